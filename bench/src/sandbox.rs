@@ -129,15 +129,11 @@ impl sdk::Mailbox for Memory {
         Err(sdk::Error::Internal)
     }
 
-    fn list_identified_folders(&self) -> Result<Vec<sdk::IdentifiedFolder>, sdk::Error> {
-        Err(sdk::Error::Internal)
-    }
-
     fn list_messages(&self, _: &str, page: sdk::Page) -> Result<sdk::Listing, sdk::Error> {
         Ok(listing!(sdk, page.limit))
     }
 
-    fn get_message(&self, _: u64, _: Option<&str>) -> Result<sdk::Detail, sdk::Error> {
+    fn get_message(&self, _: u64) -> Result<sdk::Detail, sdk::Error> {
         Err(sdk::Error::Internal)
     }
 
@@ -145,7 +141,6 @@ impl sdk::Mailbox for Memory {
         &self,
         _: u64,
         _: u32,
-        _: Option<&str>,
     ) -> Result<Option<(sdk::Attachment, sdk::Blob)>, sdk::Error> {
         Err(sdk::Error::Internal)
     }
@@ -273,12 +268,6 @@ impl host::mailbox::Host for Memory {
         Ok(Err(Error::Internal))
     }
 
-    async fn list_identified_folders(
-        &mut self,
-    ) -> wasmtime::Result<Result<Vec<host::mailbox::IdentifiedFolder>, Error>> {
-        Ok(Err(Error::Internal))
-    }
-
     async fn list_messages(
         &mut self,
         _: String,
@@ -291,16 +280,7 @@ impl host::mailbox::Host for Memory {
     async fn get_message(
         &mut self,
         _: u64,
-        _: Option<String>,
     ) -> wasmtime::Result<Result<host::mailbox::Detail, Error>> {
-        Ok(Err(Error::Internal))
-    }
-
-    async fn get_authenticated_message(
-        &mut self,
-        _: u64,
-        _: Option<String>,
-    ) -> wasmtime::Result<Result<host::mailbox::AuthenticatedMessage, Error>> {
         Ok(Err(Error::Internal))
     }
 
@@ -308,7 +288,6 @@ impl host::mailbox::Host for Memory {
         &mut self,
         _: u64,
         _: u32,
-        _: Option<String>,
     ) -> wasmtime::Result<Result<Option<host::mailbox::AttachmentContent>, Error>> {
         Ok(Err(Error::Internal))
     }

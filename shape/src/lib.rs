@@ -1,7 +1,11 @@
-//! Reads JSON bodies and describes a body of the wrong shape in a sentence that names the field (specification, section 7). The host's own routes and
-//! those of modules both use it, so clients get the same sentences.
+//! What the host and the modules share without a host call: the parser of JSON bodies, and the table of invisible characters ([`invisible`]).
 //!
-//! serde's own messages are not used: they quote the value, which may be a secret, and mention Rust's types.
+//! [`read`] parses a body. The error message for an invalid body names the field (specification, section 7). The host's own routes and the routes of
+//! modules use it, so clients get the same messages.
+//!
+//! The messages of serde are not used, because they quote the value, which may be a secret, and mention Rust's types.
+
+mod characters;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,50 +16,54 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAcce
 use serde_json::error::Category;
 use serde_path_to_error::Path;
 
-/// Why a body was refused.
+pub use characters::{Invisible, invisible};
+
+/// The reason why a body is invalid.
 #[derive(Debug)]
-pub enum Misfit {
-    /// It is not JSON.
+pub enum ValidationError {
+    /// The body is not JSON.
     Syntax,
-    /// It is JSON of another shape. The sentence names the field.
+    /// The body is JSON, but a field is invalid. The message names the field.
     Shape(String),
 }
 
-impl Misfit {
-    /// The sentence for the client.
+impl ValidationError {
+    /// Returns the message for the client.
     #[must_use]
-    pub fn sentence(self) -> Cow<'static, str> {
+    pub fn message(self) -> Cow<'static, str> {
         match self {
             Self::Syntax => "Invalid JSON body".into(),
-            Self::Shape(sentence) => sentence.into(),
+            Self::Shape(message) => message.into(),
         }
     }
 }
 
-/// Reads `body` as a JSON object. serde would also accept an array with the values of a struct's fields in order, which no API description mentions.
+/// Parses `body` as a JSON object. serde would also accept an array with the values of a struct's fields in order, which no API description mentions.
 ///
 /// # Errors
-/// The body is not JSON, or a sentence that names the invalid field.
-pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Misfit> {
+/// Returns an error if the body is not a JSON object or a field is invalid.
+pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ValidationError> {
     if body.trim_ascii_start().first() != Some(&b'{') {
         let json = serde_json::from_slice::<IgnoredAny>(body);
-        return Err(json.map_or(Misfit::Syntax, |_| {
-            Misfit::Shape("The body must be an object".into())
+        return Err(json.map_or(ValidationError::Syntax, |_| {
+            ValidationError::Shape("The body must be an object".into())
         }));
     }
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         match error.inner().classify() {
-            // Invalid JSON further on has precedence over the wrong shape.
-            Category::Data if serde_json::from_slice::<IgnoredAny>(body).is_err() => Misfit::Syntax,
+            // A later syntax error takes precedence over an invalid field.
+            Category::Data if serde_json::from_slice::<IgnoredAny>(body).is_err() => {
+                ValidationError::Syntax
+            }
             Category::Data => {
                 let message = error.inner().to_string();
-                Misfit::Shape(sentence(error.path(), message_of(&message)))
+                ValidationError::Shape(sentence(error.path(), message_of(&message)))
             }
-            Category::Syntax | Category::Eof | Category::Io => Misfit::Syntax,
+            Category::Syntax | Category::Eof | Category::Io => ValidationError::Syntax,
         }
     })?;
-    json.end().map_err(|_| Misfit::Syntax)?;
+    json.end().map_err(|_| ValidationError::Syntax)?;
     Ok(value)
 }
 
@@ -83,7 +91,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// serde's message without the position, which is useless to clients.
+/// Returns serde's message without the position, which is useless to clients.
 fn message_of(message: &str) -> &str {
     message
         .rfind(" at line ")
@@ -101,8 +109,8 @@ fn sentence(path: &Path, message: &str) -> String {
     }
     if let Some((name, known)) = unknown(message) {
         return match known.as_str() {
-            "" => format!("There is no {name}; nothing is taken"),
-            known => format!("There is no {name}; there is {known}"),
+            "" => format!("Unknown field {name}; no fields are allowed"),
+            known => format!("Unknown field {name}; the known fields are {known}"),
         };
     }
     let subject = if field.is_empty() { "The body" } else { field };
@@ -124,7 +132,7 @@ fn sentence(path: &Path, message: &str) -> String {
     }
 }
 
-/// The name of an unknown field, cut, and the known fields.
+/// Returns the name of an unknown field, at most 64 characters, and the known fields.
 fn unknown(message: &str) -> Option<(String, String)> {
     let (name, known) = message.strip_prefix("unknown field `")?.split_once("`, ")?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
@@ -170,7 +178,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Deserialize)]
-    #[expect(dead_code, reason = "read by serde alone")]
+    #[expect(dead_code, reason = "only serde reads it")]
     struct Body {
         email: String,
         #[serde(default)]
@@ -191,14 +199,14 @@ mod tests {
     }
 
     #[derive(Debug, Deserialize)]
-    #[expect(dead_code, reason = "read by serde alone")]
+    #[expect(dead_code, reason = "only serde reads it")]
     struct Attachment {
         content: String,
     }
 
     fn text(body: &str) -> String {
-        let misfit = read::<Body>(body.as_bytes()).unwrap_err();
-        misfit.sentence().into_owned()
+        let error = read::<Body>(body.as_bytes()).unwrap_err();
+        error.message().into_owned()
     }
 
     #[test]
@@ -213,7 +221,7 @@ mod tests {
             assert_eq!(text(body), "Invalid JSON body", "{body}");
         }
         let not_text = read::<Body>(b"{\"email\": \"\xff\"}");
-        assert!(matches!(not_text, Err(Misfit::Syntax)));
+        assert!(matches!(not_text, Err(ValidationError::Syntax)));
         assert_eq!(text("{\"email\": 1, \"x\": ]}"), "Invalid JSON body");
         let deep = format!("{{\"x\":{}", "[".repeat(100_000));
         assert_eq!(text(&deep), "Invalid JSON body");
@@ -268,7 +276,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "read by serde alone")]
+    #[expect(dead_code, reason = "only serde reads it")]
     struct Strict {
         #[serde(default)]
         folder: String,
@@ -283,15 +291,15 @@ mod tests {
         struct Nothing {}
 
         let strict = |body: &str| match read::<Strict>(body.as_bytes()) {
-            Err(misfit) => misfit.sentence().into_owned(),
+            Err(error) => error.message().into_owned(),
             Ok(_) => String::new(),
         };
-        let said = "There is no account; there is folder, page";
+        let said = "Unknown field account; the known fields are folder, page";
         assert_eq!(strict("{\"account\": \"x\"}"), said);
         let long = format!("{{\"{}\": 1}}", "x".repeat(100_000));
         assert!(strict(&long).len() < 200);
         let nothing = read::<Nothing>(b"{\"x\": 1}").unwrap_err();
-        assert_eq!(nothing.sentence(), "There is no x; nothing is taken");
+        assert_eq!(nothing.message(), "Unknown field x; no fields are allowed");
     }
 
     #[test]

@@ -10,12 +10,12 @@ const ADD_ALIAS: &str = "INSERT INTO addresses (address, kind, account_id, activ
 
 /// Opens the database beside the running service.
 pub(crate) async fn open(database: &Database) -> Directory {
-    Directory::beside(database).await.unwrap()
+    Directory::open_beside_service(database).await.unwrap()
 }
 
 /// Adds an alias to a person, which receives and may be used as a sender if it is active.
 pub async fn alias(person: &Person<'_>, address: &str, active: bool) {
-    let directory = open(person.service.database()).await;
+    let directory = open(&person.service.database()).await;
     match directory.db() {
         Db::Sqlite(pool) => sqlx::query(ADD_ALIAS)
             .bind(address)
@@ -33,5 +33,6 @@ pub async fn alias(person: &Person<'_>, address: &str, active: bool) {
             .map(drop),
     }
     .unwrap();
+    directory.db().repair_mailserver().await.unwrap();
     directory.close().await;
 }

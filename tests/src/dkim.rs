@@ -94,7 +94,7 @@ pub async fn domain(person: &Person<'_>, domain: &str) -> Records {
     let keys = Keyring::load(&person.service.state.join("latchmail.key")).unwrap();
     let pair = KeyPair::generate().await.unwrap();
     let sealed = pair.sealed(&keys, domain).unwrap();
-    let directory = directory::open(person.service.database()).await;
+    let directory = directory::open(&person.service.database()).await;
     match directory.db() {
         Db::Sqlite(pool) => sqlx::query(CLAIM)
             .bind(&person.address)
@@ -116,6 +116,7 @@ pub async fn domain(person: &Person<'_>, domain: &str) -> Records {
             .map(drop),
     }
     .unwrap();
+    directory.db().repair_mailserver().await.unwrap();
     directory.close().await;
     Records::from([published(domain, pair.selector(), pair.public_key())])
 }

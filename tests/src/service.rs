@@ -412,8 +412,8 @@ impl Service {
     }
 
     /// Its database.
-    pub fn database(&self) -> &Database {
-        &self.config.database
+    pub fn database(&self) -> Database {
+        self.config.database()
     }
 
     /// The configured DNS server; empty for the system's.

@@ -14,7 +14,7 @@ pub(crate) struct AliasChange {
     active: bool,
 }
 
-/// Switch an alias on or off
+/// Enable or disable an alias
 ///
 /// An inactive alias receives no mail and cannot be used as a sender. It still belongs to the account.
 #[utoipa::path(
@@ -78,33 +78,37 @@ fn named(request: &Request) -> Result<u64, Failure> {
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Error;
+    use latchmail_sdk::testing::{FakeHost, json, request};
 
     use super::*;
-    use crate::testing::{FakeHost, json};
 
     fn asked(id: &str, body: &str) -> Request {
-        Request {
-            path: vec![("id".into(), id.into())],
-            body: body.into(),
-            ..Request::default()
-        }
+        request(&[("id", id)], &[], body)
     }
 
     #[test]
     fn an_alias_is_switched_and_deleted_by_its_id() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
+        let id = host
+            .create_alias("shop", "example.test")
+            .unwrap()
+            .id
+            .to_string();
         let success = serde_json::json!({ "success": true });
-        for body in [r#"{"active": false}"#, r#"{"active": true, "other": 1}"#] {
-            assert_eq!(json(update_alias(&host, &asked("7", body))), success);
+        for (active, body) in [
+            (false, r#"{"active": false}"#),
+            (true, r#"{"active": true, "other": 1}"#),
+        ] {
+            assert_eq!(json(update_alias(&host, &asked(&id, body))), success);
+            assert_eq!(host.list_aliases().unwrap()[0].active, active);
         }
-        assert_eq!(json(delete_alias(&host, &asked("7", ""))), success);
-        let expected = ["set 7 false", "set 7 true", "delete 7"];
-        assert_eq!(*host.asked.borrow(), expected);
+        assert_eq!(json(delete_alias(&host, &asked(&id, ""))), success);
+        assert!(host.list_aliases().unwrap().is_empty());
     }
 
     #[test]
     fn an_invalid_id_is_refused() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         for id in [
             "",
             "0",
@@ -121,12 +125,12 @@ mod tests {
             let refused = update_alias(&host, &asked(id, r#"{"active": true}"#)).unwrap_err();
             assert_eq!(refused, Failure::bad_request("Invalid alias ID"), "{id}");
         }
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]
     fn a_change_needs_the_new_state() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         for body in [
             "",
             "{}",
@@ -140,7 +144,7 @@ mod tests {
             let text = "active (boolean) is required";
             assert_eq!(refused, Failure::bad_request(text), "{body}");
         }
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) struct AliasCheck {
     error: Option<String>,
 }
 
-/// Check whether an alias could be made
+/// Check whether an alias is available
 ///
 /// The address is not reserved: another account can take it before it is created.
 #[utoipa::path(
@@ -58,24 +58,23 @@ pub(crate) fn check_alias(
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::testing::{FakeHost, json, request};
+
     use super::*;
-    use crate::testing::{FakeHost, json};
 
     fn asked(query: &[(&str, &str)]) -> Request {
-        let query = query.iter();
-        Request {
-            query: query.map(|(k, v)| ((*k).into(), (*v).into())).collect(),
-            ..Request::default()
-        }
+        request(&[], query, "")
     }
 
     #[test]
     fn an_alias_that_cannot_be_created_has_a_reason() {
         let query = asked(&[("name", "shop"), ("domain", "example.test")]);
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         let free = json(check_alias(&host, &query));
         assert_eq!(free, serde_json::json!({ "available": true }));
-        assert_eq!(*host.asked.borrow(), ["check shop example.test"]);
+        host.create_alias("shop", "example.test").unwrap();
+        let taken = json(check_alias(&host, &query));
+        assert_eq!(taken["error"], "shop@example.test is already taken");
         for refused in [
             Error::Invalid as fn(String) -> Error,
             Error::Conflict,
@@ -94,7 +93,7 @@ mod tests {
 
     #[test]
     fn both_parts_are_required() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         for query in [
             &[][..],
             &[("name", "shop")],
@@ -106,6 +105,6 @@ mod tests {
             let text = "name and domain query params required";
             assert_eq!(refused, Failure::bad_request(text), "{query:?}");
         }
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 }

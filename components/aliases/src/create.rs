@@ -63,24 +63,28 @@ pub(crate) fn create_alias(
 mod tests {
     use latchmail_common::aliases::ATTEMPTS;
     use latchmail_sdk::capability::Error;
+    use latchmail_sdk::testing::{FakeHost, json, request};
 
     use super::*;
-    use crate::testing::{FakeHost, json, posted};
+
+    fn posted(body: &str) -> Request {
+        request(&[], &[], body)
+    }
 
     #[test]
     fn an_alias_is_made_under_the_name_that_was_given() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         let body = posted(r#"{"domain": "example.test", "name": "shop"}"#);
         let made = create_alias(&host, &body).unwrap();
         assert_eq!(made.status, 201);
-        let expected = serde_json::json!({ "alias": "shop@example.test", "id": 7 });
+        let expected = serde_json::json!({ "alias": "shop@example.test", "id": 1 });
         assert_eq!(json(Ok(made)), expected);
-        assert_eq!(*host.asked.borrow(), ["create shop example.test"]);
+        assert_eq!(host.list_aliases().unwrap()[0].address, "shop@example.test");
     }
 
     #[test]
     fn without_a_name_it_gets_a_random_one() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         for body in [
             r#"{"domain": "example.test"}"#,
             r#"{"domain": "example.test", "name": null}"#,
@@ -90,8 +94,8 @@ mod tests {
             let (name, domain) = alias.split_once('@').unwrap();
             assert_eq!((name.len(), domain), (23, "example.test"), "{alias}");
         }
-        let asked = host.asked.borrow();
-        assert!(asked.len() == 2 && asked[0] != asked[1], "{asked:?}");
+        let aliases = host.list_aliases().unwrap();
+        assert!(aliases.len() == 2 && aliases[0].address != aliases[1].address);
     }
 
     #[test]
@@ -99,16 +103,16 @@ mod tests {
         let host = FakeHost::failing(Error::Conflict("It is taken".into()));
         let refused = create_alias(&host, &posted(r#"{"domain": "example.test"}"#));
         assert_eq!(refused.unwrap_err(), Failure::bad_request("It is taken"));
-        assert_eq!(host.asked.borrow().len(), ATTEMPTS);
+        assert_eq!(host.calls(), ATTEMPTS);
         let foreign = FakeHost::failing(Error::Invalid("Not yours".into()));
         let refused = create_alias(&foreign, &posted(r#"{"domain": "example.test"}"#));
         assert_eq!(refused.unwrap_err(), Failure::bad_request("Not yours"));
-        assert_eq!(foreign.asked.borrow().len(), 1);
+        assert_eq!(foreign.calls(), 1);
     }
 
     #[test]
     fn invalid_input_is_refused_before_the_host_is_called() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         for (body, text) in [
             ("", "Invalid JSON body"),
             ("{}", "domain is required"),
@@ -124,7 +128,7 @@ mod tests {
             let refused = create_alias(&host, &posted(body)).unwrap_err();
             assert_eq!(refused, Failure::bad_request(text), "{body}");
         }
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]

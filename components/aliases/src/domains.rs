@@ -21,7 +21,7 @@ pub(crate) struct AliasDomainList {
     domains: Vec<AliasDomain>,
 }
 
-/// List the domains that aliases may be on
+/// List the domains for aliases
 #[utoipa::path(
     get,
     path = "/api/v1/aliases/domains",
@@ -51,17 +51,20 @@ pub(crate) fn list_alias_domains(
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::capability::Domains as _;
+    use latchmail_sdk::testing::{FakeHost, json};
+
     use super::*;
-    use crate::testing::{FakeHost, json};
 
     #[test]
     fn the_domains_are_answered_in_the_hosts_order() {
-        let host = FakeHost {
-            domains: vec!["z.test".into(), "a.test".into()],
-            ..FakeHost::default()
-        };
-        let expected =
-            serde_json::json!({ "domains": [{ "domain": "z.test" }, { "domain": "a.test" }] });
+        let host = FakeHost::new();
+        host.claim_domain("ada.example").unwrap();
+        host.prove_domain("ada.example");
+        host.verify_domain("ada.example").unwrap();
+        let expected = serde_json::json!({ "domains": [
+            { "domain": "example.test" }, { "domain": "second.test" }, { "domain": "ada.example" },
+        ] });
         assert_eq!(
             json(list_alias_domains(&host, &Request::default())),
             expected

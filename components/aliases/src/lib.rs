@@ -7,8 +7,6 @@ mod check;
 mod create;
 mod domains;
 mod list;
-#[cfg(test)]
-mod testing;
 
 use latchmail_common::aliases::MISSING;
 use latchmail_sdk::capability::{Aliases, Caller, Scope};
@@ -18,7 +16,7 @@ use utoipa::OpenApi;
 /// Maximum size of the body of any route in bytes: two fields.
 const SMALL: u32 = 16 * 1024;
 
-const AREA: &str = "aliases";
+const BUCKET: &str = "aliases";
 
 #[derive(OpenApi)]
 #[openapi(
@@ -30,7 +28,7 @@ const AREA: &str = "aliases";
         change::update_alias,
         change::delete_alias
     ),
-    tags((name = "Aliases", description = "Further addresses that deliver to the mailbox and may be used as senders"))
+    tags((name = "Aliases", description = "Additional addresses that deliver to the mailbox and can be used as senders"))
 )]
 struct Description;
 
@@ -39,43 +37,39 @@ struct Description;
 pub fn module<H: Aliases + Caller>() -> Module<H> {
     Module::new("aliases", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(
-            Route::get("/api/v1/aliases", "listAliases", list::list_aliases)
+            Route::new("listAliases", list::list_aliases)
                 .scoped(Scope::AliasesRead)
                 .with_oauth()
-                .area(AREA),
+                .bucket(BUCKET),
         )
         .route(
-            Route::post("/api/v1/aliases", "createAlias", create::create_alias)
+            Route::new("createAlias", create::create_alias)
                 .scoped(Scope::AliasesWrite)
-                .area(AREA)
+                .bucket(BUCKET)
                 .takes(SMALL),
         )
         .route(
-            Route::get(
-                "/api/v1/aliases/domains",
-                "listAliasDomains",
-                domains::list_alias_domains,
-            )
-            .scoped(Scope::AliasesRead)
-            .with_oauth()
-            .area(AREA),
-        )
-        .route(
-            Route::get("/api/v1/aliases/check", "checkAlias", check::check_alias)
+            Route::new("listAliasDomains", domains::list_alias_domains)
                 .scoped(Scope::AliasesRead)
                 .with_oauth()
-                .area(AREA),
+                .bucket(BUCKET),
         )
         .route(
-            Route::patch("/api/v1/aliases/{id}", "updateAlias", change::update_alias)
+            Route::new("checkAlias", check::check_alias)
+                .scoped(Scope::AliasesRead)
+                .with_oauth()
+                .bucket(BUCKET),
+        )
+        .route(
+            Route::new("updateAlias", change::update_alias)
                 .scoped(Scope::AliasesWrite)
-                .area(AREA)
+                .bucket(BUCKET)
                 .takes(SMALL),
         )
         .route(
-            Route::delete("/api/v1/aliases/{id}", "deleteAlias", change::delete_alias)
+            Route::new("deleteAlias", change::delete_alias)
                 .scoped(Scope::AliasesWrite)
-                .area(AREA),
+                .bucket(BUCKET),
         )
 }
 

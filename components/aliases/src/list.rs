@@ -26,27 +26,28 @@ pub(crate) fn list_aliases(host: &(impl Aliases + Caller), _: &Request) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability;
+    use latchmail_sdk::capability::Alias;
+    use latchmail_sdk::testing::{FakeHost, NOW, json};
 
     use super::*;
-    use crate::testing::{FakeHost, NOW, alias, json};
 
     #[test]
     fn an_alias_is_answered_with_the_dates_that_are_known() {
-        let host = FakeHost {
-            aliases: vec![
-                capability::Alias {
-                    created_at: Some(NOW),
-                    modified_at: Some(NOW + 61_000),
-                    ..alias(7, "a@example.test")
-                },
-                capability::Alias {
-                    active: false,
-                    ..alias((1 << 53) - 1, "b@example.test")
-                },
-            ],
-            ..FakeHost::default()
-        };
+        let host = FakeHost::new();
+        host.put_alias(Alias {
+            id: 7,
+            address: "a@example.test".into(),
+            active: true,
+            created_at: Some(NOW),
+            modified_at: Some(NOW + 61_000),
+        });
+        host.put_alias(Alias {
+            id: (1 << 53) - 1,
+            address: "b@example.test".into(),
+            active: false,
+            created_at: None,
+            modified_at: None,
+        });
         let expected = serde_json::json!({ "aliases": [
             {
                 "id": 7, "address": "a@example.test", "active": true,

@@ -27,10 +27,10 @@ pub struct Folder {
     pub special_use: Option<&'static str>,
 }
 
-impl From<capability::IdentifiedFolder> for Folder {
-    fn from(capability::IdentifiedFolder { folder, id }: capability::IdentifiedFolder) -> Self {
+impl From<capability::Folder> for Folder {
+    fn from(folder: capability::Folder) -> Self {
         Self {
-            id,
+            id: folder.id,
             path: folder.path,
             name: folder.name,
             delimiter: folder.delimiter,
@@ -122,7 +122,7 @@ pub struct Headline {
 /// A message in a list.
 #[derive(Serialize, ToSchema)]
 pub struct Summary {
-    /// What lists have of it, too.
+    /// The fields that lists contain too.
     #[serde(flatten)]
     pub headline: Headline,
     /// The beginning of the sender's text, at most 256 characters. May contain `<` and `&`: show it as text, never as HTML.
@@ -168,7 +168,7 @@ pub struct Attachment {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Detail {
-    /// What lists have of it, too.
+    /// The fields that lists contain too.
     #[serde(flatten)]
     pub headline: Headline,
     /// The recipients in Cc.
@@ -220,7 +220,7 @@ pub enum AuthenticationResult {
     Pass,
     /// The sender is probably forged.
     Fail,
-    /// Nothing is known.
+    /// The mail server recorded no result.
     None,
 }
 
@@ -237,9 +237,8 @@ impl From<capability::Authentication> for Authentication {
     }
 }
 
-impl From<capability::AuthenticatedMessage> for Detail {
-    fn from(message: capability::AuthenticatedMessage) -> Self {
-        let detail = message.detail;
+impl From<capability::Detail> for Detail {
+    fn from(detail: capability::Detail) -> Self {
         let (headline, _) = split(detail.summary);
         Self {
             headline,
@@ -261,7 +260,7 @@ impl From<capability::AuthenticatedMessage> for Detail {
                 })
                 .collect(),
             truncated: detail.truncated.then_some(true),
-            authentication: message.authentication.into(),
+            authentication: detail.authentication.into(),
         }
     }
 }

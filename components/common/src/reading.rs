@@ -39,7 +39,7 @@ pub struct Found {
     pub total: u32,
     /// The number of the page, from 1.
     pub page: u32,
-    /// Messages a page.
+    /// The number of messages per page.
     pub limit: u32,
 }
 
@@ -49,7 +49,7 @@ pub struct Found {
 /// The errors of the mailbox.
 pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
     let folders = host
-        .list_identified_folders()
+        .list_folders()
         .map_err(|error| Failure::of(error, NO_FOLDER, host))?;
     Ok(FolderList {
         folders: folders.into_iter().map(Folder::from).collect(),
@@ -121,17 +121,13 @@ pub fn uid(given: Option<u64>) -> Result<u64, Failure> {
         .ok_or(Failure::bad_request("Invalid message UID"))
 }
 
-/// Returns one message in full from any folder. `folder` is only a hint.
+/// Returns one message in full from any folder.
 ///
 /// # Errors
 /// 404 if the message does not exist, and the errors of the mailbox.
-pub fn message(
-    host: &(impl Mailbox + Caller),
-    uid: u64,
-    folder: Option<&str>,
-) -> Result<Detail, Failure> {
+pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failure> {
     let message = host
-        .get_authenticated_message(uid, folder)
+        .get_message(uid)
         .map_err(|error| Failure::of(error, "Message not found", host))?;
     Ok(Detail::from(message))
 }

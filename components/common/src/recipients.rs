@@ -17,7 +17,7 @@ const LONGEST: usize = 254;
 #[schema(value_type = OneOrMany)]
 pub struct Recipients(Strings);
 
-/// Addresses separated by commas, each bare or as `Name <address>`; or an array of such strings.
+/// Addresses separated by commas, each with or without a name (`Name <address>`), or an array of such strings.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only described")]
 #[schema(as = Recipients)]
@@ -26,7 +26,7 @@ pub(crate) enum OneOrMany {
     /// Addresses separated by commas.
     #[schema(title = "List")]
     One(String),
-    /// Several such strings.
+    /// An array of strings, each with one or more addresses.
     #[schema(title = "Array")]
     Many(Vec<String>),
 }
@@ -45,7 +45,7 @@ impl Recipients {
         let mut all = Vec::new();
         for list in lists {
             all.extend(read(list).filter(|list| !list.is_empty()).ok_or_else(|| {
-                Failure::bad_request(format!("{field} must hold mail addresses alone"))
+                Failure::bad_request(format!("{field} must contain only mail addresses"))
             })?);
         }
         Ok(all)

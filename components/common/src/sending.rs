@@ -24,15 +24,15 @@ pub struct SendRequest {
     /// The account's address or one of its active aliases, without a name.
     #[schema(min_length = 1)]
     pub from: String,
-    /// To whom: addresses separated by commas, each bare or as `Name <address>`, or an array of such strings.
+    /// The recipients: addresses separated by commas, each with or without a name (`Name <address>`), or an array of such strings.
     pub to: Recipients,
-    /// Who gets a copy.
+    /// The recipients of a copy (`Cc`).
     #[serde(default)]
     pub cc: Recipients,
     /// The recipients that other recipients do not see (`Bcc`).
     #[serde(default)]
     pub bcc: Recipients,
-    /// At most 998 characters on one line.
+    /// The subject, at most 998 characters on one line.
     #[schema(
         max_length = 998,
         pattern = r"^[^\u0000-\u0008\u000a-\u001f\u007f-\u009f]*$"
@@ -44,14 +44,14 @@ pub struct SendRequest {
     /// The HTML. A message may have both.
     #[serde(default)]
     pub html: Option<String>,
-    /// The Message-ID replied to, angle brackets included.
+    /// The Message-ID of the message that this message replies to, with angle brackets.
     #[serde(default)]
     #[schema(max_length = 985, pattern = "^ *(?:<[!-;=?-~]+> *)?$")]
     pub in_reply_to: Option<String>,
     /// The Message-IDs of the conversation, oldest first: a string that contains them separated by spaces, or an array as in the detail of a message.
     #[serde(default)]
     pub references: Option<MessageIds>,
-    /// At most 20.
+    /// The attachments, at most 20.
     #[serde(default)]
     #[schema(max_items = 20)]
     #[schema(value_type = Option<Vec<SendAttachment>>)]
@@ -69,7 +69,7 @@ pub struct SendAttachment {
         pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$"
     )]
     pub filename: String,
-    /// Its media type without parameters; `application/octet-stream` where absent.
+    /// Its media type without parameters; `application/octet-stream` if absent.
     #[serde(default)]
     #[schema(
         pattern = "^(?:(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/)[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})?$"
@@ -84,13 +84,13 @@ pub struct SendAttachment {
     pub content: usize,
 }
 
-/// What was sent.
+/// A message that was sent.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendResult {
     /// The message's Message-ID, angle brackets included.
     pub message_id: String,
-    /// The folder with the copy; absent where none was filed.
+    /// The folder with the copy. Absent if no copy was filed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub saved_to: Option<String>,
@@ -135,7 +135,7 @@ pub fn send(
         Error::TooLarge(_) => Failure::new(413, "Message exceeds the 25 MB limit"),
         Error::OutcomeUnknown => Failure::new(
             500,
-            "The message may have been sent or not; look into Sent before you send it again",
+            "The message may have been sent; check the Sent folder before you send it again",
         ),
         other => Failure::of(other, "Not found", host),
     })?;
@@ -209,8 +209,9 @@ fn sender(from: &str) -> Result<String, Failure> {
         .filter(|all| all.len() == 1)
         .and_then(|mut all| all.pop())
         .filter(|one| one.address == from);
-    bare.map(|one| one.address)
-        .ok_or(Failure::bad_request("from must be one bare mail address"))
+    bare.map(|one| one.address).ok_or(Failure::bad_request(
+        "from must be one mail address without a name",
+    ))
 }
 
 fn file(
@@ -225,7 +226,7 @@ fn file(
     if name.is_empty() || name.chars().count() > 255 || name.chars().any(char::is_control) {
         return Err(of(
             "filename",
-            "be 1 to 255 characters, none of them control characters",
+            "be 1 to 255 characters without control characters",
         ));
     }
     let content_type = match attachment.content_type.as_deref() {

@@ -139,29 +139,27 @@ pub(crate) fn revoke(
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::TokenReference;
+    use latchmail_sdk::capability::Scope;
+    use latchmail_sdk::testing::{FakeHost, json, request};
 
     use super::*;
-    use crate::testing::{FakeHost, asked, json, posted};
+
+    fn posted(body: &str) -> Request {
+        request(&[], &[], body)
+    }
 
     #[test]
     fn an_app_password_is_made_and_shown_once() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         let made = create_app_password(&host, &posted(r#"{"label": " Phone "}"#)).unwrap();
         assert_eq!(made.status, 201);
         let expected = serde_json::json!({
-            "id": "p", "type": "app_password", "label": "Phone", "username": "ada@example.test", "password": "secret",
-            "scopes": null, "access": "Full mailbox access over IMAP and SMTP",
+            "id": "credential-1", "type": "app_password", "label": "Phone", "username": "ada@example.test",
+            "password": "secret-of-credential-1", "scopes": null, "access": "Full mailbox access over IMAP and SMTP",
         });
         assert_eq!(json(Ok(made)), expected);
-        let with_jmap = FakeHost {
-            jmap: Some("true"),
-            ..FakeHost::default()
-        };
-        let made = json(create_app_password(
-            &with_jmap,
-            &posted(r#"{"label": "a"}"#),
-        ));
+        host.set(JMAP, "true");
+        let made = json(create_app_password(&host, &posted(r#"{"label": "a"}"#)));
         assert_eq!(
             made["access"],
             "Full mailbox access over IMAP, SMTP and JMAP"
@@ -170,43 +168,36 @@ mod tests {
 
     #[test]
     fn one_without_a_label_is_refused() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         for body in ["{}", r#"{"label": ""}"#, r#"{"label": null}"#] {
             let refused = create_app_password(&host, &posted(body)).unwrap_err();
             assert_eq!(refused, Failure::bad_request("label is required"), "{body}");
         }
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]
     fn one_that_acts_for_a_token_is_left_and_the_token_named() {
-        let host = FakeHost {
-            revocation: Revocation::BacksToken(TokenReference {
-                id: "t".into(),
-                label: "CI".into(),
-                scopes: Vec::new(),
-            }),
-            ..FakeHost::default()
-        };
-        let refused = delete_app_password(&host, &asked("p")).unwrap_err();
-        let text =
-            "This credential backs the API token \"CI\"; revoke it with DELETE /api/v1/tokens/t";
+        let host = FakeHost::new();
+        host.create_token("CI", &[Scope::MailRead], None, 20)
+            .unwrap();
+        let id = host.list_credentials().unwrap().remove(0).id;
+        let delete = request(&[("id", id.as_str())], &[], "");
+        let refused = delete_app_password(&host, &delete).unwrap_err();
+        let text = "This credential backs the API token \"CI\"; revoke it with DELETE /api/v1/tokens/credential-1";
         assert_eq!(refused, Failure::conflict(text));
-        assert_eq!(*host.asked.borrow(), ["revoke p"]);
+        assert_eq!(host.list_credentials().unwrap().len(), 1);
     }
 
     #[test]
     fn a_missing_one_and_a_failing_host_are_told_apart() {
-        let failing = |error| FakeHost {
-            fails: Some(error),
-            ..FakeHost::default()
-        };
-        let gone = delete_app_password(&failing(Error::NotFound), &asked("p")).unwrap_err();
+        let delete = request(&[("id", "p")], &[], "");
+        let gone = delete_app_password(&FakeHost::new(), &delete).unwrap_err();
         assert_eq!(gone, Failure::not_found("App password not found"));
-        let broken = delete_app_password(&failing(Error::Internal), &asked("p")).unwrap_err();
+        let failing = FakeHost::failing(Error::Internal);
+        let broken = delete_app_password(&failing, &delete).unwrap_err();
         assert_eq!(broken, Failure::new(500, "Failed to revoke app password"));
-        let body = posted(r#"{"label": "a"}"#);
-        let broken = create_app_password(&failing(Error::Internal), &body).unwrap_err();
+        let broken = create_app_password(&failing, &posted(r#"{"label": "a"}"#)).unwrap_err();
         assert_eq!(broken, Failure::new(500, "Failed to create app password"));
     }
 }

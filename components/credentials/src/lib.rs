@@ -10,8 +10,6 @@ mod model;
 mod password;
 mod profile;
 mod sessions;
-#[cfg(test)]
-mod testing;
 mod tokens;
 
 use latchmail_sdk::capability::{Caller, Config, Credentials, Profile, Scope};
@@ -36,8 +34,8 @@ const SMALL: u32 = 16 * 1024;
         sessions::delete_session
     ),
     tags(
-        (name = "Profile", description = "What people said of themselves, and their password"),
-        (name = "Credentials", description = "API tokens, app passwords, and all that can reach an account")
+        (name = "Profile", description = "The profile and the password of the account"),
+        (name = "Credentials", description = "API tokens, app passwords, and the list of all credentials of the account")
     )
 )]
 struct Description;
@@ -51,64 +49,37 @@ pub fn module<H: Profile + Credentials + Caller + Config>() -> Module<H> {
         Description::openapi,
     )
     .route(
-        Route::get("/api/v1/profile", "getProfile", profile::get_profile)
+        Route::new("getProfile", profile::get_profile)
             .scoped(Scope::ProfileRead)
-            .area("profile"),
+            .bucket("profile"),
     )
     .route(
-        Route::patch("/api/v1/profile", "updateProfile", profile::update_profile)
-            .area("profile")
+        Route::new("updateProfile", profile::update_profile)
+            .bucket("profile")
             .takes(SMALL),
     )
     .route(
-        Route::post(
-            "/api/v1/profile/password",
-            "changePassword",
-            password::change_password,
-        )
-        .area("password_change")
-        .takes(SMALL),
-    )
-    .route(
-        Route::post("/api/v1/tokens", "createToken", tokens::create_token)
-            .area("tokens")
+        Route::new("changePassword", password::change_password)
+            .bucket("password_change")
             .takes(SMALL),
     )
-    .route(Route::get("/api/v1/tokens", "listTokens", tokens::list_tokens).area("tokens"))
-    .route(Route::delete("/api/v1/tokens/{id}", "revokeToken", tokens::revoke_token).area("tokens"))
     .route(
-        Route::post(
-            "/api/v1/app-passwords",
-            "createAppPassword",
-            app_passwords::create_app_password,
-        )
-        .area("app_passwords")
-        .takes(SMALL),
+        Route::new("createToken", tokens::create_token)
+            .bucket("tokens")
+            .takes(SMALL),
+    )
+    .route(Route::new("listTokens", tokens::list_tokens).bucket("tokens"))
+    .route(Route::new("revokeToken", tokens::revoke_token).bucket("tokens"))
+    .route(
+        Route::new("createAppPassword", app_passwords::create_app_password)
+            .bucket("app_passwords")
+            .takes(SMALL),
     )
     .route(
-        Route::delete(
-            "/api/v1/app-passwords/{id}",
-            "deleteAppPassword",
-            app_passwords::delete_app_password,
-        )
-        .area("app_passwords"),
+        Route::new("deleteAppPassword", app_passwords::delete_app_password).bucket("app_passwords"),
     )
-    .route(
-        Route::get(
-            "/api/v1/profile/sessions",
-            "listSessions",
-            sessions::list_sessions,
-        )
-        .area("app_passwords"),
-    )
-    .route(
-        Route::delete(
-            "/api/v1/profile/sessions/{id}",
-            "deleteSession",
-            sessions::delete_session,
-        )
-        .area("app_passwords"),
-    )
+    .route(Route::new("listSessions", sessions::list_sessions).bucket("app_passwords"))
+    .route(Route::new("deleteSession", sessions::delete_session).bucket("app_passwords"))
 }
 
 latchmail_sdk::export!(module);

@@ -67,33 +67,34 @@ pub(crate) fn change_password(
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Error;
+    use latchmail_sdk::testing::{FakeHost, json, request};
 
     use super::*;
-    use crate::testing::{FakeHost, json, posted};
 
-    const BODY: &str = r#"{"current_password": "Old-Horse-7", "new_password": "New-Horse-8"}"#;
+    fn body(current: &str, new: &str) -> String {
+        format!(r#"{{"current_password": "{current}", "new_password": "{new}"}}"#)
+    }
+
+    fn posted(body: &str) -> Request {
+        request(&[], &[], body)
+    }
 
     #[test]
     fn a_password_is_changed_refused_or_wrong() {
-        let answer = |change| {
-            let host = FakeHost {
-                change,
-                ..FakeHost::default()
-            };
-            change_password(&host, &posted(BODY))
-        };
-        let done = json(answer(PasswordChange::Changed));
-        assert_eq!(done, serde_json::json!({"success": true}));
-        let same = "New password must be different from current password";
-        let refused = answer(PasswordChange::Same).unwrap_err();
-        assert_eq!(refused, Failure::bad_request(same));
-        let wrong = answer(PasswordChange::Wrong).unwrap_err();
+        let host = FakeHost::new();
+        let change = |current, new| change_password(&host, &posted(&body(current, new)));
+        let same = change("Correct-Horse-7", "Correct-Horse-7").unwrap_err();
+        let text = "New password must be different from current password";
+        assert_eq!(same, Failure::bad_request(text));
+        let wrong = change("Old-Horse-7", "New-Horse-8").unwrap_err();
         assert_eq!(wrong, Failure::new(401, "Current password is incorrect"));
+        let done = json(change("Correct-Horse-7", "New-Horse-8"));
+        assert_eq!(done, serde_json::json!({"success": true}));
     }
 
     #[test]
     fn a_missing_field_is_named_and_a_host_error_is_reported() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         for (body, text) in [
             (
                 r#"{"new_password": "New-Horse-8"}"#,
@@ -112,11 +113,9 @@ mod tests {
             let refused = change_password(&host, &posted(body)).unwrap_err();
             assert_eq!(refused, Failure::bad_request(text), "{body}");
         }
-        let host = FakeHost {
-            fails: Some(Error::Internal),
-            ..FakeHost::default()
-        };
-        let failed = change_password(&host, &posted(BODY)).unwrap_err();
+        let host = FakeHost::failing(Error::Internal);
+        let change = posted(&body("Old-Horse-7", "New-Horse-8"));
+        let failed = change_password(&host, &change).unwrap_err();
         assert_eq!(failed, Failure::new(500, "Failed to update password"));
     }
 }

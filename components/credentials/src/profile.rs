@@ -114,49 +114,48 @@ pub(crate) fn update_profile(
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::testing::{FakeHost, json, request};
+
     use super::*;
-    use crate::testing::{FakeHost, asked, json, posted};
+
+    fn posted(body: &str) -> Request {
+        request(&[], &[], body)
+    }
 
     #[test]
     fn a_profile_is_read_and_changed() {
-        let host = FakeHost::default();
-        let expected = serde_json::json!({
+        let host = FakeHost::new();
+        let mut expected = serde_json::json!({
             "email": "ada@example.test", "first_name": "Ada", "last_name": "Lovelace", "dob": "1990-12-10",
             "created_at": "2026-11-20 08:00:00",
         });
-        assert_eq!(json(get_profile(&host, &asked(""))), expected);
+        assert_eq!(json(get_profile(&host, &Request::default())), expected);
         let changed = json(update_profile(&host, &posted(r#"{"last_name": "King"}"#)));
         assert_eq!(changed, serde_json::json!({"success": true}));
-        assert_eq!(*host.asked.borrow(), ["update None Some(\"King\") None"]);
+        expected["last_name"] = "King".into();
+        assert_eq!(json(get_profile(&host, &Request::default())), expected);
     }
 
     #[test]
     fn an_empty_change_and_an_invalid_field_are_refused() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         for body in ["{}", r#"{"first_name": null}"#, r#"{"email": "x"}"#] {
             let refused = update_profile(&host, &posted(body)).unwrap_err();
             assert_eq!(refused, Failure::bad_request("Nothing to update"), "{body}");
         }
         let refused = update_profile(&host, &posted(r#"{"dob": 1990}"#)).unwrap_err();
         assert_eq!(refused, Failure::bad_request("dob must be a string"));
-        let host = FakeHost {
-            fails: Some(Error::Invalid("dob must not be in the future".into())),
-            ..FakeHost::default()
-        };
+        let text = "dob must not be in the future";
+        let host = FakeHost::failing(Error::Invalid(text.into()));
         let refused = update_profile(&host, &posted(r#"{"dob": "2099-01-01"}"#)).unwrap_err();
-        assert_eq!(
-            refused,
-            Failure::bad_request("dob must not be in the future")
-        );
+        assert_eq!(refused, Failure::bad_request(text));
     }
 
     #[test]
     fn without_a_profile_all_fields_are_required() {
-        let host = FakeHost {
-            fails: Some(Error::NotFound),
-            ..FakeHost::default()
-        };
-        let missing = get_profile(&host, &asked("")).unwrap_err();
+        let host = FakeHost::new();
+        host.forget_profile();
+        let missing = get_profile(&host, &Request::default()).unwrap_err();
         assert_eq!(missing, Failure::not_found("Profile not found"));
         let refused = update_profile(&host, &posted(r#"{"last_name": "King"}"#)).unwrap_err();
         assert_eq!(refused, Failure::bad_request(INCOMPLETE));

@@ -76,31 +76,35 @@ pub(crate) fn delete_session(
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::{CredentialKind, Error, Scope, TokenReference};
+    use latchmail_sdk::capability::{Credential, CredentialKind, Error, Scope};
+    use latchmail_sdk::testing::{FakeHost, NOW, json, request};
 
     use super::*;
-    use crate::testing::{FakeHost, asked, credential, json};
 
     #[test]
     fn both_views_show_the_same_set_in_their_own_words() {
-        let token = TokenReference {
-            id: "t".into(),
-            label: "CI".into(),
-            scopes: vec![Scope::MailRead],
-        };
-        let host = FakeHost {
-            credentials: vec![
-                credential("p1", CredentialKind::ApiToken(token)),
-                credential("p2", CredentialKind::WebSession),
-                credential("p3", CredentialKind::AppPassword),
-            ],
-            ..FakeHost::default()
-        };
-        let answer = json(list_sessions(&host, &asked("")));
+        let host = FakeHost::new();
+        host.create_token("label", &[Scope::MailRead], None, 20)
+            .unwrap();
+        for (id, kind) in [
+            ("p2", CredentialKind::WebSession),
+            ("p3", CredentialKind::AppPassword),
+        ] {
+            host.put_credential(Credential {
+                id: id.into(),
+                label: "label".into(),
+                current: matches!(kind, CredentialKind::WebSession),
+                kind,
+                created_at: NOW,
+                last_used_at: Some(NOW),
+                expires_at: None,
+            });
+        }
+        let answer = json(list_sessions(&host, &Request::default()));
         let at = "2026-11-20T08:00:00.000Z";
         let session = |id: &str, current: bool| serde_json::json!({"id": id, "description": "label", "createdAt": at, "expiresAt": null, "current": current});
         let sessions = [
-            session("p1", false),
+            session("app-password-of-credential-1", false),
             session("p2", true),
             session("p3", false),
         ];
@@ -110,7 +114,8 @@ mod tests {
                 "id": id, "type": r#type, "label": "label", "createdAt": at, "lastUsedAt": at, "expiresAt": null, "current": current,
             })
         };
-        let mut token = credential("t", "api_token", false);
+        let mut token = credential("credential-1", "api_token", false);
+        token["lastUsedAt"] = serde_json::Value::Null;
         token["scopes"] = serde_json::json!(["mail:read"]);
         let credentials = [
             token,
@@ -122,15 +127,13 @@ mod tests {
 
     #[test]
     fn a_missing_one_and_a_failing_host_are_told_apart() {
-        let failing = |error| FakeHost {
-            fails: Some(error),
-            ..FakeHost::default()
-        };
-        let gone = delete_session(&failing(Error::NotFound), &asked("p")).unwrap_err();
+        let delete = request(&[("id", "p")], &[], "");
+        let gone = delete_session(&FakeHost::new(), &delete).unwrap_err();
         assert_eq!(gone, Failure::not_found("Session not found"));
-        let broken = delete_session(&failing(Error::Internal), &asked("p")).unwrap_err();
+        let failing = FakeHost::failing(Error::Internal);
+        let broken = delete_session(&failing, &delete).unwrap_err();
         assert_eq!(broken, Failure::new(500, "Failed to revoke session"));
-        let broken = list_sessions(&failing(Error::Internal), &asked("")).unwrap_err();
+        let broken = list_sessions(&failing, &Request::default()).unwrap_err();
         assert_eq!(broken, Failure::new(500, "Unable to fetch sessions"));
     }
 }

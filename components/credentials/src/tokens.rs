@@ -179,12 +179,17 @@ pub(crate) fn revoke_token(
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::testing::{FakeHost, json, request};
+
     use super::*;
-    use crate::testing::{FakeHost, asked, json, posted};
+
+    fn posted(body: &str) -> Request {
+        request(&[], &[], body)
+    }
 
     #[test]
     fn a_token_is_made_and_shown_once() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         let body =
             r#"{"label": " CI ", "scopes": ["mail:send", "mail:read"], "expiresInDays": 30.0}"#;
         let made = create_token(&host, &posted(body)).unwrap();
@@ -194,22 +199,18 @@ mod tests {
                 .contains(&("cache-control".into(), "no-store".into()))
         );
         let expected = serde_json::json!({
-            "id": "t", "label": "CI", "scopes": ["mail:read", "mail:send"], "token": "lmk_secret", "hint": "cret",
-            "createdAt": "2026-11-20T08:00:00.000Z", "lastUsedAt": null, "expiresAt": "2026-11-20T08:00:00.000Z",
+            "id": "credential-1", "label": "CI", "scopes": ["mail:read", "mail:send"], "token": "secret-of-credential-1", "hint": "0000",
+            "createdAt": "2026-11-20T08:00:00.000Z", "lastUsedAt": null, "expiresAt": "2026-12-20T08:00:00.000Z",
         });
         assert_eq!(json(Ok(made)), expected);
-        assert_eq!(
-            *host.asked.borrow(),
-            ["create CI [Scope::MailSend, Scope::MailRead] Some(30) 20"]
-        );
-        let listed = json(list_tokens(&host, &asked("")));
-        assert_eq!(listed["tokens"][0]["hint"], "cret");
+        let listed = json(list_tokens(&host, &Request::default()));
+        assert_eq!(listed["tokens"][0]["hint"], "0000");
         assert!(listed["tokens"][0].get("token").is_none());
     }
 
     #[test]
     fn invalid_input_is_refused_before_the_host_is_called() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         let available = "Available scopes: mail:read, mail:send, mail:write, aliases:read, aliases:write, profile:read";
         for (body, text) in [
             ("", "Invalid JSON body".to_owned()),
@@ -258,22 +259,23 @@ mod tests {
                 refused.text
             );
         }
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]
     fn too_many_an_unknown_one_and_a_failing_host_are_told_apart() {
-        let failing = |error| FakeHost {
-            fails: Some(error),
-            ..FakeHost::default()
-        };
+        let host = FakeHost::new();
         let body = posted(r#"{"label": "a", "scopes": ["mail:read"]}"#);
-        let full = create_token(&failing(Error::Conflict("x".into())), &body).unwrap_err();
+        for _ in 0..20 {
+            create_token(&host, &body).unwrap();
+        }
+        let full = create_token(&host, &body).unwrap_err();
         let text = "You already have 20 API tokens; revoke one before creating another";
         assert_eq!(full, Failure::conflict(text));
-        let gone = revoke_token(&failing(Error::NotFound), &asked("t")).unwrap_err();
+        let revoke = request(&[("id", "t")], &[], "");
+        let gone = revoke_token(&host, &revoke).unwrap_err();
         assert_eq!(gone, Failure::not_found("Token not found"));
-        let broken = revoke_token(&failing(Error::Internal), &asked("t")).unwrap_err();
+        let broken = revoke_token(&FakeHost::failing(Error::Internal), &revoke).unwrap_err();
         assert_eq!(broken, Failure::new(500, "Failed to revoke token"));
     }
 }

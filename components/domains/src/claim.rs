@@ -5,7 +5,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::failure::{INVALID, TAKEN, told};
+use crate::failure::{INVALID, TAKEN, failure_of};
 use crate::model::ClaimedDomain;
 
 /// A domain to claim.
@@ -63,48 +63,50 @@ pub(crate) fn claim_domain(
         .map_err(|error| match error {
             Error::Conflict(_) => Failure::conflict(TAKEN),
             Error::TooLarge(_) => Failure::new(403, "Your plan's custom domains are all in use"),
-            error => told(error, host),
+            error => failure_of(error, host),
         })?;
     match claimed {
-        Claimed::Fresh(domain) => Reply::with_status(201, &ClaimedDomain::from(domain)),
-        Claimed::Standing(domain) => Reply::json(&ClaimedDomain::from(domain)),
+        Claimed::Created(domain) => Reply::with_status(201, &ClaimedDomain::from(domain)),
+        Claimed::Existing(domain) => Reply::json(&ClaimedDomain::from(domain)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::testing::{FakeHost, json, request};
+
     use super::*;
-    use crate::testing::{FakeHost, active, json, pending, posted};
 
     const BODY: &str = r#"{"domain": " Ada.Example "}"#;
 
+    fn posted(body: &str) -> Request {
+        request(&[], &[], body)
+    }
+
     #[test]
     fn a_new_claim_has_a_challenge_and_an_existing_one_is_returned_unchanged() {
-        let host = FakeHost::default();
-        let fresh = claim_domain(&host, &posted(BODY)).unwrap();
-        assert_eq!(fresh.status, 201);
+        let host = FakeHost::new();
+        let created = claim_domain(&host, &posted(BODY)).unwrap();
+        assert_eq!(created.status, 201);
         let expected = serde_json::json!({
             "domain": "ada.example", "status": "pending_verification", "created_at": "2026-11-20 08:00:00", "verified_at": null,
-            "verification": {"type": "TXT", "host": "_challenge.ada.example", "value": "prove=it"},
+            "verification": {"type": "TXT", "host": "_latchmail-challenge.ada.example", "value": "latchmail-verify=a-challenge"},
         });
-        assert_eq!(json(Ok(fresh)), expected);
-        assert_eq!(*host.asked.borrow(), ["claim Ada.Example"]);
+        assert_eq!(json(Ok(created)), expected);
 
-        let standing = |domain| FakeHost {
-            claimed: Some(Claimed::Standing(domain)),
-            ..FakeHost::default()
-        };
-        let again = claim_domain(&standing(pending()), &posted(BODY)).unwrap();
+        let again = claim_domain(&host, &posted(BODY)).unwrap();
         assert_eq!(again.status, 200);
         assert_eq!(json(Ok(again)), expected);
-        let again = json(claim_domain(&standing(active()), &posted(BODY)));
+        host.prove_domain("ada.example");
+        host.verify_domain("ada.example").unwrap();
+        let again = json(claim_domain(&host, &posted(BODY)));
         assert_eq!(again["status"], "active");
         assert!(again.get("verification").is_none());
     }
 
     #[test]
     fn an_invalid_name_is_refused_before_the_host_is_called() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         for (body, text) in [
             ("", "Invalid JSON body"),
             ("{}", INVALID),
@@ -115,7 +117,7 @@ mod tests {
             let refused = claim_domain(&host, &posted(body)).unwrap_err();
             assert_eq!(refused, Failure::bad_request(text), "{body}");
         }
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]
@@ -135,10 +137,7 @@ mod tests {
             ),
             (Error::Internal, 500, "The operation could not be completed"),
         ] {
-            let host = FakeHost {
-                fails: Some(error),
-                ..FakeHost::default()
-            };
+            let host = FakeHost::failing(error);
             let refused = claim_domain(&host, &posted(BODY)).unwrap_err();
             assert_eq!(refused, Failure::new(status, text));
         }

@@ -7,7 +7,7 @@ pub(crate) const INVALID: &str = "Enter a valid domain you own (e.g. example.com
 pub(crate) const TAKEN: &str = "This domain has already been claimed by another user";
 
 /// Returns the failure that the client receives.
-pub(crate) fn told(error: Error, host: &impl Caller) -> Failure {
+pub(crate) fn failure_of(error: Error, host: &impl Caller) -> Failure {
     match error {
         Error::Invalid(_) => Failure::bad_request(INVALID),
         // On these routes the error is always about the DNS and never about the mail server.

@@ -3,7 +3,7 @@
 use latchmail_sdk::capability::{Caller, Domains};
 use latchmail_sdk::{Failure, Reply, Request};
 
-use crate::failure::told;
+use crate::failure::failure_of;
 use crate::model::InspectedDomain;
 
 /// Read a domain
@@ -35,20 +35,48 @@ pub(crate) fn get_domain(
 ) -> Result<Reply, Failure> {
     let inspected = host
         .inspect_domain(request.path("domain"))
-        .map_err(|error| told(error, host))?;
+        .map_err(|error| failure_of(error, host))?;
     Reply::json(&InspectedDomain::from(inspected))
 }
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::Error;
+    use std::time::Duration;
+
+    use latchmail_sdk::capability::{Expected, RecordKind};
+    use latchmail_sdk::testing::{FakeHost, json, request};
 
     use super::*;
-    use crate::testing::{FakeHost, asked, json, pending};
+
+    fn record(kind: RecordKind, value: &str, ok: Option<bool>) -> Expected {
+        Expected {
+            kind,
+            host: "ada.example".into(),
+            value: value.into(),
+            ok,
+        }
+    }
 
     #[test]
     fn a_domain_is_told_with_its_records() {
-        let answer = json(get_domain(&FakeHost::default(), &asked("ada.example")));
+        let host = FakeHost::new();
+        host.claim_domain("ada.example").unwrap();
+        let read = request(&[("domain", "ada.example")], &[], "");
+        let pending = json(get_domain(&host, &read));
+        assert_eq!(pending["status"], "pending_verification");
+        assert_eq!(
+            pending["verification"]["value"],
+            "latchmail-verify=a-challenge"
+        );
+        host.advance(Duration::from_secs(1));
+        host.prove_domain("ada.example");
+        host.verify_domain("ada.example").unwrap();
+        host.set_records(vec![
+            record(RecordKind::Mx, "mx", Some(true)),
+            record(RecordKind::Spf, "spf", Some(false)),
+            record(RecordKind::Dkim, "dkim", None),
+            record(RecordKind::Dmarc, "dmarc", Some(true)),
+        ]);
         let expected = serde_json::json!({
             "domain": "ada.example", "status": "active", "created_at": "2026-11-20 08:00:00", "verified_at": "2026-11-20 08:00:01",
             "records": [
@@ -58,23 +86,13 @@ mod tests {
                 {"kind": "DMARC", "host": "ada.example", "value": "dmarc", "ok": true},
             ],
         });
-        assert_eq!(answer, expected);
-        let host = FakeHost {
-            held: vec![pending()],
-            ..FakeHost::default()
-        };
-        let answer = json(get_domain(&host, &asked("ada.example")));
-        assert_eq!(answer["status"], "pending_verification");
-        assert_eq!(answer["verification"]["value"], "prove=it");
+        assert_eq!(json(get_domain(&host, &read)), expected);
     }
 
     #[test]
     fn one_that_is_not_there_is_not_found() {
-        let host = FakeHost {
-            fails: Some(Error::NotFound),
-            ..FakeHost::default()
-        };
-        let missing = get_domain(&host, &asked("ada.example")).unwrap_err();
+        let read = request(&[("domain", "ada.example")], &[], "");
+        let missing = get_domain(&FakeHost::new(), &read).unwrap_err();
         assert_eq!(missing, Failure::not_found("Domain not found"));
     }
 }

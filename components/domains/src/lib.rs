@@ -9,8 +9,6 @@ mod inspect;
 mod list;
 mod model;
 mod release;
-#[cfg(test)]
-mod testing;
 mod verify;
 
 use latchmail_sdk::capability::{Caller, Domains};
@@ -37,34 +35,15 @@ struct Description;
 #[must_use]
 pub fn module<H: Domains + Caller>() -> Module<H> {
     Module::new("domains", env!("CARGO_PKG_VERSION"), Description::openapi)
+        .route(Route::new("listDomains", list::list_domains).bucket("domains_read"))
         .route(
-            Route::get("/api/v1/domains", "listDomains", list::list_domains).area("domains_read"),
-        )
-        .route(
-            Route::post("/api/v1/domains", "claimDomain", claim::claim_domain)
-                .area("domains_write")
+            Route::new("claimDomain", claim::claim_domain)
+                .bucket("domains_write")
                 .takes(SMALL),
         )
-        .route(
-            Route::get("/api/v1/domains/{domain}", "getDomain", inspect::get_domain)
-                .area("domains_read"),
-        )
-        .route(
-            Route::post(
-                "/api/v1/domains/{domain}/verify",
-                "verifyDomain",
-                verify::verify_domain,
-            )
-            .area("domains_write"),
-        )
-        .route(
-            Route::delete(
-                "/api/v1/domains/{domain}",
-                "releaseDomain",
-                release::release_domain,
-            )
-            .area("domains_write"),
-        )
+        .route(Route::new("getDomain", inspect::get_domain).bucket("domains_read"))
+        .route(Route::new("verifyDomain", verify::verify_domain).bucket("domains_write"))
+        .route(Route::new("releaseDomain", release::release_domain).bucket("domains_write"))
 }
 
 latchmail_sdk::export!(module);

@@ -5,7 +5,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::failure::told;
+use crate::failure::failure_of;
 use crate::model::Domain;
 
 /// The domains of an account.
@@ -39,7 +39,9 @@ pub(crate) struct DomainList {
     ))
 )]
 pub(crate) fn list_domains(host: &(impl Domains + Caller), _: &Request) -> Result<Reply, Failure> {
-    let held = host.list_domains().map_err(|error| told(error, host))?;
+    let held = host
+        .list_domains()
+        .map_err(|error| failure_of(error, host))?;
     Reply::json(&DomainList {
         used: held.domains.len(),
         domains: held.domains.iter().map(Domain::from).collect(),
@@ -49,23 +51,28 @@ pub(crate) fn list_domains(host: &(impl Domains + Caller), _: &Request) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use latchmail_sdk::testing::{FakeHost, json};
+
     use super::*;
-    use crate::testing::{FakeHost, active, asked, json, pending};
 
     #[test]
     fn domains_are_listed_with_what_the_plan_allows() {
-        let host = FakeHost {
-            held: vec![pending(), active()],
-            ..FakeHost::default()
-        };
+        let host = FakeHost::new();
+        host.claim_domain("first.example").unwrap();
+        host.claim_domain("second.example").unwrap();
+        host.advance(Duration::from_secs(1));
+        host.prove_domain("first.example");
+        host.verify_domain("first.example").unwrap();
         let expected = serde_json::json!({
             "domains": [
-                {"domain": "ada.example", "status": "pending_verification", "created_at": "2026-11-20 08:00:00", "verified_at": null},
-                {"domain": "ada.example", "status": "active", "created_at": "2026-11-20 08:00:00", "verified_at": "2026-11-20 08:00:01"},
+                {"domain": "second.example", "status": "pending_verification", "created_at": "2026-11-20 08:00:00", "verified_at": null},
+                {"domain": "first.example", "status": "active", "created_at": "2026-11-20 08:00:00", "verified_at": "2026-11-20 08:00:01"},
             ],
             "limit": 5,
             "used": 2,
         });
-        assert_eq!(json(list_domains(&host, &asked(""))), expected);
+        assert_eq!(json(list_domains(&host, &Request::default())), expected);
     }
 }

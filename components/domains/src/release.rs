@@ -3,7 +3,7 @@
 use latchmail_sdk::capability::{Caller, Domains, Error};
 use latchmail_sdk::{Failure, Reply, Request};
 
-use crate::failure::told;
+use crate::failure::failure_of;
 
 /// Release a domain
 ///
@@ -27,22 +27,25 @@ pub(crate) fn release_domain(
     host.release_domain(request.path("domain"))
         .map_err(|error| match error {
             Error::Conflict(_) => Failure::conflict("Remove all aliases on this domain first"),
-            error => told(error, host).failing("Failed to delete domain"),
+            error => failure_of(error, host).failing("Failed to delete domain"),
         })?;
     Reply::success()
 }
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::testing::{FakeHost, json, request};
+
     use super::*;
-    use crate::testing::{FakeHost, asked, json};
 
     #[test]
     fn a_domain_is_released() {
-        let host = FakeHost::default();
-        let released = json(release_domain(&host, &asked("ada.example")));
+        let host = FakeHost::new();
+        host.claim_domain("ada.example").unwrap();
+        let release = request(&[("domain", "ada.example")], &[], "");
+        let released = json(release_domain(&host, &release));
         assert_eq!(released, serde_json::json!({"success": true}));
-        assert_eq!(*host.asked.borrow(), ["release ada.example"]);
+        assert!(host.list_domains().unwrap().domains.is_empty());
     }
 
     #[test]
@@ -56,11 +59,8 @@ mod tests {
             (Error::NotFound, 404, "Domain not found"),
             (Error::Internal, 500, "Failed to delete domain"),
         ] {
-            let host = FakeHost {
-                fails: Some(error),
-                ..FakeHost::default()
-            };
-            let refused = release_domain(&host, &asked("ada.example")).unwrap_err();
+            let release = request(&[("domain", "ada.example")], &[], "");
+            let refused = release_domain(&FakeHost::failing(error), &release).unwrap_err();
             assert_eq!(refused, Failure::new(status, text));
         }
     }

@@ -3,7 +3,7 @@
 use latchmail_sdk::capability::{Caller, Domains, Verification};
 use latchmail_sdk::{Failure, Reply, Request};
 
-use crate::failure::{TAKEN, told};
+use crate::failure::{TAKEN, failure_of};
 use crate::model::InspectedDomain;
 
 const MISSING: &str = "Verification TXT not found yet — DNS can take a while to propagate";
@@ -40,7 +40,7 @@ pub(crate) fn verify_domain(
 ) -> Result<Reply, Failure> {
     let verification = host
         .verify_domain(request.path("domain"))
-        .map_err(|error| told(error, host))?;
+        .map_err(|error| failure_of(error, host))?;
     match verification {
         Verification::Active(inspected) => Reply::json(&InspectedDomain::from(inspected)),
         Verification::Missing => Err(Failure::bad_request(MISSING)),
@@ -51,36 +51,32 @@ pub(crate) fn verify_domain(
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Error;
+    use latchmail_sdk::testing::{FakeHost, json, request};
 
     use super::*;
-    use crate::testing::{FakeHost, asked, json};
 
-    fn outcome(verification: Verification) -> Result<Reply, Failure> {
-        let host = FakeHost {
-            verification: Some(verification),
-            ..FakeHost::default()
-        };
-        verify_domain(&host, &asked("ada.example"))
+    fn verify(host: &FakeHost) -> Result<Reply, Failure> {
+        verify_domain(host, &request(&[("domain", "ada.example")], &[], ""))
     }
 
     #[test]
     fn each_outcome_has_its_answer() {
-        let active = json(verify_domain(&FakeHost::default(), &asked("ada.example")));
-        assert_eq!(active["status"], "active");
-        assert_eq!(active["records"].as_array().unwrap().len(), 4);
-        let missing = outcome(Verification::Missing).unwrap_err();
-        assert_eq!(missing, Failure::bad_request(MISSING));
-        let taken = outcome(Verification::Taken).unwrap_err();
-        assert_eq!(taken, Failure::conflict(TAKEN));
+        let host = FakeHost::new();
+        for account in ["ada@example.test", "bob@example.test"] {
+            host.sign_in(account);
+            host.claim_domain("ada.example").unwrap();
+            let missing = verify(&host).unwrap_err();
+            assert_eq!(missing, Failure::bad_request(MISSING));
+            host.prove_domain("ada.example");
+        }
+        assert_eq!(json(verify(&host))["status"], "active");
+        host.sign_in("ada@example.test");
+        assert_eq!(verify(&host).unwrap_err(), Failure::conflict(TAKEN));
     }
 
     #[test]
     fn a_dns_that_cannot_be_read_is_worth_another_try() {
-        let host = FakeHost {
-            fails: Some(Error::Unavailable),
-            ..FakeHost::default()
-        };
-        let refused = verify_domain(&host, &asked("ada.example")).unwrap_err();
+        let refused = verify(&FakeHost::failing(Error::Unavailable)).unwrap_err();
         assert_eq!(refused.status, 503);
         assert_eq!(
             refused.text,

@@ -13,8 +13,8 @@ import { del, get, patch, post, scoped, serve } from './latchmail.js';
 // The maximum size of the body of any route, in bytes: two fields.
 const SMALL = 16 * 1024;
 
-const reading = { access: scoped('aliases-read', { oauth: true }), area: 'aliases' };
-const writing = { access: scoped('aliases-write'), area: 'aliases' };
+const reading = { access: scoped('aliases-read', { oauth: true }), bucket: 'aliases' };
+const writing = { access: scoped('aliases-write'), bucket: 'aliases' };
 
 // The export of the component, under the name of the interface.
 export const module = serve({ aliases, caller }, {

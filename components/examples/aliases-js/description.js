@@ -48,7 +48,7 @@ export const description = {
       get: {
         operationId: 'listAliasDomains',
         tags: ['Aliases'],
-        summary: 'List the domains that aliases may be on',
+        summary: 'List the domains for aliases',
         responses: { 200: answer('The domains', 'AliasDomainList', link('checkAlias', 'domain', 'domains/0/domain')) },
       },
     },
@@ -56,7 +56,7 @@ export const description = {
       get: {
         operationId: 'checkAlias',
         tags: ['Aliases'],
-        summary: 'Check whether an alias could be made',
+        summary: 'Check whether an alias is available',
         description: 'The address is not reserved: another account can take it before it is created.',
         parameters: query,
         responses: {
@@ -69,7 +69,7 @@ export const description = {
       patch: {
         operationId: 'updateAlias',
         tags: ['Aliases'],
-        summary: 'Switch an alias on or off',
+        summary: 'Enable or disable an alias',
         description: "An inactive alias receives no mail and cannot be used as a sender. It still belongs to the account.",
         parameters: byId,
         requestBody: body('AliasChange'),

@@ -32,16 +32,16 @@ export function refusal(thrown) {
   throw thrown;
 }
 
-// A route. By default it requires a web session and counts towards the rate limit `modules`. `area` is a key of `[limits]`. The name of the action is the
+// A route. By default it requires a web session and counts towards the rate limit `modules`. `bucket` is a key of `[limits]`. The name of the action is the
 // operation.
-const route = (method) => (path, action, { access = { tag: 'session' }, area = 'modules', maxBody = 0 } = {}) => ({
+const route = (method) => (path, action, { access = { tag: 'session' }, bucket = 'modules', maxBody = 0 } = {}) => ({
   action,
   wit: {
     method,
     path,
     operation: action.name,
     access,
-    area,
+    bucket,
     maxBody,
     body: 'bytes',
     blobFields: [],

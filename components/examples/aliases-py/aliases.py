@@ -16,8 +16,8 @@ from wit_world.imports.types import Scope
 # The maximum size of the body of any route, in bytes: two fields.
 SMALL = 16 * 1024
 
-READING = {"access": scoped(Scope.ALIASES_READ, oauth=True), "area": "aliases"}
-WRITING = {"access": scoped(Scope.ALIASES_WRITE), "area": "aliases"}
+READING = {"access": scoped(Scope.ALIASES_READ, oauth=True), "bucket": "aliases"}
+WRITING = {"access": scoped(Scope.ALIASES_WRITE), "bucket": "aliases"}
 
 routes = Routes(SimpleNamespace(aliases=aliases, caller=caller), "aliases", "0.1.0", DESCRIPTION)
 routes.get("/api/v1/aliases", "listAliases", actions.list_aliases, **READING)

@@ -78,14 +78,14 @@ DESCRIPTION = {
         "/api/v1/aliases/domains": {
             "get": _operation(
                 "listAliasDomains",
-                "List the domains that aliases may be on",
+                "List the domains for aliases",
                 {"200": _answer("The domains", "AliasDomainList", links=_link("checkAlias", "domain", "domains/0/domain"))},
             ),
         },
         "/api/v1/aliases/check": {
             "get": _operation(
                 "checkAlias",
-                "Check whether an alias could be made",
+                "Check whether an alias is available",
                 {
                     "200": _answer("Whether the alias can be created, and why not", "AliasCheck"),
                     "400": _answer("`name and domain query params required`", "Error"),
@@ -97,7 +97,7 @@ DESCRIPTION = {
         "/api/v1/aliases/{id}": {
             "patch": _operation(
                 "updateAlias",
-                "Switch an alias on or off",
+                "Enable or disable an alias",
                 {
                     "200": _answer("The alias was changed", "Success"),
                     "400": _answer("`Invalid alias ID`, `active (boolean) is required`", "Error"),

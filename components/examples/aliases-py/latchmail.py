@@ -72,9 +72,9 @@ class Routes:
     def delete(self, *route, **more):
         self._add(Method.DELETE, *route, **more)
 
-    def _add(self, method, path, operation, action, access=Access_Session(), area="modules", max_body=0):
-        """Adds a route. By default it requires a web session and counts towards the rate limit `modules`. `area` is a key of `[limits]`."""
-        route = Route(method, path, operation, access, area, max_body, BodyForm.BYTES, blob_fields=[], deadline=30_000)
+    def _add(self, method, path, operation, action, access=Access_Session(), bucket="modules", max_body=0):
+        """Adds a route. By default it requires a web session and counts towards the rate limit `modules`. `bucket` is a key of `[limits]`."""
+        route = Route(method, path, operation, access, bucket, max_body, BodyForm.BYTES, blob_fields=[], deadline=30_000)
         self._routes.append(route)
         self._actions[operation] = action
 

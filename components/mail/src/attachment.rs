@@ -1,10 +1,9 @@
 //! GET `/api/v1/mail/messages/{uid}/attachments/{index}`: returns the bytes of an attachment. The bytes stay in the host and never enter this module.
 
+use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
 use utoipa::ToSchema;
-
-use crate::message::named;
 
 /// The bytes of the file.
 #[derive(ToSchema)]
@@ -24,7 +23,7 @@ struct File(Vec<u8>);
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
         ("index" = u32, Path, minimum = 0, maximum = 4_294_967_295.0, description = "The attachment's index in the message"),
-        ("folder" = Option<String>, Query, description = "The folder to search first; the default is `INBOX`")
+        ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message")
     ),
     responses(
         (
@@ -48,14 +47,14 @@ pub(crate) fn get_attachment(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let (uid, folder) = named(request)?;
+    let uid = reading::uid(request.path_number("uid"))?;
     let index = request
         .path_number::<u64>("index")
         .ok_or(Failure::bad_request("Invalid attachment index"))?;
     // An index that is too large for the host cannot exist, so the attachment is reported as missing.
     let index = u32::try_from(index).unwrap_or(u32::MAX);
     let (attachment, content) = host
-        .get_attachment(uid, index, folder)
+        .get_attachment(uid, index)
         .map_err(|error| Failure::of(error, "Message not found", host))?
         .ok_or(Failure::not_found("Attachment not found"))?;
     Ok(Reply::download(&attachment.filename, content))
@@ -64,40 +63,32 @@ pub(crate) fn get_attachment(
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Error;
+    use latchmail_sdk::testing::{Answer, FakeHost, Letter, request};
 
     use super::*;
-    use crate::testing::{FakeHost, asked, attachment, body};
+
+    fn read(uid: &str, index: &str) -> Request {
+        request(&[("uid", uid), ("index", index)], &[("folder", "Work")], "")
+    }
 
     #[test]
     fn an_attachment_is_a_file_to_be_saved_whatever_it_calls_itself() {
-        let host = FakeHost {
-            attachment: Ok(Some(attachment())),
-            ..FakeHost::default()
-        };
-        let request = asked(&[("uid", "7"), ("index", "0")], &[("folder", "Work")]);
-        let reply = get_attachment(&host, &request).unwrap();
-        assert_eq!(reply.content_type, "application/octet-stream");
-        let header = |name| {
-            reply
-                .headers
-                .iter()
-                .find(|(n, _)| n == name)
-                .unwrap()
-                .1
-                .as_str()
-        };
+        let host = FakeHost::new();
+        host.deliver(Letter::from("grace@example.org").file("a.pdf", "application/pdf", b"PDF"));
+        let answer = Answer::from(get_attachment(&host, &read("1", "0")).unwrap());
+        let header = |name| answer.header(name).unwrap();
+        assert_eq!(header("content-type"), "application/octet-stream");
         assert_eq!(
             header("content-disposition"),
             "attachment; filename=\"a.pdf\"; filename*=UTF-8''a.pdf"
         );
         assert_eq!(header("cache-control"), "private, no-store");
-        assert_eq!(body(reply), b"PDF");
-        assert_eq!(*host.asked.borrow(), ["7 0 Some(\"Work\")"]);
+        assert_eq!(answer.body, b"PDF");
     }
 
     #[test]
     fn what_is_no_number_is_refused_before_the_mailbox_is_asked() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         for (uid, index, text) in [
             ("0", "x", "Invalid message UID"),
             ("1", "-1", "Invalid attachment index"),
@@ -105,32 +96,21 @@ mod tests {
             ("1", "1.0", "Invalid attachment index"),
             ("1", "99999999999999999999", "Invalid attachment index"),
         ] {
-            let request = asked(&[("uid", uid), ("index", index)], &[]);
-            let refused = get_attachment(&host, &request).unwrap_err();
+            let refused = get_attachment(&host, &read(uid, index)).unwrap_err();
             assert_eq!(refused, Failure::bad_request(text));
         }
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]
     fn a_missing_message_and_a_missing_attachment_are_told_apart() {
-        let answered = |attachment| {
-            let host = FakeHost {
-                attachment,
-                ..FakeHost::default()
-            };
-            let request = asked(&[("uid", "1"), ("index", "99999999999")], &[]);
-            get_attachment(&host, &request).unwrap_err()
-        };
-        assert_eq!(
-            answered(Err(Error::NotFound)),
-            Failure::not_found("Message not found")
-        );
-        assert_eq!(
-            answered(Ok(None)),
-            Failure::not_found("Attachment not found")
-        );
-        let large = answered(Err(Error::TooLarge("So large".into())));
+        let host = FakeHost::new();
+        host.deliver(Letter::from("grace@example.org"));
+        let refused = |uid| get_attachment(&host, &read(uid, "99999999999")).unwrap_err();
+        assert_eq!(refused("7"), Failure::not_found("Message not found"));
+        assert_eq!(refused("1"), Failure::not_found("Attachment not found"));
+        host.fail(Error::TooLarge("So large".into()));
+        let large = refused("1");
         assert_eq!((large.status, &*large.text), (413, "So large"));
     }
 }

@@ -195,8 +195,14 @@ fn counted(uids: &[u64]) -> Result<Reply, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::capability::Page;
+    use latchmail_sdk::testing::{FakeHost, Letter, json, request};
+
     use super::*;
-    use crate::testing::{FakeHost, json, posted};
+
+    fn posted(body: &str) -> Request {
+        request(&[], &[], body)
+    }
 
     fn refusal(answer: Result<Reply, Failure>) -> String {
         let failure = answer.unwrap_err();
@@ -206,38 +212,34 @@ mod tests {
 
     #[test]
     fn what_is_asked_twice_is_done_and_counted_once() {
-        let host = FakeHost {
-            changed: Ok(vec![3]),
-            ..FakeHost::default()
-        };
-        let bodies = [
-            r#"{"uids": [3, 1, 3], "flags": ["a"], "action": "add"}"#,
-            r#"{"uids": [3, 1.0, 3.0], "destination": "x", "folder": "y"}"#,
-            r#"{"uids": [3, 1, 3]}"#,
-        ];
-        let answers = [
-            bulk_flag(&host, &posted(&[], bodies[0])),
-            bulk_move(&host, &posted(&[], bodies[1])),
-            bulk_delete(&host, &posted(&[], bodies[2])),
-        ];
-        for answer in answers {
-            assert_eq!(
-                json(answer),
-                serde_json::json!({"success": true, "count": 2})
-            );
+        let host = FakeHost::new();
+        for _ in 0..3 {
+            host.deliver(Letter::from("grace@example.org"));
         }
-        let did = [r#"flag [3, 1] ["a"] Add"#, "move [3, 1] x", "delete [3, 1]"];
-        assert_eq!(*host.asked.borrow(), did);
+        let done = serde_json::json!({"success": true, "count": 2});
+        let flag = r#"{"uids": [3, 1, 3], "flags": ["a"], "action": "add"}"#;
+        assert_eq!(json(bulk_flag(&host, &posted(flag))), done);
+        let flags = |uid| host.get_message(uid).unwrap().summary.flags;
+        assert_eq!(flags(1), ["a"]);
+        assert!(flags(2).is_empty());
+        assert_eq!(flags(3), ["a"]);
+        let r#move = r#"{"uids": [3, 1.0, 3.0], "destination": "Archive", "folder": "y"}"#;
+        assert_eq!(json(bulk_move(&host, &posted(r#move))), done);
+        let page = Page {
+            offset: 0,
+            limit: 10,
+        };
+        assert_eq!(host.list_messages("Archive", page).unwrap().total, 2);
+        let delete = r#"{"uids": [3, 1, 3]}"#;
+        assert_eq!(json(bulk_delete(&host, &posted(delete))), done);
+        assert_eq!(host.list_messages("Archive", page).unwrap().total, 0);
+        assert_eq!(host.list_messages("INBOX", page).unwrap().total, 1);
     }
 
     #[test]
     fn the_numbers_come_before_all_else_and_are_one_to_two_hundred() {
-        let host = FakeHost {
-            changed: Ok(vec![]),
-            ..FakeHost::default()
-        };
-        let delete =
-            |uids: &str| bulk_delete(&host, &posted(&[], &format!("{{\"uids\": {uids}}}")));
+        let host = FakeHost::new();
+        let delete = |uids: &str| bulk_delete(&host, &posted(&format!("{{\"uids\": {uids}}}")));
         for none in ["[]", "null"] {
             assert_eq!(refusal(delete(none)), "At least one uid is required");
         }
@@ -255,7 +257,7 @@ mod tests {
         let too_many = "Too many messages (max 200 per request)";
         assert_eq!(refusal(delete(&many(201))), too_many);
         assert_eq!(json(delete(&many(200)))["count"], 200);
-        let without = |body| refusal(bulk_flag(&host, &posted(&[], body)));
+        let without = |body| refusal(bulk_flag(&host, &posted(body)));
         assert_eq!(without("{}"), "At least one uid is required");
         assert_eq!(without(r#"{"uids": [1]}"#), "Invalid flag data");
         assert_eq!(
@@ -263,7 +265,7 @@ mod tests {
             "Invalid flag data"
         );
         assert_eq!(without("x"), "Invalid flag data");
-        let moved = |body| refusal(bulk_move(&host, &posted(&[], body)));
+        let moved = |body| refusal(bulk_move(&host, &posted(body)));
         assert_eq!(
             moved(r#"{"destination": "x"}"#),
             "At least one uid is required"
@@ -277,7 +279,7 @@ mod tests {
             "Invalid move data"
         );
         assert_eq!(
-            refusal(bulk_delete(&host, &posted(&[], "x"))),
+            refusal(bulk_delete(&host, &posted("x"))),
             "Invalid JSON body"
         );
     }

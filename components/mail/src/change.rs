@@ -1,11 +1,10 @@
 //! POST `…/messages/{uid}/flag`, POST `…/messages/{uid}/move` and DELETE `…/messages/{uid}`: change one message.
 
+use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Error, FlagAction, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request};
 use serde::Deserialize;
 use utoipa::ToSchema;
-
-use crate::message::named;
 
 /// The change of the flags.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
@@ -83,7 +82,7 @@ pub(crate) fn flag_message(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let (uid, _) = named(request)?;
+    let uid = reading::uid(request.path_number("uid"))?;
     let body: FlagRequest = request.json().map_err(|_| bad_flags())?;
     let found = set_flags(host, &[uid], &body.flags, body.action)?;
     done(&found)
@@ -130,7 +129,7 @@ pub(crate) fn move_message(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let (uid, _) = named(request)?;
+    let uid = reading::uid(request.path_number("uid"))?;
     let body: MoveRequest = request.json().map_err(|_| bad_move())?;
     let found = move_to(host, &[uid], &body.destination)?;
     done(&found)
@@ -175,7 +174,7 @@ pub(crate) fn delete_message(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let (uid, _) = named(request)?;
+    let uid = reading::uid(request.path_number("uid"))?;
     let found = delete(host, &[uid])?;
     done(&found)
 }
@@ -195,41 +194,42 @@ fn done(found: &[u64]) -> Result<Reply, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::capability::Page;
+    use latchmail_sdk::testing::{FakeHost, Letter, json, request};
+
     use super::*;
-    use crate::testing::{FakeHost, asked, json, posted};
+
+    fn posted(uid: &str, body: &str) -> Request {
+        request(&[("uid", uid)], &[], body)
+    }
 
     #[test]
     fn a_message_is_flagged_moved_and_deleted_by_its_number() {
-        let host = FakeHost {
-            changed: Ok(vec![7]),
-            ..FakeHost::default()
-        };
-        let uid = [("uid", "7")];
-        let flag = posted(
-            &uid,
-            r#"{"flags": ["\\Seen", "a"], "action": "remove", "folder": "x"}"#,
+        let host = FakeHost::new();
+        let uid = host.deliver(
+            Letter::from("grace@example.org")
+                .flag("\\Seen")
+                .flag("a")
+                .flag("b"),
         );
-        let r#move = posted(&uid, r#"{"destination": "Work/Done"}"#);
-        let answers = [
-            flag_message(&host, &flag),
-            move_message(&host, &r#move),
-            delete_message(&host, &asked(&uid, &[])),
-        ];
-        for answer in answers {
-            assert_eq!(json(answer), serde_json::json!({"success": true}));
-        }
-        let did = [
-            r#"flag [7] ["\\Seen", "a"] Remove"#,
-            "move [7] Work/Done",
-            "delete [7]",
-        ];
-        assert_eq!(*host.asked.borrow(), did);
+        let success = serde_json::json!({"success": true});
+        let flag = r#"{"flags": ["\\Seen", "a"], "action": "remove", "folder": "x"}"#;
+        assert_eq!(json(flag_message(&host, &posted("1", flag))), success);
+        assert_eq!(host.get_message(uid).unwrap().summary.flags, ["b"]);
+        let r#move = r#"{"destination": "Archive"}"#;
+        assert_eq!(json(move_message(&host, &posted("1", r#move))), success);
+        let page = Page {
+            offset: 0,
+            limit: 10,
+        };
+        assert_eq!(host.list_messages("Archive", page).unwrap().total, 1);
+        assert_eq!(json(delete_message(&host, &posted("1", ""))), success);
+        assert!(host.get_message(uid).is_err());
     }
 
     #[test]
     fn a_body_of_another_shape_is_refused_before_the_mailbox_is_asked() {
-        let host = FakeHost::default();
-        let uid = [("uid", "7")];
+        let host = FakeHost::new();
         for body in [
             "",
             "{}",
@@ -240,38 +240,36 @@ mod tests {
             r#"{"flags": ["a"]}"#,
             r#"{"flags": ["a"], "action": "add", "folder": 1}"#,
         ] {
-            let refused = flag_message(&host, &posted(&uid, body)).unwrap_err();
+            let refused = flag_message(&host, &posted("7", body)).unwrap_err();
             assert_eq!(refused, Failure::bad_request("Invalid flag data"), "{body}");
         }
         for body in ["", "{}", r#"{"destination": ""}"#, r#"{"destination": 1}"#] {
-            let refused = move_message(&host, &posted(&uid, body)).unwrap_err();
+            let refused = move_message(&host, &posted("7", body)).unwrap_err();
             assert_eq!(refused, Failure::bad_request("Invalid move data"), "{body}");
         }
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]
     fn a_missing_message_a_missing_folder_and_a_bad_flag_are_told_apart() {
-        let answered = |changed| FakeHost {
-            changed,
-            ..FakeHost::default()
-        };
-        let uid = [("uid", "7")];
-        let flag = posted(&uid, r#"{"flags": ["\\Deleted"], "action": "add"}"#);
-        let r#move = posted(&uid, r#"{"destination": "x"}"#);
-        let bad = flag_message(&answered(Err(Error::Invalid("x".into()))), &flag);
+        let host = FakeHost::new();
+        host.deliver(Letter::from("grace@example.org"));
+        let deleted = r#"{"flags": ["\\Deleted"], "action": "add"}"#;
+        let bad = flag_message(&host, &posted("1", deleted));
         assert_eq!(bad.unwrap_err(), bad_flags());
+        let flag = r#"{"flags": ["a"], "action": "add"}"#;
         for missing in [
-            flag_message(&answered(Ok(vec![])), &flag),
-            move_message(&answered(Ok(vec![])), &r#move),
-            delete_message(&answered(Ok(vec![])), &asked(&uid, &[])),
+            flag_message(&host, &posted("7", flag)),
+            move_message(&host, &posted("7", r#"{"destination": "Archive"}"#)),
+            delete_message(&host, &posted("7", "")),
         ] {
             let refused = missing.unwrap_err();
             assert_eq!(refused, Failure::not_found("Message not found"));
         }
-        let nowhere = move_message(&answered(Err(Error::NotFound)), &r#move);
+        let r#move = posted("1", r#"{"destination": "x"}"#);
+        let nowhere = move_message(&host, &r#move);
         assert_eq!(nowhere.unwrap_err(), Failure::not_found("Folder not found"));
-        let unknown = move_message(&answered(Err(Error::OutcomeUnknown)), &r#move);
+        let unknown = move_message(&FakeHost::failing(Error::OutcomeUnknown), &r#move);
         assert_eq!(unknown.unwrap_err().status, 500);
     }
 }

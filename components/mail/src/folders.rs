@@ -6,7 +6,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// List folders
 ///
-/// Every folder with its message counts. Folders with a role (inbox, sent, …) lead the list.
+/// Every folder with its message counts. Folders with a role (inbox, sent, …) come first.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/folders",
@@ -28,45 +28,33 @@ pub(crate) fn list_folders(host: &(impl Mailbox + Caller), _: &Request) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::{Error, Kind, Role};
+    use latchmail_sdk::capability::{Error, Scope};
+    use latchmail_sdk::testing::{FakeHost, Letter, json};
 
     use super::*;
-    use crate::testing::{FakeHost, folder, json};
 
     #[test]
     fn a_folder_has_its_role_only_where_the_server_gives_one() {
-        let host = FakeHost {
-            folders: Ok(vec![
-                folder("INBOX", Some(Role::Inbox)),
-                folder("Work", None),
-            ]),
-            ..FakeHost::default()
-        };
+        let host = FakeHost::new();
+        host.file("Work", Letter::from("grace@example.org"));
         let answer = json(list_folders(&host, &Request::default()));
-        assert_eq!(answer["folders"][0]["specialUse"], "\\Inbox");
-        assert_eq!(answer["folders"][0]["delimiter"], "/");
-        assert_eq!(answer["folders"][1]["id"], "id of Work");
-        assert!(answer["folders"][1].get("specialUse").is_none());
+        let folders = answer["folders"].as_array().unwrap();
+        let (inbox, work) = (folders.first().unwrap(), folders.last().unwrap());
+        assert_eq!(inbox["specialUse"], "\\Inbox");
+        assert_eq!(inbox["delimiter"], "/");
+        assert_eq!(work["id"], "id of Work");
+        assert!(work.get("specialUse").is_none());
     }
 
     #[test]
     fn a_refused_credential_is_told_to_a_person_otherwise_than_to_a_token() {
-        let told = |kind| {
-            let host = FakeHost {
-                kind,
-                folders: Err(Error::CredentialRefused),
-                ..FakeHost::default()
-            };
-            list_folders(&host, &Request::default()).unwrap_err()
-        };
-        assert_eq!(
-            told(Kind::Session).text,
-            "Mail session expired, please log in again"
-        );
-        assert_eq!(
-            told(Kind::ApiToken).text,
-            "This credential is no longer valid for mail access"
-        );
-        assert_eq!(told(Kind::Oauth).status, 401);
+        let host = FakeHost::failing(Error::CredentialRefused);
+        let told = || list_folders(&host, &Request::default()).unwrap_err();
+        assert_eq!(told().text, "Mail session expired, please log in again");
+        host.use_token(&[Scope::MailRead]);
+        let text = "This credential is no longer valid for mail access";
+        assert_eq!(told().text, text);
+        host.use_oauth();
+        assert_eq!(told().status, 401);
     }
 }

@@ -10,8 +10,6 @@ mod message;
 mod messages;
 mod search;
 mod send;
-#[cfg(test)]
-mod testing;
 
 use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
@@ -22,7 +20,6 @@ const SMALL: u32 = 64 * 1024;
 /// The maximum size of the body of a message to send, in bytes: 25 MB encoded in base64 twice, as attachments are.
 const LARGE: u32 = 40 * 1024 * 1024;
 
-/// Folder names, summaries and messages are bounded by the host; what a client writes here is only a path and a few numbers, or a message to be sent.
 #[derive(OpenApi)]
 #[openapi(
     paths(
@@ -43,95 +40,39 @@ const LARGE: u32 = 40 * 1024 * 1024;
 )]
 struct Description;
 
-/// The module.
+/// Returns the module.
 #[must_use]
 pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
-    let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().area("mail");
-    let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().area("mail");
+    let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().bucket("mail");
+    let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().bucket("mail");
     Module::new("mail", env!("CARGO_PKG_VERSION"), Description::openapi)
-        .route(reading(Route::get(
-            "/api/v1/mail/folders",
-            "listFolders",
-            folders::list_folders,
-        )))
-        .route(reading(Route::get(
-            "/api/v1/mail/folders/{folder}/messages",
-            "listMessages",
-            messages::list_messages,
-        )))
-        .route(
-            reading(Route::get(
-                "/api/v1/mail/search",
-                "searchMessages",
-                search::search_messages,
-            ))
-            .area("search"),
-        )
-        .route(reading(Route::get(
-            "/api/v1/mail/messages/{uid}",
-            "getMessage",
-            message::get_message,
-        )))
-        .route(reading(Route::get(
-            "/api/v1/mail/messages/{uid}/attachments/{index}",
+        .route(reading(Route::new("listFolders", folders::list_folders)))
+        .route(reading(Route::new("listMessages", messages::list_messages)))
+        .route(reading(Route::new("searchMessages", search::search_messages)).bucket("search"))
+        .route(reading(Route::new("getMessage", message::get_message)))
+        .route(reading(Route::new(
             "getAttachment",
             attachment::get_attachment,
         )))
         .route(
-            Route::post("/api/v1/mail/send", "sendMessage", send::send_message)
+            Route::new("sendMessage", send::send_message)
                 .scoped(Scope::MailSend)
                 // Agents can send only if the operator allows it. The host decides whether a token has the scope.
                 .with_oauth()
-                .area("mail")
+                .bucket("mail")
                 .takes(LARGE)
                 .blob_field("/attachments/*/content")
                 .within(120),
         )
-        .route(
-            changing(Route::post(
-                "/api/v1/mail/messages/{uid}/flag",
-                "flagMessage",
-                change::flag_message,
-            ))
-            .takes(SMALL),
-        )
-        .route(
-            changing(Route::post(
-                "/api/v1/mail/messages/{uid}/move",
-                "moveMessage",
-                change::move_message,
-            ))
-            .takes(SMALL),
-        )
-        .route(changing(Route::delete(
-            "/api/v1/mail/messages/{uid}",
+        .route(changing(Route::new("flagMessage", change::flag_message)).takes(SMALL))
+        .route(changing(Route::new("moveMessage", change::move_message)).takes(SMALL))
+        .route(changing(Route::new(
             "deleteMessage",
             change::delete_message,
         )))
-        .route(
-            changing(Route::post(
-                "/api/v1/mail/messages/bulk/flag",
-                "bulkFlagMessages",
-                bulk::bulk_flag,
-            ))
-            .takes(SMALL),
-        )
-        .route(
-            changing(Route::post(
-                "/api/v1/mail/messages/bulk/move",
-                "bulkMoveMessages",
-                bulk::bulk_move,
-            ))
-            .takes(SMALL),
-        )
-        .route(
-            changing(Route::post(
-                "/api/v1/mail/messages/bulk/delete",
-                "bulkDeleteMessages",
-                bulk::bulk_delete,
-            ))
-            .takes(SMALL),
-        )
+        .route(changing(Route::new("bulkFlagMessages", bulk::bulk_flag)).takes(SMALL))
+        .route(changing(Route::new("bulkMoveMessages", bulk::bulk_move)).takes(SMALL))
+        .route(changing(Route::new("bulkDeleteMessages", bulk::bulk_delete)).takes(SMALL))
 }
 
 latchmail_sdk::export!(module);

@@ -6,7 +6,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// Read a message
 ///
-/// Returns the message with this number from any folder; `folder` is only a hint. Reading does not mark it as read.
+/// Returns the message with this number from any folder. Reading does not mark it as read.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/messages/{uid}",
@@ -14,7 +14,7 @@ use latchmail_sdk::{Failure, Reply, Request};
     tag = "Mail",
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
-        ("folder" = Option<String>, Query, description = "The folder to search first; the default is `INBOX`")
+        ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message")
     ),
     responses(
         (
@@ -36,58 +36,46 @@ pub(crate) fn get_message(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let (uid, folder) = named(request)?;
-    Reply::json(&reading::message(host, uid, folder)?)
-}
-
-/// Returns the number of the requested message and the folder to search first.
-pub(crate) fn named(request: &Request) -> Result<(u64, Option<&str>), Failure> {
     let uid = reading::uid(request.path_number("uid"))?;
-    let folder = request.query("folder").filter(|folder| !folder.is_empty());
-    Ok((uid, folder))
+    Reply::json(&reading::message(host, uid)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::Error;
+    use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
-    use crate::testing::{FakeHost, asked, detail, json};
+
+    fn read(uid: &str) -> Request {
+        request(&[("uid", uid)], &[("folder", "Work")], "")
+    }
 
     #[test]
     fn a_message_is_answered_without_a_preview_and_with_the_parts_it_has() {
-        let host = FakeHost {
-            detail: Ok(detail(7)),
-            ..FakeHost::default()
-        };
-        let answer = json(get_message(
-            &host,
-            &asked(&[("uid", "7")], &[("folder", "Work")]),
-        ));
-        assert_eq!(answer["uid"], 7);
+        let host = FakeHost::new();
+        let letter = Letter::from("grace@example.org").text("Hello");
+        host.deliver(letter.file("a.pdf", "application/pdf", b"PDF"));
+        let answer = json(get_message(&host, &read("1")));
+        assert_eq!(answer["uid"], 1);
         assert_eq!(answer["text"], "Hello");
         assert_eq!(answer["attachments"][0]["contentType"], "application/pdf");
         for absent in ["preview", "html", "inReplyTo", "truncated"] {
             assert!(answer.get(absent).is_none(), "{absent}");
         }
-        assert_eq!(*host.asked.borrow(), ["7 Some(\"Work\")"]);
     }
 
     #[test]
     fn a_number_that_is_none_is_400_and_one_that_names_nothing_404() {
-        let host = FakeHost {
-            detail: Err(Error::NotFound),
-            ..FakeHost::default()
-        };
+        let host = FakeHost::new();
         for uid in ["0", "-1", "x", "1.0", "99999999999999999999"] {
-            let refused = get_message(&host, &asked(&[("uid", uid)], &[])).unwrap_err();
+            let refused = get_message(&host, &read(uid)).unwrap_err();
             assert_eq!(
                 refused,
                 Failure::bad_request("Invalid message UID"),
                 "{uid}"
             );
         }
-        let missing = get_message(&host, &asked(&[("uid", "12")], &[])).unwrap_err();
+        let missing = get_message(&host, &read("12")).unwrap_err();
         assert_eq!(missing, Failure::not_found("Message not found"));
     }
 }

@@ -44,54 +44,45 @@ pub(crate) fn list_messages(
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::{Error, Listing};
+    use latchmail_sdk::capability::Error;
+    use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
-    use crate::testing::{FakeHost, asked, json, summary};
 
     #[test]
     fn a_page_is_asked_for_by_number_and_answered_with_the_folders_total() {
-        let host = FakeHost {
-            listing: Ok(Listing {
-                messages: vec![summary(7)],
-                total: 41,
-            }),
-            ..FakeHost::default()
-        };
-        let request = asked(
+        let host = FakeHost::new();
+        for _ in 0..41 {
+            host.file("Work/Reports", Letter::from("grace@example.org"));
+        }
+        let request = request(
             &[("folder", "Work/Reports")],
             &[("page", "3"), ("limit", "20")],
+            "",
         );
         let answer = json(list_messages(&host, &request));
         assert_eq!(answer["total"], 41);
-        assert_eq!(answer["messages"][0]["uid"], 7);
+        assert_eq!(answer["messages"].as_array().unwrap().len(), 1);
+        assert_eq!(answer["messages"][0]["uid"], 1);
         assert_eq!(answer["messages"][0]["date"], "2026-11-20T08:00:00.000Z");
-        assert_eq!(*host.asked.borrow(), ["Work/Reports 40+20"]);
     }
 
     #[test]
     fn a_bad_page_is_refused_before_the_mailbox_is_asked() {
-        let host = FakeHost::default();
-        let request = asked(&[("folder", "INBOX")], &[("limit", "101")]);
+        let host = FakeHost::new();
+        let request = request(&[("folder", "INBOX")], &[("limit", "101")], "");
         let refused = list_messages(&host, &request).unwrap_err();
         assert_eq!(refused, Failure::bad_request("Invalid paging parameters"));
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]
     fn a_folder_that_does_not_exist_is_404_and_an_absent_mail_server_503() {
-        let answered = |error| {
-            let host = FakeHost {
-                listing: Err(error),
-                ..FakeHost::default()
-            };
-            list_messages(&host, &asked(&[("folder", "x")], &[])).unwrap_err()
-        };
-        assert_eq!(
-            answered(Error::NotFound),
-            Failure::not_found("Folder not found")
-        );
-        let away = answered(Error::Unavailable);
+        let host = FakeHost::new();
+        let refused = || list_messages(&host, &request(&[("folder", "x")], &[], "")).unwrap_err();
+        assert_eq!(refused(), Failure::not_found("Folder not found"));
+        host.fail(Error::Unavailable);
+        let away = refused();
         assert_eq!((away.status, away.retry_after), (503, Some(2)));
     }
 }

@@ -49,33 +49,29 @@ pub(crate) fn search_messages(
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::{Error, Listing};
+    use latchmail_sdk::capability::Error;
+    use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
-    use crate::testing::{FakeHost, asked, json, summary};
 
     #[test]
     fn a_page_of_what_was_found_is_answered_with_its_place() {
-        let host = FakeHost {
-            listing: Ok(Listing {
-                messages: vec![summary(7)],
-                total: 41,
-            }),
-            ..FakeHost::default()
-        };
+        let host = FakeHost::new();
+        for _ in 0..41 {
+            host.deliver(Letter::from("grace@example.org").subject("Viele Grüße"));
+        }
         let query = [("q", " Grüße "), ("page", "2"), ("limit", "20")];
-        let answer = json(search_messages(&host, &asked(&[], &query)));
+        let answer = json(search_messages(&host, &request(&[], &query, "")));
         let place = (&answer["total"], &answer["page"], &answer["limit"]);
         assert_eq!(place, (&41.into(), &2.into(), &20.into()));
-        assert_eq!(answer["messages"][0]["uid"], 7);
-        assert_eq!(*host.asked.borrow(), ["INBOX Grüße 20+20"]);
+        assert_eq!(answer["messages"][0]["uid"], 21);
     }
 
     #[test]
     fn what_cannot_be_searched_for_is_refused_in_the_specifications_words() {
-        let host = FakeHost::default();
+        let host = FakeHost::new();
         let refused = |query: &[(&str, &str)]| {
-            let failure = search_messages(&host, &asked(&[], query)).unwrap_err();
+            let failure = search_messages(&host, &request(&[], query, "")).unwrap_err();
             (failure.status, failure.text.into_owned())
         };
         for query in [&[][..], &[("q", "")], &[("q", "  "), ("page", "0")]] {
@@ -83,17 +79,14 @@ mod tests {
         }
         let paging = refused(&[("q", "x"), ("limit", "101")]);
         assert_eq!(paging, (400, "Invalid search parameters".into()));
-        assert!(host.asked.borrow().is_empty());
+        assert_eq!(host.calls(), 0);
     }
 
     #[test]
     fn a_search_that_fails_says_so() {
         let answered = |error| {
-            let host = FakeHost {
-                listing: Err(error),
-                ..FakeHost::default()
-            };
-            let failure = search_messages(&host, &asked(&[], &[("q", "x")])).unwrap_err();
+            let search = request(&[], &[("q", "x")], "");
+            let failure = search_messages(&FakeHost::failing(error), &search).unwrap_err();
             (failure.status, failure.text.into_owned())
         };
         assert_eq!(answered(Error::Internal), (500, "Search failed".into()));

@@ -22,7 +22,7 @@ pub(crate) fn piece(text: String, offset: usize) -> Piece {
     let rest = begins.map_or("", |(at, _)| &text[at..]);
     let mut written = 0;
     let end = rest.char_indices().enumerate().find(|(count, (_, c))| {
-        written += hidden::written(*c);
+        written += hidden::escaped_size(*c);
         *count == LONGEST || written > MOST_WRITTEN
     });
     match end {

@@ -136,7 +136,7 @@ fn answers(host: &impl Capabilities, request: &Request) -> Result<Answers, RpcEr
     // serde_json limits the nesting depth to 128.
     let body = serde_json::from_slice(&request.body).map_err(|_| RpcError::parse())?;
     let Value::Array(messages) = body else {
-        let answer = one(host, request, body, Place::Alone);
+        let answer = one(host, request, body, Position::Alone);
         return Ok(answer.map_or(Answers::None, |answer| Answers::One(Box::new(answer))));
     };
     if !headers::revision(request)?.has_batches() {
@@ -146,18 +146,18 @@ fn answers(host: &impl Capabilities, request: &Request) -> Result<Answers, RpcEr
     }
     if messages.is_empty() || messages.len() > MOST_MESSAGES {
         return Err(RpcError::invalid_request(format!(
-            "A batch must hold 1 to {MOST_MESSAGES} messages"
+            "A batch must contain 1 to {MOST_MESSAGES} messages"
         )));
     }
     let mut answers = Vec::new();
     let mut spent = 0;
     for message in messages {
-        let place = if spent > MOST_SPENT {
-            Place::Beyond
+        let position = if spent > MOST_SPENT {
+            Position::Beyond
         } else {
-            Place::Batch
+            Position::Batch
         };
-        let answer = one(host, request, message, place);
+        let answer = one(host, request, message, position);
         spent += answer.as_ref().map_or(0, Response::cost);
         answers.extend(answer);
     }
@@ -170,7 +170,7 @@ fn answers(host: &impl Capabilities, request: &Request) -> Result<Answers, RpcEr
 
 /// The position of a message in the request body.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// The message is the whole body.
     Alone,
     /// In a batch.
@@ -184,11 +184,11 @@ fn one(
     host: &impl Capabilities,
     request: &Request,
     message: Value,
-    place: Place,
+    position: Position,
 ) -> Option<Response> {
     match rpc::read(message) {
         Ok(Message::Request { id, method, params }) => {
-            let answer = served(host, request, &method, &params, place);
+            let answer = served(host, request, &method, &params, position);
             Some(Response::to(id, answer))
         }
         Ok(Message::Notification { params }) => {
@@ -210,18 +210,18 @@ fn served(
     request: &Request,
     method: &str,
     params: &rpc::Params,
-    place: Place,
+    position: Position,
 ) -> Result<methods::Served, RpcError> {
     let revision = headers::revision_of(request, params)?;
     if revision.is_stateless() {
         headers::check(request, method, params)?;
     }
-    if place == Place::Beyond {
+    if position == Position::Beyond {
         return Err(RpcError::invalid_request(
             "The messages of this batch are too long together: ask again for this on its own",
         ));
     }
-    if place == Place::Batch && (method == "initialize" || !revision.has_batches()) {
+    if position == Position::Batch && (method == "initialize" || !revision.has_batches()) {
         return Err(RpcError::invalid_request(
             "This message may not be part of a batch",
         ));

@@ -4,109 +4,70 @@
 use std::fmt::Write as _;
 use std::io;
 
+use latchmail_shape::{Invisible, invisible};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
-/// The kinds of invisible characters that are reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// U+202A to U+202E and U+2066 to U+2069. They display the following text in a different order.
-    Direction,
-    /// Characters without width or ink.
-    Invisible,
-    /// U+E0000 to U+E007F: invisible copies of ASCII.
-    Tag,
-}
-
-const KINDS: [(Kind, &str); 3] = [
+/// The kinds of invisible characters that are reported, and their names in warnings. A single joiner is legitimate and not reported.
+const KINDS: [(Invisible, &str); 3] = [
     (
-        Kind::Direction,
-        "bidirectional control characters, which show a text in another order than it stands in",
+        Invisible::Direction,
+        "bidirectional control characters, which display text in a different order",
     ),
     (
-        Kind::Invisible,
-        "zero-width characters, which people do not see",
+        Invisible::Blank,
+        "zero-width characters, which are invisible to people",
     ),
     (
-        Kind::Tag,
-        "Unicode tag characters, which people do not see and which may spell out a text of their own",
+        Invisible::Tag,
+        "Unicode tag characters, which are invisible to people and may spell out another text",
     ),
 ];
 
-fn kind(c: char) -> Option<Kind> {
-    match c {
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Some(Kind::Direction),
-        // Characters that scripts and emoji need are excluded.
-        '\u{34f}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{180e}'
-        | '\u{200b}'
-        | '\u{2060}'..='\u{2064}'
-        | '\u{3164}'
-        | '\u{feff}'
-        | '\u{ffa0}'
-        | '\u{e0100}'..='\u{e01ef}' => Some(Kind::Invisible),
-        '\u{e0000}'..='\u{e007f}' => Some(Kind::Tag),
-        _ => None,
-    }
-}
-
-/// Returns whether a character is escaped in text results: a reported character, or one that could pass for a line break.
-fn is_written_out(c: char) -> bool {
+/// Returns whether a character is escaped in text results because it is invisible or could pass for a line break.
+fn is_escaped(c: char) -> bool {
     let ends_a_line = matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}');
-    ends_a_line || kind(c).is_some() || is_slight(c)
+    ends_a_line || invisible(c).is_some()
 }
 
 /// The size of a character in a text result, in bytes.
-pub(crate) fn written(c: char) -> usize {
+pub(crate) fn escaped_size(c: char) -> usize {
     match c {
-        _ if is_written_out(c) => 6 * c.len_utf16(),
+        _ if is_escaped(c) => 6 * c.len_utf16(),
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         '\0'..='\u{1f}' => 6,
         _ => c.len_utf8(),
     }
 }
 
-/// Single characters that scripts and emoji need: joiners, direction marks, the soft hyphen, variation selectors, and characters that shape digits and letters.
-fn is_slight(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{61c}'
-            | '\u{200c}'..='\u{200f}'
-            | '\u{206a}'..='\u{206f}'
-            | '\u{fe00}'..='\u{fe0f}'
-    )
-}
-
 /// Returns whether two consecutive characters can hide information. A joiner may follow the variation selector of an emoji.
 fn is_row(before: char, c: char) -> bool {
-    is_slight(before) && is_slight(c) && (before, c) != ('\u{fe0f}', '\u{200d}')
+    let joiner = Some(Invisible::Joiner);
+    invisible(before) == joiner && invisible(c) == joiner && (before, c) != ('\u{fe0f}', '\u{200d}')
 }
 
 /// The kinds of invisible characters found so far in a message.
 #[derive(Debug, Default)]
-pub(crate) struct Oddities {
+pub(crate) struct InvisibleCharacters {
     found: [Vec<&'static str>; KINDS.len()],
 }
 
-impl Oddities {
+impl InvisibleCharacters {
     /// Scans a text of the message.
-    pub(crate) fn look(&mut self, part: &'static str, text: &str) {
+    pub(crate) fn scan(&mut self, part: &'static str, text: &str) {
         let mut has = [false; KINDS.len()];
-        let mut mark = |found: Kind| {
+        let mut mark = |found: Invisible| {
             for ((kind, _), has) in KINDS.iter().zip(&mut has) {
                 *has |= *kind == found;
             }
         };
         let mut before = '\0';
         for c in text.chars() {
-            if let Some(found) = kind(c) {
-                mark(found);
-            } else if is_row(before, c) {
-                // A single joiner is legitimate. Several in a row join nothing and may encode another text.
-                mark(Kind::Invisible);
+            match invisible(c) {
+                // Several joiners in a row join nothing and may encode another text.
+                Some(Invisible::Joiner) if is_row(before, c) => mark(Invisible::Blank),
+                Some(found) => mark(found),
+                None => {}
             }
             before = c;
         }
@@ -147,7 +108,7 @@ impl Formatter for Visible {
         fragment: &str,
     ) -> io::Result<()> {
         let mut rest = fragment;
-        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_written_out(*c)) {
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_escaped(*c)) {
             writer.write_all(&rest.as_bytes()[..at])?;
             let mut escaped = String::new();
             for unit in c.encode_utf16(&mut [0; 2]) {
@@ -175,9 +136,9 @@ mod tests {
     use super::*;
 
     fn told(text: &str) -> Vec<String> {
-        let mut oddities = Oddities::default();
-        oddities.look("subject", text);
-        oddities.warnings("It")
+        let mut invisible_characters = InvisibleCharacters::default();
+        invisible_characters.scan("subject", text);
+        invisible_characters.warnings("It")
     }
 
     #[test]
@@ -234,7 +195,7 @@ mod tests {
         fn escapes_change_nothing(text in any::<String>()) {
             let written = json(&text).unwrap();
             prop_assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
-            prop_assert!(!written.chars().any(is_written_out));
+            prop_assert!(!written.chars().any(is_escaped));
         }
     }
 }

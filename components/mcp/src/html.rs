@@ -6,7 +6,7 @@
 
 mod colour;
 mod link;
-mod place;
+mod position;
 mod sheet;
 mod style;
 mod tree;

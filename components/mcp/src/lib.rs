@@ -44,24 +44,16 @@ struct Description;
 /// The module.
 #[must_use]
 pub fn module<H: Capabilities>() -> Module<H> {
-    let mine = |route: Route<H>| route.oauth().area("mcp");
+    let mine = |route: Route<H>| route.oauth().bucket("mcp");
     Module::new("mcp", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(
             // Sending a message takes as long as on the send route.
-            mine(Route::post("/mcp", "callAgentEndpoint", endpoint::post))
+            mine(Route::new("callAgentEndpoint", endpoint::post))
                 .takes(LARGEST)
                 .within(120),
         )
-        .route(mine(Route::get(
-            "/mcp",
-            "openAgentStream",
-            other_methods::get,
-        )))
-        .route(mine(Route::delete(
-            "/mcp",
-            "endAgentSession",
-            other_methods::delete,
-        )))
+        .route(mine(Route::new("openAgentStream", other_methods::get)))
+        .route(mine(Route::new("endAgentSession", other_methods::delete)))
 }
 
 latchmail_sdk::export!(module);

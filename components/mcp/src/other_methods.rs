@@ -12,7 +12,7 @@ use crate::{Capabilities, origin};
     path = "/mcp",
     operation_id = "openAgentStream",
     tag = "Agents",
-    responses((status = 405, description = "`The agent endpoint takes POST alone`", body = latchmail_sdk::Failed))
+    responses((status = 405, description = "`The agent endpoint supports only POST`", body = latchmail_sdk::Failed))
 )]
 pub(crate) fn get(host: &impl Capabilities, request: &Request) -> Result<Reply, Failure> {
     not_allowed(host, request)
@@ -26,7 +26,7 @@ pub(crate) fn get(host: &impl Capabilities, request: &Request) -> Result<Reply, 
     path = "/mcp",
     operation_id = "endAgentSession",
     tag = "Agents",
-    responses((status = 405, description = "`The agent endpoint takes POST alone`", body = latchmail_sdk::Failed))
+    responses((status = 405, description = "`The agent endpoint supports only POST`", body = latchmail_sdk::Failed))
 )]
 pub(crate) fn delete(host: &impl Capabilities, request: &Request) -> Result<Reply, Failure> {
     not_allowed(host, request)
@@ -36,6 +36,6 @@ fn not_allowed(host: &impl Capabilities, request: &Request) -> Result<Reply, Fai
     if !origin::may_call(request, host) {
         return Err(Failure::new(403, origin::REFUSAL));
     }
-    let failure = Failure::new(405, "The agent endpoint takes POST alone");
+    let failure = Failure::new(405, "The agent endpoint supports only POST");
     Ok(Reply::from(failure).with("allow", "POST"))
 }

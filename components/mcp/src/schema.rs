@@ -37,7 +37,7 @@ pub(crate) fn of_mail<T: ToSchema>() -> Value {
             ),
             (
                 "warnings".to_owned(),
-                json!({ "type": "array", "items": { "type": "string" }, "description": "Warnings about characters or parts of the texts that people do not see, and about parts of a message that were cut." }),
+                json!({ "type": "array", "items": { "type": "string" }, "description": "Warnings about hidden characters, hidden text, unverified senders and cut fields." }),
             ),
         ]);
     }

@@ -3,6 +3,7 @@
 mod bounds;
 mod create_alias;
 mod get_message;
+mod integer;
 mod list_aliases;
 mod list_folders;
 mod list_messages;
@@ -10,7 +11,6 @@ mod paging;
 mod search_messages;
 mod send_message;
 mod summaries;
-mod whole;
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{Config, Scope};
@@ -130,7 +130,7 @@ impl Hints {
 /// # Errors
 /// 400 with a message that names the invalid argument.
 fn arguments<T: DeserializeOwned>(given: &[u8]) -> Result<T, Failure> {
-    latchmail_shape::read(given).map_err(|misfit| Failure::bad_request(misfit.sentence()))
+    latchmail_shape::read(given).map_err(|error| Failure::bad_request(error.message()))
 }
 
 /// Returns the folder name, or the inbox if none is given.

@@ -1,9 +1,13 @@
 //! The module's part of the API description, which utoipa generates from the types of the handlers. The host adds what is common to all
 //! modules.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
+
+use crate::bindings::exports::latchmail::host::module::Method;
 
 /// A response that is not a success.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -32,4 +36,24 @@ pub(crate) fn fragment(description: &OpenApi) -> String {
         "components": components,
     })
     .to_string()
+}
+
+/// Returns the method and the path of each operation.
+pub(crate) fn operations(description: &OpenApi) -> BTreeMap<&str, (Method, &str)> {
+    let mut operations = BTreeMap::new();
+    for (path, item) in &description.paths.paths {
+        for (method, operation) in [
+            (Method::Get, &item.get),
+            (Method::Post, &item.post),
+            (Method::Put, &item.put),
+            (Method::Patch, &item.patch),
+            (Method::Delete, &item.delete),
+        ] {
+            let id = operation
+                .as_ref()
+                .and_then(|operation| operation.operation_id.as_deref());
+            operations.extend(id.map(|id| (id, (method, path.as_str()))));
+        }
+    }
+    operations
 }

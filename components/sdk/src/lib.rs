@@ -30,7 +30,7 @@
 //!
 //! fn module<H: Caller + Store>() -> Module<H> {
 //!     Module::new("count", env!("CARGO_PKG_VERSION"), Description::openapi)
-//!         .route(Route::post("/api/v1/count", "countUp", count_up))
+//!         .route(Route::new("countUp", count_up))
 //! }
 //!
 //! latchmail_sdk::export!(module);

@@ -52,7 +52,7 @@ impl Request {
     /// # Errors
     /// Returns 400 `Invalid JSON body` if the body is not JSON, and 400 with a text that names the field if the body has another shape.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        latchmail_shape::read(&self.body).map_err(|misfit| Failure::bad_request(misfit.sentence()))
+        latchmail_shape::read(&self.body).map_err(|error| Failure::bad_request(error.message()))
     }
 
     /// Takes the decoded value of a blob field. The field in the body has the value `index`. Returns `None` if there is no such value or it

@@ -4,11 +4,12 @@ use utoipa::openapi::OpenApi;
 
 use crate::bindings::exports::latchmail::host::module as wit;
 use crate::capability::Scope;
+use crate::description;
 use crate::failure::Failure;
 use crate::message::{Reply, Request};
 
 /// Default rate-limit bucket of a route.
-const OWN_AREA: &str = "modules";
+const DEFAULT_BUCKET: &str = "modules";
 
 /// A handler. Takes the capabilities and the request and returns the response.
 pub type Handler<H> = fn(&H, &Request) -> Result<Reply, Failure>;
@@ -21,44 +22,18 @@ pub struct Route<H> {
 }
 
 impl<H> Route<H> {
-    /// Creates a GET route. By default, it needs a web session, accepts no body and has a deadline of 30 seconds.
+    /// Creates the route of an operation of the module's API description, which has its method and its path. By default, the route needs a web
+    /// session, accepts no body and has a deadline of 30 seconds.
     #[must_use]
-    pub fn get(path: &str, operation: &str, handler: Handler<H>) -> Self {
-        Self::new(wit::Method::Get, path, operation, handler)
-    }
-
-    /// Creates a POST route with the defaults of [`Route::get`].
-    #[must_use]
-    pub fn post(path: &str, operation: &str, handler: Handler<H>) -> Self {
-        Self::new(wit::Method::Post, path, operation, handler)
-    }
-
-    /// Creates a PUT route with the defaults of [`Route::get`].
-    #[must_use]
-    pub fn put(path: &str, operation: &str, handler: Handler<H>) -> Self {
-        Self::new(wit::Method::Put, path, operation, handler)
-    }
-
-    /// Creates a PATCH route with the defaults of [`Route::get`].
-    #[must_use]
-    pub fn patch(path: &str, operation: &str, handler: Handler<H>) -> Self {
-        Self::new(wit::Method::Patch, path, operation, handler)
-    }
-
-    /// Creates a DELETE route with the defaults of [`Route::get`].
-    #[must_use]
-    pub fn delete(path: &str, operation: &str, handler: Handler<H>) -> Self {
-        Self::new(wit::Method::Delete, path, operation, handler)
-    }
-
-    fn new(method: wit::Method, path: &str, operation: &str, handler: Handler<H>) -> Self {
+    pub fn new(operation: &str, handler: Handler<H>) -> Self {
         Self {
             wit: wit::Route {
-                method,
-                path: path.into(),
+                // `Module::manifest` sets the method and the path.
+                method: wit::Method::Get,
+                path: String::new(),
                 operation: operation.into(),
                 access: wit::Access::Session,
-                area: OWN_AREA.into(),
+                bucket: DEFAULT_BUCKET.into(),
                 max_body: 0,
                 body: wit::BodyForm::Bytes,
                 blob_fields: Vec::new(),
@@ -125,8 +100,8 @@ impl<H> Route<H> {
 
     /// Sets the rate-limit bucket, a key of the configuration's `[limits]`. The default is `modules`.
     #[must_use]
-    pub fn area(mut self, area: &str) -> Self {
-        self.wit.area = area.into();
+    pub fn bucket(mut self, bucket: &str) -> Self {
+        self.wit.bucket = bucket.into();
         self
     }
 }
@@ -141,8 +116,8 @@ pub struct Module<H> {
 }
 
 impl<H> Module<H> {
-    /// Creates a module without routes. `description` returns the API description of all routes, each under its operation id. It is called
-    /// only when the host asks for the manifest.
+    /// Creates a module without routes. `description` returns the API description of all routes, with the method and the path of each under its
+    /// operation id. It is called only when the host asks for the manifest.
     #[must_use]
     pub fn new(name: &str, version: &str, description: fn() -> OpenApi) -> Self {
         Self {
@@ -160,14 +135,25 @@ impl<H> Module<H> {
         self
     }
 
-    /// Returns the manifest, with which the module describes itself to the host.
+    /// Returns the manifest, with which the module describes itself to the host. A route whose operation is not in the API description has an empty
+    /// path, so no host accepts it.
     #[must_use]
     pub fn manifest(&self) -> wit::Manifest {
+        let description = (self.description)();
+        let operations = description::operations(&description);
+        let routes = self.routes.iter().map(|route| {
+            let mut route = route.wit.clone();
+            if let Some((method, path)) = operations.get(&*route.operation) {
+                route.method = *method;
+                route.path = (*path).into();
+            }
+            route
+        });
         wit::Manifest {
             name: self.name.clone(),
             version: self.version.clone(),
-            routes: self.routes.iter().map(|route| route.wit.clone()).collect(),
-            description: crate::description::fragment(&(self.description)()),
+            routes: routes.collect(),
+            description: description::fragment(&description),
         }
     }
 

@@ -34,7 +34,7 @@ const ATTEMPTS: usize = 8;
 /// # Errors
 /// Returns the errors of [`Store::get_value`], and [`Error::Internal`] if the value is not a `T`.
 pub fn read<T: DeserializeOwned>(host: &impl Store, key: &str) -> Result<Option<T>, Error> {
-    host.get_value(key)?.as_deref().map(parsed).transpose()
+    host.get_value(key)?.as_deref().map(parse).transpose()
 }
 
 /// Sets the value of a key. If requests can change the value concurrently, use [`change`].
@@ -42,7 +42,7 @@ pub fn read<T: DeserializeOwned>(host: &impl Store, key: &str) -> Result<Option<
 /// # Errors
 /// Returns the errors of [`Store::set_value`], and [`Error::Internal`] if the value cannot be serialized.
 pub fn write<T: Serialize>(host: &impl Store, key: &str, value: &T) -> Result<(), Error> {
-    host.set_value(key, &written(value)?)
+    host.set_value(key, &serialize(value)?)
 }
 
 /// Atomically changes the value of a key and returns the new value. `change` receives the current value and returns the new one; `None`
@@ -69,39 +69,47 @@ pub fn try_change<T: Serialize + DeserializeOwned>(
     key: &str,
     change: impl FnMut(Option<T>) -> Result<Option<T>, Failure>,
 ) -> Result<Option<T>, Failure> {
-    let told = |error| Failure::of(error, "Not found", host);
-    attempt(host, key, change, told)
+    let convert_error = |error| Failure::of(error, "Not found", host);
+    attempt(host, key, change, convert_error)
 }
 
 fn attempt<T: Serialize + DeserializeOwned, E>(
     host: &impl Store,
     key: &str,
     mut change: impl FnMut(Option<T>) -> Result<Option<T>, E>,
-    told: impl Fn(Error) -> E,
+    convert_error: impl Fn(Error) -> E,
 ) -> Result<Option<T>, E> {
     for _ in 0..ATTEMPTS {
-        let was = host.get_value(key).map_err(&told)?;
-        let parsed = was.as_deref().map(parsed).transpose().map_err(&told)?;
+        let was = host.get_value(key).map_err(&convert_error)?;
+        let parsed = was
+            .as_deref()
+            .map(parse)
+            .transpose()
+            .map_err(&convert_error)?;
         let value = change(parsed)?;
-        let new = value.as_ref().map(written).transpose().map_err(&told)?;
+        let new = value
+            .as_ref()
+            .map(serialize)
+            .transpose()
+            .map_err(&convert_error)?;
         if new == was {
             return Ok(value);
         }
         let set = host.compare_and_set(key, was.as_deref(), new.as_deref());
-        if set.map_err(&told)? {
+        if set.map_err(&convert_error)? {
             return Ok(value);
         }
     }
-    Err(told(Error::Conflict(
-        "It is being changed, please try again in a moment".into(),
+    Err(convert_error(Error::Conflict(
+        "The value is being changed; try again in a moment".into(),
     )))
 }
 
-fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(bytes).map_err(|_| Error::Internal)
 }
 
-fn written<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
+fn serialize<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(value).map_err(|_| Error::Internal)
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::described::GrantRequest;
-use crate::failure::told;
+use crate::failure::failure_of;
 use crate::model::{ResourceKind, Right};
 use crate::request::{self, Resource};
 
@@ -68,7 +68,7 @@ pub(crate) fn add_grant(host: &(impl Teams + Caller), request: &Request) -> Resu
     let grant = resource.granting(&rights)?;
     let grant_id = host
         .add_grant(request.path("id"), request.path("userId"), &grant)
-        .map_err(|refused| told(refused, host))?;
+        .map_err(|refused| failure_of(refused, host))?;
     Reply::with_status(201, &Granted { grant_id, rights })
 }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::add_grant::Granted;
-use crate::failure::told;
+use crate::failure::failure_of;
 use crate::model::Right;
 use crate::request;
 
@@ -53,7 +53,7 @@ pub(crate) fn change_grant(
     let rights = request::in_order(body.rights)?;
     let id = request.path("grantId");
     host.change_grant(request.path("id"), id, &request::for_the_host(&rights))
-        .map_err(|refused| told(refused, host))?;
+        .map_err(|refused| failure_of(refused, host))?;
     Reply::json(&Granted {
         grant_id: id.to_owned(),
         rights,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::described::InvitationRequest;
-use crate::failure::told;
+use crate::failure::failure_of;
 use crate::model::{ResourceKind, Right};
 use crate::request::{self, Resource};
 
@@ -63,9 +63,9 @@ pub(crate) struct Invitation {
         ),
         (status = 400, description = "A field is invalid and the text names it", body = latchmail_sdk::Failed),
         (status = 401, description = "`Two-factor code required` if two-factor sign-in is on and `code` is missing", body = latchmail_sdk::Failed),
-        (status = 403, description = "`You may not manage the members of this mailbox`, `Your password is not right`, `You can only grant rights that you hold`", body = latchmail_sdk::Failed),
+        (status = 403, description = "`You may not manage the members of this mailbox`, `Wrong password`, `You can only grant rights that you hold`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Team not found`, `There is no such user`, `Folder not found`, `There is no such alias`", body = latchmail_sdk::Failed),
-        (status = 409, description = "`They are a member already`, `The plan's guests are all in use`", body = latchmail_sdk::Failed),
+        (status = 409, description = "`The account is already a member`, `The plan's limit of guests is reached`", body = latchmail_sdk::Failed),
         (status = 503, description = "The mail server is unavailable, so the standing key could not be created", body = latchmail_sdk::Failed)
     )
 )]
@@ -89,7 +89,7 @@ pub(crate) fn invite_member(
     let grant = resource.granting(&rights)?;
     let invited = host
         .invite_member(request.path("id"), &body.username, &body.password, &grant)
-        .map_err(|refused| told(refused, host))?;
+        .map_err(|refused| failure_of(refused, host))?;
     let invitation = Invitation {
         membership_id: invited.membership,
         grant_id: invited.grant,
@@ -181,10 +181,10 @@ mod tests {
             body[field] = value.into();
             invite(&service, &body)
         };
-        with("password", "Wrong-Horse-7").fails(403, "Your password is not right");
+        with("password", "Wrong-Horse-7").fails(403, "Wrong password");
         with("username", "nobody").fails(404, "There is no such user");
         invite(&service, &invitation()).succeeds(201);
-        invite(&service, &invitation()).fails(409, "They are a member already");
+        invite(&service, &invitation()).fails(409, "The account is already a member");
         service.host.sign_in("bob@example.test");
         invite(&service, &invitation())
             .fails(403, "You may not manage the members of this mailbox");

@@ -44,59 +44,26 @@ struct Description;
 #[must_use]
 pub fn module<H: Teams + Caller>() -> Module<H> {
     Module::new("teams", env!("CARGO_PKG_VERSION"), Description::openapi)
-        .route(Route::get("/api/v1/teams", "listTeams", list::list_teams).area("teams"))
-        .route(
-            Route::get(
-                "/api/v1/teams/{id}/members",
-                "listMembers",
-                members::list_members,
-            )
-            .area("teams"),
-        )
+        .route(Route::new("listTeams", list::list_teams).bucket("teams"))
+        .route(Route::new("listMembers", members::list_members).bucket("teams"))
         .route(
             // The invitation takes the caller's password, so it has the rate limit of sign-in.
-            Route::post(
-                "/api/v1/teams/{id}/invitations",
-                "inviteMember",
-                invite::invite_member,
-            )
-            .area("sign_in")
-            .takes(SMALL),
+            Route::new("inviteMember", invite::invite_member)
+                .bucket("sign_in")
+                .takes(SMALL),
         )
         .route(
-            Route::post(
-                "/api/v1/teams/{id}/members/{userId}/grants",
-                "addGrant",
-                add_grant::add_grant,
-            )
-            .area("teams")
-            .takes(SMALL),
+            Route::new("addGrant", add_grant::add_grant)
+                .bucket("teams")
+                .takes(SMALL),
         )
         .route(
-            Route::patch(
-                "/api/v1/teams/{id}/grants/{grantId}",
-                "changeGrant",
-                change_grant::change_grant,
-            )
-            .area("teams")
-            .takes(SMALL),
+            Route::new("changeGrant", change_grant::change_grant)
+                .bucket("teams")
+                .takes(SMALL),
         )
-        .route(
-            Route::delete(
-                "/api/v1/teams/{id}/grants/{grantId}",
-                "revokeGrant",
-                revoke_grant::revoke_grant,
-            )
-            .area("teams"),
-        )
-        .route(
-            Route::delete(
-                "/api/v1/teams/{id}/members/{userId}",
-                "removeMember",
-                remove::remove_member,
-            )
-            .area("teams"),
-        )
+        .route(Route::new("revokeGrant", revoke_grant::revoke_grant).bucket("teams"))
+        .route(Route::new("removeMember", remove::remove_member).bucket("teams"))
 }
 
 latchmail_sdk::export!(module);

@@ -3,7 +3,7 @@
 use latchmail_sdk::capability::{Caller, Teams};
 use latchmail_sdk::{Failure, Reply, Request};
 
-use crate::failure::told;
+use crate::failure::failure_of;
 
 /// Remove a member
 ///
@@ -28,7 +28,7 @@ pub(crate) fn remove_member(
     request: &Request,
 ) -> Result<Reply, Failure> {
     host.remove_member(request.path("id"), request.path("userId"))
-        .map_err(|refused| told(refused, host))?;
+        .map_err(|refused| failure_of(refused, host))?;
     Reply::success()
 }
 

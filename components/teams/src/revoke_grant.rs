@@ -3,7 +3,7 @@
 use latchmail_sdk::capability::{Caller, Teams};
 use latchmail_sdk::{Failure, Reply, Request};
 
-use crate::failure::told;
+use crate::failure::failure_of;
 
 /// Revoke a grant
 ///
@@ -28,7 +28,7 @@ pub(crate) fn revoke_grant(
     request: &Request,
 ) -> Result<Reply, Failure> {
     host.revoke_grant(request.path("id"), request.path("grantId"))
-        .map_err(|refused| told(refused, host))?;
+        .map_err(|refused| failure_of(refused, host))?;
     Reply::success()
 }
 

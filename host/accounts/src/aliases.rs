@@ -11,7 +11,8 @@ use latchmail_core::error::Failure;
 use latchmail_core::permissions::{self, Right};
 use latchmail_directory::Directory;
 use latchmail_directory::aliases::{
-    Acting, Alias, Change, Guest, MOST_NEW, MOST_OWN, MOST_SHARED, Obstacle, Whose,
+    Alias, AliasCaller, Change, DomainOwner, MAX_NEW, MAX_ON_OWN_DOMAINS, MAX_ON_PLATFORM_DOMAINS,
+    MemberAccess, Obstacle,
 };
 
 /// The reason why an alias was not created or not changed.
@@ -54,9 +55,9 @@ pub struct Aliases {
 }
 
 /// A valid address for an alias.
-struct Wanted {
+struct NewAlias {
     address: String,
-    whose: Whose,
+    whose: DomainOwner,
 }
 
 impl Aliases {
@@ -66,28 +67,28 @@ impl Aliases {
         Self { directory, clock }
     }
 
-    /// Returns a mailbox's aliases, sorted by address. A member gets those that it may read.
+    /// Returns a mailbox's aliases, sorted by address. A member gets the aliases that the member may read.
     ///
     /// # Errors
     /// Returns [`Error::Lacking`] or [`Error::Directory`].
     pub async fn list(&self, caller: &Caller) -> Result<Vec<Alias>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let mut aliases = self.directory.aliases(acting.account_id).await?;
-        if let Some(guest) = acting.guest {
+        if let Some(guest) = acting.member {
             aliases.retain(|alias| guest.over(alias).hold(Right::AliasesRead));
         }
         Ok(aliases)
     }
 
-    /// Returns the domains on which a mailbox may have aliases: platform domains, then its own. A member gets those on which it has a right over aliases.
+    /// Returns the domains on which a mailbox may have aliases: platform domains, then its own. A member gets the domains on which the member has a right over aliases.
     ///
     /// # Errors
     /// Returns [`Error::Lacking`] or [`Error::Directory`].
     pub async fn domains(&self, caller: &Caller) -> Result<Vec<String>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let mut domains = self.directory.alias_domains(acting.account_id).await?;
-        if let Some(guest) = acting.guest {
-            domains.retain(|domain| guest.grants.reach_domain(domain));
+        if let Some(guest) = acting.member {
+            domains.retain(|domain| guest.grants.apply_to_domain(domain));
         }
         Ok(domains)
     }
@@ -104,11 +105,11 @@ impl Aliases {
         origin: &Origin,
     ) -> Result<Alias, Error> {
         let acting = self.acting(caller, Right::AliasesWrite)?;
-        let Wanted { address, whose } = self.wanted(acting, name, domain).await?;
+        let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
         self.directory
             .create_alias(acting, &address, whose, origin)
             .await?
-            .map_err(|obstacle| self.in_words(obstacle, address))
+            .map_err(|obstacle| self.error(obstacle, address))
     }
 
     /// Checks whether a caller could create an alias now.
@@ -117,13 +118,13 @@ impl Aliases {
     /// Returns the error that creating the alias would return, or [`Error::Lacking`] if a member may read no alias.
     pub async fn check(&self, caller: &Caller, name: &str, domain: &str) -> Result<(), Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
-        let Wanted { address, whose } = self.wanted(acting, name, domain).await?;
+        let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
         let obstacle = self
             .directory
             .alias_obstacle(acting.account_id, &address, whose);
         match obstacle.await? {
             None => Ok(()),
-            Some(obstacle) => Err(self.in_words(obstacle, address)),
+            Some(obstacle) => Err(self.error(obstacle, address)),
         }
     }
 
@@ -138,7 +139,7 @@ impl Aliases {
         active: bool,
         origin: &Origin,
     ) -> Result<(), Error> {
-        let acting = Acting::of(caller, self.clock.now());
+        let acting = AliasCaller::new(caller, self.clock.now());
         let change = self.directory.set_alias_active(acting, id, active, origin);
         done(change.await?)
     }
@@ -148,32 +149,32 @@ impl Aliases {
     /// # Errors
     /// Returns [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`] or [`Error::Directory`].
     pub async fn delete(&self, caller: &Caller, id: u64, origin: &Origin) -> Result<(), Error> {
-        let acting = Acting::of(caller, self.clock.now());
+        let acting = AliasCaller::new(caller, self.clock.now());
         done(self.directory.delete_alias(acting, id, origin).await?)
     }
 
-    fn in_words(&self, obstacle: Obstacle, address: String) -> Error {
+    fn error(&self, obstacle: Obstacle, address: String) -> Error {
         match obstacle {
             Obstacle::Taken => Error::Taken(address),
             Obstacle::Foreign => Error::Denied,
-            Obstacle::Full(Whose::Own) => Error::Full(format!(
-                "You already have {MOST_OWN} aliases on your own domains; delete one before creating another"
+            Obstacle::Full(DomainOwner::Own) => Error::Full(format!(
+                "You already have {MAX_ON_OWN_DOMAINS} aliases on your own domains; delete one before creating another"
             )),
             Obstacle::Full(_) => Error::Full(format!(
-                "You have had {MOST_SHARED} different aliases on this service's domains; create one of them again instead"
+                "You have had {MAX_ON_PLATFORM_DOMAINS} different aliases on this service's domains; create one of them again instead"
             )),
             Obstacle::Spent(until) => {
                 let wait = until.since(self.clock.now());
-                Error::Spent(Failure::spent(MOST_NEW, wait, until))
+                Error::Spent(Failure::spent(MAX_NEW, wait, until))
             }
             Obstacle::CredentialOver => Error::CredentialOver,
         }
     }
 
     /// Returns the context of a caller, if it acts in its own mailbox or holds `right` over some alias.
-    fn acting<'a>(&self, caller: &'a Caller, right: Right) -> Result<Acting<'a>, Error> {
-        let acting = Acting::of(caller, self.clock.now());
-        match acting.guest {
+    fn acting<'a>(&self, caller: &'a Caller, right: Right) -> Result<AliasCaller<'a>, Error> {
+        let acting = AliasCaller::new(caller, self.clock.now());
+        match acting.member {
             Some(guest) if !guest.grants.over_some_alias().hold(right) => {
                 Err(Error::Lacking(right))
             }
@@ -183,26 +184,31 @@ impl Aliases {
 
     /// Returns the address of this name on this domain, if it is valid. Looks up the domain's owner only if the domain is well-formed and a member may create
     /// aliases on it.
-    async fn wanted(&self, acting: Acting<'_>, name: &str, domain: &str) -> Result<Wanted, Error> {
+    async fn new_alias(
+        &self,
+        acting: AliasCaller<'_>,
+        name: &str,
+        domain: &str,
+    ) -> Result<NewAlias, Error> {
         let domain = address::fold_domain(domain).ok_or(Error::Denied)?;
-        let may_make = |guest: Guest<'_>| {
+        let may_make = |guest: MemberAccess<'_>| {
             let rights = guest.grants.over_new_alias(&domain);
             rights.hold(Right::AliasesWrite)
         };
-        if !acting.guest.is_none_or(may_make) {
+        if !acting.member.is_none_or(may_make) {
             return Err(Error::Denied);
         }
         let whose = self
             .directory
-            .whose_domain(acting.account_id, &domain)
+            .domain_owner(acting.account_id, &domain)
             .await?;
-        if whose == Whose::Foreign {
+        if whose == DomainOwner::Foreign {
             return Err(Error::Denied);
         }
-        address::alias_name(name, whose == Whose::Platform).map_err(Error::Invalid)?;
+        address::alias_name(name, whose == DomainOwner::Platform).map_err(Error::Invalid)?;
         let address = address::fold(&format!("{name}@{domain}"))
             .ok_or(Error::Invalid("name makes the address too long"))?;
-        Ok(Wanted { address, whose })
+        Ok(NewAlias { address, whose })
     }
 }
 

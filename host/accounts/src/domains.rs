@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
 use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::secrets;
-use latchmail_core::turns::Turns;
 use latchmail_directory::Directory;
 use latchmail_directory::domains::{
-    By, Claimed, Domain, NewKeys, PublicKey, Released, Remaining, Verified,
+    Claimed, Domain, DomainCaller, NewKeys, PublicKey, Released, Remaining, Verified,
 };
 use latchmail_dkim::KeyPair;
 use latchmail_net::dns::{self, Dns, Record};
@@ -37,13 +37,13 @@ const CHALLENGE_LENGTH: usize = 43;
 const LONGEST_NAME: usize = 253;
 
 /// How long the result of a failed check is returned without another lookup.
-const REMEMBERED: Duration = Duration::from_secs(30);
+const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 /// Maximum number of concurrent requests of one account that query the DNS. A slow name server must not occupy all sandboxes of a module.
-const LOOKING: usize = 2;
+const MAX_LOOKUPS: usize = 2;
 /// How long a further request waits for a permit, in its sandbox, before it is refused.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Capacity of each cache of unsuccessful checks.
-const MOST_REMEMBERED: usize = 10_000;
+const CACHE_CAPACITY: usize = 10_000;
 
 /// A TXT record that proves a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn host(domain: &str) -> String {
 
 /// The domains of an account, with the limit of its plan.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct AccountDomains {
     /// Newest first, including pending claims.
     pub domains: Vec<Domain>,
     /// The maximum number of domains in the account's plan.
@@ -89,9 +89,9 @@ pub struct Held {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The claim is new and pending.
-    Fresh(Domain),
+    New(Domain),
     /// The account already had the domain or a claim to it.
-    Standing(Domain),
+    Existing(Domain),
     /// The name is invalid, or the domain belongs to the platform.
     Invalid,
     /// Another account has verified the domain.
@@ -152,12 +152,12 @@ pub struct Domains {
     /// The time of the last failed check, by account and domain.
     failed: Cache<String, Duration>,
     /// Serializes the checks of one claim. The second check uses the result of the first.
-    checking: Turns,
+    checks: AccountPermits,
     /// For each claim, the number of its last check that could not read the DNS. A caller that waited for that check does not repeat the lookup.
     unreadable: Cache<String, u64>,
     /// How many checks could not read the DNS.
-    unread: AtomicU64,
-    looking: Turns,
+    unreadable_count: AtomicU64,
+    lookups: AccountPermits,
 }
 
 impl Domains {
@@ -178,11 +178,11 @@ impl Domains {
             signing,
             plans: Plans::of(config),
             clock,
-            failed: Cache::new(MOST_REMEMBERED),
-            checking: Turns::new(1),
-            unreadable: Cache::new(MOST_REMEMBERED),
-            unread: AtomicU64::new(0),
-            looking: Turns::new(LOOKING),
+            failed: Cache::new(CACHE_CAPACITY),
+            checks: AccountPermits::new(1),
+            unreadable: Cache::new(CACHE_CAPACITY),
+            unreadable_count: AtomicU64::new(0),
+            lookups: AccountPermits::new(MAX_LOOKUPS),
         }
     }
 
@@ -190,8 +190,8 @@ impl Domains {
     ///
     /// # Errors
     /// Returns a 500 failure if the database fails.
-    pub async fn list(&self, account: &str) -> Result<Held, Failure> {
-        Ok(Held {
+    pub async fn list(&self, account: &str) -> Result<AccountDomains, Failure> {
+        Ok(AccountDomains {
             limit: self.limit(account).await?,
             domains: self.directory.domains(account).await?,
         })
@@ -216,8 +216,8 @@ impl Domains {
             self.directory
                 .claim_domain(self.by(session), &name, &challenge, at_most, origin);
         Ok(match claimed.await? {
-            Claimed::Fresh(domain) => Claim::Fresh(domain),
-            Claimed::Standing(domain) => Claim::Standing(domain),
+            Claimed::New(domain) => Claim::New(domain),
+            Claimed::Existing(domain) => Claim::Existing(domain),
             Claimed::Platform => Claim::Invalid,
             Claimed::Taken => Claim::Taken,
             Claimed::Full if at_most == 0 => Claim::NotInPlan,
@@ -234,13 +234,13 @@ impl Domains {
         let Some(domain) = self.of(account, name).await? else {
             return Ok(Inspection::Unknown);
         };
-        let Some(_turn) = self.turn_to_look(account).await else {
+        let Some(_permit) = self.lookup_permit(account).await else {
             return Ok(Inspection::Busy);
         };
         Ok(Inspection::Found(self.inspected(domain).await))
     }
 
-    /// Looks up the challenge of a claim and activates the domain if the challenge is found. Performs no lookup if a check failed less than `REMEMBERED` ago.
+    /// Looks up the challenge of a claim and activates the domain if the challenge is found. There is no lookup if a check failed less than `FAILURE_LIFETIME` ago.
     ///
     /// # Errors
     /// Returns a 401 failure if the session ended concurrently, or a 500 failure. Nothing is changed in that case.
@@ -253,12 +253,12 @@ impl Domains {
         let Some(domain) = self.of(session.account, name).await? else {
             return Ok(Verification::Unknown);
         };
-        let asked_at = self.unread.load(Ordering::SeqCst);
-        let Some(_turn) = self.turn_to_look(session.account).await else {
+        let started_at = self.unreadable_count.load(Ordering::SeqCst);
+        let Some(_permit) = self.lookup_permit(session.account).await else {
             return Ok(Verification::Unreadable);
         };
         match self
-            .checked(session, &domain.name, asked_at, origin)
+            .checked(session, &domain.name, started_at, origin)
             .await?
         {
             Ok(domain) => Ok(Verification::Active(self.inspected(domain).await)),
@@ -271,11 +271,11 @@ impl Domains {
         &self,
         session: Session<'_>,
         name: &str,
-        asked_at: u64,
+        started_at: u64,
         origin: &Origin,
     ) -> Result<Result<Domain, Verification>, Failure> {
         let check = format!("{} {name}", session.account);
-        let _turn = self.checking.turn(&check).await;
+        let _permit = self.checks.acquire(&check).await;
         // The claim may have changed while this call waited for the permit.
         let Some(domain) = self.directory.domain(session.account, name).await? else {
             return Ok(Err(Verification::Unknown));
@@ -286,12 +286,16 @@ impl Domains {
         if self.failed_lately(&check) {
             return Ok(Err(Verification::Missing));
         }
-        if self.unreadable.get(&check).is_some_and(|at| at > asked_at) {
+        if self
+            .unreadable
+            .get(&check)
+            .is_some_and(|at| at > started_at)
+        {
             return Ok(Err(Verification::Unreadable));
         }
-        match self.proved(&challenge).await {
+        match self.is_published(&challenge).await {
             None => {
-                let at = self.unread.fetch_add(1, Ordering::SeqCst) + 1;
+                let at = self.unreadable_count.fetch_add(1, Ordering::SeqCst) + 1;
                 self.unreadable.insert(check, at);
                 return Ok(Err(Verification::Unreadable));
             }
@@ -311,10 +315,10 @@ impl Domains {
         })
     }
 
-    /// Returns a permit to query the DNS, or `None` if no permit becomes available within `PATIENCE`.
-    async fn turn_to_look(&self, account: &str) -> Option<OwnedSemaphorePermit> {
-        let turn = self.looking.turn(account);
-        timeout(PATIENCE, turn).await.ok().flatten()
+    /// Returns a permit to query the DNS, or `None` if no permit becomes available within `PERMIT_TIMEOUT`.
+    async fn lookup_permit(&self, account: &str) -> Option<OwnedSemaphorePermit> {
+        let permit = self.lookups.acquire(account);
+        timeout(PERMIT_TIMEOUT, permit).await.ok().flatten()
     }
 
     /// Releases a domain or a claim.
@@ -355,7 +359,7 @@ impl Domains {
     }
 
     /// Returns whether a challenge is published now, or `None` if the DNS cannot be read.
-    pub async fn proved(&self, challenge: &Challenge) -> Option<bool> {
+    pub async fn is_published(&self, challenge: &Challenge) -> Option<bool> {
         match self.dns.txt(&challenge.host).await {
             Ok(published) => Some(published.iter().any(|text| challenge.is(text))),
             Err(unreadable) => {
@@ -371,7 +375,7 @@ impl Domains {
     /// Returns a 500 failure. Nothing is changed in that case.
     pub async fn activate(
         &self,
-        by: By<'_>,
+        by: DomainCaller<'_>,
         domain: &Domain,
         origin: &Origin,
     ) -> Result<Verified, Failure> {
@@ -387,7 +391,7 @@ impl Domains {
             self.directory
                 .activate_domain(by, &domain.name, &domain.challenge, &keys, origin);
         let activated = activated.await?;
-        // The domain stays active if this fails. The hourly run then writes the key.
+        // If this fails, the domain is active nevertheless, and the hourly run writes the key.
         if let Verified::Active(domain) = &activated
             && let Err(error) = self.signing.verified(&domain.name).await
         {
@@ -409,8 +413,8 @@ impl Domains {
         Ok(self.plans.named(&plan, account).custom_domains)
     }
 
-    fn by<'a>(&self, session: Session<'a>) -> By<'a> {
-        By {
+    fn by<'a>(&self, session: Session<'a>) -> DomainCaller<'a> {
+        DomainCaller {
             account_id: session.account,
             sid: Some(session.sid),
             at: self.clock.now(),
@@ -418,7 +422,7 @@ impl Domains {
     }
 
     fn failed_lately(&self, check: &str) -> bool {
-        let lately = |at: Duration| self.clock.monotonic().saturating_sub(at) < REMEMBERED;
+        let lately = |at: Duration| self.clock.monotonic().saturating_sub(at) < FAILURE_LIFETIME;
         self.failed.get(check).is_some_and(lately)
     }
 }

@@ -5,5 +5,6 @@
 pub mod aliases;
 pub mod auth;
 pub mod domains;
+pub mod mail_server;
 pub mod plans;
 pub mod teams;

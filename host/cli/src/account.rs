@@ -12,7 +12,7 @@ use latchmail_accounts::auth::{person, to_the_minute};
 use latchmail_core::config::Config;
 use latchmail_core::secrets;
 use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
-use latchmail_directory::administration::Freeing;
+use latchmail_directory::administration::AddressRelease;
 use latchmail_mailbox::Ending;
 
 use super::password::New;
@@ -346,9 +346,13 @@ impl Desk {
             .free_address(&address, now, &self.origin)
             .await?;
         match freeing {
-            Freeing::Freed => say(&format!("{address} is released: any account can use it.")),
-            Freeing::Free => say(&format!("{address} is not reserved.")),
-            Freeing::Live => bail!("{address} is in use; only a reserved address can be released"),
+            AddressRelease::Released => {
+                say(&format!("{address} is released: any account can use it."))
+            }
+            AddressRelease::NotReserved => say(&format!("{address} is not reserved.")),
+            AddressRelease::InUse => {
+                bail!("{address} is in use; only a reserved address can be released")
+            }
         }
     }
 

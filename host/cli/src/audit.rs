@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use chrono::{DateTime, NaiveDate};
 use latchmail_core::clock::Timestamp;
-use latchmail_directory::events::{Recorded, Wanted};
+use latchmail_directory::events::{EventFilter, Recorded};
 use serde_json::json;
 
 use super::shown::{instant, plain};
@@ -39,7 +39,7 @@ pub async fn run(service: &Service, selection: &Selection) -> anyhow::Result<()>
         Some(text) => since(text, desk.clock.now())?,
         None => Timestamp::from_millis(0),
     };
-    let wanted = Wanted {
+    let wanted = EventFilter {
         address: address.unwrap_or_default(),
         since,
         until: Timestamp::from_millis(i64::MAX),

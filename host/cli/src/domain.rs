@@ -8,10 +8,10 @@ use anyhow::{anyhow, bail};
 use clap::Subcommand;
 use latchmail_accounts::domains::{Challenge, Domains};
 use latchmail_core::keyring::Keyring;
-use latchmail_directory::administration::Freeing;
-use latchmail_directory::domains::{By, Claim, Domain, Released, Remaining, Verified};
-use latchmail_directory::held::Holding;
+use latchmail_directory::administration::AddressRelease;
+use latchmail_directory::domains::{Claim, Domain, DomainCaller, Released, Remaining, Verified};
 use latchmail_directory::platform_domains::{Added, Removed};
+use latchmail_directory::reserved_addresses::Reservation;
 use latchmail_net::dns::{self, Dns};
 
 use super::{Desk, Service, folded, keys, list, say, sentence, shown, shown_domains};
@@ -148,7 +148,7 @@ impl Desk {
         let mut proved = Vec::with_capacity(claims.len());
         for claim in &claims {
             proved.push(match Challenge::of(&claim.domain) {
-                Some(challenge) => domains.proved(&challenge).await,
+                Some(challenge) => domains.is_published(&challenge).await,
                 None => None,
             });
         }
@@ -167,7 +167,7 @@ impl Desk {
             claims: &claims,
             proved: &proved,
             in_use: self.directory.in_use(&name).await?,
-            held: &self.directory.held_on(&name).await?,
+            held: &self.directory.reserved_on(&name).await?,
             records: &domains.inspected(holder).await.records,
         };
         if json {
@@ -190,7 +190,7 @@ impl Desk {
         };
         let domains = self.domains(keys(self)?)?;
         if !unchecked {
-            match domains.proved(&challenge).await {
+            match domains.is_published(&challenge).await {
                 Some(true) => {}
                 Some(false) => bail!(
                     "there is no TXT record at {} with the value {}; --unchecked skips this check",
@@ -292,12 +292,12 @@ impl Desk {
         let now = self.clock.now();
         match self
             .directory
-            .hold_address(&address, now, &self.origin)
+            .reserve_address(&address, now, &self.origin)
             .await?
         {
-            Holding::Held => say(&format!("{address} is held: no account can use it.")),
-            Holding::Already => say(&format!("{address} is already held.")),
-            Holding::Taken => bail!("{address} is in use, as an account or an alias"),
+            Reservation::Reserved => say(&format!("{address} is held: no account can use it.")),
+            Reservation::Already => say(&format!("{address} is already held.")),
+            Reservation::Taken => bail!("{address} is in use, as an account or an alias"),
         }
     }
 
@@ -306,7 +306,7 @@ impl Desk {
         let now = self.clock.now();
         let freed = self
             .directory
-            .let_address_go(&address, now, &self.origin)
+            .release_reserved_address(&address, now, &self.origin)
             .await?;
         if freed {
             return say(&format!("{address} is released: any account can use it."));
@@ -316,9 +316,11 @@ impl Desk {
             .free_address(&address, now, &self.origin)
             .await?;
         match freeing {
-            Freeing::Freed => say(&format!("{address} is released: any account can use it.")),
-            Freeing::Free => say(&format!("{address} is neither held nor reserved.")),
-            Freeing::Live => bail!("{address} is in use, as an account or an alias"),
+            AddressRelease::Released => {
+                say(&format!("{address} is released: any account can use it."))
+            }
+            AddressRelease::NotReserved => say(&format!("{address} is neither held nor reserved.")),
+            AddressRelease::InUse => bail!("{address} is in use, as an account or an alias"),
         }
     }
 
@@ -353,15 +355,15 @@ impl Desk {
         Ok(Domains::new(
             &self.config,
             self.directory.clone(),
-            Arc::new(Dns::new(&self.config.dns)?),
+            Arc::new(Dns::new(&self.config.dns, &self.config.mail_host())?),
             keys,
             Arc::new(signing),
             self.clock.clone(),
         ))
     }
 
-    fn by<'a>(&self, claim: &'a Claim) -> By<'a> {
-        By {
+    fn by<'a>(&self, claim: &'a Claim) -> DomainCaller<'a> {
+        DomainCaller {
             account_id: &claim.account_id,
             sid: None,
             at: self.clock.now(),

@@ -53,10 +53,10 @@ impl Desk {
         let config = Config::load(Some(&file))?;
         let database = config::Database {
             max_connections: 1,
-            ..config.database.clone()
+            ..config.database()
         };
         Ok(Self {
-            directory: Directory::beside(&database).await?,
+            directory: Directory::open_beside_service(&database).await?,
             config,
             clock: Clock::system(),
             origin: Origin::operator(),

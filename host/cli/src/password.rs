@@ -96,8 +96,8 @@ fn asked(prompt: &str) -> anyhow::Result<SecretString> {
 
 /// Reads one line of standard input, without its line ending. Returns an error if the input contains a byte of `given_up`.
 fn line(given_up: &[u8]) -> anyhow::Result<SecretString> {
-    let mut bytes = Zeroizing::new(Vec::with_capacity(passwords::LONGEST + 3));
-    let longest = u64::try_from(passwords::LONGEST + 3)?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(passwords::MAX_LENGTH + 3));
+    let longest = u64::try_from(passwords::MAX_LENGTH + 3)?;
     for byte in io::stdin().lock().take(longest).bytes() {
         let byte = byte.context("cannot read standard input")?;
         if given_up.contains(&byte) {

@@ -8,12 +8,11 @@ use latchmail_directory::aliases::Alias;
 use latchmail_directory::credentials::Credential;
 use serde_json::{Value, json};
 
-/// Escapes control and format characters, so that text from outside cannot move the cursor or end a line.
+/// Escapes control characters and invisible characters, so that text from outside cannot move the cursor or end a line.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().fold(String::new(), |mut plain, c| {
-        // Format characters can change the direction of the text.
-        let formats = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
-        if c.is_control() || formats {
+        let separator = matches!(c, '\u{2028}' | '\u{2029}');
+        if c.is_control() || separator || latchmail_shape::invisible(c).is_some() {
             plain.extend(c.escape_unicode());
         } else {
             plain.push(c);

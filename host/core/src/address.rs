@@ -89,7 +89,7 @@ pub fn username(name: &str) -> Result<String, &'static str> {
 }
 
 /// Checks the local part of an alias (specification, section 4.4). It must be in lower case, because names that clients send are not
-/// changed. `reserved` tells whether reserved names are rejected; they are allowed on an account's own domain.
+/// changed. If `reserved` is `true`, reserved names are rejected. They are allowed on an account's own domain.
 ///
 /// # Errors
 /// Returns the sentence that creation and the check of an alias respond with.

@@ -72,7 +72,7 @@ impl Scope {
 
     /// Returns `true` if OAuth access tokens can have this scope (specification, section 5). `send` is the operator's setting for `mail:send`.
     #[must_use]
-    pub const fn opens_to_oauth(self, send: bool) -> bool {
+    pub const fn allowed_for_oauth(self, send: bool) -> bool {
         match self {
             Self::MailRead | Self::MailWrite | Self::AliasesRead => true,
             Self::MailSend => send,
@@ -82,7 +82,7 @@ impl Scope {
 
     /// Returns `true` if a member can use this scope in a shared mailbox.
     #[must_use]
-    pub const fn opens_shared(self) -> bool {
+    pub const fn allowed_in_shared_mailbox(self) -> bool {
         !matches!(self, Self::ProfileRead)
     }
 
@@ -171,7 +171,7 @@ pub enum Proof {
     AccessToken {
         /// The token.
         token: SecretString,
-        /// The token's expiry, if known. Connections are not kept after it.
+        /// The token's expiry, if known. No connection is reused after the expiry.
         until: Option<Instant>,
     },
 }

@@ -102,7 +102,7 @@ impl Clock {
         Self(None)
     }
 
-    /// Creates a clock that stays at `start` until it is moved. Clones share the time.
+    /// Creates a clock that shows `start` until [`Clock::advance`] is called. Clones share the time.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
         Self(Some(Arc::new(AtomicI64::new(start.millis()))))
@@ -121,7 +121,8 @@ impl Clock {
         }
     }
 
-    /// Returns the time since a fixed moment. Use it to measure durations: unlike [`Clock::now`], it never goes back when the system time is changed.
+    /// Returns the time since a fixed moment. Use this method to measure durations: unlike [`Clock::now`], the result never decreases when the system time is
+    /// changed.
     #[must_use]
     pub fn monotonic(&self) -> Duration {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);

@@ -19,6 +19,8 @@ mod modules;
 mod oauth;
 mod plaintext;
 mod plans;
+#[cfg(test)]
+mod reference;
 mod registration;
 mod smtp;
 #[cfg(test)]
@@ -44,7 +46,7 @@ pub use self::inbound::{Inbound, LocalFrom};
 pub use self::limits::Limits;
 pub use self::log::{Log, LogFormat};
 pub use self::mcp::Mcp;
-pub use self::modules::{Breaker, Module};
+pub use self::modules::{Breaker, Module, ModuleSettings};
 pub use self::oauth::{Introspection, OAuth};
 pub use self::plans::Plan;
 pub use self::registration::Registration;
@@ -52,7 +54,7 @@ pub use self::smtp::Smtp;
 use self::values::list;
 use crate::error::StartError;
 
-/// Variables with the same prefix that are not configuration: the command line uses them.
+/// Environment variables of the command line. They have the prefix of configuration keys, but are not configuration keys.
 const NOT_CONFIGURATION: [&str; 3] = ["LATCHMAIL_CONFIG", "LATCHMAIL_STATE", "LATCHMAIL_MODULES"];
 
 /// The default state folder of `latchmail dev`.
@@ -61,10 +63,10 @@ pub const STATE: &str = ".latchmail";
 /// The configuration file in the state folder, for the operator's commands.
 pub const STATE_FILE: &str = "latchmail.toml";
 
-/// The prefix of variables that tests use.
-const OF_THE_TESTS: &str = "LATCHMAIL_TEST_";
+/// The prefix of environment variables that tests use.
+const TEST_PREFIX: &str = "LATCHMAIL_TEST_";
 
-/// The module that serves the agent endpoint.
+/// The name of the module that serves the agent endpoint.
 const AGENTS_MODULE: &str = "mcp";
 
 /// All settings of the service.
@@ -102,7 +104,7 @@ pub struct Config {
     pub http: Http,
     /// The directory's database.
     #[serde(default)]
-    pub database: Database,
+    database: Database,
     /// The mail server's IMAP side.
     #[serde(default)]
     pub imap: Imap,
@@ -154,7 +156,7 @@ impl Config {
     /// Reads `file`, if given, and the environment of the process. The environment takes precedence.
     ///
     /// # Errors
-    /// A sentence that names the file or the key, and the problem.
+    /// Returns a sentence that names the file or the key, and the problem.
     pub fn load(file: Option<&Path>) -> Result<Self, StartError> {
         let text = match file {
             Some(path) => std::fs::read_to_string(path).map_err(|e| {
@@ -174,7 +176,7 @@ impl Config {
     /// Reads a configuration from a text and an environment. `name` identifies the text in errors.
     ///
     /// # Errors
-    /// A sentence that names the key and the problem.
+    /// Returns a sentence that names the key and the problem.
     pub fn parse(
         text: &str,
         name: &str,
@@ -183,7 +185,7 @@ impl Config {
         let environment = environment
             .into_iter()
             .filter(|(key, _)| {
-                !NOT_CONFIGURATION.contains(&key.as_str()) && !key.starts_with(OF_THE_TESTS)
+                !NOT_CONFIGURATION.contains(&key.as_str()) && !key.starts_with(TEST_PREFIX)
             })
             .collect::<std::collections::HashMap<_, _>>();
         let variables = Environment::with_prefix("LATCHMAIL")
@@ -220,9 +222,32 @@ impl Config {
         }
     }
 
-    /// Adds settings of the service to those of the agents' module, unless the operator set them there: the name of the service, the web origins
-    /// whose pages may call, and whether agents can send mail.
-    pub fn tell_agents_module(&mut self) {
+    /// Returns the settings of the directory's database.
+    #[must_use]
+    pub fn database(&self) -> Database {
+        Database {
+            with_milter: self.dkim.milter,
+            ..self.database.clone()
+        }
+    }
+
+    /// Returns the public name of the mail server. The default is `mail.` and the first registration domain.
+    #[must_use]
+    pub fn mail_host(&self) -> String {
+        if !self.dns.mail_host.is_empty() {
+            return self.dns.mail_host.clone();
+        }
+        match self.registration.domains.first() {
+            Some(domain) => format!("mail.{domain}"),
+            None => "mail.invalid".into(),
+        }
+    }
+
+    /// Returns the sections of modules. The section of the agents' module also has settings of the service, unless the operator set them there: the name of the
+    /// service, the web origins whose pages may call it, and whether agents may send mail.
+    #[must_use]
+    pub fn modules_with_service_settings(&self) -> BTreeMap<String, Module> {
+        let mut modules = self.modules.clone();
         let own = std::iter::once(self.base_url());
         let origins: Vec<String> = own.chain(self.cors_origins.iter().cloned()).collect();
         let settings = [
@@ -230,11 +255,12 @@ impl Config {
             ("origins", origins.join(" ")),
             ("send_tool", self.mcp.send_tool.to_string()),
         ];
-        if let Some(module) = self.modules.get_mut(AGENTS_MODULE) {
+        if let Some(module) = modules.get_mut(AGENTS_MODULE) {
             for (key, value) in settings {
-                module.config.entry(key.into()).or_insert(value);
+                module.config.0.entry(key.into()).or_insert(value);
             }
         }
+        modules
     }
 
     fn checked(mut self) -> Result<Self, StartError> {
@@ -244,8 +270,7 @@ impl Config {
             }
         }
         self.registration.check()?;
-        self.dns.check(&self.registration)?;
-        self.database.with_milter = self.dkim.milter;
+        self.dns.check()?;
         self.inbound.check()?;
         plaintext::check(&self)?;
         Ok(self)

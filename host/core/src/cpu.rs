@@ -1,4 +1,4 @@
-//! CPU time of requests of modules, on the thread that serves a request and on others that work for it.
+//! CPU time of requests to modules: the time of the thread that serves a request, and of other threads that work for the request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,28 +7,28 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 tokio::task_local! {
-    /// Where work for the current request charges its CPU time.
+    /// The counter that work for the current request adds its CPU time to.
     static CURRENT: Arc<AtomicU64>;
 }
 
-/// The CPU time, in nanoseconds, that other threads took for one request and that was not yet collected.
+/// The CPU time that other threads used for one request, in nanoseconds, since the last call of [`ChargedTime::collect`].
 #[derive(Clone, Debug, Default)]
-pub struct Elsewhere(Arc<AtomicU64>);
+pub struct ChargedTime(Arc<AtomicU64>);
 
-impl Elsewhere {
+impl ChargedTime {
     /// Runs a part of the request. Work that the part starts with [`charged`] is charged to the request.
     pub fn scope<T>(&self, part: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(Arc::clone(&self.0), part)
     }
 
-    /// Returns what was charged since the last call.
+    /// Returns the time that was charged since the last call.
     #[must_use]
     pub fn collect(&self) -> Duration {
         Duration::from_nanos(self.0.swap(0, Ordering::Relaxed))
     }
 }
 
-/// Work for another thread. Its CPU time is charged to the request of a module that it is made for, if there is one.
+/// Wraps work for another thread. The CPU time of the work is charged to the current request of a module, if there is one.
 pub fn charged<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let request = CURRENT.try_with(Arc::clone).ok();
     move || {
@@ -42,7 +42,7 @@ pub fn charged<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// The CPU time of the current thread so far.
+/// Returns the CPU time of the current thread.
 #[must_use]
 pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -1,4 +1,4 @@
-//! The error types and where each is used.
+//! The error types and their uses.
 //!
 //! - A module below the HTTP server has error enums with few cases, for example `directory::Error` and `mail::Error`. "Not found" is `Ok(None)`, not an error.
 //! - An operation that a client requested returns a [`Failure`]: a kind, a message for the client, and a cause for the log. Only the HTTP server knows which
@@ -38,7 +38,7 @@ pub enum Kind {
 /// The failure of an operation that a client requested.
 #[derive(Debug)]
 pub struct Failure {
-    /// What kind of failure it is.
+    /// The kind.
     pub kind: Kind,
     /// The message for the client. Contains no secrets and no internal details.
     pub text: Cow<'static, str>,
@@ -128,13 +128,6 @@ impl Failure {
     #[must_use]
     pub fn because(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
-        self
-    }
-
-    /// Replaces the message.
-    #[must_use]
-    pub fn saying(mut self, text: impl Into<Cow<'static, str>>) -> Self {
-        self.text = text.into();
         self
     }
 }

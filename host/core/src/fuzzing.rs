@@ -1,29 +1,30 @@
-//! Properties of the rules for addresses, and what the properties of other crates share. They hold for any input; the fuzz targets in `fuzz/` and tests check them.
+//! Properties of the rules for addresses, and functions that the properties of other crates share. The fuzz targets in `fuzz/` and tests check the properties
+//! with any input.
 //!
-//! Every function panics if its property does not hold for the input.
+//! Every function that checks a property panics if the property does not hold for the input.
 
 use crate::address;
 use crate::cpu;
 
-/// CPU seconds that any input of the size of one header may take, with sanitizers and without optimization.
-const COST: u64 = 2;
+/// The maximum CPU time of work on one input, in seconds, with sanitizers and without optimization.
+const MAX_SECONDS: u64 = 2;
 
-/// Checks that work on one input of at most 256 KiB is not far from linear in its size.
+/// Runs work on one input of at most 256 KiB, and checks its CPU time. Work whose time is not nearly linear in the size of the input fails.
 ///
 /// # Panics
-/// If it took too long.
+/// Panics if the work takes too long.
 pub fn cheap<T>(work: impl FnOnce() -> T) -> T {
     let before = cpu::thread_time();
     let done = work();
     let took = cpu::thread_time().saturating_sub(before);
-    assert!(took.as_secs() < COST, "took {took:?}");
+    assert!(took.as_secs() < MAX_SECONDS, "took {took:?}");
     done
 }
 
-/// Checks the rules for addresses, user names and domains: what they accept is plain ASCII and is accepted again, unchanged.
+/// Checks the rules for addresses, user names and domains. The folded form of an accepted text is visible ASCII, and folding it again does not change it.
 ///
 /// # Panics
-/// If they accept anything else.
+/// Panics if a rule does not have this property for the text.
 pub fn account_address(text: &str) {
     let check = |fold: fn(&str) -> Option<String>| {
         if let Some(folded) = fold(text) {
@@ -39,12 +40,12 @@ pub fn account_address(text: &str) {
     check(|name| address::username(name).ok());
 }
 
-/// The texts of an input, which are separated by bytes that UTF-8 does not contain.
+/// Returns the texts of an input, which are separated by the byte 255. UTF-8 never contains this byte.
 pub fn texts(input: &[u8]) -> impl Iterator<Item = String> {
     pieces(input).map(|piece| String::from_utf8_lossy(piece).into_owned())
 }
 
-/// The pieces of an input, separated by the byte 255.
+/// Returns the pieces of an input, which are separated by the byte 255.
 pub fn pieces(input: &[u8]) -> impl Iterator<Item = &[u8]> {
     input.split(|byte| *byte == u8::MAX)
 }

@@ -1,7 +1,8 @@
 //! The service's key file: reads it, or creates it if it is missing.
 //!
-//! Each line is one key, 32 random bytes in standard base64. The first key is the current one. The other keys still open and verify what
-//! they sealed and signed, so an operator rotates keys by adding a line at the top. Lines that start with `#` are comments.
+//! Each line is one key, 32 random bytes in standard base64. The first key is the current one. The other keys still open data that they sealed and verify
+//! tokens that they signed, so an operator rotates keys by adding a line at the top. Lines that start with `#` are comments.
+//!
 //! [`crate::keyring`] derives the keys that are used.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -88,8 +89,8 @@ fn make(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     }
     let key = secrets::random::<32>()?;
     let text = Zeroizing::new(format!(
-        "# The key of Latchmail. It allows to sign in to every account and to open stored mail credentials. Keep it secret.\n\
-         # The first line is the current key. Other lines still open and verify what they sealed and signed.\n{}\n",
+        "# The key of Latchmail. Whoever has the key can sign in to every account and read stored mail credentials. Keep it secret.\n\
+         # The first key is the current one. Further keys still open data that they sealed and verify tokens that they signed.\n{}\n",
         Zeroizing::new(STANDARD.encode(key.as_slice())).as_str()
     ));
     let draft = draft_of(path)?;

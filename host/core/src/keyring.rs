@@ -35,7 +35,7 @@ pub struct Keyring {
 
 /// One key and the keys that are derived from it.
 pub struct Key {
-    /// Id of the key, written before what it sealed.
+    /// Id of the key, which is written before the bytes that the key sealed.
     id: [u8; KEY_ID_LENGTH],
     /// Key that seals and opens.
     sealing: SealingKey,
@@ -56,7 +56,7 @@ impl Keyring {
         Self::of(&key_file::load(path)?)
     }
 
-    /// Creates a keyring of these keys, the current one first.
+    /// Creates a keyring from these keys. The first one is the current key.
     ///
     /// # Errors
     /// Returns an error if there is no key, or if a key cannot be used.
@@ -108,7 +108,7 @@ impl Keyring {
     /// Seals a secret that is not text.
     ///
     /// # Errors
-    /// As [`Keyring::seal`].
+    /// Returns the errors of [`Keyring::seal`].
     pub fn seal_bytes(
         &self,
         purpose: Purpose,
@@ -126,14 +126,14 @@ impl Keyring {
         sealed.starts_with(&self.current().id)
     }
 
-    /// Opens what [`Keyring::seal`] sealed for the same purpose and row, with any key of the ring. Returns `None` if the bytes were sealed
-    /// otherwise or their key is missing.
+    /// Opens bytes that [`Keyring::seal`] sealed for the same purpose and row, with any key of the ring. Returns `None` if the bytes were sealed for another
+    /// purpose or row, or with a key that is not in the ring.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)
     }
 
-    /// Opens what [`Keyring::seal_bytes`] sealed, like [`Keyring::open`].
+    /// Opens bytes that [`Keyring::seal_bytes`] sealed. See [`Keyring::open`].
     #[must_use]
     pub fn open_bytes(
         &self,

@@ -3,8 +3,10 @@
 //! This crate does no network I/O, has no database, and does not depend on any other crate of the service. It reads the environment, the configuration file and
 //! key files.
 
+pub mod account_permits;
 pub mod address;
 pub mod caller;
+pub mod changes;
 pub mod clock;
 pub mod config;
 pub mod cpu;
@@ -20,5 +22,4 @@ pub mod network;
 pub mod permissions;
 pub mod sealing;
 pub mod secrets;
-pub mod turns;
 pub mod verdict;

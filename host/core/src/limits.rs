@@ -1,7 +1,7 @@
 //! Rate limits: requests per minute, for each bucket and each credential or client (specification, section 8).
 //!
-//! Each key has a budget of one minute in each bucket, which refills evenly. This module counts requests and decides. The route selects the bucket
-//! and [`Key`] selects the client. The memory is bounded, whatever the number of clients.
+//! Each key has a budget of one minute in each bucket, which refills evenly. This module counts requests and decides whether to accept them. The
+//! route selects the bucket, and [`Key`] identifies the client. The memory is bounded for any number of clients.
 
 mod failures;
 
@@ -30,41 +30,40 @@ pub use failures::{Attempt, Failures};
 /// The interval at which keys with a full budget are removed.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// The maximum number of keys of one bucket. They take about 10 MB. Beyond this number, clients share the budget of their neighbours
-/// ([`Key::crowd`]).
-const MOST_KEYS: usize = 100_000;
+/// The maximum number of keys of one bucket, which take about 10 MB. Beyond this number, keys are merged ([`Key::merged`]).
+const MAX_KEYS: usize = 100_000;
 
-macro_rules! areas {
-    ($($area:ident = $key:ident),* $(,)?) => {
-        /// A rate-limit bucket: a key of the configuration's `[limits]`.
+macro_rules! buckets {
+    ($($bucket:ident = $key:ident),* $(,)?) => {
+        /// A rate-limit bucket. Each bucket is a key of `[limits]` in the configuration.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[expect(missing_docs, reason = "each is the key of the same name")]
-        pub enum Area {
-            $($area),*
+        #[expect(missing_docs, reason = "each variant is the key of the same name")]
+        pub enum Bucket {
+            $($bucket),*
         }
 
-        impl Area {
+        impl Bucket {
             /// All buckets, in the order of the configuration.
-            pub const ALL: &[Self] = &[$(Self::$area),*];
+            pub const ALL: &[Self] = &[$(Self::$bucket),*];
 
             /// Returns the key in `[limits]`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
-                    $(Self::$area => stringify!($key)),*
+                    $(Self::$bucket => stringify!($key)),*
                 }
             }
 
             const fn configured(self, limits: &config::Limits) -> u32 {
                 match self {
-                    $(Self::$area => limits.$key),*
+                    $(Self::$bucket => limits.$key),*
                 }
             }
         }
     };
 }
 
-areas! {
+buckets! {
     Mail = mail,
     Search = search,
     Aliases = aliases,
@@ -87,11 +86,14 @@ areas! {
     Admin = admin,
 }
 
-impl Area {
+impl Bucket {
     /// Returns the bucket with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|area| area.name() == name)
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|bucket| bucket.name() == name)
     }
 }
 
@@ -121,8 +123,8 @@ pub enum Key {
 impl Key {
     /// Returns the key of a request of `caller` in a bucket.
     #[must_use]
-    pub fn caller(area: Area, caller: &Caller) -> Self {
-        if area == Area::Mcp {
+    pub fn caller(bucket: Bucket, caller: &Caller) -> Self {
+        if bucket == Bucket::Mcp {
             return Self::Account(caller.account.as_str().into());
         }
         match &caller.credential {
@@ -140,7 +142,7 @@ impl Key {
 
     /// Returns the key to use if there are too many keys. Keys that an attacker can create in any number are merged. Credentials are not merged,
     /// because the service issued each of them.
-    fn crowd(&self, hashes: &RandomState) -> Cow<'_, Self> {
+    fn merged(&self, hashes: &RandomState) -> Cow<'_, Self> {
         match self {
             Self::Client(address) => Cow::Owned(Self::Region(region(*address))),
             Self::Address(address) | Self::AddressFrom(address, _) => {
@@ -152,7 +154,7 @@ impl Key {
     }
 }
 
-type Buckets = RateLimiter<Key, DashMapStateStore<Key>, Ticks, StateInformationMiddleware>;
+type Limiter = RateLimiter<Key, DashMapStateStore<Key>, Ticks, StateInformationMiddleware>;
 
 /// The budgets of all buckets.
 pub struct Limits {
@@ -171,10 +173,10 @@ const ALL_NETWORKS: NonZeroU32 = NonZeroU32::new(20).unwrap();
 /// The budgets of one bucket.
 struct Budget {
     limit: NonZeroU32,
-    buckets: Buckets,
+    limiter: Limiter,
     /// An upper bound on the number of keys. The keys are counted only when this bound reaches the maximum, because counting is expensive.
     keys: AtomicUsize,
-    /// When full budgets were last removed to make room, in seconds of the monotonic clock.
+    /// When full budgets were last removed, in seconds of the monotonic clock.
     cleared: AtomicU64,
 }
 
@@ -182,24 +184,24 @@ impl Limits {
     /// Creates full budgets.
     ///
     /// # Errors
-    /// A sentence that names the bucket whose limit is 0.
+    /// Returns a sentence that names the bucket whose limit is 0.
     pub fn new(config: &config::Limits, clock: Clock) -> Result<Self, StartError> {
         let at_least_one = |limit, key| {
             NonZeroU32::new(limit)
                 .ok_or_else(|| StartError::new(format!("`limits.{key}` must be at least 1")))
         };
-        let budgets = Area::ALL
+        let budgets = Bucket::ALL
             .iter()
-            .map(|area| {
-                let limit = at_least_one(area.configured(config), area.name())?;
-                let buckets = Buckets::new(
+            .map(|bucket| {
+                let limit = at_least_one(bucket.configured(config), bucket.name())?;
+                let limiter = Limiter::new(
                     Quota::per_minute(limit),
                     DashMapStateStore::default(),
                     Ticks(clock.clone()),
                 );
                 Ok(Budget {
                     limit,
-                    buckets,
+                    limiter,
                     keys: AtomicUsize::new(0),
                     cleared: AtomicU64::new(0),
                 })
@@ -217,17 +219,17 @@ impl Limits {
 
     /// Counts one request of `key` in a bucket.
     #[must_use]
-    pub fn check(&self, area: Area, key: &Key) -> Verdict {
+    pub fn check(&self, bucket: Bucket, key: &Key) -> Verdict {
         self.sweep();
-        let budget = &self.budgets[area as usize];
-        let key = if budget.has_room(self.clock.monotonic().as_secs()) {
+        let budget = &self.budgets[bucket as usize];
+        let key = if budget.can_add_key(self.clock.monotonic().as_secs()) {
             Cow::Borrowed(key)
         } else {
-            key.crowd(&self.hashes)
+            key.merged(&self.hashes)
         };
         let limit = budget.limit;
         let interval = Duration::from_mins(1) / limit.get();
-        let (remaining, wait, whole_in) = match budget.buckets.check_key(&key) {
+        let (remaining, wait, whole_in) = match budget.limiter.check_key(&key) {
             Ok(state) => {
                 let remaining = state.remaining_burst_capacity();
                 let spent = limit.get().saturating_sub(remaining);
@@ -243,12 +245,13 @@ impl Limits {
         Verdict::new(limit.get(), remaining, reset, wait)
     }
 
-    /// Starts an attempt to sign in to `address`. The request of the client must be counted before. `known` is whether the address signed in from
-    /// the client's network before. Then failures from other networks do not count against this attempt, so that an attacker cannot lock the
-    /// owner out.
+    /// Starts an attempt to sign in to `address`. The request of the client must be counted before. `known` is `true` if the address signed in from
+    /// the client's network before. In this case, failures from other networks do not count against this attempt, so that an attacker cannot lock the owner
+    /// out.
     ///
     /// # Errors
-    /// 429 if the address has had too many failures from the client's network, or from all networks together.
+    /// Returns [`Kind::RateLimited`](crate::error::Kind::RateLimited) if the address has had too many failures from the client's network, or from all networks
+    /// together.
     pub fn sign_in_attempt(
         &self,
         address: &str,
@@ -278,8 +281,8 @@ impl Limits {
                 .is_ok()
         {
             for budget in &self.budgets {
-                budget.forget();
-                budget.buckets.shrink_to_fit();
+                budget.remove_full();
+                budget.limiter.shrink_to_fit();
             }
         }
     }
@@ -287,26 +290,26 @@ impl Limits {
     /// Returns the number of keys.
     #[cfg(test)]
     fn remembered(&self) -> usize {
-        self.budgets.iter().map(|budget| budget.buckets.len()).sum()
+        self.budgets.iter().map(|budget| budget.limiter.len()).sum()
     }
 }
 
 impl Budget {
-    /// Returns whether there is room for another key.
-    fn has_room(&self, now: u64) -> bool {
-        if self.keys.fetch_add(1, Ordering::Relaxed) < MOST_KEYS {
+    /// Returns whether another key can be stored.
+    fn can_add_key(&self, now: u64) -> bool {
+        if self.keys.fetch_add(1, Ordering::Relaxed) < MAX_KEYS {
             return true;
         }
-        // Once per second is enough, because keys do not become removable faster.
+        // At most one search per second limits the cost of a flood of keys.
         if self.cleared.swap(now, Ordering::Relaxed) != now {
-            self.forget();
+            self.remove_full();
         }
-        self.buckets.len() < MOST_KEYS
+        self.limiter.len() < MAX_KEYS
     }
 
-    fn forget(&self) {
-        self.buckets.retain_recent();
-        self.keys.store(self.buckets.len(), Ordering::Relaxed);
+    fn remove_full(&self) {
+        self.limiter.retain_recent();
+        self.keys.store(self.limiter.len(), Ordering::Relaxed);
     }
 }
 
@@ -350,10 +353,10 @@ mod tests {
     fn a_whole_minutes_budget_may_be_spent_at_once_and_no_more() {
         let (limits, _) = limits();
         for left in (0..60).rev() {
-            let verdict = limits.check(Area::Mail, &session("a"));
+            let verdict = limits.check(Bucket::Mail, &session("a"));
             assert_eq!((verdict.remaining, verdict.retry_after), (left, None));
         }
-        let verdict = limits.check(Area::Mail, &session("a"));
+        let verdict = limits.check(Bucket::Mail, &session("a"));
         assert_eq!(
             verdict,
             Verdict {
@@ -369,40 +372,43 @@ mod tests {
     fn a_client_that_waits_as_long_as_it_was_told_is_served() {
         let (limits, clock) = limits();
         for _ in 0..5 {
-            assert!(limits.check(Area::SignIn, &session("a")).admit().is_ok());
+            assert!(limits.check(Bucket::SignIn, &session("a")).admit().is_ok());
         }
-        let refused = limits.check(Area::SignIn, &session("a"));
+        let refused = limits.check(Bucket::SignIn, &session("a"));
         assert_eq!(refused.retry_after, Some(12));
         clock.advance(Duration::from_secs(12));
-        assert!(limits.check(Area::SignIn, &session("a")).admit().is_ok());
-        assert!(limits.check(Area::SignIn, &session("a")).admit().is_err());
+        assert!(limits.check(Bucket::SignIn, &session("a")).admit().is_ok());
+        assert!(limits.check(Bucket::SignIn, &session("a")).admit().is_err());
         clock.advance(Duration::from_mins(1));
-        assert_eq!(limits.check(Area::SignIn, &session("a")).remaining, 4);
+        assert_eq!(limits.check(Bucket::SignIn, &session("a")).remaining, 4);
     }
 
     #[test]
     fn nobody_is_told_to_come_back_at_once() {
         let (limits, clock) = limits();
         for _ in 0..120 {
-            let _ = limits.check(Area::Mcp, &session("a"));
+            let _ = limits.check(Bucket::Mcp, &session("a"));
         }
-        // Another is taken after half a second, which no header can say.
-        assert_eq!(limits.check(Area::Mcp, &session("a")).retry_after, Some(1));
+        // The next request is accepted after half a second, but the header has whole seconds.
+        assert_eq!(
+            limits.check(Bucket::Mcp, &session("a")).retry_after,
+            Some(1)
+        );
         clock.advance(Duration::from_secs(1));
-        assert_eq!(limits.check(Area::Mcp, &session("a")).retry_after, None);
+        assert_eq!(limits.check(Bucket::Mcp, &session("a")).retry_after, None);
     }
 
     #[test]
-    fn one_credential_cannot_spend_anothers_budget_nor_one_area_anothers() {
+    fn one_credential_cannot_spend_anothers_budget_nor_one_bucket_anothers() {
         let (limits, _) = limits();
         for _ in 0..20 {
-            let _ = limits.check(Area::Search, &session("a"));
+            let _ = limits.check(Bucket::Search, &session("a"));
         }
-        assert!(limits.check(Area::Search, &session("a")).admit().is_err());
-        assert!(limits.check(Area::Search, &session("b")).admit().is_ok());
+        assert!(limits.check(Bucket::Search, &session("a")).admit().is_err());
+        assert!(limits.check(Bucket::Search, &session("b")).admit().is_ok());
         let token = Key::ApiToken("a".into());
-        assert!(limits.check(Area::Search, &token).admit().is_ok());
-        assert!(limits.check(Area::Mail, &session("a")).admit().is_ok());
+        assert!(limits.check(Bucket::Search, &token).admit().is_ok());
+        assert!(limits.check(Bucket::Mail, &session("a")).admit().is_ok());
     }
 
     #[test]
@@ -441,13 +447,13 @@ mod tests {
         let (limits, clock) = limits();
         for client in 0..1000_u32 {
             let _ = limits.check(
-                Area::Public,
+                Bucket::Public,
                 &Key::client(IpAddr::from(client.to_be_bytes())),
             );
         }
         assert_eq!(limits.remembered(), 1000);
         clock.advance(Duration::from_secs(61));
-        let _ = limits.check(Area::Public, &session("a"));
+        let _ = limits.check(Bucket::Public, &session("a"));
         assert_eq!(limits.remembered(), 1);
     }
 
@@ -455,26 +461,26 @@ mod tests {
     fn a_flood_of_clients_shares_what_is_left_and_takes_no_more_memory() {
         let (limits, clock) = limits();
         let client = |n: u32| Key::client(IpAddr::from((0x0a00_0000 + n).to_be_bytes()));
-        let flood = u32::try_from(MOST_KEYS).unwrap();
+        let flood = u32::try_from(MAX_KEYS).unwrap();
         for n in 0..flood + 1000 {
-            let _ = limits.check(Area::SignIn, &client(n));
+            let _ = limits.check(Bucket::SignIn, &client(n));
         }
         assert!(
-            limits.remembered() <= MOST_KEYS + 10,
+            limits.remembered() <= MAX_KEYS + 10,
             "{}",
             limits.remembered()
         );
-        let neighbours = limits.check(Area::SignIn, &client(flood + 2000));
+        let neighbours = limits.check(Bucket::SignIn, &client(flood + 2000));
         assert!(neighbours.admit().is_err(), "its region's budget is spent");
         let elsewhere = Key::client([192, 0, 2, 1].into());
-        assert!(limits.check(Area::SignIn, &elsewhere).admit().is_ok());
-        let known = limits.check(Area::SignIn, &session("a"));
+        assert!(limits.check(Bucket::SignIn, &elsewhere).admit().is_ok());
+        let known = limits.check(Bucket::SignIn, &session("a"));
         assert_eq!(
             known.remaining, 4,
             "a credential has its own, however many come"
         );
         clock.advance(Duration::from_mins(1));
-        assert_eq!(limits.check(Area::SignIn, &client(1)).remaining, 4);
+        assert_eq!(limits.check(Bucket::SignIn, &client(1)).remaining, 4);
     }
 
     #[test]
@@ -488,8 +494,8 @@ mod tests {
     }
 
     #[test]
-    fn areas_are_the_configurations_keys() {
-        assert_eq!(Area::named("app_passwords"), Some(Area::AppPasswords));
-        assert_eq!(Area::named("mial"), None);
+    fn buckets_are_the_configurations_keys() {
+        assert_eq!(Bucket::named("app_passwords"), Some(Bucket::AppPasswords));
+        assert_eq!(Bucket::named("mial"), None);
     }
 }

@@ -1,7 +1,7 @@
-//! The log on standard error, as readable lines or as JSON, filtered as the configuration says.
+//! The log on standard error, as readable lines or as JSON. `log.filter` selects the lines.
 //!
-//! Every line that is written while a request is served is in the span of that request, which has its id. In the JSON form the fields of the span are
-//! in `span`. Types of secrets have no readable `Debug`, so secrets are not logged.
+//! Every line that is written while a request is served is in the span of that request. The span contains the request's id. In the JSON form the fields of the
+//! span are in `span`. Types of secrets have no readable `Debug`, so secrets are not logged.
 
 use std::io::IsTerminal as _;
 
@@ -13,14 +13,14 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::config::{Log, LogFormat};
 use crate::error::StartError;
 
-/// Libraries that write too much below `info` (Cranelift writes hundreds of megabytes for one module) or that log the data they process (rustls logs
-/// whole handshakes). Each name stands for all targets that start with it.
+/// Libraries that write too much (Cranelift writes hundreds of megabytes for one module) or log the data that they process (rustls logs whole handshakes). Each
+/// name stands for all targets that start with the name.
 const QUIET: [&str; 5] = ["cranelift", "mio", "regalloc2", "rustls", "wasmtime"];
 
 /// Sets up the log of the process. Must be called only once.
 ///
 /// # Errors
-/// The filter is invalid, or the log is already set up.
+/// Returns an error if the filter is invalid or the log is already set up.
 pub fn start(config: &Log) -> Result<(), StartError> {
     let log = fmt()
         .with_env_filter(filter(&config.filter)?)
@@ -40,7 +40,7 @@ pub fn start(config: &Log) -> Result<(), StartError> {
 }
 
 /// Returns the configured filter. [`QUIET`] libraries are limited to `warn` if the global level would let them write more. Directives that name such
-/// a library or a part of it take precedence: the longer one of two matching directives applies, or the later one of two equal directives.
+/// a library or a part of it take precedence. If several directives match, the longest applies; of equal ones, the last.
 fn filter(text: &str) -> Result<EnvFilter, StartError> {
     let parse = |directives: &str| {
         EnvFilter::builder().parse(directives).map_err(|e| {

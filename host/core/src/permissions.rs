@@ -147,8 +147,8 @@ impl Rights {
 /// The form in which the database stores rights: their names in canonical order, separated by spaces.
 impl fmt::Display for Rights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, right) in self.iter().enumerate() {
-            if place > 0 {
+        for (index, right) in self.iter().enumerate() {
+            if index > 0 {
                 f.write_str(" ")?;
             }
             f.write_str(right.name())?;
@@ -238,25 +238,25 @@ impl Grants {
         }])
     }
 
-    /// Returns the rights that are held over anything in the mailbox. A list shows these as the member's rights.
+    /// Returns the member's rights over anything in the mailbox. A list shows these as the member's rights.
     #[must_use]
     pub fn anywhere(&self) -> Rights {
         self.union(|_| true)
     }
 
-    /// Returns the rights that are held over the whole mailbox.
+    /// Returns the member's rights over the whole mailbox.
     #[must_use]
     pub fn over_mailbox(&self) -> Rights {
         self.union(|resource| *resource == Resource::Mailbox)
     }
 
-    /// Returns the rights that are held over every folder.
+    /// Returns the member's rights over every folder.
     #[must_use]
     pub fn over_every_folder(&self) -> Rights {
         self.over_mailbox().only(Rights::OF_FOLDER)
     }
 
-    /// Returns the rights that are held over at least one folder.
+    /// Returns the member's rights over at least one folder.
     #[must_use]
     pub fn over_some_folder(&self) -> Rights {
         let folders = self.union(|resource| matches!(resource, Resource::Folder(_)));
@@ -271,13 +271,13 @@ impl Grants {
         })
     }
 
-    /// Returns the rights that are held over one alias. `made` is whether the member created the alias.
+    /// Returns the member's rights over one alias. `created` is `true` if the member created the alias.
     #[must_use]
-    pub fn over_alias(&self, address: &str, made: bool) -> Rights {
+    pub fn over_alias(&self, address: &str, created: bool) -> Rights {
         let domain = address.rsplit('@').next().unwrap_or_default();
         let rights = self.union(|resource| match resource {
             Resource::Mailbox | Resource::AliasSet(AliasSet::All) => true,
-            Resource::AliasSet(AliasSet::Own) => made,
+            Resource::AliasSet(AliasSet::Own) => created,
             Resource::AliasSet(AliasSet::Domain(of)) => of == domain,
             Resource::Alias(one) => one == address,
             Resource::Folder(_) => false,
@@ -285,13 +285,13 @@ impl Grants {
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// Returns the rights that are held over the mailbox's own address. The address is not an alias, so only grants on the whole mailbox count.
+    /// Returns the member's rights over the mailbox's own address. The address is not an alias, so only grants on the whole mailbox count.
     #[must_use]
     pub fn over_address(&self) -> Rights {
         self.over_mailbox().only(Rights::OF_ALIAS)
     }
 
-    /// Returns the rights that are held over an alias that the member creates on a domain.
+    /// Returns the member's rights over an alias that the member creates on a domain.
     #[must_use]
     pub fn over_new_alias(&self, domain: &str) -> Rights {
         let rights = self.union(|resource| match resource {
@@ -302,7 +302,7 @@ impl Grants {
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// Returns the rights that are held over at least one alias, existing or future.
+    /// Returns the member's rights over at least one alias, existing or future.
     #[must_use]
     pub fn over_some_alias(&self) -> Rights {
         let rights = self.union(|resource| !matches!(resource, Resource::Folder(_)));
@@ -311,7 +311,7 @@ impl Grants {
 
     /// Returns `true` if a grant of the member can apply to an alias on this domain.
     #[must_use]
-    pub fn reach_domain(&self, domain: &str) -> bool {
+    pub fn apply_to_domain(&self, domain: &str) -> bool {
         self.0.iter().any(|grant| {
             let reaches = match &grant.resource {
                 Resource::Mailbox | Resource::AliasSet(AliasSet::All | AliasSet::Own) => true,
@@ -335,10 +335,10 @@ impl Grants {
                 .fold(self.over_every_folder(), |all, (_, one)| all.and(one)),
             Resource::Alias(address) => self.over_alias(address, false),
             Resource::AliasSet(set) => {
-                let all = self.union(|held| match held {
+                let all = self.union(|granted| match granted {
                     Resource::Mailbox | Resource::AliasSet(AliasSet::All) => true,
                     // Excludes `Own`, because the aliases that one member created are not those that another member creates.
-                    Resource::AliasSet(held @ AliasSet::Domain(_)) => held == set,
+                    Resource::AliasSet(granted @ AliasSet::Domain(_)) => granted == set,
                     _ => false,
                 });
                 all.only(Rights::OF_ALIAS)

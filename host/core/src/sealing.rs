@@ -103,7 +103,7 @@ impl SealingKey {
         Ok([nonce.as_slice(), &ciphertext].concat())
     }
 
-    /// Opens what [`SealingKey::seal`] sealed with the same key for the same purpose and row.
+    /// Opens bytes that [`SealingKey::seal`] sealed with the same key for the same purpose and row. Returns `None` for all other bytes.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)

@@ -1,7 +1,7 @@
 //! Random secrets and ids, and the hashes of secrets that the directory stores.
 //!
-//! All randomness is from the operating system. Random secrets cannot be guessed, so a fast hash of them is enough. Passwords of people are
-//! in `auth::passwords`.
+//! All randomness is from the operating system. Random secrets cannot be guessed, so a fast hash of them is enough. The crate
+//! `latchmail-accounts` hashes the passwords of users.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ pub fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Failure> {
 /// Number of symbols after the prefix: 256 random bits.
 const LENGTH: usize = 43;
 
-/// A secret whose prefix tells its purpose: the prefix and 43 letters and digits, 256 random bits.
+/// A secret that consists of a prefix, which shows its purpose, and 43 letters and digits (256 random bits).
 #[derive(Clone)]
 pub struct Prefixed {
     secret: SecretString,
@@ -91,13 +91,13 @@ impl Prefixed {
         Ok(Self::of(SecretString::from(text.as_str())))
     }
 
-    /// Parses a presented credential. Returns `None` if it does not have this prefix and form.
+    /// Parses a credential of a request. Returns `None` if it does not have this prefix and form.
     #[must_use]
-    pub fn parse(prefix: &str, presented: &str) -> Option<Self> {
-        let symbols = presented.strip_prefix(prefix)?;
+    pub fn parse(prefix: &str, text: &str) -> Option<Self> {
+        let symbols = text.strip_prefix(prefix)?;
         let shaped =
             symbols.len() == LENGTH && symbols.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        shaped.then(|| Self::of(SecretString::from(presented)))
+        shaped.then(|| Self::of(SecretString::from(text)))
     }
 
     fn of(secret: SecretString) -> Self {
@@ -144,7 +144,7 @@ impl AppPassword {
         Ok(Self(SecretString::from(symbols::<32>()?.as_str())))
     }
 
-    /// Returns the public and unique part that the app password is looked up by.
+    /// Returns the public part, which is unique and by which the app password is looked up.
     #[must_use]
     pub fn selector(&self) -> &str {
         self.0.expose_secret().get(..SELECTOR).unwrap_or_default()

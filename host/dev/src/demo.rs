@@ -13,7 +13,7 @@ const EMAIL: &str = "demo@latchmail.test";
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 /// The credentials of the demo account. They are meant to be displayed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Serialize)]
 pub(crate) struct Demo {
     pub(crate) email: String,
     pub(crate) password: String,

@@ -97,13 +97,14 @@ impl Service {
         let config = read(None)?;
         logging::start(&config.log)?;
         let listen = free(&config)?;
-        let lookup = if config.database.url.starts_with("sqlite:") {
-            Lookup::Sqlite(config.database.mailserver.clone())
+        let database = config.database();
+        let lookup = if database.url.starts_with("sqlite:") {
+            Lookup::Sqlite(database.mailserver.clone())
         } else {
             // This must happen before the daemons connect: a log-in with a role that does not exist yet makes them wait for seconds.
-            let directory = Directory::open(&config.database, &config.registration.domains).await?;
+            let directory = Directory::open(&database, &config.registration.domains).await?;
             directory.close().await;
-            Lookup::Postgres(config.database.url.clone())
+            Lookup::Postgres(database.url.clone())
         };
         let stack = Stack::start_with_milter(&mail, &lookup, &milter(&config)?).await?;
         let servers = Servers {
@@ -114,10 +115,7 @@ impl Service {
         };
         let mut config = read(Some(&servers))?;
         config.listen.set_port(listen);
-        let kept = settings::kept(
-            config.listen,
-            &text(Some(&config.database.url), Some(&servers)),
-        );
+        let kept = settings::kept(config.listen, &text(Some(&database.url), Some(&servers)));
         state::keep_settings(state, &kept)?;
         config.file = Some(state.join(STATE_FILE));
         let (base_url, auth_url) = (config.base_url(), config.auth_url());

@@ -172,7 +172,7 @@ mod tests {
         let kept = kept(SocketAddr::from(([127, 0, 0, 1], 8123)), &text);
         let config = Config::parse(&kept, "test", HashMap::new()).unwrap();
         assert_eq!(config.base_url(), "http://127.0.0.1:8123");
-        assert_eq!(config.database.url, "sqlite:/elsewhere.db");
+        assert_eq!(config.database().url, "sqlite:/elsewhere.db");
     }
 
     #[test]
@@ -185,6 +185,6 @@ mod tests {
             None,
         );
         let config = Config::parse(&text, "test", HashMap::new()).unwrap();
-        assert_eq!(config.database.url, "postgres://localhost/d");
+        assert_eq!(config.database().url, "postgres://localhost/d");
     }
 }

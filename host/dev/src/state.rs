@@ -85,7 +85,7 @@ pub(crate) fn keep_settings(state: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// `run.json`: a description of the running service for programs. It exists only while all parts of the service respond.
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunFile {
     #[serde(skip)]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::aliases::domain_of;
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::domains;
 use super::events::{self, Event, Kind};
 use super::sessions::{self, NewSession};
@@ -11,7 +11,7 @@ use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// Takes the address in the namespace. The primary key decides, also between concurrent inserts.
+/// Inserts no row if the address is taken, also by a concurrent transaction.
 const CLAIM_ADDRESS: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at) \
     VALUES ($1, 'account', $2, $3, $3) ON CONFLICT (address) DO NOTHING";
 const INSERT: &str = "INSERT INTO accounts (id, address, password_hash, plan, admin, created_at) \
@@ -22,7 +22,7 @@ const INSERT_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last
 const BY_ADDRESS: &str =
     "SELECT id, address, password_hash, admin, active FROM accounts WHERE address = $1";
 
-/// The plan of an account that the operator has not put on another plan.
+/// The plan of a new account, unless the operator chooses another plan.
 pub const DEFAULT_PLAN: &str = "default";
 
 /// An account.
@@ -114,8 +114,9 @@ impl Directory {
     ) -> Result<Creation, Error> {
         let mut tx = self.db.begin().await?;
         let domain = domain_of(&account.address);
-        tx.keep_domain(domain).await?;
-        // The domain was a platform domain when it was chosen. An account that has verified the domain since then owns every address on it.
+        tx.lock_domain_shared(domain).await?;
+        // The domain was a platform domain when the request was checked. If an account has verified the domain since then, this account owns every address on
+        // it.
         if domains::holder(&mut tx, domain).await?.is_some() {
             return Ok(Creation::AddressTaken);
         }
@@ -124,7 +125,7 @@ impl Directory {
         }
         insert(&mut tx, account).await?;
         let made = Event::of(Kind::AccountCreated, &account.id, account.created_at);
-        let rank = format!("plan {}, an administrator", account.plan);
+        let rank = format!("plan {}, with administrator rights", account.plan);
         let made = if account.admin {
             made.detail(&rank)
         } else {
@@ -149,7 +150,7 @@ impl Directory {
     }
 }
 
-/// Takes the address of an account to create. Returns `true` if the address was available.
+/// Inserts the address of a new account. Returns `false` if the address is taken.
 async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error> {
     let claimed = on_tx!(tx, db => sqlx::query(CLAIM_ADDRESS)
         .bind(&account.address)
@@ -159,7 +160,7 @@ async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error>
     Ok(claimed == 1)
 }
 
-/// Creates an account whose address is taken, with its mailbox row and its profile.
+/// Stores an account, its mailbox row and its profile. The caller has inserted the address.
 async fn insert(tx: &mut Tx, account: &NewAccount) -> Result<(), Error> {
     on_tx!(tx, db => sqlx::query(INSERT)
         .bind(&account.id)
@@ -169,6 +170,7 @@ async fn insert(tx: &mut Tx, account: &NewAccount) -> Result<(), Error> {
         .bind(account.admin)
         .bind(account.created_at.millis())
         .execute(db).await.map(drop))?;
+    tx.project(Source::Account(&account.address)).await?;
     on_tx!(tx, db => sqlx::query(INSERT_MAILBOX)
         .bind(&account.id)
         .execute(db).await.map(drop))?;

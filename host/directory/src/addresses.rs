@@ -1,10 +1,10 @@
-//! Ownership of addresses, which the check of a sender uses.
+//! Decides from which addresses an account may send.
 
-use super::aliases::Whose;
+use super::aliases::DomainOwner;
 use super::db::on;
 use super::{Directory, Error};
 
-/// An alias counts while its domain is a platform domain or belongs to the account, as in the data for mail servers.
+/// Includes an alias only while its domain is a platform domain or belongs to the account. The data for mail servers has the same condition.
 const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_id = $2 AND a.live AND a.active \
     AND (a.kind = 'account' OR (a.kind = 'alias' AND ( \
         EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \
@@ -12,7 +12,7 @@ const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_
 
 /// The relation of an address to an account that wants to send from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum AddressRelation {
     /// The account's own address, or an active alias of the account.
     Own,
     /// An address that is not the account's, on a domain that the account may use.
@@ -25,8 +25,8 @@ pub enum Standing {
 const MADE_BY: &str = "SELECT made_by FROM addresses WHERE address = $1 AND account_id = $2 AND kind = 'alias' AND live";
 
 impl Directory {
-    /// Returns `None` if `address`, in lower case, is not an alias of an account. The inner value is the member who created the alias, or `None` if the owner
-    /// created it.
+    /// Returns the member who created the alias `address`, or `Some(None)` if the account's owner created it. Returns `None` if the account has no such alias.
+    /// `address` is in lower case.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -46,15 +46,19 @@ impl Directory {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn standing(&self, account: &str, address: &str) -> Result<Standing, Error> {
+    pub async fn address_relation(
+        &self,
+        account: &str,
+        address: &str,
+    ) -> Result<AddressRelation, Error> {
         let own = [address.into(), account.into()];
-        if self.look_up.one::<()>(OWN, &own).await?.is_some() {
-            return Ok(Standing::Own);
+        if self.lookup.one::<()>(OWN, &own).await?.is_some() {
+            return Ok(AddressRelation::Own);
         }
         let domain = address.rsplit('@').next().unwrap_or_default();
-        Ok(match self.whose_domain(account, domain).await? {
-            Whose::Platform | Whose::Own => Standing::Foreign,
-            Whose::Foreign => Standing::ForeignDomain,
+        Ok(match self.domain_owner(account, domain).await? {
+            DomainOwner::Platform | DomainOwner::Own => AddressRelation::Foreign,
+            DomainOwner::Foreign => AddressRelation::ForeignDomain,
         })
     }
 }
@@ -85,28 +89,28 @@ mod tests {
                  ('ada@bob.example', 'alias', 'ada', TRUE, TRUE), ('me@pending.example', 'alias', 'ada', TRUE, TRUE)",
             )
             .await;
-        for (address, standing) in [
-            ("ada@example.org", Standing::Own),
-            ("on@example.org", Standing::Own),
-            ("off@example.org", Standing::Foreign),
-            ("gone@example.org", Standing::Foreign),
-            ("held@example.org", Standing::Foreign),
-            ("bob@example.org", Standing::Foreign),
-            ("nobody@example.org", Standing::Foreign),
-            ("me@ada.example", Standing::Own),
-            ("off@ada.example", Standing::Foreign),
-            ("nobody@ada.example", Standing::Foreign),
-            ("me@pending.example", Standing::ForeignDomain),
-            ("me@bob.example", Standing::ForeignDomain),
-            ("ada@bob.example", Standing::ForeignDomain),
-            ("me@once.example", Standing::ForeignDomain),
-            ("me@sub.ada.example", Standing::ForeignDomain),
-            ("ada@elsewhere.example", Standing::ForeignDomain),
-            ("", Standing::ForeignDomain),
+        for (address, address_relation) in [
+            ("ada@example.org", AddressRelation::Own),
+            ("on@example.org", AddressRelation::Own),
+            ("off@example.org", AddressRelation::Foreign),
+            ("gone@example.org", AddressRelation::Foreign),
+            ("held@example.org", AddressRelation::Foreign),
+            ("bob@example.org", AddressRelation::Foreign),
+            ("nobody@example.org", AddressRelation::Foreign),
+            ("me@ada.example", AddressRelation::Own),
+            ("off@ada.example", AddressRelation::Foreign),
+            ("nobody@ada.example", AddressRelation::Foreign),
+            ("me@pending.example", AddressRelation::ForeignDomain),
+            ("me@bob.example", AddressRelation::ForeignDomain),
+            ("ada@bob.example", AddressRelation::ForeignDomain),
+            ("me@once.example", AddressRelation::ForeignDomain),
+            ("me@sub.ada.example", AddressRelation::ForeignDomain),
+            ("ada@elsewhere.example", AddressRelation::ForeignDomain),
+            ("", AddressRelation::ForeignDomain),
         ] {
             assert_eq!(
-                directory.standing("ada", address).await.unwrap(),
-                standing,
+                directory.address_relation("ada", address).await.unwrap(),
+                address_relation,
                 "{address}"
             );
         }

@@ -1,8 +1,8 @@
-//! Operations of the operator on whole accounts. Each makes a change and all its consequences in one transaction.
+//! Operations of the operator on whole accounts. Each operation runs in one transaction.
 
 use sqlx_macros::FromRow;
 
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error, oauth, password, teams, tokens};
 use crate::caller::Origin;
@@ -13,16 +13,19 @@ const OVERVIEW: &str = "SELECT a.id, a.address, a.active, a.admin, a.plan, a.cre
     EXISTS (SELECT 1 FROM profiles p WHERE p.account_id = a.id) AS profile \
     FROM accounts a WHERE ($1 = '' OR a.address = $1) ORDER BY a.address";
 
-const SET_ACTIVE: &str = "UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2";
+const SET_ACTIVE: &str =
+    "UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2 RETURNING address";
 const SET_PASSWORD: &str = "UPDATE accounts SET password_hash = $2 WHERE id = $1";
 const SET_PLAN: &str = "UPDATE accounts SET plan = $2 WHERE id = $1 AND plan <> $2";
 const SET_ADMIN: &str = "UPDATE accounts SET admin = $2 WHERE id = $1 AND admin <> $2";
-const DELETE: &str = "DELETE FROM accounts WHERE id = $1";
+const DELETE: &str = "DELETE FROM accounts WHERE id = $1 RETURNING address";
+const DOMAINS: &str =
+    "SELECT domain FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
 
 /// Deleting an app password also deletes the session or other credential that refers to it, by foreign key.
-const END_EVERY: &str = "DELETE FROM app_passwords WHERE account_id = $1 RETURNING id";
+const DELETE_APP_PASSWORDS: &str = "DELETE FROM app_passwords WHERE account_id = $1 RETURNING id";
 
-const KEEP_ADDRESSES: &str =
+const RESERVE_ADDRESSES: &str =
     "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE account_id = $1";
 const ADDRESS: &str = "SELECT live, account_id FROM addresses WHERE address = $1";
 const FREE_ADDRESS: &str = "DELETE FROM addresses WHERE address = $1 AND NOT live";
@@ -51,13 +54,13 @@ pub struct Overview {
 
 /// The result of releasing an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Freeing {
+pub enum AddressRelease {
     /// The address can be used again.
-    Freed,
+    Released,
     /// No account ever had the address, or the address was already released.
-    Free,
+    NotReserved,
     /// An account has the address, or the operator reserves it.
-    Live,
+    InUse,
 }
 
 impl Directory {
@@ -93,11 +96,11 @@ impl Directory {
             return Ok(None);
         }
         let tokens = tokens::revoke_all(&mut tx, account_id, now).await?;
-        let died = password::end_all(&mut tx, account_id, "").await?;
-        let detail = password::in_words(died.len(), tokens);
+        let ended = password::end_all(&mut tx, account_id, "").await?;
+        let detail = password::event_detail(ended.len(), tokens);
         let changed = Event::of(Kind::PasswordChanged, account_id, now).detail(&detail);
         events::commit(tx, changed, origin).await?;
-        Ok(Some(died))
+        Ok(Some(ended))
     }
 
     /// Disables an account. Ends all its credentials and revokes its API tokens. Returns `true` if anything was changed.
@@ -114,14 +117,17 @@ impl Directory {
         tx.lock_account(account_id).await?;
         let was_active = set_active(&mut tx, account_id, false).await?;
         let tokens = tokens::revoke_all(&mut tx, account_id, now).await?;
-        oauth::forget_agreed(&mut tx, account_id).await?;
-        let died: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_EVERY)
+        oauth::delete_approvals(&mut tx, account_id).await?;
+        let ended: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(DELETE_APP_PASSWORDS)
             .bind(account_id)
             .fetch_all(db).await)?;
-        if !was_active && died.is_empty() && tokens == 0 {
+        for id in &ended {
+            tx.project(Source::AppPassword(id)).await?;
+        }
+        if !was_active && ended.is_empty() && tokens == 0 {
             return Ok(false);
         }
-        let detail = password::in_words(died.len(), tokens);
+        let detail = password::event_detail(ended.len(), tokens);
         let disabled = Event::of(Kind::AccountDisabled, account_id, now).detail(&detail);
         events::commit(tx, disabled, origin).await?;
         Ok(true)
@@ -164,15 +170,22 @@ impl Directory {
         // Recorded while the account exists, because the event takes the address from the account.
         let deleted = Event::of(Kind::AccountDeleted, account_id, now).about(account_id);
         events::record(&mut tx, deleted, origin).await?;
-        on_tx!(&mut tx, db => sqlx::query(KEEP_ADDRESSES)
+        on_tx!(&mut tx, db => sqlx::query(RESERVE_ADDRESSES)
             .bind(account_id)
             .bind(now.millis())
             .execute(db).await.map(drop))?;
-        let gone = on_tx!(&mut tx, db => sqlx::query(DELETE)
+        let domains: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(DOMAINS)
             .bind(account_id)
-            .execute(db).await.map(|done| done.rows_affected()))?;
-        if gone == 0 {
+            .fetch_all(db).await)?;
+        let address: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(DELETE)
+            .bind(account_id)
+            .fetch_optional(db).await)?;
+        let Some(address) = address else {
             return Ok(false);
+        };
+        tx.project(Source::Account(&address)).await?;
+        for domain in &domains {
+            tx.project(Source::Domain(domain)).await?;
         }
         tx.commit().await?;
         Ok(true)
@@ -187,21 +200,21 @@ impl Directory {
         address: &str,
         now: Timestamp,
         origin: &Origin,
-    ) -> Result<Freeing, Error> {
+    ) -> Result<AddressRelease, Error> {
         let mut tx = self.db.begin().await?;
         let found: Option<(bool, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(ADDRESS)
             .bind(address)
             .fetch_optional(db).await)?;
         let owner = match found {
-            None => return Ok(Freeing::Free),
-            Some((true, _)) => return Ok(Freeing::Live),
+            None => return Ok(AddressRelease::NotReserved),
+            Some((true, _)) => return Ok(AddressRelease::InUse),
             Some((false, owner)) => owner,
         };
         let freed = on_tx!(&mut tx, db => sqlx::query(FREE_ADDRESS)
             .bind(address)
             .execute(db).await.map(|done| done.rows_affected()))?;
         if freed == 0 {
-            return Ok(Freeing::Live);
+            return Ok(AddressRelease::InUse);
         }
         let event = Event {
             account: owner.as_deref(),
@@ -209,7 +222,7 @@ impl Directory {
             ..Event::of(Kind::AddressFreed, "", now).about(address)
         };
         events::commit(tx, event, origin).await?;
-        Ok(Freeing::Freed)
+        Ok(AddressRelease::Released)
     }
 
     /// Changes an account's plan. Returns `false` if the account already has this plan.
@@ -228,7 +241,7 @@ impl Directory {
             .bind(account_id)
             .bind(plan)
             .execute(db).await.map(|done| done.rows_affected()))?;
-        changed(
+        commit_change(
             tx,
             set == 1,
             account_id,
@@ -256,24 +269,28 @@ impl Directory {
             .bind(admin)
             .execute(db).await.map(|done| done.rows_affected()))?;
         let detail = if admin {
-            "an administrator"
+            "administrator rights granted"
         } else {
-            "no administrator"
+            "administrator rights revoked"
         };
-        changed(tx, set == 1, account_id, detail, now, origin).await
+        commit_change(tx, set == 1, account_id, detail, now, origin).await
     }
 }
 
 /// Returns `true` if the value was changed.
 async fn set_active(tx: &mut Tx, account_id: &str, active: bool) -> Result<bool, Error> {
-    let set = on_tx!(tx, db => sqlx::query(SET_ACTIVE)
+    let address: Option<String> = on_tx!(tx, db => sqlx::query_scalar(SET_ACTIVE)
         .bind(account_id)
         .bind(active)
-        .execute(db).await.map(|done| done.rows_affected()))?;
-    Ok(set == 1)
+        .fetch_optional(db).await)?;
+    let Some(address) = address else {
+        return Ok(false);
+    };
+    tx.project(Source::Account(&address)).await?;
+    Ok(true)
 }
 
-async fn changed(
+async fn commit_change(
     tx: Tx,
     set: bool,
     account_id: &str,

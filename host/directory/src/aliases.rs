@@ -7,28 +7,29 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error};
 use crate::caller::{Caller, Credential, Origin};
 use crate::clock::Timestamp;
 use crate::permissions::{Grants, Right, Rights};
 
-/// Maximum number of aliases on platform domains that an account can have, including deleted ones. All accounts share these names, and no account may use them
-/// up.
-pub const MOST_SHARED: u32 = 500;
+/// Maximum number of aliases on platform domains that an account can have, including deleted ones. All accounts share the names on these domains, so no account
+/// may exhaust them.
+pub const MAX_ON_PLATFORM_DOMAINS: u32 = 500;
 /// Maximum number of aliases on all of an account's own domains together.
-pub const MOST_OWN: u32 = 1000;
+pub const MAX_ON_OWN_DOMAINS: u32 = 1000;
 
-/// New aliases that one credential can make in one mailbox within [`WINDOW`]: a stolen credential must not use up all names.
-pub const MOST_NEW: u32 = 50;
+/// Maximum number of new aliases that one credential can create in one mailbox within [`WINDOW`]. The limit prevents a stolen credential from exhausting the
+/// account's names.
+pub const MAX_NEW: u32 = 50;
 const WINDOW: Duration = Duration::from_hours(24);
-/// The event detail of an alias that the account had before. Creating it again uses up no name.
-const AGAIN: &str = "deleted before";
+/// The event detail of an alias that the account had deleted and creates again. Such an alias does not count as new.
+const DELETED_BEFORE: &str = "deleted before";
 
 /// Returns a row if the credential is valid. The app password of a web session may have been replaced concurrently; the session then remains valid. If $5 is
 /// true, the directory cannot check the credential and checks only the account.
-const LIVES: &str = "SELECT 1 FROM accounts a WHERE a.id = $1 AND a.active AND ( $5 \
+const IS_VALID: &str = "SELECT 1 FROM accounts a WHERE a.id = $1 AND a.active AND ( $5 \
     OR EXISTS (SELECT 1 FROM app_passwords p WHERE p.id = $2 AND p.account_id = a.id AND (p.expires_at IS NULL OR p.expires_at > $4)) \
     OR EXISTS (SELECT 1 FROM sessions s WHERE s.sid = $3 AND s.account_id = a.id AND s.expires_at > $4))";
 
@@ -36,68 +37,68 @@ const LIST: &str = "SELECT address, active, created_at, changed_at, made_by FROM
     WHERE account_id = $1 AND kind = 'alias' AND live";
 const DOMAINS: &str = "SELECT domain, 0 AS own FROM platform_domains UNION ALL \
     SELECT domain, 1 AS own FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
-/// A domain that is both counts as a platform domain.
-const WHOSE: &str = "SELECT \
+/// A platform domain that an account has also verified counts as a platform domain.
+const OWNER_OF_DOMAIN: &str = "SELECT \
     EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) AS platform, \
     EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND account_id = $2 AND verified_at IS NOT NULL) AS own";
-/// Reads the obstacles to a new address. $3 is true for an address on an own domain, because aliases on own domains are counted separately.
-const ROOM: &str = "SELECT \
-    EXISTS (SELECT 1 FROM addresses WHERE address = $2) AS held, \
-    EXISTS (SELECT 1 FROM addresses WHERE address = $2 AND account_id = $1 AND kind = 'alias' AND NOT live) AS had, \
+/// Reads whether an account can create an address. $3 is true if the account has verified the address's domain: aliases on such domains are counted separately.
+const AVAILABILITY: &str = "SELECT \
+    EXISTS (SELECT 1 FROM addresses WHERE address = $2) AS taken, \
+    EXISTS (SELECT 1 FROM addresses WHERE address = $2 AND account_id = $1 AND kind = 'alias' AND NOT live) AS was_own, \
     (SELECT COUNT(*) FROM addresses a WHERE a.account_id = $1 AND a.kind = 'alias' AND $3 = EXISTS ( \
         SELECT 1 FROM domains d WHERE d.account_id = $1 AND d.verified_at IS NOT NULL \
             AND substr(a.address, length(a.address) - length(d.domain)) = '@' || d.domain \
             AND NOT EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = d.domain))) AS count";
-/// The primary key decides, also between concurrent inserts.
+/// Changes no row if another account has or had the address, also in a concurrent transaction.
 const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at, made_by) VALUES ($1, 'alias', $2, $3, $3, $4) \
     ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
         made_by = EXCLUDED.made_by \
     WHERE addresses.account_id = EXCLUDED.account_id AND addresses.kind = 'alias' AND NOT addresses.live";
-/// The time at which a credential created its latest new alias, after the $4 latest ones are skipped.
-const MADE: &str = "SELECT at FROM security_events WHERE account_id = $1 AND kind = 'alias_created' AND credential = $2 \
+/// Returns when a credential created a new alias, without the $4 latest ones.
+const NTH_LATEST_CREATION: &str = "SELECT at FROM security_events WHERE account_id = $1 AND kind = 'alias_created' AND credential = $2 \
     AND detail IS NULL AND at > $3 ORDER BY at DESC LIMIT 1 OFFSET $4";
 const SET_ACTIVE: &str = "UPDATE addresses SET active = $2, changed_at = $3 WHERE address = $1";
-const KEEP: &str = "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE address = $1";
-const FORGET: &str = "DELETE FROM addresses WHERE address = $1";
+const RESERVE: &str = "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE address = $1";
+const DELETE: &str = "DELETE FROM addresses WHERE address = $1";
 
 /// The caller of a change. The transaction of the change checks the credential again, because a request can take up to a minute.
 #[derive(Clone, Copy, Debug)]
-pub struct Acting<'a> {
+pub struct AliasCaller<'a> {
     /// The account whose aliases are changed.
     pub account_id: &'a str,
     /// The app password that acts for the credential at the mail server. It is deleted when the credential ends. `None` for an access token of an external
-    /// authorization server: only that server knows whether the token is valid, and it confirmed the token at most a minute ago.
+    /// authorization server: only that server knows whether the token is valid, and it confirmed the token at limit a minute ago.
     pub app_password_id: Option<&'a str>,
     /// The id of the web session. Empty for other credentials.
     pub sid: &'a str,
     /// The current time.
     pub at: Timestamp,
     /// The member who acts in a shared mailbox. `None` in the caller's own mailbox.
-    pub guest: Option<Guest<'a>>,
+    pub member: Option<MemberAccess<'a>>,
 }
 
 /// A member of a shared mailbox and its grants.
 #[derive(Clone, Copy, Debug)]
-pub struct Guest<'a> {
+pub struct MemberAccess<'a> {
     /// The member's own account.
     pub account: &'a str,
     /// The member's grants.
     pub grants: &'a Grants,
 }
 
-impl Guest<'_> {
+impl MemberAccess<'_> {
     /// Returns the member's rights over an alias.
     #[must_use]
     pub fn over(&self, alias: &Alias) -> Rights {
-        let made = alias.made_by.as_deref() == Some(self.account);
-        self.grants.over_alias(&alias.address, made)
+        let created = alias.made_by.as_deref() == Some(self.account);
+        self.grants.over_alias(&alias.address, created)
     }
 }
 
-impl<'a> Acting<'a> {
+impl<'a> AliasCaller<'a> {
     /// Creates the context of a caller, in its own mailbox or in a mailbox that is shared with it.
     #[must_use]
-    pub fn of(caller: &'a Caller, at: Timestamp) -> Self {
+    pub fn new(caller: &'a Caller, at: Timestamp) -> Self {
         if let Some(shared) = &caller.shared {
             return Self {
                 account_id: &shared.account,
@@ -105,7 +106,7 @@ impl<'a> Acting<'a> {
                 app_password_id: Some(&shared.mail.id),
                 sid: "",
                 at,
-                guest: Some(Guest {
+                member: Some(MemberAccess {
                     account: &caller.account,
                     grants: &shared.grants,
                 }),
@@ -119,21 +120,21 @@ impl<'a> Acting<'a> {
                 Credential::ApiToken { .. } | Credential::OAuth { .. } => "",
             },
             at,
-            guest: None,
+            member: None,
         }
     }
 
     /// Locks the account. Returns `true` if the credential is valid.
     pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         tx.lock_account(self.account_id).await?;
-        let lives: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(LIVES)
+        let valid: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_VALID)
             .bind(self.account_id)
             .bind(self.app_password_id)
             .bind(self.sid)
             .bind(self.at.millis())
             .bind(self.app_password_id.is_none())
             .fetch_optional(db).await)?;
-        Ok(lives.is_some())
+        Ok(valid.is_some())
     }
 }
 
@@ -169,7 +170,7 @@ fn id(address: &str) -> u64 {
 
 /// The owner of a domain, in relation to an account that wants aliases on the domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum DomainOwner {
     /// A platform domain. Every account can have aliases on it.
     Platform,
     /// A domain that the account has verified.
@@ -186,7 +187,7 @@ pub enum Obstacle {
     /// The account may not have aliases on the domain, or may no longer have them.
     Foreign,
     /// The account has reached its limit of aliases on platform domains or on its own domains.
-    Full(Whose),
+    Full(DomainOwner),
     /// The credential has created its maximum number of new aliases. It can create the next one at this time.
     Spent(Timestamp),
     /// The caller's credential is no longer valid.
@@ -231,25 +232,25 @@ impl From<Row> for Alias {
 }
 
 #[derive(sqlx_macros::FromRow)]
-struct Room {
-    held: bool,
-    had: bool,
+struct Availability {
+    taken: bool,
+    was_own: bool,
     count: i64,
 }
 
-impl Room {
-    fn obstacle(&self, whose: Whose) -> Option<Obstacle> {
-        let most = match whose {
-            Whose::Platform => MOST_SHARED,
-            Whose::Own => MOST_OWN,
-            Whose::Foreign => return Some(Obstacle::Foreign),
+impl Availability {
+    fn obstacle(&self, owner: DomainOwner) -> Option<Obstacle> {
+        let limit = match owner {
+            DomainOwner::Platform => MAX_ON_PLATFORM_DOMAINS,
+            DomainOwner::Own => MAX_ON_OWN_DOMAINS,
+            DomainOwner::Foreign => return Some(Obstacle::Foreign),
         };
-        if self.had {
+        if self.was_own {
             None
-        } else if self.held {
+        } else if self.taken {
             Some(Obstacle::Taken)
-        } else if self.count >= i64::from(most) {
-            Some(Obstacle::Full(whose))
+        } else if self.count >= i64::from(limit) {
+            Some(Obstacle::Full(owner))
         } else {
             None
         }
@@ -276,7 +277,7 @@ impl Directory {
         let mut domains: Vec<(String, i32)> = on!(&self.db, pool => sqlx::query_as(DOMAINS)
             .bind(account_id)
             .fetch_all(pool).await)?;
-        // Sorted here, because databases sort by language rules.
+        // Sorted here, because a database can have the sort order of a language.
         domains.sort_by(|(a, own_a), (b, own_b)| (own_a, a).cmp(&(own_b, b)));
         let mut names: Vec<String> = Vec::with_capacity(domains.len());
         for (name, _) in domains {
@@ -291,12 +292,12 @@ impl Directory {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn whose_domain(&self, account_id: &str, domain: &str) -> Result<Whose, Error> {
-        let found: (bool, bool) = on!(&self.db, pool => sqlx::query_as(WHOSE)
+    pub async fn domain_owner(&self, account_id: &str, domain: &str) -> Result<DomainOwner, Error> {
+        let found: (bool, bool) = on!(&self.db, pool => sqlx::query_as(OWNER_OF_DOMAIN)
             .bind(domain)
             .bind(account_id)
             .fetch_one(pool).await)?;
-        Ok(whose(found))
+        Ok(owner(found))
     }
 
     /// Returns the reason why an account cannot create this address on a domain of this kind, or `None` if it can.
@@ -307,71 +308,72 @@ impl Directory {
         &self,
         account_id: &str,
         address: &str,
-        whose: Whose,
+        owner: DomainOwner,
     ) -> Result<Option<Obstacle>, Error> {
-        let room: Room = on!(&self.db, pool => sqlx::query_as(ROOM)
+        let availability: Availability = on!(&self.db, pool => sqlx::query_as(AVAILABILITY)
             .bind(account_id)
             .bind(address)
-            .bind(whose == Whose::Own)
+            .bind(owner == DomainOwner::Own)
             .fetch_one(pool).await)?;
-        Ok(room.obstacle(whose))
+        Ok(availability.obstacle(owner))
     }
 
-    /// Creates an active alias on a domain of this kind, or activates a deleted alias of the account again. Of two concurrent requests for one address, one
-    /// succeeds.
+    /// Creates an active alias on a domain of this kind, or activates a deleted alias of the account again. If two requests for one address run concurrently,
+    /// one succeeds.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
     pub async fn create_alias(
         &self,
-        acting: Acting<'_>,
+        caller: AliasCaller<'_>,
         address: &str,
-        whose: Whose,
+        owner: DomainOwner,
         origin: &Origin,
     ) -> Result<Result<Alias, Obstacle>, Error> {
-        let account_id = acting.account_id;
+        let account_id = caller.account_id;
         let mut tx = self.db.begin().await?;
-        if !acting.lock(&mut tx).await? {
+        if !caller.lock(&mut tx).await? {
             return Ok(Err(Obstacle::CredentialOver));
         }
-        tx.keep_domain(domain_of(address)).await?;
+        tx.lock_domain_shared(domain_of(address)).await?;
         // The name was validated for this kind of domain: reserved names are allowed only on an account's own domains.
-        if whose_of(&mut tx, account_id, address).await? != whose {
+        if owner_of(&mut tx, account_id, address).await? != owner {
             return Ok(Err(Obstacle::Foreign));
         }
-        let room: Room = on_tx!(&mut tx, db => sqlx::query_as(ROOM)
+        let availability: Availability = on_tx!(&mut tx, db => sqlx::query_as(AVAILABILITY)
             .bind(account_id)
             .bind(address)
-            .bind(whose == Whose::Own)
+            .bind(owner == DomainOwner::Own)
             .fetch_one(db).await)?;
-        if let Some(obstacle) = room.obstacle(whose) {
+        if let Some(obstacle) = availability.obstacle(owner) {
             return Ok(Err(obstacle));
         }
-        if !room.had
-            && let Some(until) = spent_until(&mut tx, acting, origin).await?
+        if !availability.was_own
+            && let Some(until) = blocked_until(&mut tx, caller, origin).await?
         {
             return Ok(Err(Obstacle::Spent(until)));
         }
-        let made = on_tx!(&mut tx, db => sqlx::query(INSERT)
+        let created = on_tx!(&mut tx, db => sqlx::query(INSERT)
             .bind(address)
             .bind(account_id)
-            .bind(acting.at.millis())
-            .bind(acting.guest.map(|guest| guest.account))
+            .bind(caller.at.millis())
+            .bind(caller.member.map(|member| member.account))
             .execute(db).await.map(|done| done.rows_affected()))?;
-        if made == 0 {
+        if created == 0 {
             return Ok(Err(Obstacle::Taken));
         }
+        tx.project(Source::Alias(address)).await?;
         let event = Event {
-            detail: room.had.then_some(AGAIN),
-            ..Event::of(Kind::AliasCreated, account_id, acting.at).about(address)
+            detail: availability.was_own.then_some(DELETED_BEFORE),
+            ..Event::of(Kind::AliasCreated, account_id, caller.at).about(address)
         };
         events::commit(tx, event, origin).await?;
         Ok(Ok(Alias {
             address: address.to_owned(),
             active: true,
-            created_at: Some(acting.at),
-            modified_at: Some(acting.at),
-            made_by: acting.guest.map(|guest| guest.account.to_owned()),
+            created_at: Some(caller.at),
+            modified_at: Some(caller.at),
+            made_by: caller.member.map(|member| member.account.to_owned()),
         }))
     }
 
@@ -381,16 +383,16 @@ impl Directory {
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn set_alias_active(
         &self,
-        acting: Acting<'_>,
+        caller: AliasCaller<'_>,
         id: u64,
         active: bool,
         origin: &Origin,
     ) -> Result<Change, Error> {
         let mut tx = self.db.begin().await?;
-        if !acting.lock(&mut tx).await? {
+        if !caller.lock(&mut tx).await? {
             return Ok(Change::CredentialOver);
         }
-        let alias = match find(&mut tx, acting, id).await? {
+        let alias = match find(&mut tx, caller, id).await? {
             Ok(alias) => alias,
             Err(refused) => return Ok(refused),
         };
@@ -400,14 +402,15 @@ impl Directory {
         on_tx!(&mut tx, db => sqlx::query(SET_ACTIVE)
             .bind(&alias.address)
             .bind(active)
-            .bind(acting.at.millis())
+            .bind(caller.at.millis())
             .execute(db).await.map(drop))?;
+        tx.project(Source::Alias(&alias.address)).await?;
         let kind = if active {
             Kind::AliasEnabled
         } else {
             Kind::AliasDisabled
         };
-        let event = Event::of(kind, acting.account_id, acting.at).about(&alias.address);
+        let event = Event::of(kind, caller.account_id, caller.at).about(&alias.address);
         events::commit(tx, event, origin).await?;
         Ok(Change::Done)
     }
@@ -418,29 +421,31 @@ impl Directory {
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn delete_alias(
         &self,
-        acting: Acting<'_>,
+        caller: AliasCaller<'_>,
         id: u64,
         origin: &Origin,
     ) -> Result<Change, Error> {
-        let account_id = acting.account_id;
+        let account_id = caller.account_id;
         let mut tx = self.db.begin().await?;
-        if !acting.lock(&mut tx).await? {
+        if !caller.lock(&mut tx).await? {
             return Ok(Change::CredentialOver);
         }
-        let alias = match find(&mut tx, acting, id).await? {
+        let alias = match find(&mut tx, caller, id).await? {
             Ok(alias) => alias,
             Err(refused) => return Ok(refused),
         };
-        match whose_of(&mut tx, account_id, &alias.address).await? {
-            Whose::Own => on_tx!(&mut tx, db => sqlx::query(FORGET)
+        if owner_of(&mut tx, account_id, &alias.address).await? == DomainOwner::Own {
+            on_tx!(&mut tx, db => sqlx::query(DELETE)
                 .bind(&alias.address)
-                .execute(db).await.map(drop))?,
-            Whose::Platform | Whose::Foreign => on_tx!(&mut tx, db => sqlx::query(KEEP)
+                .execute(db).await.map(drop))?;
+        } else {
+            on_tx!(&mut tx, db => sqlx::query(RESERVE)
                 .bind(&alias.address)
-                .bind(acting.at.millis())
-                .execute(db).await.map(drop))?,
+                .bind(caller.at.millis())
+                .execute(db).await.map(drop))?;
         }
-        let event = Event::of(Kind::AliasDeleted, account_id, acting.at).about(&alias.address);
+        tx.project(Source::Alias(&alias.address)).await?;
+        let event = Event::of(Kind::AliasDeleted, account_id, caller.at).about(&alias.address);
         events::commit(tx, event, origin).await?;
         Ok(Change::Done)
     }
@@ -452,13 +457,13 @@ fn sorted(rows: Vec<Row>) -> Vec<Alias> {
     aliases
 }
 
-const fn whose((platform, own): (bool, bool)) -> Whose {
+const fn owner((platform, own): (bool, bool)) -> DomainOwner {
     if platform {
-        Whose::Platform
+        DomainOwner::Platform
     } else if own {
-        Whose::Own
+        DomainOwner::Own
     } else {
-        Whose::Foreign
+        DomainOwner::Foreign
     }
 }
 
@@ -468,42 +473,50 @@ pub(super) fn domain_of(address: &str) -> &str {
 }
 
 /// Returns the owner of a domain, or of the domain of an address, in relation to an account.
-pub(super) async fn whose_of(tx: &mut Tx, account_id: &str, address: &str) -> Result<Whose, Error> {
-    let found: (bool, bool) = on_tx!(tx, db => sqlx::query_as(WHOSE)
+pub(super) async fn owner_of(
+    tx: &mut Tx,
+    account_id: &str,
+    address: &str,
+) -> Result<DomainOwner, Error> {
+    let found: (bool, bool) = on_tx!(tx, db => sqlx::query_as(OWNER_OF_DOMAIN)
         .bind(domain_of(address))
         .bind(account_id)
         .fetch_one(db).await)?;
-    Ok(whose(found))
+    Ok(owner(found))
 }
 
-/// Returns the time until which a credential cannot create new aliases in a mailbox, or `None` if it can create one now.
-async fn spent_until(
+/// Returns when a credential can create the next new alias in a mailbox, or `None` if it can create one now.
+async fn blocked_until(
     tx: &mut Tx,
-    acting: Acting<'_>,
+    caller: AliasCaller<'_>,
     origin: &Origin,
 ) -> Result<Option<Timestamp>, Error> {
-    let made: Option<i64> = on_tx!(tx, db => sqlx::query_scalar(MADE)
-        .bind(acting.account_id)
+    let created: Option<i64> = on_tx!(tx, db => sqlx::query_scalar(NTH_LATEST_CREATION)
+        .bind(caller.account_id)
         .bind(&origin.credential)
-        .bind(acting.at.minus(WINDOW).millis())
-        .bind(i64::from(MOST_NEW - 1))
+        .bind(caller.at.minus(WINDOW).millis())
+        .bind(i64::from(MAX_NEW - 1))
         .fetch_optional(db).await)?;
-    Ok(made.map(|at| Timestamp::from_millis(at).plus(WINDOW)))
+    Ok(created.map(|at| Timestamp::from_millis(at).plus(WINDOW)))
 }
 
 /// Returns the live alias with this id if the caller may change it, or the reason of the refusal.
-async fn find(tx: &mut Tx, acting: Acting<'_>, id: u64) -> Result<Result<Alias, Change>, Error> {
+async fn find(
+    tx: &mut Tx,
+    caller: AliasCaller<'_>,
+    id: u64,
+) -> Result<Result<Alias, Change>, Error> {
     let rows: Vec<Row> = on_tx!(tx, db => sqlx::query_as(LIST)
-        .bind(acting.account_id)
+        .bind(caller.account_id)
         .fetch_all(db).await)?;
     let found = sorted(rows).into_iter().find(|alias| alias.id() == id);
     let Some(alias) = found else {
         return Ok(Err(Change::Unknown));
     };
-    let Some(guest) = acting.guest else {
+    let Some(member) = caller.member else {
         return Ok(Ok(alias));
     };
-    let rights = guest.over(&alias);
+    let rights = member.over(&alias);
     Ok(if rights.hold(Right::AliasesWrite) {
         Ok(alias)
     } else if rights.is_none() {

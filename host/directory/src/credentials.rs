@@ -1,21 +1,21 @@
-//! App passwords: the secrets that the mail server accepts. Everything that acts for a person has one. The directory stores a selector and a hash of each,
-//! never the secret.
+//! App passwords: the secrets that the mail server accepts. Every session, API token, OAuth grant and mail client has its own. The directory stores a selector
+//! and a hash of each, never the secret.
 
 use std::collections::HashMap;
 use std::fmt;
 
-use super::db::{Db, Tx, on, on_tx};
+use super::db::{Db, Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
-use super::sessions::{Asking, Made};
+use super::sessions::{CredentialCreation, SessionCaller};
 use super::{Directory, Error};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
 
-/// Rows that are written in one batch.
+/// Maximum number of rows in one transaction.
 const BATCH: usize = 100;
 
 /// Maximum number of app passwords for mail clients of an account.
-pub const MOST: u32 = 100;
+pub const MAX_APP_PASSWORDS: u32 = 100;
 
 const INSERT: &str = "INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at, expires_at) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -28,9 +28,9 @@ const LIST: &str = "SELECT p.id, p.kind, p.label, p.created_at, p.last_used_at, 
     FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
     WHERE p.account_id = $1 AND (p.kind <> 'oauth_grant' OR $3) AND (p.kind <> 'web_session' OR p.expires_at > $2) \
     ORDER BY p.created_at DESC, p.id DESC";
-const OWN: &str = "SELECT p.kind, p.label, t.id FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
+const FIND: &str = "SELECT p.kind, p.label, t.id FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
     WHERE p.id = $1 AND p.account_id = $2 AND p.kind <> 'oauth_grant'";
-const USED: &str = "UPDATE app_passwords SET last_used_at = $2 \
+const SET_LAST_USED: &str = "UPDATE app_passwords SET last_used_at = $2 \
     WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
 
 /// The use of an app password.
@@ -89,7 +89,7 @@ pub struct NewAppPassword {
     pub selector: String,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
-    /// When the app password expires, or `None` if it does not expire. The app password of a web session ends with the session, whatever this value is.
+    /// When the app password expires, or `None` if it does not expire. Ignored for a web session, whose app password expires with the session.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -120,20 +120,20 @@ pub struct Credential {
     pub last_used_at: Option<Timestamp>,
     /// When the credential expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// The id and the scopes of the API token, or `None` if the app password acts for something else.
+    /// The id and the scopes of the API token that the app password acts for, if any.
     pub token: Option<(String, Vec<Scope>)>,
 }
 
 /// The result of revoking an app password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// The app password was deleted, together with what it acted for.
+    /// The app password was deleted, together with the session or other credential that it acted for.
     Revoked,
     /// The app password acts for an API token, which must be revoked instead. Nothing was changed.
     BacksToken {
         /// The token's id.
         id: String,
-        /// Its label.
+        /// The token's label.
         label: String,
     },
     /// The account has no app password with this id.
@@ -153,33 +153,33 @@ struct Row {
 }
 
 impl Directory {
-    /// Stores an app password for a mail client, if the account has fewer than [`MOST`] of them.
+    /// Stores an app password for a mail client, if the account has fewer than [`MAX_APP_PASSWORDS`] of them.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
     pub async fn create_app_password(
         &self,
-        asking: Asking<'_>,
+        caller: SessionCaller<'_>,
         password: &NewAppPassword,
         origin: &Origin,
-    ) -> Result<Made, Error> {
-        let (account_id, now) = (asking.account_id, asking.at);
+    ) -> Result<CredentialCreation, Error> {
+        let (account_id, now) = (caller.account_id, caller.at);
         let mut tx = self.db.begin().await?;
-        if !asking.lock(&mut tx).await? {
-            return Ok(Made::SessionOver);
+        if !caller.lock(&mut tx).await? {
+            return Ok(CredentialCreation::SessionOver);
         }
         let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
             .bind(account_id)
             .fetch_one(db).await)?;
-        if held >= i64::from(MOST) {
-            return Ok(Made::Full);
+        if held >= i64::from(MAX_APP_PASSWORDS) {
+            return Ok(CredentialCreation::Full);
         }
         insert(&mut tx, account_id, password, now, password.expires_at).await?;
         let made = Event::of(Kind::AppPasswordCreated, account_id, now)
             .about(&password.id)
             .detail(&password.label);
         events::commit(tx, made, origin).await?;
-        Ok(Made::Made)
+        Ok(CredentialCreation::Created)
     }
 
     /// Returns all credentials that give access to an account at `now`, newest first, without OAuth grants.
@@ -191,7 +191,7 @@ impl Directory {
         account_id: &str,
         now: Timestamp,
     ) -> Result<Vec<Credential>, Error> {
-        self.reaching(account_id, now, false).await
+        self.list_credentials(account_id, now, false).await
     }
 
     /// Returns all credentials that give access to an account at `now`, newest first, including OAuth grants.
@@ -203,10 +203,10 @@ impl Directory {
         account_id: &str,
         now: Timestamp,
     ) -> Result<Vec<Credential>, Error> {
-        self.reaching(account_id, now, true).await
+        self.list_credentials(account_id, now, true).await
     }
 
-    async fn reaching(
+    async fn list_credentials(
         &self,
         account_id: &str,
         now: Timestamp,
@@ -244,7 +244,7 @@ impl Directory {
     ) -> Result<Revocation, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(account_id).await?;
-        let own: Option<(String, String, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(OWN)
+        let own: Option<(String, String, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(FIND)
                 .bind(id)
                 .bind(account_id)
                 .fetch_optional(db).await)?;
@@ -276,17 +276,17 @@ impl Directory {
                 Db::Sqlite(_) => {
                     let mut tx = self.db.begin().await?;
                     for (id, at) in batch {
-                        on_tx!(&mut tx, db => sqlx::query(USED)
+                        on_tx!(&mut tx, db => sqlx::query(SET_LAST_USED)
                             .bind(id)
                             .bind(at.millis())
                             .execute(db).await.map(drop))?;
                     }
                     tx.commit().await?;
                 }
-                // One row at a time: a statement that holds a single lock cannot deadlock.
+                // Each statement locks a single row, so it cannot deadlock.
                 Db::Postgres(pool) => {
                     for (id, at) in batch {
-                        let written = sqlx::query(USED).bind(id).bind(at.millis());
+                        let written = sqlx::query(SET_LAST_USED).bind(id).bind(at.millis());
                         written.execute(pool).await?;
                     }
                 }
@@ -314,7 +314,7 @@ pub(super) async fn insert(
         .bind(created_at.millis())
         .bind(expires_at.map(Timestamp::millis))
         .execute(db).await.map(drop))?;
-    Ok(())
+    tx.project(Source::AppPassword(&password.id)).await
 }
 
 /// Changes the expiry of an app password.
@@ -323,13 +323,13 @@ pub(super) async fn set_end(tx: &mut Tx, id: &str, expires_at: Timestamp) -> Res
         .bind(id)
         .bind(expires_at.millis())
         .execute(db).await.map(drop))?;
-    Ok(())
+    tx.project(Source::AppPassword(id)).await
 }
 
 /// Deletes an app password and, by foreign key, everything that refers to it.
 pub(super) async fn delete(tx: &mut Tx, id: &str) -> Result<(), Error> {
     on_tx!(tx, db => sqlx::query(DELETE).bind(id).execute(db).await.map(drop))?;
-    Ok(())
+    tx.project(Source::AppPassword(id)).await
 }
 
 #[cfg(test)]

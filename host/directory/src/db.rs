@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The databases differ in how they are opened, in [`sqlite`] and [`postgres`], and in how rows are locked, in [`Tx::lock_account`], [`Tx::lock_domain`],
-//! [`Tx::keep_domain`] and [`Tx::keep_module`].
+//! [`Tx::lock_domain_shared`] and [`Tx::lock_module_shared`].
 
-mod look_up;
+mod lookup;
 #[cfg(any(test, feature = "testing"))]
 pub(super) mod migrations;
 #[cfg(not(any(test, feature = "testing")))]
@@ -23,10 +23,11 @@ use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
 use super::last_logins::LastLogins;
 use crate::config;
 use crate::error::Failure;
-pub(super) use look_up::{LookUp, Looked, Row};
+pub(super) use lookup::{FromLookup, Lookup, Row};
 pub(super) use postgres::options as postgres_options;
 pub(super) use sqlite::LastLoginsFile;
 pub(super) use sqlite::mailserver_file;
+pub(crate) use sqlite::projection::Source;
 
 /// How long a request waits for a connection of the pool before it fails.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,11 +45,12 @@ const LOCK_ACCOUNT: &str = "SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDA
 
 /// An advisory lock, because several accounts can claim a domain that has no row yet. The number is used only for this lock.
 const LOCK_DOMAIN: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 6016254202))";
-const KEEP_DOMAIN: &str = "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 6016254202))";
+const LOCK_DOMAIN_SHARED: &str =
+    "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 6016254202))";
 
 /// KEY SHARE, so that the module can be switched and rolled back concurrently. SQLite has one writer at a time.
-const KEEP_MODULE_SQLITE: &str = "SELECT 1 FROM modules WHERE module = $1";
-const KEEP_MODULE_POSTGRES: &str = "SELECT 1 FROM modules WHERE module = $1 FOR KEY SHARE";
+const LOCK_MODULE_SHARED_SQLITE: &str = "SELECT 1 FROM modules WHERE module = $1";
+const LOCK_MODULE_SHARED_POSTGRES: &str = "SELECT 1 FROM modules WHERE module = $1 FOR KEY SHARE";
 
 /// The reason why a database operation failed. The details are for the log.
 #[derive(Debug, thiserror::Error)]
@@ -58,9 +60,9 @@ pub enum Error {
     Database(#[from] sqlx::Error),
     /// A lookup on the calling thread failed.
     #[error("the database failed: {0}")]
-    LookUp(#[from] rusqlite::Error),
+    Lookup(#[from] rusqlite::Error),
     /// The migrations failed.
-    #[error("the database could not be brought up to date: {0}")]
+    #[error("the migrations of the database failed: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
     /// `database.url` has an unknown scheme, or a file of the database cannot be used.
     #[error("{0}")]
@@ -86,7 +88,7 @@ pub enum Db {
 pub(super) struct Opened {
     pub(super) db: Db,
     /// The source of lookups of single rows.
-    pub(super) look_up: LookUp,
+    pub(super) lookup: Lookup,
     /// The log-ins that mail servers record.
     pub(super) last_logins: LastLogins,
 }
@@ -134,17 +136,17 @@ impl Db {
     /// # Errors
     /// Returns [`Error`] if the database cannot be opened or migrated.
     pub async fn open(config: &config::Database) -> Result<Self, Error> {
-        Ok(Self::open_whole(config).await?.db)
+        Ok(Self::open_all(config).await?.db)
     }
 
     /// Opens the database together with the other sources that are read beside it.
-    pub(super) async fn open_whole(config: &config::Database) -> Result<Opened, Error> {
+    pub(super) async fn open_all(config: &config::Database) -> Result<Opened, Error> {
         match config.url.split_once(':') {
             Some(("sqlite", _)) => {
                 let (pool, main, last_logins) = sqlite::open(config).await?;
                 Ok(Opened {
                     db: Self::Sqlite(pool),
-                    look_up: LookUp::Sqlite(main),
+                    lookup: Lookup::Sqlite(main),
                     last_logins: LastLogins::File(last_logins),
                 })
             }
@@ -152,7 +154,7 @@ impl Db {
                 let pool = postgres::open(config).await?;
                 Ok(Opened {
                     db: Self::Postgres(pool.clone()),
-                    look_up: LookUp::Postgres(pool.clone()),
+                    lookup: Lookup::Postgres(pool.clone()),
                     last_logins: LastLogins::Table(pool),
                 })
             }
@@ -221,16 +223,16 @@ impl Tx {
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
-    pub async fn keep_module(&mut self, module: &str) -> Result<bool, Error> {
+    pub async fn lock_module_shared(&mut self, module: &str) -> Result<bool, Error> {
         let installed: Option<i32> = match self {
             Self::Sqlite(tx) => {
-                sqlx::query_scalar(KEEP_MODULE_SQLITE)
+                sqlx::query_scalar(LOCK_MODULE_SHARED_SQLITE)
                     .bind(module)
                     .fetch_optional(&mut **tx)
                     .await?
             }
             Self::Postgres(tx) => {
-                sqlx::query_scalar(KEEP_MODULE_POSTGRES)
+                sqlx::query_scalar(LOCK_MODULE_SHARED_POSTGRES)
                     .bind(module)
                     .fetch_optional(&mut **tx)
                     .await?
@@ -252,8 +254,8 @@ impl Tx {
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
-    pub async fn keep_domain(&mut self, domain: &str) -> Result<(), Error> {
-        self.advisory(KEEP_DOMAIN, domain).await
+    pub async fn lock_domain_shared(&mut self, domain: &str) -> Result<(), Error> {
+        self.advisory(LOCK_DOMAIN_SHARED, domain).await
     }
 
     /// Does nothing on SQLite, which has one writer at a time.
@@ -264,6 +266,18 @@ impl Tx {
         Ok(())
     }
 
+    /// Copies a changed part of the directory to the file that mail servers read, in this transaction. The caller has changed `source` in this transaction.
+    /// Does nothing on PostgreSQL, where mail servers read views. See [`sqlite::projection`] for the guarantee.
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if the database fails.
+    pub(crate) async fn project(&mut self, source: Source<'_>) -> Result<(), Error> {
+        match self {
+            Self::Sqlite(tx) => sqlite::projection::project(tx, source).await,
+            Self::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Commits the transaction. On SQLite, this also deletes the keys that a milter must no longer have.
     ///
     /// # Errors
@@ -271,6 +285,8 @@ impl Tx {
     pub async fn commit(self) -> Result<(), Error> {
         match self {
             Self::Sqlite(mut tx) => {
+                #[cfg(test)]
+                sqlite::projection::check(&mut tx).await?;
                 sqlite::withdraw(&mut tx).await?;
                 tx.commit().await?;
             }

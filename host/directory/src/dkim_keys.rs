@@ -1,8 +1,8 @@
 //! The sealed signing keys of verified domains.
 //!
-//! A key is read each time it is used, so that a released domain signs nothing more.
+//! A key is read from the database at each use, so that the service stops signing for a domain when the domain is released.
 
-use super::db::{Looked, Row, on};
+use super::db::{FromLookup, Row, on};
 use super::{Directory, Error};
 
 const OF: &str = "SELECT dkim_selector, dkim_private_key FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
@@ -27,7 +27,7 @@ impl std::fmt::Debug for SealedKey {
     }
 }
 
-impl Looked for SealedKey {
+impl FromLookup for SealedKey {
     fn of(row: &Row<'_>) -> Result<Self, Error> {
         Ok(Self {
             selector: row.get("dkim_selector")?,
@@ -42,7 +42,7 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn dkim_key(&self, domain: &str) -> Result<Option<SealedKey>, Error> {
-        self.look_up.one(OF, &[domain.into()]).await
+        self.lookup.one(OF, &[domain.into()]).await
     }
 
     /// Returns the keys of all verified domains, with the domains' names.
@@ -56,7 +56,7 @@ impl Directory {
         Ok(rows.into_iter().map(key).collect())
     }
 
-    /// Replaces `sealed` with the same key, sealed again, unless the domain's key was changed concurrently.
+    /// Replaces the sealed key `sealed` of a domain with a resealed copy, unless the domain's key was changed concurrently.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,13 +1,14 @@
 //! Custom domains of accounts and claims to them. A claim is pending until its account has verified the domain. Several accounts can claim the same domain, and
 //! one of them can verify it.
 //!
-//! Names must be folded (`dns::name`). The keys that sign for a domain are stored in its row and are deleted with it. Callers check the challenge in the DNS.
+//! Callers pass domain names in lower case and ASCII (`dns::name`), and check the challenge in the DNS. The keys that sign for a domain are stored in its row
+//! and are deleted with it.
 
 use std::fmt;
 
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
-use super::sessions::Asking;
+use super::sessions::SessionCaller;
 use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
@@ -25,7 +26,7 @@ const LIST: &str = select!("WHERE account_id = $1 ORDER BY created_at DESC, doma
 const PLAN: &str = "SELECT plan FROM accounts WHERE id = $1";
 const COUNT: &str = "SELECT COUNT(*) FROM domains WHERE account_id = $1";
 const HOLDER: &str = "SELECT account_id FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
-/// Finds a domain that belongs or belonged to the platform: other accounts have addresses on it that they did not get by verifying the domain.
+/// Returns a row if the domain is a platform domain, or if it was one and other accounts still have addresses on it.
 const PLATFORM: &str = "SELECT 1 WHERE EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
     OR EXISTS (SELECT 1 FROM addresses WHERE domain = $1 AND live AND kind = 'account') \
     OR EXISTS (SELECT 1 FROM addresses a WHERE a.domain = $1 AND a.live AND a.kind = 'alias' AND a.account_id <> $2 \
@@ -107,9 +108,9 @@ impl fmt::Debug for NewKeys {
     }
 }
 
-/// The caller that changes the domains of an account.
+/// The caller that changes the domains of an account: a session of the account, or the operator.
 #[derive(Clone, Copy, Debug)]
-pub struct By<'a> {
+pub struct DomainCaller<'a> {
     /// The account's id.
     pub account_id: &'a str,
     /// The caller's session, which must be live, or `None` if the operator makes the change.
@@ -131,9 +132,9 @@ pub enum Remaining {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimed {
     /// The claim is new and pending.
-    Fresh(Domain),
+    New(Domain),
     /// The account already had the domain or a claim to it. Nothing was changed.
-    Standing(Domain),
+    Existing(Domain),
     /// The domain belongs to the platform.
     Platform,
     /// Another account has verified the domain.
@@ -203,19 +204,19 @@ impl From<Row> for Domain {
     }
 }
 
-impl By<'_> {
+impl DomainCaller<'_> {
     /// Locks the account. Returns `true` if the caller's session is live or the operator makes the change.
     async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         let Some(sid) = self.sid else {
             tx.lock_account(self.account_id).await?;
             return Ok(true);
         };
-        let asking = Asking {
+        let caller = SessionCaller {
             account_id: self.account_id,
             sid,
             at: self.at,
         };
-        asking.lock(tx).await
+        caller.lock(tx).await
     }
 }
 
@@ -275,7 +276,7 @@ impl Directory {
     /// Returns [`Error`] if the database fails. Nothing is claimed in that case.
     pub async fn claim_domain(
         &self,
-        by: By<'_>,
+        by: DomainCaller<'_>,
         name: &str,
         challenge: &str,
         at_most: u32,
@@ -286,8 +287,8 @@ impl Directory {
             return Ok(Claimed::SessionOver);
         }
         tx.lock_domain(name).await?;
-        if let Some(standing) = own(&mut tx, by.account_id, name).await? {
-            return Ok(Claimed::Standing(standing));
+        if let Some(existing) = own(&mut tx, by.account_id, name).await? {
+            return Ok(Claimed::Existing(existing));
         }
         if is_platforms(&mut tx, by.account_id, name).await? {
             return Ok(Claimed::Platform);
@@ -313,7 +314,7 @@ impl Directory {
             .execute(db).await.map(drop))?;
         let claimed = Event::of(Kind::DomainClaimed, by.account_id, by.at).about(name);
         events::commit(tx, claimed, origin).await?;
-        Ok(Claimed::Fresh(Domain {
+        Ok(Claimed::New(Domain {
             name: name.to_owned(),
             challenge: challenge.to_owned(),
             created_at: by.at,
@@ -329,7 +330,7 @@ impl Directory {
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn activate_domain(
         &self,
-        by: By<'_>,
+        by: DomainCaller<'_>,
         name: &str,
         challenge: &str,
         keys: &NewKeys,
@@ -376,6 +377,7 @@ impl Directory {
             .bind(&keys.public.key)
             .bind(&keys.sealed_private_key)
             .execute(db).await.map(drop))?;
+        tx.project(Source::Domain(name)).await?;
         let verified = Event::of(Kind::DomainVerified, by.account_id, by.at).about(name);
         events::commit(tx, verified, origin).await?;
         Ok(Verified::Active(Domain {
@@ -392,7 +394,7 @@ impl Directory {
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn release_domain(
         &self,
-        by: By<'_>,
+        by: DomainCaller<'_>,
         name: &str,
         aliases: Remaining,
         origin: &Origin,
@@ -428,6 +430,7 @@ impl Directory {
             .bind(by.account_id)
             .bind(name)
             .execute(db).await.map(drop))?;
+        tx.project(Source::Domain(name)).await?;
         let state = if domain.verified_at.is_some() {
             "active"
         } else {
@@ -442,7 +445,12 @@ impl Directory {
 }
 
 /// Deletes the account's aliases on a domain and records an event for each.
-async fn end_aliases(tx: &mut Tx, by: By<'_>, name: &str, origin: &Origin) -> Result<(), Error> {
+async fn end_aliases(
+    tx: &mut Tx,
+    by: DomainCaller<'_>,
+    name: &str,
+    origin: &Origin,
+) -> Result<(), Error> {
     let mut ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_ALIASES)
         .bind(name)
         .bind(by.account_id)
@@ -450,6 +458,7 @@ async fn end_aliases(tx: &mut Tx, by: By<'_>, name: &str, origin: &Origin) -> Re
         .fetch_all(db).await)?;
     ended.sort_unstable();
     for address in &ended {
+        tx.project(Source::Alias(address)).await?;
         let deleted = Event::of(Kind::AliasDeleted, by.account_id, by.at)
             .about(address)
             .detail("its domain was released");

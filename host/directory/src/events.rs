@@ -38,7 +38,8 @@ macro_rules! list {
     };
 }
 const LIST_ALL: &str = list!("$1 = ''");
-/// Filters by account id, since another account may have had the address before. Includes attempts on the address while no account had it.
+/// Filters by account id, because another account may have had the address before. Includes failed sign-ins to the address from the time when no account had
+/// it.
 const LIST_ACCOUNT: &str = list!(
     "(account_id = $1 OR (account_id IS NULL AND address = (SELECT address FROM accounts WHERE id = $1)))"
 );
@@ -115,13 +116,13 @@ pub struct Recorded {
     pub subject: Option<String>,
     /// Details for people.
     pub detail: Option<String>,
-    /// The number of further events of that day that have no rows, because there were too many.
+    /// The number of further events of that day that have no row of their own, because there were too many.
     pub unlisted: i64,
 }
 
 /// A filter for events.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct EventFilter {
     /// Selects the events of the account that has this address. If no account has it, selects the events of former accounts with this address and the attempts
     /// on it. An empty address selects all events.
     pub address: String,
@@ -146,7 +147,7 @@ impl Directory {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn events(&self, wanted: &Wanted) -> Result<Vec<Recorded>, Error> {
+    pub async fn events(&self, wanted: &EventFilter) -> Result<Vec<Recorded>, Error> {
         let account: Option<String> = on!(&self.db, pool => sqlx::query_scalar(ACCOUNT)
             .bind(&wanted.address)
             .fetch_optional(pool).await)?;
@@ -183,7 +184,7 @@ impl Directory {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Rows that were already deleted stay deleted.
-    pub async fn forget_events(&self, before: Timestamp) -> Result<(), Error> {
+    pub async fn delete_events_before(&self, before: Timestamp) -> Result<(), Error> {
         for _ in 0..BATCHES {
             let forgotten = on!(&self.db, pool => sqlx::query(FORGET)
                 .bind(before.millis())

@@ -13,50 +13,51 @@ use super::{Directory, Error};
 use crate::clock::{Clock, Timestamp};
 
 /// How far the mail server's clock may be ahead of this service's clock.
-const AHEAD: Duration = Duration::from_mins(1);
+const MAX_CLOCK_SKEW: Duration = Duration::from_mins(1);
 
 /// Time limits for reading and deleting rows in the file, which other programs write.
-const READING: Duration = Duration::from_millis(500);
-const FORGETTING: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_millis(500);
+const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of rows that are read for one account.
-const MOST: i64 = 10_000;
+const MAX_ROWS: i64 = 10_000;
 
-/// How long after the last log-in the row of an unknown app password is kept. The app password may have been created only just now.
-const KEPT: Duration = Duration::from_hours(24);
+/// How long the row of an unknown app password is kept after the last log-in. A new app password is unknown if it was created after the list of known ones was
+/// read.
+const RETENTION: Duration = Duration::from_hours(24);
 
 const CLIENTS: &str =
     "SELECT id FROM app_passwords WHERE account_id = $1 AND kind = 'app_password'";
 const ALL_CLIENTS: &str =
     "SELECT json_group_array(id) FROM app_passwords WHERE kind = 'app_password'";
 
-/// The ids are the service's own strings, and at most one row is returned for each, whatever the table contains.
+/// Returns one row for each id in $1, whatever the table contains.
 const IN_FILE: &str = "SELECT c.value, (SELECT l.last_login FROM mailserver_last_logins l \
         WHERE l.app_password_id = c.value AND typeof(l.last_login) = 'integer' LIMIT 1) \
     FROM json_each($1) c";
-const FORGET_IN_FILE: &str = "DELETE FROM mailserver_last_logins \
+const DELETE_IN_FILE: &str = "DELETE FROM mailserver_last_logins \
     WHERE app_password_id NOT IN (SELECT value FROM json_each($1)) \
         AND (typeof(last_login) <> 'integer' OR last_login NOT BETWEEN $2 AND $3)";
 
 const IN_TABLE: &str = "SELECT app_password_id, last_login FROM mailserver_last_logins \
     WHERE app_password_id = ANY($1) LIMIT $2";
-/// Rows that the mail server has locked are left for the next time.
-const FORGET_IN_TABLE: &str = "DELETE FROM mailserver_last_logins WHERE app_password_id IN ( \
+/// Skips rows that the mail server has locked. The next sweep deletes them.
+const DELETE_IN_TABLE: &str = "DELETE FROM mailserver_last_logins WHERE app_password_id IN ( \
     SELECT l.app_password_id FROM mailserver_last_logins l WHERE l.last_login NOT BETWEEN $1 AND $2 AND NOT EXISTS ( \
         SELECT 1 FROM app_passwords p WHERE p.id = l.app_password_id AND p.kind = 'app_password') \
     FOR UPDATE SKIP LOCKED)";
 
-/// The place where the mail server records log-ins.
+/// Where the mail server records log-ins.
 #[derive(Clone, Debug)]
 pub(super) enum LastLogins {
-    /// A separate file, beside SQLite's other files.
+    /// A separate SQLite file.
     File(LastLoginsFile),
-    /// In a table of the database.
+    /// A table of the PostgreSQL database.
     Table(PgPool),
 }
 
 impl Directory {
-    /// Returns the last log-in of each of the account's app passwords for mail clients, by id. Omits app passwords without a known log-in.
+    /// Returns the last log-in of each of the account's app passwords for mail clients, by id. Omits app passwords without a recorded log-in.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. An unreadable file of the mail server is not an error.
@@ -73,7 +74,7 @@ impl Directory {
                 Vec::new()
             }),
             LastLogins::Table(pool) => {
-                let told = sqlx::query_as(IN_TABLE).bind(&clients).bind(MOST);
+                let told = sqlx::query_as(IN_TABLE).bind(&clients).bind(MAX_ROWS);
                 told.fetch_all(pool).await?
             }
         };
@@ -88,17 +89,20 @@ impl Directory {
     /// Deletes the last log-ins of deleted app passwords, and values that are not plausible times.
     pub(super) async fn sweep_last_logins(&self) -> Result<(), Error> {
         let now = Clock::system().now();
-        let kept = (now.minus(KEPT).seconds(), now.plus(AHEAD).seconds());
+        let kept = (
+            now.minus(RETENTION).seconds(),
+            now.plus(MAX_CLOCK_SKEW).seconds(),
+        );
         match &self.last_logins {
             LastLogins::File(file) => {
                 let clients: String =
                     on!(&self.db, pool => sqlx::query_scalar(ALL_CLIENTS).fetch_one(pool).await)?;
-                if let Err(error) = forget_in_file(file, &clients, kept).await {
+                if let Err(error) = delete_in_file(file, &clients, kept).await {
                     tracing::warn!(%error, "failed to delete old last log-ins of mail clients");
                 }
             }
             LastLogins::Table(pool) => {
-                let forget = sqlx::query(FORGET_IN_TABLE).bind(kept.0).bind(kept.1);
+                let forget = sqlx::query(DELETE_IN_TABLE).bind(kept.0).bind(kept.1);
                 forget.execute(pool).await?;
             }
         }
@@ -107,7 +111,7 @@ impl Directory {
 }
 
 async fn in_file(file: &LastLoginsFile, clients: &[String]) -> Result<Vec<(String, i64)>, Error> {
-    let mut connection: SqliteConnection = file.open_to_read(READING).await?;
+    let mut connection: SqliteConnection = file.open_to_read(READ_TIMEOUT).await?;
     let told: Vec<(String, Option<i64>)> = sqlx::query_as(IN_FILE)
         .bind(serde_json::Value::from(clients).to_string())
         .fetch_all(&mut connection)
@@ -117,13 +121,13 @@ async fn in_file(file: &LastLoginsFile, clients: &[String]) -> Result<Vec<(Strin
     Ok(known.collect())
 }
 
-async fn forget_in_file(
+async fn delete_in_file(
     file: &LastLoginsFile,
     clients: &str,
     (oldest, newest): (i64, i64),
 ) -> Result<(), Error> {
-    let mut connection: SqliteConnection = file.open_to_forget(FORGETTING).await?;
-    sqlx::query(FORGET_IN_FILE)
+    let mut connection: SqliteConnection = file.open_writable(DELETE_TIMEOUT).await?;
+    sqlx::query(DELETE_IN_FILE)
         .bind(clients)
         .bind(oldest)
         .bind(newest)
@@ -137,7 +141,7 @@ async fn forget_in_file(
 /// Converts seconds since the epoch to a time that is not after `now`. Returns `None` if the value is not plausible.
 fn instant(seconds: i64, now: Timestamp) -> Option<Timestamp> {
     let at = Timestamp::from_millis(seconds.checked_mul(1000)?);
-    let possible = seconds > 0 && at <= now.plus(AHEAD);
+    let possible = seconds > 0 && at <= now.plus(MAX_CLOCK_SKEW);
     possible.then(|| at.min(now))
 }
 

@@ -1,8 +1,8 @@
 //! The directory: accounts, their profiles and their credentials, in SQLite or PostgreSQL.
 //!
-//! Each file covers one table. Every query is a constant at the top of the file that uses it, with one text for both databases. This crate contains all SQL
-//! of the service, and does not connect to a mail server. It stores the hashes and sealed bytes that callers pass, and no secrets in plain text. The exception
-//! is [`milter`], if the configuration requests it.
+//! Each file covers one table. Every query is a constant at the top of the file that uses it, with one text for both databases. This crate contains all SQL of
+//! the service, and does not connect to a mail server. It stores the hashes and sealed bytes that callers pass, and no secrets in plain text, except private
+//! keys in [`milter`] if `dkim.milter` is set.
 
 pub mod accounts;
 pub mod addresses;
@@ -14,7 +14,6 @@ pub mod dkim_keys;
 pub mod domains;
 pub mod endings;
 pub mod events;
-pub mod held;
 mod last_logins;
 pub mod mailserver;
 #[cfg(test)]
@@ -26,6 +25,7 @@ pub mod oauth;
 pub mod password;
 pub mod platform_domains;
 pub mod profiles;
+pub mod reserved_addresses;
 pub mod sendings;
 pub mod sessions;
 pub mod shared;
@@ -39,7 +39,7 @@ pub mod two_factor;
 
 use latchmail_core::{caller, clock, config, error, hexadecimal, network, permissions};
 
-use db::LookUp;
+use db::Lookup;
 pub use db::{Db, Error};
 use last_logins::LastLogins;
 
@@ -47,7 +47,7 @@ use last_logins::LastLogins;
 #[derive(Clone, Debug)]
 pub struct Directory {
     db: Db,
-    look_up: LookUp,
+    lookup: Lookup,
     last_logins: LastLogins,
 }
 
@@ -60,25 +60,26 @@ impl Directory {
         config: &config::Database,
         platform_domains: &[String],
     ) -> Result<Self, Error> {
-        let directory = Self::beside(config).await?;
+        let directory = Self::open_beside_service(config).await?;
         directory.set_platform_domains(platform_domains).await?;
         directory.abandon_sendings().await?;
         Ok(directory)
     }
 
-    /// Opens the database of a service that may be running. Skips the other steps of a start.
+    /// Opens and migrates the database, for a program that may run beside the service. Does not write the platform's domains, and does not touch unfinished
+    /// sendings.
     ///
     /// # Errors
     /// Returns [`Error`] if the database cannot be opened or migrated.
-    pub async fn beside(config: &config::Database) -> Result<Self, Error> {
+    pub async fn open_beside_service(config: &config::Database) -> Result<Self, Error> {
         let db::Opened {
             db,
-            look_up,
+            lookup,
             last_logins,
-        } = Db::open_whole(config).await?;
+        } = Db::open_all(config).await?;
         Ok(Self {
             db,
-            look_up,
+            lookup,
             last_logins,
         })
     }
@@ -86,14 +87,14 @@ impl Directory {
     /// Checks that the database responds.
     ///
     /// # Errors
-    /// Returns [`Error`] if it does not.
+    /// Returns [`Error`] if the database does not respond.
     pub async fn ping(&self) -> Result<(), Error> {
         self.db.ping().await
     }
 
     /// Closes every connection after the operations in progress have ended.
     pub async fn close(&self) {
-        self.look_up.close();
+        self.lookup.close();
         self.db.close().await;
     }
 

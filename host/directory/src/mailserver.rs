@@ -10,7 +10,7 @@ use crate::{Db, Error, config, db};
 
 const IS_LOCAL: &str = "SELECT COUNT(*) FROM mailserver_domains WHERE domain = $1";
 
-/// A mail client's log-in is its account's address, a slash and the id of its app password; the service's is the address.
+/// A mail client logs in as the account's address, a slash and the id of the app password. The service logs in as the address.
 const MAY_SEND: &str = "SELECT COUNT(*) FROM mailserver_senders WHERE address = $1 AND (login = $2 OR login || '/' = substr($2, 1, length(login) + 1))";
 
 const CONNECTIONS: u32 = 4;
@@ -18,7 +18,7 @@ const CONNECTIONS: u32 = 4;
 /// Shorter than the time that Postfix waits for a milter.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The access of a mail server to the directory. It connects at the first query.
+/// The access of a mail server to the directory. Connects at the first query.
 #[derive(Clone, Debug)]
 pub struct MailServerView(Db);
 
@@ -26,7 +26,7 @@ impl MailServerView {
     /// Prepares the access to the database of this configuration. Does not connect yet.
     ///
     /// # Errors
-    /// Returns [`Error::Unusable`] if the configuration does not allow to connect.
+    /// Returns [`Error::Unusable`] if the configuration is not valid.
     pub fn new(config: &config::Database) -> Result<Self, Error> {
         if config.url.starts_with("postgres") {
             let pool = PgPoolOptions::new()

@@ -2,7 +2,7 @@
 
 use super::Directory;
 use super::credentials::AppPasswordKind;
-use super::db::on;
+use super::db::{Source, on, on_tx};
 use super::testing::{Fresh, NOW, both, new_app_password, session};
 use crate::caller::Origin;
 
@@ -120,7 +120,7 @@ async fn an_alias_is_one_while_its_domain_is_the_platforms_or_its_accounts(fresh
     fresh.domain("a", "ada.example", true).await;
     is("", &["me@ada.example"]).await;
     is("DELETE FROM domains", &[]).await;
-    // The rows of a complete start.
+    // A complete start writes the configured domains.
     Directory::open(&fresh.config, &["once.example".into()])
         .await
         .unwrap();
@@ -220,7 +220,8 @@ async fn an_app_password_dies_at_its_end_with_nobody_to_tell(fresh: Fresh) {
 
 async fn what_is_not_committed_is_not_seen(fresh: Fresh) {
     let mut tx = fresh.directory.db().begin().await.unwrap();
-    super::db::on_tx!(&mut tx, db => sqlx::query("INSERT INTO platform_domains (domain) VALUES ('x.example')").execute(db).await.map(drop)).unwrap();
+    on_tx!(&mut tx, db => sqlx::query("INSERT INTO platform_domains (domain) VALUES ('x.example')").execute(db).await.map(drop)).unwrap();
+    tx.project(Source::Domain("x.example")).await.unwrap();
     drop(tx);
     assert_eq!(
         fresh
@@ -247,7 +248,7 @@ async fn a_reader_sees_whole_accounts_while_the_service_writes(fresh: Fresh) {
             })
         })
         .collect();
-    // A password without its user, or without its sender, would be half a transaction.
+    // A password without its user or without its sender would show half a transaction.
     let halves = "SELECT COUNT(*) FROM mailserver_passwords p LEFT JOIN mailserver_users u ON u.address = p.address \
         LEFT JOIN mailserver_senders s ON s.address = p.address WHERE u.address IS NULL OR s.address IS NULL";
     while !writers.iter().all(tokio::task::JoinHandle::is_finished) {

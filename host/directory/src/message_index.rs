@@ -1,7 +1,7 @@
 //! The database index of messages: the service's own number of each message, and its location (folder, UIDVALIDITY, IMAP UID).
 //!
-//! Each mailbox has one sequence of numbers, and a number is never reused. If a folder's UIDVALIDITY changes, all locations in it are new. The old rows remain,
-//! so that their messages can be found again by their identity. This module does not access the mail server.
+//! Each mailbox has one sequence of numbers, and a number is never reused. If a folder's UIDVALIDITY changes, all its messages have new locations. Rows with
+//! old locations remain, so that the messages can be recognized by their identity. This module does not access the mail server.
 
 mod changes;
 mod folders;
@@ -21,21 +21,21 @@ const LOCATIONS: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid FROM m
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
 const WITH_IDENTITIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
-/// Changes a message's location if its current location is still the expected one.
+/// Changes a message's location, unless it was changed concurrently.
 const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8";
-/// Takes $2 numbers and returns the number after the last of them.
-const TAKE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) VALUES ($1, 1 + CAST($2 AS BIGINT)) \
+/// Reserves $2 numbers and returns the number after the last reserved one.
+const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) VALUES ($1, 1 + CAST($2 AS BIGINT)) \
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
 const ADD_MESSAGES: &str =
     "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";
 /// Marks the messages with a number of at least $2 that have copies, and their copies.
-const HAVE_COPIES: &str = "UPDATE messages SET copied = TRUE WHERE account_id = $1 AND NOT copied AND identity IN \
+const MARK_COPIES: &str = "UPDATE messages SET copied = TRUE WHERE account_id = $1 AND NOT copied AND identity IN \
      (SELECT n.identity FROM messages n JOIN messages o \
      ON o.account_id = n.account_id AND o.identity = n.identity AND o.uid <> n.uid WHERE n.account_id = $1 AND n.uid >= $2)";
 
 /// Maximum number of messages in one statement. Both databases limit the number of parameters.
-const AT_ONCE: usize = 500;
+const MAX_PER_STATEMENT: usize = 500;
 
 /// A value that stays the same when a message is moved. A copy has the same identity as its original.
 pub type Identity = [u8; 16];
@@ -122,7 +122,7 @@ pub async fn location(db: &Db, account: &str, uid: u64) -> Result<Option<Locatio
     Ok(locations.pop().map(|(_, place)| place))
 }
 
-/// Returns the last known locations of messages. Unknown numbers are left out.
+/// Returns the last known locations of messages. Omits unknown numbers.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -132,7 +132,7 @@ pub async fn locations(
     uids: &[u64],
 ) -> Result<Vec<(u64, Location)>, Error> {
     let mut locations = Vec::with_capacity(uids.len());
-    for uids in uids.chunks(AT_ONCE) {
+    for uids in uids.chunks(MAX_PER_STATEMENT) {
         let rows: Vec<LocationRow> = on!(db, pool => {
             let mut query = QueryBuilder::new(LOCATIONS);
             query.push_bind(account.to_owned()).push(" AND m.uid IN (0");
@@ -156,7 +156,7 @@ pub async fn with_identities(
     identities: &[Identity],
 ) -> Result<Vec<IndexedMessage>, Error> {
     let mut messages = Vec::new();
-    for identities in identities.chunks(AT_ONCE) {
+    for identities in identities.chunks(MAX_PER_STATEMENT) {
         let rows: Vec<IndexedMessage> = on!(db, pool => {
             let mut query = QueryBuilder::new(WITH_IDENTITIES);
             query.push_bind(account.to_owned()).push(" AND m.identity IN (");
@@ -216,9 +216,9 @@ pub async fn assign_numbers(
     new.dedup_by_key(|(imap_uid, _)| *imap_uid);
     if !new.is_empty() {
         let count = i64::try_from(new.len()).unwrap_or(i64::MAX);
-        let next: i64 = on_tx!(&mut tx, tx => sqlx::query_scalar(TAKE_NUMBERS).bind(account).bind(count).fetch_one(tx).await)?;
+        let next: i64 = on_tx!(&mut tx, tx => sqlx::query_scalar(ALLOCATE_NUMBERS).bind(account).bind(count).fetch_one(tx).await)?;
         let rows: Vec<_> = (next - count..).zip(new).collect();
-        for rows in rows.chunks(AT_ONCE) {
+        for rows in rows.chunks(MAX_PER_STATEMENT) {
             on_tx!(&mut tx, tx => {
                 let mut insert = QueryBuilder::new(ADD_MESSAGES);
                 insert.push_values(rows, |mut row, (uid, (imap_uid, identity))| {
@@ -232,7 +232,7 @@ pub async fn assign_numbers(
                 insert.build().execute(tx).await.map(drop)
             })?;
         }
-        on_tx!(&mut tx, tx => sqlx::query(HAVE_COPIES)
+        on_tx!(&mut tx, tx => sqlx::query(MARK_COPIES)
             .bind(account)
             .bind(next - count)
             .execute(tx)

@@ -1,7 +1,7 @@
 //! The private keys of signing domains, in plain text, for a milter of the mail server.
 //!
-//! Used only if the configuration requests it. If a domain is released or is no longer a platform domain, triggers delete its key in the same transaction. This
-//! file inserts keys and corrects the table.
+//! Used only if `dkim.milter` is set. This module inserts keys and corrects the table. Triggers delete a domain's key in the transaction that releases the
+//! domain or removes it from the platform's domains.
 
 use sqlx::AssertSqlSafe;
 use zeroize::Zeroizing;
@@ -12,34 +12,34 @@ use super::{Db, Directory, Error};
 /// Keys written in one transaction. On SQLite, other writers wait for this transaction.
 const BATCH: usize = 100;
 
-/// Prevents that these domains are released or removed before the end of the transaction.
+/// Prevents the release and the removal of these domains until the end of the transaction.
 const LOCKS_POSTGRES: [&str; 2] = [
     "SELECT 1 FROM platform_domains WHERE domain = ANY($1) ORDER BY domain FOR SHARE",
     "SELECT 1 FROM domains WHERE domain = ANY($1) AND verified_at IS NOT NULL ORDER BY domain FOR SHARE",
 ];
 
-/// `{table}` is the name of the table. A configured key is inserted only while its domain is a platform domain. The key that was generated for a domain is
-/// inserted only while the domain has this key.
-const GIVE: &str = "INSERT INTO {table} AS k (domain, selector, private_key) SELECT $1, $2, $3 \
+/// `{table}` is the name of the table. A configured key is inserted only while its domain is a platform domain. A generated key is inserted only while it is
+/// the key of its domain.
+const UPSERT: &str = "INSERT INTO {table} AS k (domain, selector, private_key) SELECT $1, $2, $3 \
     WHERE CASE WHEN $4 THEN EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
         ELSE EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND dkim_selector = $2 AND verified_at IS NOT NULL) END \
     ON CONFLICT (domain) DO UPDATE SET selector = excluded.selector, private_key = excluded.private_key \
     WHERE k.selector <> excluded.selector OR k.private_key <> excluded.private_key";
-const TAKE_SQLITE: &str = "DELETE FROM milter.mailserver_dkim_keys AS k WHERE domain NOT IN (SELECT value FROM json_each($1)) \
+const DELETE_OTHERS_SQLITE: &str = "DELETE FROM milter.mailserver_dkim_keys AS k WHERE domain NOT IN (SELECT value FROM json_each($1)) \
     AND NOT EXISTS (SELECT 1 FROM main.domains d WHERE d.domain = k.domain AND d.dkim_selector = k.selector AND d.verified_at IS NOT NULL)";
-const TAKE_POSTGRES: &str = "DELETE FROM mailserver_dkim_keys k WHERE domain <> ALL($1) \
+const DELETE_OTHERS_POSTGRES: &str = "DELETE FROM mailserver_dkim_keys k WHERE domain <> ALL($1) \
     AND NOT EXISTS (SELECT 1 FROM domains d WHERE d.domain = k.domain AND d.dkim_selector = k.selector AND d.verified_at IS NOT NULL)";
 const OVERWRITE_SQLITE: &str = "PRAGMA milter.wal_checkpoint(TRUNCATE)";
 
 /// A key for a milter.
 pub struct MilterKey {
-    /// The domain that signs with it, in lower case and ASCII.
+    /// The domain that signs with the key, in lower case and ASCII.
     pub domain: String,
     /// The selector of the DKIM record.
     pub selector: String,
-    /// In PEM.
+    /// The private key in PEM.
     pub private_key: Zeroizing<String>,
-    /// Whether the key comes from the configuration. Its domain has the key while it is a platform domain.
+    /// Whether the key comes from the configuration. Such a key is valid while its domain is a platform domain.
     pub configured: bool,
 }
 
@@ -57,7 +57,7 @@ impl Directory {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails, or if no milter reads this database.
-    pub async fn give_milter(&self, keys: &[MilterKey]) -> Result<(), Error> {
+    pub async fn add_milter_keys(&self, keys: &[MilterKey]) -> Result<(), Error> {
         for batch in keys.chunks(BATCH) {
             let mut tx = self.db.begin().await?;
             let table = match &mut tx {
@@ -71,9 +71,9 @@ impl Directory {
                     "mailserver_dkim_keys"
                 }
             };
-            let give = GIVE.replace("{table}", table);
+            let upsert = UPSERT.replace("{table}", table);
             for key in batch {
-                on_tx!(&mut tx, db => sqlx::query(AssertSqlSafe(give.clone()))
+                on_tx!(&mut tx, db => sqlx::query(AssertSqlSafe(upsert.clone()))
                     .bind(&key.domain)
                     .bind(&key.selector)
                     .bind(key.private_key.as_str())
@@ -88,13 +88,13 @@ impl Directory {
     /// Sets the milter's keys to exactly these keys and the keys of domains that were verified concurrently.
     ///
     /// # Errors
-    /// See [`Directory::give_milter`].
-    pub async fn set_milter(&self, keys: &[MilterKey]) -> Result<(), Error> {
-        self.give_milter(keys).await?;
+    /// See [`Directory::add_milter_keys`].
+    pub async fn set_milter_keys(&self, keys: &[MilterKey]) -> Result<(), Error> {
+        self.add_milter_keys(keys).await?;
         let domains: Vec<&str> = keys.iter().map(|key| key.domain.as_str()).collect();
         match &self.db {
             Db::Sqlite(pool) => {
-                sqlx::query(TAKE_SQLITE)
+                sqlx::query(DELETE_OTHERS_SQLITE)
                     .bind(serde_json::Value::from(domains).to_string())
                     .execute(pool)
                     .await?;
@@ -102,8 +102,8 @@ impl Directory {
                 sqlx::raw_sql(OVERWRITE_SQLITE).execute(pool).await?;
             }
             Db::Postgres(pool) => {
-                let take = sqlx::query(TAKE_POSTGRES).bind(domains);
-                take.execute(pool).await?;
+                let delete = sqlx::query(DELETE_OTHERS_POSTGRES).bind(domains);
+                delete.execute(pool).await?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! The installed modules: the active version of each, and the bytes of all stored versions.
 //!
-//! Does not parse components and does not decide whether they can be loaded.
+//! This module does not parse components and does not decide whether they can be loaded.
 
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};
@@ -13,7 +13,7 @@ const VERSIONS: &str = "SELECT digest, version, size, rank, served, installed_at
     WHERE module = $1 ORDER BY rank DESC";
 const COMPONENT: &str = "SELECT component FROM module_components WHERE module = $1 AND digest = $2";
 
-/// Makes a version that is installed again the newest version.
+/// Gives the highest rank to a version that is installed again.
 const RENEW: &str = "UPDATE module_versions SET installed_at = $3, \
     rank = (SELECT MAX(rank) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
 const KEEP: &str = "INSERT INTO module_versions (module, digest, version, size, rank, installed_at) \
@@ -26,16 +26,16 @@ const SERVE: &str = "INSERT INTO modules (module, digest, enabled, source_digest
 const FORGET_OLD: &str = "DELETE FROM module_versions WHERE module = $1 \
     AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 ORDER BY rank DESC LIMIT $2) \
     AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 AND served IS NOT NULL ORDER BY served DESC LIMIT 2)";
-/// Marks a version as the last one that began to serve.
+/// Gives a version the highest `served`, because it is activated.
 const BEGIN: &str = "UPDATE module_versions \
     SET served = (SELECT COALESCE(MAX(served), 0) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
-/// Removes the mark of versions that began to serve later than this one, if this one has a mark: a rollback replaced them.
+/// Clears `served` of the versions that were activated after version $2, because a rollback replaces them. Changes nothing if `served` of version $2 is NULL.
 const LEAVE: &str = "UPDATE module_versions SET served = NULL WHERE module = $1 \
     AND served > (SELECT served FROM module_versions WHERE module = $1 AND digest = $2)";
 const ROLL_BACK: &str =
     "UPDATE modules SET digest = $2, enabled = TRUE, changed_at = $3 WHERE module = $1";
 const SWITCH: &str = "UPDATE modules SET enabled = $2, changed_at = $3 WHERE module = $1";
-const SEEN: &str = "UPDATE modules SET source_digest = $2 WHERE module = $1";
+const SET_SOURCE: &str = "UPDATE modules SET source_digest = $2 WHERE module = $1";
 const REMOVE: &str = "DELETE FROM modules WHERE module = $1";
 const REMOVE_VERSIONS: &str = "DELETE FROM module_versions WHERE module = $1";
 
@@ -63,9 +63,9 @@ pub struct Version {
     pub size: i64,
     /// A version that was installed later has a higher rank.
     pub rank: i64,
-    /// A version that began to serve later has a higher number. `None` if a rollback replaced the version.
+    /// The order of activation: a version that was activated later has a higher number. `None` if a rollback replaced the version.
     pub served: Option<i64>,
-    /// When it was last installed, in milliseconds since the epoch.
+    /// The time of the last installation, in milliseconds since the epoch.
     pub installed_at: i64,
 }
 
@@ -133,19 +133,19 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         let mut versions = Vec::with_capacity(set.len());
         for new in set {
-            kept(&mut tx, new, now).await?;
+            store_version(&mut tx, new, now).await?;
             on_tx!(&mut tx, db => sqlx::query(SERVE)
                 .bind(new.module)
                 .bind(new.digest)
                 .bind(new.source.then_some(new.digest))
                 .bind(now.millis())
                 .execute(db).await.map(drop))?;
-            began(&mut tx, new.module, new.digest).await?;
+            mark_serving(&mut tx, new.module, new.digest).await?;
             on_tx!(&mut tx, db => sqlx::query(FORGET_OLD)
                 .bind(new.module)
                 .bind(i64::from(keep))
                 .execute(db).await.map(drop))?;
-            let detail = told(new.version, new.digest);
+            let detail = event_detail(new.version, new.digest);
             record(
                 &mut tx,
                 Kind::ModuleInstalled,
@@ -163,7 +163,7 @@ impl Directory {
         Ok(versions)
     }
 
-    /// Activates a stored version again. Versions that began to serve after it no longer count as previously active. If the version itself was rolled back
+    /// Activates a stored version again. Versions that were activated after it no longer count as previously active. If the version itself was rolled back
     /// before, it now follows the version that serves.
     ///
     /// # Errors
@@ -186,9 +186,9 @@ impl Directory {
                 .bind(module)
                 .bind(&to.digest)
                 .execute(db).await.map(drop))?,
-            None => began(&mut tx, module, &to.digest).await?,
+            None => mark_serving(&mut tx, module, &to.digest).await?,
         }
-        let detail = told(&to.version, &to.digest);
+        let detail = event_detail(&to.version, &to.digest);
         record(
             &mut tx,
             Kind::ModuleRolledBack,
@@ -231,8 +231,8 @@ impl Directory {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn saw_module_source(&self, module: &str, digest: &str) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(SEEN)
+    pub async fn record_module_source(&self, module: &str, digest: &str) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(SET_SOURCE)
             .bind(module)
             .bind(digest)
             .execute(pool).await.map(drop))?;
@@ -252,7 +252,7 @@ impl Directory {
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
         let mut gone = 0;
-        // Deletes the module's row first, because a transaction that writes for the module locks this row. This deletion waits for it.
+        // Deletes the module's row first. Transactions that store data for the module lock this row, so the deletion waits for them.
         for query in [REMOVE, REMOVE_VERSIONS] {
             gone += on_tx!(&mut tx, db => sqlx::query(query)
                 .bind(module)
@@ -271,8 +271,8 @@ impl Directory {
     }
 }
 
-/// Stores a version. Its component is written only once.
-async fn kept(tx: &mut Tx, new: &NewVersion<'_>, now: Timestamp) -> Result<(), Error> {
+/// Stores a version. Writes its component only if the version is not stored yet.
+async fn store_version(tx: &mut Tx, new: &NewVersion<'_>, now: Timestamp) -> Result<(), Error> {
     let renewed = on_tx!(tx, db => sqlx::query(RENEW)
         .bind(new.module)
         .bind(new.digest)
@@ -296,14 +296,14 @@ async fn kept(tx: &mut Tx, new: &NewVersion<'_>, now: Timestamp) -> Result<(), E
     Ok(())
 }
 
-async fn began(tx: &mut Tx, module: &str, digest: &str) -> Result<(), Error> {
+async fn mark_serving(tx: &mut Tx, module: &str, digest: &str) -> Result<(), Error> {
     Ok(on_tx!(tx, db => sqlx::query(BEGIN)
         .bind(module)
         .bind(digest)
         .execute(db).await.map(drop))?)
 }
 
-fn told(version: &str, digest: &str) -> String {
+fn event_detail(version: &str, digest: &str) -> String {
     let short = digest.get(..12).unwrap_or(digest);
     format!("{version} {short}")
 }

@@ -1,14 +1,14 @@
 //! The tables of the authorization server: clients, approvals, waiting devices, grants and their tokens.
 //!
-//! Codes and tokens are stored as hashes. The app password of a grant is sealed under keys that only its tokens yield. The `oauth` module validates requests
-//! and words the refusals.
+//! Codes and tokens are stored as hashes. The app password of a grant is sealed under keys that are derived from its tokens. The `oauth` crate validates requests
+//! and writes the error messages.
 
-mod agreements;
+mod approvals;
 mod clients;
 mod devices;
 mod grants;
 
-pub use agreements::{Agreed, Agreement, Exchange, NewCode, Presented as PresentedCode};
+pub use approvals::{Approval, ApprovalOutcome, Exchange, NewCode, Presented as PresentedCode};
 pub use clients::{Client, ClientRow};
 pub use devices::{Device, NewDevice, Poll};
 pub use grants::{Grant, NewGrant, NewToken, NewTokens, Presented, Rotation};
@@ -20,7 +20,7 @@ const FORGET_CODES: &str = "DELETE FROM oauth_codes WHERE account_id = $1 AND gr
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE account_id = $1";
 
 /// Deletes an account's approvals that have not become grants yet. Called when the account's grants are ended.
-pub(super) async fn forget_agreed(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
+pub(super) async fn delete_approvals(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
     for forget in [FORGET_CODES, FORGET_DEVICES] {
         on_tx!(tx, db => sqlx::query(forget).bind(account_id).execute(db).await.map(drop))?;
     }

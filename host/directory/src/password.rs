@@ -1,14 +1,14 @@
 //! Changes of an account's password, and the credentials that end with a change.
 
 use super::credentials::{self, NewAppPassword};
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error, oauth, tokens};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const HASH: &str = "SELECT password_hash FROM accounts WHERE id = $1 AND active";
-/// Of two concurrent changes that were checked against the same password, the second matches no row.
+/// If two changes were checked against the same password, the second matches no row.
 const SET: &str =
     "UPDATE accounts SET password_hash = $2 WHERE id = $1 AND password_hash = $3 AND active";
 const SESSION: &str = "SELECT s.app_password_id, p.label, p.created_at, p.expires_at, p.last_used_at \
@@ -16,7 +16,7 @@ const SESSION: &str = "SELECT s.app_password_id, p.label, p.created_at, p.expire
     WHERE s.sid = $1 AND s.account_id = $2 AND s.expires_at > $3";
 const MOVE_SESSION: &str =
     "UPDATE sessions SET app_password_id = $2, sealed_password = $3 WHERE sid = $1";
-const KEEP_USE: &str = "UPDATE app_passwords SET last_used_at = $2 WHERE id = $1";
+const SET_LAST_USED: &str = "UPDATE app_passwords SET last_used_at = $2 WHERE id = $1";
 const END: &str = "DELETE FROM app_passwords WHERE account_id = $1 AND id <> $2 \
     AND kind IN ('web_session', 'oauth_grant', 'api_token') RETURNING id";
 
@@ -104,7 +104,7 @@ impl Directory {
         let kept = &change.session.app_password.id;
         let mut ended = end_all(&mut tx, change.account_id, kept).await?;
         ended.push(before);
-        let detail = in_words(ended.len(), tokens);
+        let detail = event_detail(ended.len(), tokens);
         let changed =
             Event::of(Kind::PasswordChanged, change.account_id, change.at).detail(&detail);
         events::commit(tx, changed, origin).await?;
@@ -113,7 +113,7 @@ impl Directory {
 }
 
 /// Returns the event details for what a change ended.
-pub(super) fn in_words(passwords: usize, tokens: u64) -> String {
+pub(super) fn event_detail(passwords: usize, tokens: u64) -> String {
     format!("app passwords ended: {passwords}, API tokens revoked: {tokens}")
 }
 
@@ -144,7 +144,7 @@ async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error
         before.expires_at.map(Timestamp::from_millis),
     )
     .await?;
-    on_tx!(tx, db => sqlx::query(KEEP_USE)
+    on_tx!(tx, db => sqlx::query(SET_LAST_USED)
         .bind(&after.id)
         .bind(before.last_used_at)
         .execute(db).await.map(drop))?;
@@ -163,11 +163,15 @@ pub(super) async fn end_all(
     account_id: &str,
     kept: &str,
 ) -> Result<Vec<String>, Error> {
-    oauth::forget_agreed(tx, account_id).await?;
-    Ok(on_tx!(tx, db => sqlx::query_scalar(END)
+    oauth::delete_approvals(tx, account_id).await?;
+    let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END)
         .bind(account_id)
         .bind(kept)
-        .fetch_all(db).await)?)
+        .fetch_all(db).await)?;
+    for id in &ended {
+        tx.project(Source::AppPassword(id)).await?;
+    }
+    Ok(ended)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::db::{Tx, on, on_tx};
+use super::db::{Source, Tx, on, on_tx};
 use super::domains::holder;
 use super::events::{self, Event, Kind};
 use super::{Directory, Error};
@@ -10,7 +10,7 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const CONFIGURED: &str = "SELECT domain FROM platform_domains WHERE added_at IS NULL";
-/// A domain that the operator added becomes a configured domain.
+/// If the operator added the domain before, it becomes a configured domain.
 const ADD_CONFIGURED: &str = "INSERT INTO platform_domains (domain) VALUES ($1) \
     ON CONFLICT (domain) DO UPDATE SET added_at = NULL";
 const REMOVE: &str = "DELETE FROM platform_domains WHERE domain = $1";
@@ -23,7 +23,7 @@ const VOID_CLAIMS: &str = "DELETE FROM domains WHERE domain = $1 RETURNING accou
 const IN_USE: &str = "SELECT \
     (SELECT COUNT(*) FROM addresses WHERE domain = $1 AND live AND kind = 'account') AS accounts, \
     (SELECT COUNT(*) FROM addresses WHERE domain = $1 AND live AND kind = 'alias') AS aliases";
-const HELD: &str =
+const RESERVED: &str =
     "SELECT address FROM addresses WHERE domain = $1 AND kind = 'held' ORDER BY address";
 
 /// A platform domain.
@@ -38,9 +38,9 @@ pub struct PlatformDomain {
 /// The number of live addresses on a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct InUse {
-    /// Accounts.
+    /// The number of accounts.
     pub accounts: i64,
-    /// Aliases, active or not.
+    /// The number of aliases, active or not.
     pub aliases: i64,
 }
 
@@ -73,20 +73,20 @@ pub enum Removed {
 
 impl Directory {
     /// Sets the configured domains to exactly `domains`, in lower case. Keeps the domains that the operator added; those among `domains` become configured
-    /// domains. Fails without any change if an account has verified one of `domains`, because the domain would become available to all accounts. The error
-    /// tells the operator what to do.
+    /// domains. Fails without any change if an account has verified one of `domains`, because all accounts could then create aliases on the account's domain.
     pub(super) async fn set_platform_domains(&self, domains: &[String]) -> Result<(), Error> {
         let wanted: BTreeSet<String> = domains.iter().map(|d| d.to_lowercase()).collect();
         let mut tx = self.db.begin().await?;
         let present: Vec<String> =
             on_tx!(&mut tx, db => sqlx::query_scalar(CONFIGURED).fetch_all(db).await)?;
         let present = BTreeSet::from_iter(present);
-        // Locked in the order of their names, so that services that start concurrently cannot deadlock.
+        // Domains are locked in the order of their names, so that services that start concurrently cannot deadlock.
         for changed in present.symmetric_difference(&wanted) {
             tx.lock_domain(changed).await?;
         }
         for gone in present.difference(&wanted) {
             on_tx!(&mut tx, db => sqlx::query(REMOVE).bind(gone).execute(db).await.map(drop))?;
+            tx.project(Source::Domain(gone)).await?;
         }
         for new in wanted.difference(&present) {
             if let Some(account) = holder(&mut tx, new).await? {
@@ -97,6 +97,7 @@ impl Directory {
                 )));
             }
             on_tx!(&mut tx, db => sqlx::query(ADD_CONFIGURED).bind(new).execute(db).await.map(drop))?;
+            tx.project(Source::Domain(new)).await?;
         }
         tx.commit().await
     }
@@ -133,8 +134,8 @@ impl Directory {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn held_on(&self, domain: &str) -> Result<Vec<String>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_scalar(HELD)
+    pub async fn reserved_on(&self, domain: &str) -> Result<Vec<String>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_scalar(RESERVED)
             .bind(domain)
             .fetch_all(pool).await)?)
     }
@@ -170,7 +171,8 @@ impl Directory {
             .bind(domain)
             .bind(now.millis())
             .execute(db).await.map(drop))?;
-        let added = nobodys(Kind::PlatformDomainAdded, now).about(domain);
+        tx.project(Source::Domain(domain)).await?;
+        let added = event_without_account(Kind::PlatformDomainAdded, now).about(domain);
         events::commit(tx, added, origin).await?;
         Ok(Added::Added {
             voided: claimants.len(),
@@ -203,7 +205,8 @@ impl Directory {
         on_tx!(&mut tx, db => sqlx::query(REMOVE)
             .bind(domain)
             .execute(db).await.map(drop))?;
-        let removed = nobodys(Kind::PlatformDomainRemoved, now).about(domain);
+        tx.project(Source::Domain(domain)).await?;
+        let removed = event_without_account(Kind::PlatformDomainRemoved, now).about(domain);
         events::commit(tx, removed, origin).await?;
         Ok(Removed::Removed)
     }
@@ -224,7 +227,7 @@ async fn address_of(tx: &mut Tx, account: String) -> Result<String, Error> {
 }
 
 /// Creates an event that concerns no account.
-const fn nobodys<'a>(kind: Kind, at: Timestamp) -> Event<'a> {
+const fn event_without_account<'a>(kind: Kind, at: Timestamp) -> Event<'a> {
     Event {
         account: None,
         ..Event::of(kind, "", at)

@@ -2,7 +2,7 @@
 
 use super::db::{on, on_tx};
 use super::events::{self, Event, Kind};
-use super::sessions::Asking;
+use super::sessions::SessionCaller;
 use super::{Directory, Error};
 use crate::caller::Origin;
 
@@ -49,7 +49,7 @@ pub struct Changes {
 
 impl Changes {
     /// Returns `true` if a profile already has these values.
-    fn are_in(&self, profile: &Profile) -> bool {
+    fn match_profile(&self, profile: &Profile) -> bool {
         [
             (&self.first_name, &profile.first_name),
             (&self.last_name, &profile.last_name),
@@ -77,19 +77,19 @@ impl Directory {
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn change_profile(
         &self,
-        asking: Asking<'_>,
+        caller: SessionCaller<'_>,
         changes: &Changes,
         origin: &Origin,
     ) -> Result<Change, Error> {
-        let (account_id, now) = (asking.account_id, asking.at);
+        let (account_id, now) = (caller.account_id, caller.at);
         let mut tx = self.db.begin().await?;
-        if !asking.lock(&mut tx).await? {
+        if !caller.lock(&mut tx).await? {
             return Ok(Change::SessionOver);
         }
         let before: Option<Profile> = on_tx!(&mut tx, db => sqlx::query_as(READ)
             .bind(account_id)
             .fetch_optional(db).await)?;
-        if before.is_some_and(|before| changes.are_in(&before)) {
+        if before.is_some_and(|before| changes.match_profile(&before)) {
             return Ok(Change::Changed);
         }
         let updated = on_tx!(&mut tx, db => sqlx::query(UPDATE)
@@ -124,7 +124,7 @@ mod tests {
     use super::super::testing::{Fresh, NOW, account, both, session};
     use super::*;
 
-    const ASKING: Asking<'static> = Asking {
+    const ASKING: SessionCaller<'static> = SessionCaller {
         account_id: "ada",
         sid: "s",
         at: NOW,

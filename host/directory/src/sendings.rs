@@ -1,4 +1,4 @@
-//! Messages that were sent under a key of the client, so that a repeated request sends no message twice.
+//! Messages that were sent with a key of the client (an idempotency key), so that a repeated request does not send the message again.
 //!
 //! A row with the state `begun` is written before anything is sent. If the row still has this state after its process has ended, the outcome is unknown.
 
@@ -9,7 +9,7 @@ use super::{Db, Directory, Error};
 use crate::clock::Timestamp;
 
 /// How long a key is remembered.
-pub const REMEMBERED: Duration = Duration::from_hours(24);
+pub const RETENTION: Duration = Duration::from_hours(24);
 
 const BEGIN: &str = "INSERT INTO sendings (account_id, key_hash, fingerprint, process, state, begun_at, message_id) \
     VALUES ($1, $2, $3, $4, 'begun', $5, $6) ON CONFLICT (account_id, key_hash) DO NOTHING";
@@ -25,7 +25,7 @@ const RELEASE: &str = "DELETE FROM sendings WHERE account_id = $1 AND key_hash =
 const ABANDON: &str = "UPDATE sendings SET state = 'unknown' WHERE state = 'begun'";
 const SWEEP: &str = "DELETE FROM sendings WHERE begun_at <= $1";
 
-/// A client's key for one sending, in the namespace of its account.
+/// The key that a client chose for one message. Keys are unique within an account.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The account's id.
@@ -34,10 +34,10 @@ pub struct Key {
     pub hash: String,
 }
 
-/// A sending that was begun under a key earlier.
+/// An earlier request to send a message with a key.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Sending {
-    /// The fingerprint of what was to be sent.
+    /// The fingerprint of the request.
     pub fingerprint: Vec<u8>,
     /// The process that began the sending.
     pub process: String,
@@ -70,7 +70,7 @@ impl Sending {
 }
 
 impl Directory {
-    /// Records that a message will be sent under a key. Returns the sending under this key in the last 24 hours, or `None` if there is none.
+    /// Records that a message will be sent with a key. If the key was used in the last 24 hours, returns that sending instead and records nothing.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The caller must not send the message in that case.
@@ -82,7 +82,7 @@ impl Directory {
         message_id: &str,
         now: Timestamp,
     ) -> Result<Option<Sending>, Error> {
-        let over = now.millis() - i64::try_from(REMEMBERED.as_millis()).unwrap_or(i64::MAX);
+        let over = now.millis() - i64::try_from(RETENTION.as_millis()).unwrap_or(i64::MAX);
         on!(&self.db, pool => sqlx::query(DROP_OLD)
             .bind(&key.account)
             .bind(&key.hash)
@@ -115,7 +115,7 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn sent(&self, key: &Key) -> Result<(), Error> {
-        self.write_down(SENT, key).await
+        self.set_state(SENT, key).await
     }
 
     /// Records that the outcome is unknown.
@@ -123,7 +123,7 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn sending_unknown(&self, key: &Key) -> Result<(), Error> {
-        self.write_down(UNKNOWN, key).await
+        self.set_state(UNKNOWN, key).await
     }
 
     /// Records that the message was not sent. The key can be used again.
@@ -131,10 +131,10 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn release_sending(&self, key: &Key) -> Result<(), Error> {
-        self.write_down(RELEASE, key).await
+        self.set_state(RELEASE, key).await
     }
 
-    async fn write_down(&self, change: &'static str, key: &Key) -> Result<(), Error> {
+    async fn set_state(&self, change: &'static str, key: &Key) -> Result<(), Error> {
         on!(&self.db, pool => sqlx::query(change)
             .bind(&key.account)
             .bind(&key.hash)
@@ -167,9 +167,9 @@ impl Directory {
         Ok(())
     }
 
-    /// Deletes sendings that are no longer remembered.
+    /// Deletes sendings that are older than [`RETENTION`].
     pub(super) async fn sweep_sendings(&self, now: Timestamp) -> Result<(), Error> {
-        let over = now.millis() - i64::try_from(REMEMBERED.as_millis()).unwrap_or(i64::MAX);
+        let over = now.millis() - i64::try_from(RETENTION.as_millis()).unwrap_or(i64::MAX);
         on!(&self.db, pool => sqlx::query(SWEEP).bind(over).execute(pool).await.map(drop))?;
         Ok(())
     }

@@ -1,34 +1,35 @@
 //! Web sessions and their refresh tokens.
 //!
-//! A session holds one sealed app password. Deleting the app password ends the session, so the mail server refuses it from the same moment. A refresh token can
-//! be used once. Used tokens are kept until they would have expired, in order to distinguish a stolen token from a second browser tab.
+//! A session holds one sealed app password. Deleting the app password ends the session, so the mail server and the service refuse the session from the same
+//! moment. A refresh token can be used once. Used tokens are kept until they would have expired, in order to distinguish a stolen token from a second browser
+//! tab.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::credentials::{self, NewAppPassword};
-use super::db::{Looked, Row, Tx, on_tx};
+use super::db::{FromLookup, Row, Source, Tx, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// A second use of a refresh token within this time is a second tab or a retry; a later one ends the session.
+/// A second use of a refresh token within this time counts as a second browser tab or a retry. A later second use ends the session.
 pub const REUSE_GRACE: Duration = Duration::from_secs(10);
 
 const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
-/// Maximum number of web sessions of an account. Each session has its own rate limits, so this number limits the account. Beyond it, the sessions that were
-/// refreshed longest ago are ended.
-const MOST: i64 = 100;
-/// The LIMIT is there because SQLite has no OFFSET without LIMIT.
+/// Maximum number of web sessions of an account. Each session has its own rate limits, so this number limits the account. If an account exceeds it, the
+/// sessions that were refreshed longest ago are ended.
+const MAX_SESSIONS: i64 = 100;
+/// SQLite requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \
     WHERE account_id = $1 ORDER BY expires_at DESC, sid LIMIT 1000000 OFFSET $2) RETURNING id";
 const SET_END: &str = "UPDATE sessions SET expires_at = $2 WHERE sid = $1";
 const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
     FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.expires_at > $2 AND a.active";
-const LIVES: &str = "SELECT 1 FROM sessions s JOIN accounts a ON a.id = s.account_id \
+const IS_LIVE: &str = "SELECT 1 FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.account_id = $2 AND s.expires_at > $3 AND a.active";
 /// The session is deleted with its app password, and its tokens are deleted with it, by foreign key.
 const END_ALL: &str = "DELETE FROM app_passwords \
@@ -37,10 +38,10 @@ const END_ALL: &str = "DELETE FROM app_passwords \
 const INSERT_TOKEN: &str =
     "INSERT INTO refresh_tokens (hash, sid, created_at, expires_at) VALUES ($1, $2, $3, $4)";
 const USE_TOKEN: &str = "UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1";
-/// Maximum number of used refresh tokens of a session that are kept: more than ten days of them if the session is refreshed every 15 minutes. An older token is
-/// unknown.
-const MOST_USED: i64 = 1000;
-const FORGET_USED: &str = "DELETE FROM refresh_tokens WHERE hash IN (SELECT hash FROM refresh_tokens \
+/// Maximum number of used refresh tokens that are kept per session. It covers more than ten days if the session is refreshed every 15 minutes. Older tokens are
+/// deleted.
+const MAX_USED_TOKENS: i64 = 1000;
+const DELETE_USED: &str = "DELETE FROM refresh_tokens WHERE hash IN (SELECT hash FROM refresh_tokens \
     WHERE sid = $1 AND used_at IS NOT NULL ORDER BY used_at DESC, hash LIMIT 1000000 OFFSET $2)";
 const OWNER_OF_TOKEN: &str =
     "SELECT s.account_id FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid WHERE t.hash = $1";
@@ -51,7 +52,7 @@ const SESSION_OF_TOKEN: &str = "SELECT t.used_at, s.sid, s.account_id, a.address
 /// The session that requests a change. The transaction of the change checks that the session is live, because a request can take up to a minute and the session
 /// can end concurrently.
 #[derive(Clone, Copy, Debug)]
-pub struct Asking<'a> {
+pub struct SessionCaller<'a> {
     /// The account's id.
     pub account_id: &'a str,
     /// The session's id.
@@ -60,11 +61,11 @@ pub struct Asking<'a> {
     pub at: Timestamp,
 }
 
-impl Asking<'_> {
+impl SessionCaller<'_> {
     /// Locks the account. Returns `true` if the session is live.
     pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         tx.lock_account(self.account_id).await?;
-        let lives: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(LIVES)
+        let lives: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_LIVE)
             .bind(self.sid)
             .bind(self.account_id)
             .bind(self.at.millis())
@@ -75,9 +76,9 @@ impl Asking<'_> {
 
 /// The result of creating a credential of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum CredentialCreation {
     /// The credential was created.
-    Made,
+    Created,
     /// The account has reached its limit.
     Full,
     /// The caller's session ended.
@@ -118,7 +119,7 @@ impl fmt::Debug for NewSession {
 /// A live session with the fields of its account that a request needs.
 #[derive(Clone, sqlx_macros::FromRow)]
 pub struct Session {
-    /// Its id.
+    /// The session's id.
     pub sid: String,
     /// The account's id.
     pub account_id: String,
@@ -144,7 +145,7 @@ impl fmt::Debug for Session {
     }
 }
 
-impl Looked for Session {
+impl FromLookup for Session {
     fn of(row: &Row<'_>) -> Result<Self, Error> {
         Ok(Self {
             sid: row.get("sid")?,
@@ -162,9 +163,9 @@ impl Looked for Session {
 pub enum Rotation {
     /// The token was valid and is now used. The new token replaces it, and the session's end was moved.
     Rotated(Session),
-    /// The token was used before, at most [`REUSE_GRACE`] ago. It is refused without further consequences.
+    /// The token was used before, at most [`REUSE_GRACE`] ago. The token is refused, and the session continues.
     UsedJustNow,
-    /// The token was used before, longer ago. Its session was ended, with this app password.
+    /// The token was used before, longer ago. The token's session was ended.
     Stolen {
         /// The app password that was deleted with the session.
         app_password_id: String,
@@ -204,11 +205,11 @@ impl Directory {
     /// Returns [`Error`] if the database fails.
     pub async fn session(&self, sid: &str, now: Timestamp) -> Result<Option<Session>, Error> {
         let live = [sid.into(), now.millis().into()];
-        self.look_up.one(LIVE, &live).await
+        self.lookup.one(LIVE, &live).await
     }
 
-    /// Consumes the refresh token whose hash is `presented` and replaces it with `next`. The session then ends at `expires_at`. Of two concurrent calls,
-    /// exactly one returns [`Rotation::Rotated`].
+    /// Consumes the refresh token whose hash is `presented` and replaces it with `next`. The session then ends at `expires_at`. If two calls present the same
+    /// token concurrently, exactly one returns [`Rotation::Rotated`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The token is unchanged in that case.
@@ -241,9 +242,9 @@ impl Directory {
             .bind(presented)
             .bind(now.millis())
             .execute(db).await.map(drop))?;
-        on_tx!(&mut tx, db => sqlx::query(FORGET_USED)
+        on_tx!(&mut tx, db => sqlx::query(DELETE_USED)
             .bind(&session.sid)
-            .bind(MOST_USED)
+            .bind(MAX_USED_TOKENS)
             .execute(db).await.map(drop))?;
         insert_token(&mut tx, next, &session.sid, now, expires_at).await?;
         on_tx!(&mut tx, db => sqlx::query(SET_END)
@@ -274,9 +275,12 @@ impl Directory {
         if token.used_at.is_some() || token.session.account_id != account_id {
             return Ok(None);
         }
-        let ended = on_tx!(&mut tx, db => sqlx::query_scalar(END_ALL)
+        let ended: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_ALL)
             .bind(account_id)
             .fetch_all(db).await)?;
+        for id in &ended {
+            tx.project(Source::AppPassword(id)).await?;
+        }
         let signed_out = Event::of(Kind::SignedOut, account_id, now);
         events::commit(tx, signed_out, origin).await?;
         Ok(Some(ended))
@@ -299,21 +303,22 @@ async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Pre
         .fetch_optional(db).await)?)
 }
 
-/// Creates a session with its app password and its first refresh token. An account has at most [`MOST`] sessions. Beyond this limit, the sessions that were
+/// Creates a session with its app password and its first refresh token. An account has at most [`MAX_SESSIONS`] sessions. Beyond this limit, the sessions that were
 /// refreshed longest ago are ended.
 pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
     let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
         .bind(&session.account_id)
-        .bind(MOST - 1)
+        .bind(MAX_SESSIONS - 1)
         .fetch_all(db).await)?;
     for id in &ended {
+        tx.project(Source::AppPassword(id)).await?;
         let event = Event::of(
             Kind::SessionRevoked,
             &session.account_id,
             session.created_at,
         )
         .about(id)
-        .detail("one of more than 100");
+        .detail("limit of 100 sessions exceeded");
         events::record(tx, event, &Origin::service()).await?;
     }
     credentials::insert(

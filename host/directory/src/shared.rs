@@ -1,4 +1,4 @@
-//! Shared mailboxes as a request of a member needs them: the credential that opens the mailbox, and the grants.
+//! Reads the data about a shared mailbox that a member's request needs: the credential that opens the mailbox, and the member's grants.
 //!
 //! Changes to teams are in [`super::teams`].
 
@@ -55,18 +55,18 @@ pub(super) struct GrantRow {
 }
 
 impl Directory {
-    /// Returns `mailbox` as it is shared with the account `guest`, or `None` if it is not shared with that account.
+    /// Returns the mailbox `mailbox` with the grants of the account `member`, or `None` if the mailbox is not shared with that account.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn shared_mailbox(
         &self,
         mailbox: &str,
-        guest: &str,
+        member: &str,
     ) -> Result<Option<SharedMailbox>, Error> {
         let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(SHARED)
             .bind(mailbox)
-            .bind(guest)
+            .bind(member)
             .fetch_all(pool).await)?;
         let grants: Vec<Granted> = rows.iter().filter_map(|row| row.grant.granted()).collect();
         Ok(rows.into_iter().next().map(|row| SharedMailbox {
@@ -93,7 +93,7 @@ impl GrantRow {
     }
 }
 
-/// Reads the resource of a grant from its database columns. Returns `None` for values that no version of this service wrote.
+/// Reads the resource of a grant from its database columns. Returns `None` for unknown values.
 fn resource(kind: &str, id: Option<&str>, uid_validity: Option<i64>) -> Option<Resource> {
     match (kind, id) {
         ("mailbox", None) => Some(Resource::Mailbox),
@@ -112,7 +112,7 @@ fn resource(kind: &str, id: Option<&str>, uid_validity: Option<i64>) -> Option<R
     }
 }
 
-/// Reads rights from their database column. Ignores names that no version of this service wrote.
+/// Reads rights from their database column. Ignores unknown names.
 fn rights(kept: &str) -> Rights {
     let each = kept
         .split_whitespace()

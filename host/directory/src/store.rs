@@ -2,12 +2,12 @@
 //!
 //! The size of a set is counted in its row in `stores`, in the transaction that changes the set.
 
-use super::aliases::Acting;
+use super::aliases::AliasCaller;
 use super::db::{Tx, on, on_tx};
 use super::{Directory, Error};
 
-/// Bytes that an entry counts in addition to its key and its value, for its overhead in the database.
-pub const ENTRY: usize = 64;
+/// Bytes that each entry counts toward the quota in addition to its key and its value.
+pub const ENTRY_OVERHEAD: usize = 64;
 
 const GET: &str =
     "SELECT value FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
@@ -15,13 +15,13 @@ const GET: &str =
 const LIST: &str = "SELECT key FROM store_entries WHERE account_id = $1 AND module = $2 \
     AND key > $3 AND key >= $4 AND ($5 = '' OR key < $5) ORDER BY key LIMIT $6";
 /// Reads the size of a set and locks its row until the end of the transaction, so that the row cannot be deleted concurrently.
-const HOLD: &str = "INSERT INTO stores (account_id, module, used) VALUES ($1, $2, 0) \
+const LOCK: &str = "INSERT INTO stores (account_id, module, used) VALUES ($1, $2, 0) \
     ON CONFLICT (account_id, module) DO UPDATE SET used = stores.used RETURNING used";
 const COUNT: &str = "UPDATE stores SET used = used + $3 WHERE account_id = $1 AND module = $2";
 const SET: &str = "INSERT INTO store_entries (account_id, module, key, value) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (account_id, module, key) DO UPDATE SET value = EXCLUDED.value";
 const DELETE: &str = "DELETE FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
-/// The entries are deleted with their set, by foreign key.
+/// Also deletes the entries, by foreign key.
 const FORGET: &str = "DELETE FROM stores WHERE module = $1";
 
 /// A key in the storage of a module.
@@ -49,7 +49,7 @@ pub enum Change {
     Done,
     /// The key does not have the expected value.
     Unexpected,
-    /// The quota has no space for the value.
+    /// The change would exceed the quota.
     Full,
     /// The caller's credential is no longer valid.
     CredentialOver,
@@ -91,7 +91,7 @@ impl Directory {
             .bind(module)
             .bind(after)
             .bind(prefix)
-            .bind(beyond(prefix))
+            .bind(after_prefix(prefix))
             .bind(i64::from(limit))
             .fetch_all(pool).await)?)
     }
@@ -103,23 +103,23 @@ impl Directory {
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn store(
         &self,
-        acting: Acting<'_>,
+        caller: AliasCaller<'_>,
         entry: Entry<'_>,
         expected: Expected<'_>,
         value: Option<&[u8]>,
         quota: u64,
     ) -> Result<Change, Error> {
         let mut tx = self.db.begin().await?;
-        if !acting.lock(&mut tx).await? {
+        if !caller.lock(&mut tx).await? {
             return Ok(Change::CredentialOver);
         }
-        let account_id = acting.account_id;
+        let account_id = caller.account_id;
         let Entry { module, key } = entry;
         // A request that is in progress while its module is removed must not leave data behind.
-        if !tx.keep_module(module).await? {
+        if !tx.lock_module_shared(module).await? {
             return Ok(Change::Removed);
         }
-        let used: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(HOLD)
+        let used: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(LOCK)
             .bind(account_id)
             .bind(module)
             .fetch_one(db).await)?;
@@ -174,12 +174,12 @@ pub(super) async fn forget(tx: &mut Tx, module: &str) -> Result<u64, Error> {
 /// Returns the bytes that an entry counts toward the quota. A missing entry counts 0.
 fn size(key: &str, value: Option<&[u8]>) -> i64 {
     value.map_or(0, |value| {
-        i64::try_from(key.len() + value.len() + ENTRY).unwrap_or(i64::MAX)
+        i64::try_from(key.len() + value.len() + ENTRY_OVERHEAD).unwrap_or(i64::MAX)
     })
 }
 
 /// Returns the first string, in byte order, that follows all strings that begin with `prefix`, or an empty string if there is none.
-fn beyond(prefix: &str) -> String {
+fn after_prefix(prefix: &str) -> String {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
         // The order of code points is the byte order of their UTF-8.

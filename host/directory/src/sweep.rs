@@ -3,13 +3,13 @@
 //!
 //! The service does not depend on a timely sweep, because all readers check the expiry themselves.
 
-use super::db::on_tx;
+use super::db::{Source, on_tx};
 use super::{Directory, Error};
 use crate::clock::Timestamp;
 
-/// Accounts cleared in one transaction. On SQLite, other writers wait for this transaction.
+/// Maximum number of accounts in one transaction. On SQLite, other writers wait for this transaction.
 const BATCH: i64 = 100;
-/// Transactions of one sweep. The next sweep handles the rest.
+/// Maximum number of transactions of one sweep. The next sweep handles the rest.
 const BATCHES: usize = 50;
 
 /// Finds accounts with ended sessions. The newest token of a session expires with the session, so an account with an ended session has an expired token.
@@ -40,15 +40,18 @@ impl Directory {
             }
             for account in &accounts {
                 tx.lock_account(account).await?;
-                let died: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_SESSIONS)
+                let ended_now: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_SESSIONS)
                     .bind(account)
                     .bind(now.millis())
                     .fetch_all(db).await)?;
+                for id in &ended_now {
+                    tx.project(Source::AppPassword(id)).await?;
+                }
                 on_tx!(&mut tx, db => sqlx::query(FORGET_TOKENS)
                     .bind(account)
                     .bind(now.millis())
                     .execute(db).await.map(drop))?;
-                ended.extend(died);
+                ended.extend(ended_now);
             }
             tx.commit().await?;
         }

@@ -1,9 +1,9 @@
 //! Teams: shared mailboxes with their members, the grants of each member, and the key that acts for all members.
 //!
-//! A team is a mailbox, and its id is the id of its owner's account. This file reads teams. [`changing`] decides who may change a team, and the files beside it
-//! make the changes. [`super::shared`] reads what one request of a member needs.
+//! A team is a mailbox, and its id is the id of its owner's account. This file reads teams. [`caller`] decides who may change a team. The other submodules make
+//! the changes. [`super::shared`] reads the data that a member's request needs.
 
-mod changing;
+mod caller;
 mod grants;
 mod invitation;
 mod keys;
@@ -11,8 +11,8 @@ mod leaving;
 
 use std::collections::BTreeMap;
 
-pub use changing::{Changing, Refusal};
-pub use grants::MOST_GRANTS;
+pub use caller::{Refusal, TeamCaller};
+pub use grants::MAX_GRANTS;
 pub use invitation::{Invitation, NewKey};
 pub(super) use leaving::{leave_all, lock_with_mailboxes};
 
@@ -39,7 +39,7 @@ const MEMBERS: &str = "SELECT m.member, a.address, m.joined_at, g.id, g.resource
 const MEMBER: &str = "SELECT m.id, a.address FROM team_members m JOIN accounts a ON a.id = m.member \
     WHERE m.mailbox = $1 AND m.member = $2";
 
-/// A team in the list of an account that can act in it.
+/// A team in the list of an account that has rights in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The mailbox's id.
@@ -197,7 +197,7 @@ async fn find_member(
         .fetch_optional(db).await)?)
 }
 
-/// Returns one summary for each mailbox in which the account has a right. Sorted by address here, because databases sort by language rules.
+/// Returns one summary for each mailbox in which the account has a right. Sorted by address here, because a database can have the sort order of a language.
 fn summaries(rows: Vec<SummaryRow>) -> impl Iterator<Item = Summary> {
     type Shared = (String, Option<(String, String)>, Vec<Granted>);
     let mut shared: BTreeMap<String, Shared> = BTreeMap::new();
@@ -218,7 +218,7 @@ fn summaries(rows: Vec<SummaryRow>) -> impl Iterator<Item = Summary> {
     all.filter(|summary| !summary.grants.anywhere().is_none())
 }
 
-/// Returns one entry for each member. Sorted by address here, because databases sort by language rules.
+/// Returns one entry for each member. Sorted by address here, because a database can have the sort order of a language.
 fn members(rows: Vec<MemberRow>) -> Vec<Member> {
     let mut members: BTreeMap<String, Member> = BTreeMap::new();
     for row in rows {

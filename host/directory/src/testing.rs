@@ -17,7 +17,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use super::db::{migrations, on, on_tx};
+use super::db::{Source, migrations, on, on_tx};
 use super::{Db, Directory};
 use crate::config;
 
@@ -328,13 +328,14 @@ where
     }
 }
 
-/// Changes the tables directly, in a transaction like those of the directory.
+/// Changes the tables directly and projects all tables for mail servers, in one transaction.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn execute(db: &Db, query: &'static str) -> anyhow::Result<()> {
     let mut tx = db.begin().await?;
     on_tx!(&mut tx, db => sqlx::raw_sql(query).execute(db).await.map(drop))?;
+    tx.project(Source::Everything).await?;
     Ok(tx.commit().await?)
 }
 
@@ -365,7 +366,7 @@ mod fixtures {
     use super::super::Directory;
     use super::super::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
     use super::super::credentials::{self, AppPasswordKind, NewAppPassword};
-    use super::super::db::on;
+    use super::super::db::{Source, on, on_tx};
     use super::super::sessions::NewSession;
     use super::Fresh;
     use crate::caller::Origin;
@@ -467,14 +468,17 @@ mod fixtures {
             const INSERT: &str = "INSERT INTO domains (account_id, domain, challenge, created_at, verified_at, \
                 dkim_selector, dkim_public_key, dkim_private_key) VALUES ($1, $2, 'c', 0, $3, $4, $4, $5)";
             let key = verified.then_some("k");
-            on!(self.directory.db(), pool => sqlx::query(INSERT)
+            let mut tx = self.directory.db().begin().await.unwrap();
+            on_tx!(&mut tx, db => sqlx::query(INSERT)
                 .bind(account_id)
                 .bind(domain)
                 .bind(verified.then_some(0_i64))
                 .bind(key)
                 .bind(key.map(str::as_bytes))
-                .execute(pool).await.map(drop))
+                .execute(db).await.map(drop))
             .unwrap();
+            tx.project(Source::Domain(domain)).await.unwrap();
+            tx.commit().await.unwrap();
         }
 
         /// Changes the tables directly.

@@ -1,18 +1,18 @@
-//! Personal API tokens. Stores a selector and a hash of each token, and its app password, sealed under a key that only the token yields. A revoked token keeps
-//! its row, so that a client that presents it learns that it was revoked.
+//! Personal API tokens. Stores a selector and a hash of each token, and the token's app password, sealed under a key that is derived from the token. A revoked
+//! token keeps its row, so that a client that presents it learns that it was revoked.
 
 use std::fmt;
 
 use super::credentials::{self, NewAppPassword};
-use super::db::{Looked, Row, Tx, on, on_tx};
+use super::db::{FromLookup, Row, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
-use super::sessions::{Asking, Made};
+use super::sessions::{CredentialCreation, SessionCaller};
 use super::{Directory, Error};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
 
 /// Maximum number of revoked tokens of an account that are remembered.
-const REMEMBERED: i64 = 1000;
+const MAX_REVOKED: i64 = 1000;
 
 const INSERT: &str = "INSERT INTO api_tokens \
     (id, account_id, label, scopes, selector, secret_hash, hint, app_password_id, sealed_password, created_at, expires_at) \
@@ -29,8 +29,8 @@ const OWN: &str =
 const REVOKE: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL WHERE id = $1";
 const REVOKE_ALL: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL \
     WHERE account_id = $1 AND revoked_at IS NULL";
-/// The LIMIT is there because SQLite has no OFFSET without LIMIT.
-const FORGET_OLDEST: &str = "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens \
+/// SQLite requires a LIMIT before OFFSET.
+const DELETE_OLDEST: &str = "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens \
     WHERE account_id = $1 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT 1000000 OFFSET $2)";
 
 /// A token to store.
@@ -142,7 +142,7 @@ pub enum Revocation {
     Unknown,
 }
 
-impl Looked for Presented {
+impl FromLookup for Presented {
     fn of(row: &Row<'_>) -> Result<Self, Error> {
         let app_password: Option<String> = row.get("app_password_id")?;
         let expires_at: Option<i64> = row.get("expires_at")?;
@@ -184,21 +184,21 @@ impl Directory {
         token: &NewToken,
         at_most: u32,
         origin: &Origin,
-    ) -> Result<Made, Error> {
-        let asking = Asking {
+    ) -> Result<CredentialCreation, Error> {
+        let caller = SessionCaller {
             account_id: &token.account_id,
             sid,
             at: token.created_at,
         };
         let mut tx = self.db.begin().await?;
-        if !asking.lock(&mut tx).await? {
-            return Ok(Made::SessionOver);
+        if !caller.lock(&mut tx).await? {
+            return Ok(CredentialCreation::SessionOver);
         }
         let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
             .bind(&token.account_id)
             .fetch_one(db).await)?;
         if held >= i64::from(at_most) {
-            return Ok(Made::Full);
+            return Ok(CredentialCreation::Full);
         }
         credentials::insert(
             &mut tx,
@@ -225,7 +225,7 @@ impl Directory {
             .about(&token.id)
             .detail(&token.label);
         events::commit(tx, made, origin).await?;
-        Ok(Made::Made)
+        Ok(CredentialCreation::Created)
     }
 
     /// Returns the token with this selector, valid or not, or `None`. All tokens of an inactive account count as revoked.
@@ -233,7 +233,7 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn token_by_selector(&self, selector: &str) -> Result<Option<Presented>, Error> {
-        self.look_up.one(BY_SELECTOR, &[selector.into()]).await
+        self.lookup.one(BY_SELECTOR, &[selector.into()]).await
     }
 
     /// Returns an account's tokens, newest first, including expired ones and excluding revoked ones.
@@ -287,7 +287,7 @@ impl Directory {
         if let Some(app_password) = &app_password_id {
             credentials::delete(&mut tx, app_password).await?;
         }
-        forget_oldest(&mut tx, account_id).await?;
+        delete_oldest(&mut tx, account_id).await?;
         let revoked = Event::of(Kind::TokenRevoked, account_id, now)
             .about(id)
             .detail(&label);
@@ -306,14 +306,14 @@ pub(super) async fn revoke_all(
         .bind(account_id)
         .bind(now.millis())
         .execute(db).await.map(|done| done.rows_affected()))?;
-    forget_oldest(tx, account_id).await?;
+    delete_oldest(tx, account_id).await?;
     Ok(revoked)
 }
 
-async fn forget_oldest(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(FORGET_OLDEST)
+async fn delete_oldest(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
+    on_tx!(tx, db => sqlx::query(DELETE_OLDEST)
         .bind(account_id)
-        .bind(REMEMBERED)
+        .bind(MAX_REVOKED)
         .execute(db).await.map(drop))?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Second factors: codes and recovery codes. Each can be used only once, and wrong codes are rate-limited.
+//! Second factors: codes and recovery codes. Each code can be used once, and wrong codes are rate-limited.
 //!
 //! The `auth` module has the keys and checks codes. This file consumes a code in the transaction that creates the session, so a sign-in that fails for another
 //! reason consumes no code.
@@ -13,8 +13,8 @@ use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// From this number of wrong codes in a row, codes are refused for some time.
-const FORGIVEN: u32 = 10;
+/// After this number of consecutive wrong codes, codes are refused for some time.
+const MAX_WRONG_CODES: u32 = 10;
 /// How long codes are refused at first. Each further wrong code doubles this time.
 const FIRST_WAIT: Duration = Duration::from_mins(1);
 const LONGEST_WAIT: Duration = Duration::from_hours(24);
@@ -30,22 +30,21 @@ const DELETE: &str = "DELETE FROM two_factor WHERE account_id = $1";
 const INSERT_CODE: &str = "INSERT INTO recovery_codes (account_id, code_hash) VALUES ($1, $2)";
 const DELETE_CODES: &str = "DELETE FROM recovery_codes WHERE account_id = $1";
 const COUNT_CODES: &str = "SELECT COUNT(*) FROM recovery_codes WHERE account_id = $1";
-const IS_ON: &str = "SELECT 1 FROM two_factor WHERE account_id = $1";
+const IS_ENABLED: &str = "SELECT 1 FROM two_factor WHERE account_id = $1";
 
 /// Checks that the account is unchanged since its password was checked.
 const UNCHANGED: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active AND password_hash = $2";
-/// Concurrent sign-ins update the row one after the other, so the second one finds the step used. A correct code is refused while too many wrong codes were
-/// tried, and if the secret that it was checked with has been replaced. `created_at` identifies the secret, because resealing a secret changes only its sealed
-/// form.
-const TAKE_STEP: &str = "UPDATE two_factor SET last_step = $2, wrong_codes = 0, refused_until = 0 \
+/// Concurrent sign-ins update the row one after the other, so the second one finds the step used. Matches no row if too many wrong codes were tried, or if the
+/// secret was replaced after the code was checked. `created_at` identifies the secret, because resealing a secret changes only its sealed form.
+const CONSUME_STEP: &str = "UPDATE two_factor SET last_step = $2, wrong_codes = 0, refused_until = 0 \
     WHERE account_id = $1 AND last_step < $2 AND refused_until <= $3 AND created_at = $4";
-const FORGIVE: &str =
+const RESET_WRONG_CODES: &str =
     "UPDATE two_factor SET wrong_codes = 0, refused_until = 0 WHERE account_id = $1";
 const ADDRESS: &str = "SELECT address FROM accounts WHERE id = $1";
 const COUNT_WRONG: &str = "UPDATE two_factor SET wrong_codes = wrong_codes + 1 \
     WHERE account_id = $1 RETURNING wrong_codes";
 const REFUSE_UNTIL: &str = "UPDATE two_factor SET refused_until = $2 WHERE account_id = $1";
-const TAKE_CODE: &str = "DELETE FROM recovery_codes WHERE account_id = $1 AND code_hash = $2";
+const CONSUME_CODE: &str = "DELETE FROM recovery_codes WHERE account_id = $1 AND code_hash = $2";
 
 /// An account's second factor.
 #[derive(Clone)]
@@ -76,7 +75,7 @@ impl fmt::Debug for TwoFactor {
 /// The second factor that a person presents with the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Factor {
-    /// No factor. The account has none.
+    /// None, because the account has no second factor.
     None,
     /// A code.
     Code {
@@ -103,9 +102,9 @@ pub struct Person<'a> {
 }
 
 /// The result of consuming a second factor while the account is locked.
-pub(super) enum Shown {
+pub(super) enum Consumption {
     /// The factor is valid and its code is consumed. `with` is appended to the event's detail.
-    Right { with: String },
+    Valid { with: String },
     /// The code was consumed concurrently, the factor was replaced, or too many wrong codes were tried.
     Used,
     /// The account was disabled or deleted concurrently, or its password or factor was changed.
@@ -147,7 +146,7 @@ impl Directory {
         }))
     }
 
-    /// Creates a session and consumes the code, in one transaction. Of two concurrent sign-ins with the same code, only one succeeds. The account must be
+    /// Creates a session and consumes the code, in one transaction. If two sign-ins use the same code concurrently, only one succeeds. The account must be
     /// unchanged since its password was checked against `password_hash`.
     ///
     /// # Errors
@@ -168,10 +167,10 @@ impl Directory {
             factor,
             at: session.created_at,
         };
-        let with = match shown(&mut tx, person).await? {
-            Shown::Right { with } => with,
-            Shown::Used => return Ok(SignIn::CodeUsed),
-            Shown::AccountChanged => return Ok(SignIn::AccountChanged),
+        let with = match consume(&mut tx, person).await? {
+            Consumption::Valid { with } => with,
+            Consumption::Used => return Ok(SignIn::CodeUsed),
+            Consumption::AccountChanged => return Ok(SignIn::AccountChanged),
         };
         let detail = format!("{}{with}", session.app_password.label);
         sessions::insert(&mut tx, session).await?;
@@ -200,7 +199,7 @@ impl Directory {
             .fetch_optional(db).await)?;
         let mut detail = "wrong two-factor code".to_owned();
         let wrong = wrong.and_then(|wrong| u32::try_from(wrong).ok());
-        if let Some(wrong) = wrong.filter(|wrong| *wrong >= FORGIVEN) {
+        if let Some(wrong) = wrong.filter(|wrong| *wrong >= MAX_WRONG_CODES) {
             let until = now.plus(wait_after(wrong));
             on_tx!(&mut tx, db => sqlx::query(REFUSE_UNTIL)
                 .bind(account_id)
@@ -218,7 +217,7 @@ impl Directory {
         events::commit(tx, failed, origin).await
     }
 
-    /// Consumes the factor of a person who does not sign in with it. Returns `true` if the factor was still valid.
+    /// Consumes a factor for a purpose other than a sign-in. Returns `true` if the factor was still valid.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. No code is consumed in that case.
@@ -228,7 +227,7 @@ impl Directory {
         }
         let mut tx = self.db.begin().await?;
         tx.lock_account(person.account_id).await?;
-        let right = matches!(shown(&mut tx, person).await?, Shown::Right { .. });
+        let right = matches!(consume(&mut tx, person).await?, Consumption::Valid { .. });
         tx.commit().await?;
         Ok(right)
     }
@@ -323,7 +322,7 @@ impl Directory {
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(account_id).await?;
-        if !is_on(&mut tx, account_id).await? {
+        if !is_enabled(&mut tx, account_id).await? {
             return Ok(false);
         }
         on_tx!(&mut tx, db => sqlx::query(DELETE_CODES)
@@ -337,38 +336,38 @@ impl Directory {
 }
 
 /// Consumes the factor that a person presented. The caller has locked the account. The account must be unchanged since its password was checked.
-pub(super) async fn shown(tx: &mut Tx, person: Person<'_>) -> Result<Shown, Error> {
+pub(super) async fn consume(tx: &mut Tx, person: Person<'_>) -> Result<Consumption, Error> {
     let account = person.account_id;
     let unchanged: Option<i32> = on_tx!(&mut *tx, db => sqlx::query_scalar(UNCHANGED)
         .bind(account)
         .bind(person.password_hash)
         .fetch_optional(db).await)?;
-    if unchanged.is_none() || (*person.factor != Factor::None) != is_on(tx, account).await? {
-        return Ok(Shown::AccountChanged);
+    if unchanged.is_none() || (*person.factor != Factor::None) != is_enabled(tx, account).await? {
+        return Ok(Consumption::AccountChanged);
     }
     let with = match person.factor {
         Factor::None => String::new(),
         Factor::Code { step, since } => {
-            let taken = on_tx!(&mut *tx, db => sqlx::query(TAKE_STEP)
+            let taken = on_tx!(&mut *tx, db => sqlx::query(CONSUME_STEP)
                 .bind(account)
                 .bind(step)
                 .bind(person.at.millis())
                 .bind(since.millis())
                 .execute(db).await.map(|done| done.rows_affected()))?;
             if taken == 0 {
-                return Ok(Shown::Used);
+                return Ok(Consumption::Used);
             }
             ", with a two-factor code".to_owned()
         }
         Factor::RecoveryCode(hash) => {
-            let taken = on_tx!(&mut *tx, db => sqlx::query(TAKE_CODE)
+            let taken = on_tx!(&mut *tx, db => sqlx::query(CONSUME_CODE)
                 .bind(account)
                 .bind(hash)
                 .execute(db).await.map(|done| done.rows_affected()))?;
             if taken == 0 {
-                return Ok(Shown::Used);
+                return Ok(Consumption::Used);
             }
-            on_tx!(&mut *tx, db => sqlx::query(FORGIVE)
+            on_tx!(&mut *tx, db => sqlx::query(RESET_WRONG_CODES)
                 .bind(account)
                 .execute(db).await.map(drop))?;
             let left: i64 = on_tx!(&mut *tx, db => sqlx::query_scalar(COUNT_CODES)
@@ -377,17 +376,17 @@ pub(super) async fn shown(tx: &mut Tx, person: Person<'_>) -> Result<Shown, Erro
             format!(", with a recovery code; {left} left")
         }
     };
-    Ok(Shown::Right { with })
+    Ok(Consumption::Valid { with })
 }
 
 /// Returns how long codes are refused after this number of wrong codes in a row.
 fn wait_after(wrong: u32) -> Duration {
-    let doubled = 2_u32.saturating_pow(wrong.saturating_sub(FORGIVEN));
+    let doubled = 2_u32.saturating_pow(wrong.saturating_sub(MAX_WRONG_CODES));
     FIRST_WAIT.saturating_mul(doubled).min(LONGEST_WAIT)
 }
 
-async fn is_on(tx: &mut Tx, account_id: &str) -> Result<bool, Error> {
-    let on: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_ON)
+async fn is_enabled(tx: &mut Tx, account_id: &str) -> Result<bool, Error> {
+    let on: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_ENABLED)
         .bind(account_id)
         .fetch_optional(db).await)?;
     Ok(on.is_some())

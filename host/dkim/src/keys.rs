@@ -124,7 +124,7 @@ impl Keys {
             return Ok(());
         };
         let key = self.for_milter(domain.to_owned(), key)?;
-        Ok(self.directory.give_milter(&[key]).await?)
+        Ok(self.directory.add_milter_keys(&[key]).await?)
     }
 
     /// Synchronizes the milter's keys with the directory and the configuration. Call this at the start and about every hour.
@@ -156,7 +156,7 @@ impl Keys {
                 Err(error) => tracing::error!(%error, "failed to provide a DKIM key to the milter"),
             }
         }
-        Ok(self.directory.set_milter(&keys).await?)
+        Ok(self.directory.set_milter_keys(&keys).await?)
     }
 
     /// Returns the configured key of a domain while the domain belongs to the platform. Afterwards another account may own it.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use latchmail_core::changes::Changes;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ pub(crate) struct Accepting {
     cut: CancellationToken,
     task: JoinHandle<()>,
     connections: TaskTracker,
-    changes: TaskTracker,
+    changes: Changes,
 }
 
 impl Accepting {
@@ -37,7 +38,7 @@ impl Accepting {
         Self {
             grace: http.config.shutdown_grace,
             cut: http.cut.clone(),
-            changes: http.tasks.clone(),
+            changes: http.changes.clone(),
             task: tokio::spawn(accept(Arc::clone(state), stop.clone(), connections.clone())),
             stop,
             connections,
@@ -56,10 +57,9 @@ impl Accepting {
         self.stop.cancel();
         let _ = self.task.await;
         self.connections.close();
-        self.changes.close();
         let done = async {
             self.connections.wait().await;
-            self.changes.wait().await;
+            self.changes.finished().await;
         };
         if timeout(self.grace, done).await.is_err() {
             tracing::warn!(
@@ -70,7 +70,7 @@ impl Accepting {
             );
             self.cut.cancel();
             self.connections.wait().await;
-            self.changes.wait().await;
+            self.changes.finished().await;
         }
     }
 }

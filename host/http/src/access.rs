@@ -44,7 +44,7 @@ pub fn admit(access: Access, caller: &Caller) -> Result<(), Rejection> {
 #[must_use]
 pub fn takes_oauth(access: Access, send: bool) -> bool {
     match access {
-        Access::Scoped { scope, oauth } => oauth && scope.opens_to_oauth(send),
+        Access::Scoped { scope, oauth } => oauth && scope.allowed_for_oauth(send),
         Access::OAuth => true,
         Access::Public | Access::Session | Access::Admin => false,
     }
@@ -62,7 +62,7 @@ pub fn scope(access: Access) -> Option<Scope> {
 /// Returns `true` if a route accepts the parameter `mailbox`, which selects a shared mailbox. Only the routes of mail and aliases do.
 #[must_use]
 pub fn takes_mailbox(access: Access) -> bool {
-    scope(access).is_some_and(Scope::opens_shared)
+    scope(access).is_some_and(Scope::allowed_in_shared_mailbox)
 }
 
 /// Checks that `caller` is authorized to select a shared mailbox. Web sessions are, tokens are not.

@@ -2,12 +2,12 @@
 
 use std::any::Any;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use latchmail_core::error::Failure;
 use latchmail_runtime::modules::Content;
 
 use super::client::REQUEST_ID;
-use super::message::Reply;
+use super::message::Response;
 use super::outgoing::Outgoing;
 use crate::rejection::Rejection;
 
@@ -44,8 +44,8 @@ const OF_THE_CONNECTION: [HeaderName; 5] = [
 ];
 
 /// Converts the result of a handler to a response.
-pub(crate) fn response(served: Result<Reply, Rejection>) -> Response<Outgoing> {
-    let Reply {
+pub(crate) fn response(served: Result<Response, Rejection>) -> http::Response<Outgoing> {
+    let Response {
         status,
         mut headers,
         body,
@@ -60,7 +60,7 @@ pub(crate) fn response(served: Result<Reply, Rejection>) -> Response<Outgoing> {
     if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED {
         headers.insert(header::CONTENT_LENGTH, body.length().into());
     }
-    let mut response = Response::new(body);
+    let mut response = http::Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
@@ -81,14 +81,14 @@ pub(crate) fn sign(id: &str, headers: &mut HeaderMap) {
 }
 
 /// Returns `{"error": text}` with the failure's status and headers.
-pub(crate) fn failed(failure: Rejection) -> Reply {
+pub(crate) fn failed(failure: Rejection) -> Response {
     let body = serde_json::json!({ "error": failure.text }).to_string();
     let mut headers: HeaderMap = failure.headers.into_iter().collect();
     headers.insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
-    Reply {
+    Response {
         status: failure.status,
         headers,
         body: Content::Bytes(body.into()),

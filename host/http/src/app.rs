@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use latchmail_accounts::auth::{Auth, Recognised};
+use latchmail_accounts::auth::{Auth, ParsedCredential};
 use latchmail_core::caller::Caller;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
@@ -45,32 +45,32 @@ pub struct App {
 }
 
 impl State for App {
-    type Credential = Recognised;
+    type Credential = ParsedCredential;
 
     fn http(&self) -> &Http<Self> {
         &self.http
     }
 
-    fn recognise(
+    fn parse_credential(
         &self,
         headers: &HeaderMap,
         client: IpAddr,
-    ) -> Result<(Recognised, Option<Key>), Failure> {
-        let recognised = self.auth.recognise(headers, client)?;
-        let key = recognised.key();
-        Ok((recognised, key))
+    ) -> Result<(ParsedCredential, Option<Key>), Failure> {
+        let credential = self.auth.parse_credential(headers, client)?;
+        let key = credential.key();
+        Ok((credential, key))
     }
 
-    fn agent_key(&self, recognised: &Recognised) -> Option<Key> {
-        recognised.agent_key()
+    fn agent_key(&self, credential: &ParsedCredential) -> Option<Key> {
+        credential.agent_key()
     }
 
-    async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
-        self.auth.authenticate(recognised).await
+    async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
+        self.auth.authenticate(credential).await
     }
 
     async fn enter(&self, caller: Caller, mailbox: &str) -> Result<Caller, Failure> {
-        self.auth.enter(caller, mailbox).await
+        self.auth.switch_mailbox(caller, mailbox).await
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::network::network;
-use latchmail_core::turns::Turns;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::module;
@@ -32,7 +32,7 @@ const LARGE_PER_ACCOUNT: usize = 2;
 pub(crate) struct BodyMemory {
     small: Mutex<Pool>,
     large: Mutex<Pool>,
-    permits: Turns,
+    permits: AccountPermits,
 }
 
 /// A pool of memory. Sizes are in KiB.
@@ -70,7 +70,7 @@ impl BodyMemory {
         Self {
             small: pool(size / SMALL_PART),
             large: pool(size),
-            permits: Turns::new(LARGE_PER_ACCOUNT),
+            permits: AccountPermits::new(LARGE_PER_ACCOUNT),
         }
     }
 
@@ -149,7 +149,7 @@ impl Share {
         if self.permit.is_none()
             && let Some((payer, _)) = self.payers.first()
         {
-            self.permit = self.memory.permits.turn(payer).await;
+            self.permit = self.memory.permits.acquire(payer).await;
         }
     }
 

@@ -55,18 +55,18 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use http::{HeaderMap, HeaderValue};
 use latchmail_core::caller::Caller;
+use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::{Key, Limits};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 pub use app::{App, parts};
 use body_memory::BodyMemory;
 use client::Proxies;
 use cors::Cors;
-pub use message::{Reply, Request};
+pub use message::{Request, Response};
 pub use openapi::About;
 pub use router::{Handler, HostRoute, Part, Table};
 pub use server::{Running, serve};
@@ -84,7 +84,7 @@ pub trait State: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// Returns 401 if the credential is missing or unusable, and 429 if the client sent too many forged credentials.
-    fn recognise(
+    fn parse_credential(
         &self,
         headers: &HeaderMap,
         client: IpAddr,
@@ -133,7 +133,7 @@ pub struct Http<S> {
     /// The challenge of the agent endpoint for a request with an invalid token.
     agent_invalid_token: HeaderValue,
     /// The changes in progress, including those whose clients have disconnected.
-    tasks: TaskTracker,
+    changes: Changes,
     /// Aborts what is not finished when the grace period of a shutdown ends.
     cut: CancellationToken,
 }
@@ -170,7 +170,7 @@ impl<S> Http<S> {
             proxies: Proxies::parse(&config.http.trusted_proxies)?,
             agent_challenge: challenge("")?,
             agent_invalid_token: challenge(", error=\"invalid_token\"")?,
-            tasks: TaskTracker::new(),
+            changes: Changes::default(),
             cut: CancellationToken::new(),
         })
     }

@@ -1,43 +1,9 @@
-//! Conversions between the host's requests and responses and those of modules, and the errors for failed calls.
+//! The errors for failed calls of modules.
 
 use http::{HeaderValue, Method, StatusCode, header};
-use latchmail_bindings::Blob;
-use latchmail_runtime::modules::{self, BodyForm, CallError, Content, Response, Route};
+use latchmail_runtime::modules::CallError;
 
-use super::message::{Reply, Request};
 use crate::rejection::Rejection;
-
-/// Converts a request for a sandbox.
-#[must_use]
-pub fn request(route: &Route, mut request: Request) -> modules::Request {
-    let origin = request.origin();
-    // A module gets the caller, so it does not need the credential.
-    request.headers.remove(header::AUTHORIZATION);
-    request.headers.remove(header::COOKIE);
-    modules::Request {
-        id: request.id,
-        path: request.path,
-        query: request.query,
-        headers: request.headers,
-        body: match route.body {
-            BodyForm::Bytes => Content::Bytes(request.body),
-            BodyForm::Blob => Content::Blob(Blob::new(request.body)),
-        },
-        blobs: request.fields.into_iter().map(Blob::new).collect(),
-        caller: request.caller,
-        origin,
-    }
-}
-
-/// Converts a module's response.
-#[must_use]
-pub fn reply(response: Response) -> Reply {
-    Reply {
-        status: response.status,
-        headers: response.headers,
-        body: response.body,
-    }
-}
 
 /// Converts a failed call to an error. 503 means that nothing was started and that the client can retry. A call that exceeded its deadline and could have
 /// changed something does not return 503.
@@ -86,39 +52,10 @@ pub fn busy(text: &'static str) -> Rejection {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use http::HeaderMap;
-
     use super::*;
 
     fn module() -> String {
         "x".into()
-    }
-
-    #[test]
-    fn a_module_is_handed_no_credential() {
-        let mut headers = HeaderMap::new();
-        for name in [header::AUTHORIZATION, header::COOKIE, header::ACCEPT] {
-            headers.insert(name, HeaderValue::from_static("secret"));
-        }
-        let given = Request {
-            id: "id".into(),
-            path: Vec::new(),
-            query: Vec::new(),
-            headers,
-            body: Bytes::from_static(b"body"),
-            fields: Vec::new(),
-            client: [127, 0, 0, 1].into(),
-            caller: None,
-        };
-        let mut route = crate::testing::route("POST", "/a");
-        route.body = BodyForm::Blob;
-        let handed = request(&route, given);
-        assert_eq!(handed.headers.keys().collect::<Vec<_>>(), [&header::ACCEPT]);
-        let Content::Blob(blob) = handed.body else {
-            panic!("bytes");
-        };
-        assert_eq!(blob.into_bytes().unwrap(), "body");
     }
 
     #[test]

@@ -13,10 +13,10 @@ use futures_util::FutureExt as _;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use hyper::body::Body;
-use latchmail_accounts::auth::presented;
+use latchmail_accounts::auth::bearer_credential;
 use latchmail_core::caller::Caller;
 use latchmail_core::error::{Failure, Kind};
-use latchmail_core::limits::{Area, Key, Limits};
+use latchmail_core::limits::{Bucket, Key, Limits};
 use latchmail_core::verdict::Verdict;
 use latchmail_runtime::modules::Access;
 use tokio::sync::oneshot;
@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::body::{Intake, Taken};
-use super::message::{Reply, Request};
+use super::message::{Request, Response};
 use super::outgoing::Outgoing;
 use super::router::{Entry, Lookup, Target};
 use super::{State, access, answer, body, client, framing, module, query};
@@ -51,8 +51,8 @@ impl Seen {
     }
 
     /// Counts the request towards a rate limit, which the headers of the response then report.
-    fn count(&mut self, limits: &Limits, area: Area, key: &Key) -> Result<(), Rejection> {
-        let verdict = limits.check(area, key);
+    fn count(&mut self, limits: &Limits, bucket: Bucket, key: &Key) -> Result<(), Rejection> {
+        let verdict = limits.check(bucket, key);
         self.verdict = Some(verdict);
         verdict.admit()?;
         Ok(())
@@ -152,7 +152,7 @@ async fn serve<S, B>(
     parts: &Parts,
     body: &mut Intake<B>,
     seen: &mut Seen,
-) -> Result<Reply, Rejection>
+) -> Result<Response, Rejection>
 where
     S: State,
     B: Body<Data = Bytes> + Send + Unpin,
@@ -169,8 +169,8 @@ where
     seen.route = Some(entry.route.path.clone());
     let client = http.proxies.client(peer, &parts.headers);
     let caller = if entry.route.access == Access::Public {
-        if let Some(area) = entry.area {
-            seen.count(&http.limits, area, &Key::client(client))?;
+        if let Some(bucket) = entry.bucket {
+            seen.count(&http.limits, bucket, &Key::client(client))?;
         }
         None
     } else {
@@ -220,7 +220,7 @@ where
         query,
         headers: parts.headers.clone(),
         body: taken.bytes,
-        fields: taken.fields,
+        blobs: taken.fields,
         client,
         caller,
     };
@@ -247,18 +247,18 @@ async fn admit<S: State>(
 ) -> Result<Caller, Rejection> {
     let access = entry.route.access;
     let limits = &state.http().limits;
-    let recognised = state.recognise(headers, client);
-    let proven = match &recognised {
+    let credential = state.parse_credential(headers, client);
+    let proven = match &credential {
         Ok((credential, _)) if access == Access::OAuth => state.agent_key(credential),
         Ok((_, key)) => key.clone(),
         Err(_) => None,
     };
-    match (&proven, entry.area) {
-        (Some(key), Some(area)) => seen.count(limits, area, key)?,
+    match (&proven, entry.bucket) {
+        (Some(key), Some(bucket)) => seen.count(limits, bucket, key)?,
         (Some(_), None) => {}
-        (None, _) => seen.count(limits, Area::Unproven, &Key::client(client))?,
+        (None, _) => seen.count(limits, Bucket::Unproven, &Key::client(client))?,
     }
-    let caller = match recognised {
+    let caller = match credential {
         Ok((credential, _)) => state.authenticate(credential).await,
         Err(failure) => Err(failure),
     };
@@ -276,8 +276,8 @@ async fn admit<S: State>(
         Err(failure) => Err(failure.into()),
     };
     let caller = challenged(state, access, headers, admitted)?;
-    if let (None, Some(area)) = (proven, entry.area) {
-        seen.count(limits, area, &Key::caller(area, &caller))?;
+    if let (None, Some(bucket)) = (proven, entry.bucket) {
+        seen.count(limits, bucket, &Key::caller(bucket, &caller))?;
     }
     Ok(caller)
 }
@@ -289,7 +289,7 @@ async fn look_again<S: State>(
     headers: &HeaderMap,
     client: IpAddr,
 ) -> Result<Caller, Rejection> {
-    let again = match state.recognise(headers, client) {
+    let again = match state.parse_credential(headers, client) {
         Ok((credential, _)) => state.authenticate(credential).await,
         Err(failure) => Err(failure),
     };
@@ -342,7 +342,7 @@ fn challenged<S: State>(
         let http = state.http();
         // RFC 6750, section 3.1: no error code if the request has no token.
         let challenge = match access {
-            Access::OAuth if presented(headers).is_ok() => http.agent_invalid_token.clone(),
+            Access::OAuth if bearer_credential(headers).is_ok() => http.agent_invalid_token.clone(),
             Access::OAuth => http.agent_challenge.clone(),
             _ => HeaderValue::from_static("Bearer"),
         };
@@ -355,11 +355,11 @@ fn wrong_method<S: State>(
     state: &S,
     parts: &Parts,
     allow: &HeaderValue,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     if parts.method == Method::OPTIONS
         && let Some(headers) = state.http().cors.preflight(&parts.headers, allow)
     {
-        return Ok(Reply {
+        return Ok(Response {
             status: StatusCode::NO_CONTENT,
             headers: headers.into_iter().collect(),
             body: latchmail_runtime::modules::Content::Bytes(Bytes::new()),
@@ -377,7 +377,7 @@ async fn run<S: State>(
     state: &Arc<S>,
     entry: Arc<Entry<S>>,
     request: Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let http = state.http();
     let reads = module::reads(&entry.route.method);
     let deadline = match entry.target {
@@ -404,7 +404,7 @@ async fn run<S: State>(
             answer::log(&failure);
         }
     };
-    http.tasks.spawn(task.in_current_span());
+    http.changes.run(task);
     match timeout(deadline, answered).await {
         Ok(Ok(answer)) => answer,
         Err(_) | Ok(Err(_)) => Err(module::unknown()),
@@ -415,14 +415,13 @@ async fn call<S: State>(
     state: Arc<S>,
     entry: Arc<Entry<S>>,
     request: Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let route = &entry.route;
     match &entry.target {
         Target::Host(handler) => handler(&state, &request).await,
         Target::Module(module) => module
-            .handle(route, module::request(route, request))
+            .handle(route, request)
             .await
-            .map(module::reply)
             .map_err(|error| module::failure(&route.method, error)),
     }
 }

@@ -81,9 +81,9 @@ impl From<Failure> for Rejection {
     }
 }
 
-impl From<latchmail_shape::Misfit> for Rejection {
-    fn from(misfit: latchmail_shape::Misfit) -> Self {
-        Self::bad_request(misfit.sentence())
+impl From<latchmail_shape::ValidationError> for Rejection {
+    fn from(error: latchmail_shape::ValidationError) -> Self {
+        Self::bad_request(error.message())
     }
 }
 

@@ -11,20 +11,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use latchmail_core::error::StartError;
-use latchmail_core::limits::Area;
+use latchmail_core::limits::Bucket;
 use latchmail_runtime::modules::{Module, Route};
 use serde_json::Value;
 
-use super::message::{Reply, Request};
+use super::message::{Request, Response};
 use super::openapi::{self, About};
 use crate::rejection::Rejection;
 
 /// The future of a handler's response.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send + 'a>>;
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response, Rejection>> + Send + 'a>>;
 
 /// A handler of the host.
 ///
-/// An `async fn action(&S, &Request) -> Result<Reply, Rejection>` becomes a handler as
+/// An `async fn action(&S, &Request) -> Result<Response, Rejection>` becomes a handler as
 /// `|state, request| Box::pin(action(state, request))`.
 pub type Handler<S> = for<'a> fn(&'a S, &'a Request) -> Answering<'a>;
 
@@ -61,7 +61,7 @@ pub struct Entry<S> {
     /// The owner of the route.
     pub owner: String,
     /// The rate-limit bucket of the route, if it has one.
-    pub area: Option<Area>,
+    pub bucket: Option<Bucket>,
     /// The target of the route.
     pub target: Target<S>,
 }
@@ -170,7 +170,7 @@ impl<S> Table<S> {
         for part in parts {
             for (route, target) in part.routes {
                 entries.push(Arc::new(Entry {
-                    area: area(&part.owner, matches!(target, Target::Module(_)), &route)?,
+                    bucket: bucket(&part.owner, matches!(target, Target::Module(_)), &route)?,
                     owner: part.owner.clone(),
                     route,
                     target,
@@ -266,7 +266,7 @@ impl<S> fmt::Debug for Table<S> {
 }
 
 /// Returns the rate-limit bucket of a route. Only routes of the host can have none.
-fn area(owner: &str, of_module: bool, route: &Route) -> Result<Option<Area>, StartError> {
+fn bucket(owner: &str, of_module: bool, route: &Route) -> Result<Option<Bucket>, StartError> {
     if route.area.is_empty() {
         return if of_module {
             Err(StartError::new(format!(
@@ -277,7 +277,7 @@ fn area(owner: &str, of_module: bool, route: &Route) -> Result<Option<Area>, Sta
             Ok(None)
         };
     }
-    Area::named(&route.area).map(Some).ok_or_else(|| {
+    Bucket::named(&route.area).map(Some).ok_or_else(|| {
         StartError::new(format!(
             "{} {} of {owner} counts towards the limit `{}`, which is not a key of [limits]",
             route.method, route.path, route.area
@@ -477,8 +477,10 @@ mod tests {
     #[test]
     fn only_the_host_has_routes_without_a_limit() {
         let unlimited = route("GET", "/a");
-        assert_eq!(area("the host", false, &unlimited).unwrap(), None);
-        let refused = area("module x", true, &unlimited).unwrap_err().to_string();
+        assert_eq!(bucket("the host", false, &unlimited).unwrap(), None);
+        let refused = bucket("module x", true, &unlimited)
+            .unwrap_err()
+            .to_string();
         assert!(refused.starts_with("GET /a of module x"), "{refused}");
     }
 

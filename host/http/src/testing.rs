@@ -17,11 +17,12 @@ use serde_json::{Value, json};
 
 use super::router::{Handler, Part, Target};
 use super::{About, Http, State, Table};
+use crate::message;
 use crate::rejection::Rejection;
 
 /// Returns a part with routes that are not called, and a matching description.
 pub(crate) fn part<S: 'static>(owner: &str, routes: Vec<Route>) -> Part<S> {
-    let handler: Handler<S> = |_, _| Box::pin(async { super::Reply::success() });
+    let handler: Handler<S> = |_, _| Box::pin(async { message::success() });
     served(
         owner,
         routes.into_iter().map(|route| (route, handler)).collect(),
@@ -83,7 +84,7 @@ impl State for Small {
         &self.http
     }
 
-    fn recognise(
+    fn parse_credential(
         &self,
         headers: &HeaderMap,
         _client: IpAddr,
@@ -184,23 +185,23 @@ pub(crate) fn routes() -> Vec<(Route, Handler<Small>)> {
 /// The size of a response that exceeds the buffers of a socket, in bytes.
 pub(crate) const LARGE: usize = 32 * 1024 * 1024;
 
-fn large() -> super::Reply {
+fn large() -> super::Response {
     let bytes = bytes::Bytes::from(vec![b'x'; LARGE]);
-    super::Reply {
+    super::Response {
         status: http::StatusCode::OK,
         headers: HeaderMap::new(),
         body: latchmail_runtime::modules::Content::Bytes(bytes),
     }
 }
 
-async fn wait(state: &Small) -> Result<super::Reply, Rejection> {
+async fn wait(state: &Small) -> Result<super::Response, Rejection> {
     state.entered.add_permits(1);
     state.gate.acquire().await.unwrap().forget();
     state.finished.add_permits(1);
-    super::Reply::success()
+    message::success()
 }
 
-fn echo(request: &super::Request) -> Result<super::Reply, Rejection> {
+fn echo(request: &super::Request) -> Result<super::Response, Rejection> {
     let seen: Value = json!({
         "path": request.path,
         "query": request.query,
@@ -208,5 +209,5 @@ fn echo(request: &super::Request) -> Result<super::Reply, Rejection> {
         "client": request.client,
         "account": request.caller.as_ref().map(|caller| &caller.account),
     });
-    super::Reply::json(http::StatusCode::OK, &seen)
+    message::json(http::StatusCode::OK, &seen)
 }

@@ -11,7 +11,6 @@ use latchmail_directory::message_index::{self, Location};
 use latchmail_imap::change::{Moved, Writable};
 use latchmail_imap::flag::Flag;
 use latchmail_imap::{Connector, Session};
-use tracing::Instrument as _;
 
 use super::places::spot_of;
 use super::pool::Lease;
@@ -119,8 +118,8 @@ impl Mail {
         &self,
         change: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        self.tasks
-            .spawn(change.in_current_span())
+        self.changes
+            .run(change)
             .await
             .unwrap_or_else(|error| Err(Error::Unknown(format!("a change ended early: {error}"))))
     }
@@ -283,7 +282,7 @@ impl Mail {
             }
             Change::Delete => {
                 // No other reconciliation may run until it is known whether another client moved a message just before it was expunged.
-                let _turn = self.seeking.turn(&access.account).await;
+                let _turn = self.seeking.acquire(&access.account).await;
                 let Some((session, _)) = opened(&mut lease, path, uid_validity).await? else {
                     return Ok(Done::To(BTreeSet::new()));
                 };

@@ -30,10 +30,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::MailCredential;
+use latchmail_core::changes::Changes;
 use latchmail_core::config;
 use latchmail_core::permissions::{self, Right};
-use latchmail_core::turns::Turns;
 use latchmail_directory::Db;
 use latchmail_directory::message_index::{self, Location};
 pub use latchmail_imap::flag::Flag;
@@ -42,7 +43,6 @@ pub use latchmail_imap::list::Role;
 use latchmail_imap::{Connector, Fetched, INBOX};
 use latchmail_mime::{self as mime, Section};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::task::TaskTracker;
 
 pub use authentication::addresses;
 pub use authentication::{Authentication, Verdict};
@@ -123,12 +123,11 @@ pub struct Mail {
     /// Memory for longer headers and texts of listings, in MiB. It is not held while a response is sent to a client.
     listing_room: Arc<Semaphore>,
     /// Limits the concurrent downloads of each account.
-    downloading: Turns,
+    downloading: AccountPermits,
     /// Serialize the changes of each account, and the reconciliations of each account.
-    changing: Turns,
-    seeking: Turns,
-    /// The tasks of changes in progress.
-    tasks: TaskTracker,
+    changing: AccountPermits,
+    seeking: AccountPermits,
+    changes: Changes,
     /// Callbacks that close connections of revoked credentials elsewhere.
     others: Mutex<Vec<Closer>>,
     /// Ends open sessions at the mail server, if configured.
@@ -185,10 +184,10 @@ impl Mail {
             kept: Kept::new(),
             room: Arc::new(Semaphore::new(bounds::ROOM_MIB)),
             listing_room: Arc::new(Semaphore::new(bounds::LISTINGS_MIB)),
-            downloading: Turns::new(bounds::DOWNLOADS),
-            changing: Turns::new(1),
-            seeking: Turns::new(1),
-            tasks: TaskTracker::new(),
+            downloading: AccountPermits::new(bounds::DOWNLOADS),
+            changing: AccountPermits::new(1),
+            seeking: AccountPermits::new(1),
+            changes: Changes::default(),
             others: Mutex::default(),
             doveadm: Doveadm::new(config)?.map(Arc::new),
             patience: config.timeout,
@@ -348,16 +347,11 @@ impl Mail {
         }))
     }
 
-    /// Returns a message by its number, in any folder. `_folder` has no effect. Returns `None` if the message does not exist.
+    /// Returns a message by its number, in any folder. Returns `None` if the message does not exist.
     ///
     /// # Errors
     /// Returns any [`Error`].
-    pub async fn message(
-        &self,
-        access: &Access,
-        uid: u64,
-        _folder: Option<&str>,
-    ) -> Result<Option<Detail>, Error> {
+    pub async fn message(&self, access: &Access, uid: u64) -> Result<Option<Detail>, Error> {
         let mut places = self.places(access, uid);
         while let Some(place) = places.next().await? {
             if let Some(detail) = self.message_at(access, uid, &place).await? {
@@ -391,7 +385,7 @@ impl Mail {
         Ok(Some(detail))
     }
 
-    /// Returns an attachment. Returns `None` if the message does not exist and `Some(None)` if it has no such attachment. `_folder` has no effect.
+    /// Returns an attachment. Returns `None` if the message does not exist and `Some(None)` if it has no such attachment.
     ///
     /// # Errors
     /// Returns any [`Error`].
@@ -400,7 +394,6 @@ impl Mail {
         access: &Access,
         uid: u64,
         index: u32,
-        _folder: Option<&str>,
     ) -> Result<Option<Option<AttachmentContent>>, Error> {
         let mut places = self.places(access, uid);
         while let Some(place) = places.next().await? {
@@ -504,7 +497,7 @@ impl Mail {
 
     /// Waits for a download permit of an account.
     async fn download(&self, account: &str) -> Result<OwnedSemaphorePermit, Error> {
-        let turn = self.downloading.turn(account);
+        let turn = self.downloading.acquire(account);
         match tokio::time::timeout(self.patience, turn).await {
             Ok(Some(turn)) => Ok(turn),
             Ok(None) | Err(_) => Err(Error::Unavailable(
@@ -513,10 +506,9 @@ impl Mail {
         }
     }
 
-    /// Waits until all changes in progress are complete.
-    pub async fn settled(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
+    /// Waits until no change is in progress.
+    pub async fn finished(&self) {
+        self.changes.finished().await;
     }
 
     /// Waits for a permit for `mib` MiB of memory for larger messages.

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::MailCredential;
-use latchmail_core::turns::Turns;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
@@ -53,7 +53,7 @@ struct Inner<C: Connect> {
     accounts: Mutex<HashMap<String, Account<C::Session>>>,
     sweeping: AtomicBool,
     /// The permits of members, by owner and member.
-    members: Turns,
+    members: AccountPermits,
 }
 
 /// The connections of one account. Each busy connection holds one permit.
@@ -124,7 +124,7 @@ impl<C: Connect> Pool<C> {
             idle_timeout,
             accounts: Mutex::default(),
             sweeping: AtomicBool::new(false),
-            members: Turns::new(OF_A_MEMBER),
+            members: AccountPermits::new(OF_A_MEMBER),
         }))
     }
 
@@ -275,7 +275,7 @@ impl<C: Connect> Inner<C> {
             return Some(Arc::clone(permit));
         }
         let member = format!("{} {}", access.account, guest.account);
-        self.members.turn(&member).await.map(Arc::new)
+        self.members.acquire(&member).await.map(Arc::new)
     }
 
     /// Starts the task that closes connections after the idle timeout, if it is not running. The task ends with the pool.

@@ -6,12 +6,12 @@
 //! moved. If all messages with its identity are still at their locations, it is a copy and gets a new number. After all arrivals were processed, a message with
 //! copies that is at no location is removed permanently. Otherwise a copy that is moved later could get its number.
 //!
-//! docs/mail.md has a table of the cases.
+//! docs/http-api.md has a table of the cases.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use latchmail_core::turns::Turns;
+use latchmail_core::account_permits::AccountPermits;
 use latchmail_directory::message_index::{self, IndexedFolder, IndexedMessage, ListedFolder};
 use latchmail_imap::list::{Listed, POSITIONS};
 use latchmail_imap::{Fetched, MessageRef, Opened};
@@ -89,11 +89,11 @@ impl Mail {
     /// Waits until no other request holds the mailbox's permit. The request keeps its connection permit during that time ([`super::pool::Pool::admit`]).
     pub(crate) async fn turn<'a>(
         &self,
-        turns: &Turns,
+        permits: &AccountPermits,
         access: &'a Access,
     ) -> Result<(Cow<'a, Access>, Option<OwnedSemaphorePermit>), Error> {
         let access = self.pool.admit(access).await?;
-        let turn = turns.turn(&access.account).await;
+        let turn = permits.acquire(&access.account).await;
         Ok((access, turn))
     }
 

@@ -105,7 +105,7 @@ impl Milter {
             authserv_id: inbound.authserv_id.clone(),
             local_from: inbound.local_from,
             list_servers: inbound.list_networks()?,
-            directory: MailServerView::new(&config.database)
+            directory: MailServerView::new(&config.database())
                 .map_err(|e| StartError::new(e.to_string()))?,
             verifier: Verifier::new(authenticator, inbound.authserv_id.clone()),
             memory: Arc::new(Semaphore::new(MEMORY)),

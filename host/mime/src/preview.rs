@@ -1,6 +1,7 @@
 //! Computes previews: the first words of a message. A preview depends only on the bytes that a listing reads, so a listing and the single message show the same
 //! preview.
 
+use latchmail_shape::invisible;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{Beginning, beginning, bounds, html_to_text};
@@ -59,7 +60,7 @@ fn collapse(text: &str) -> (String, bool) {
     let mut length = 0;
     for word in text
         .split(|c: char| c.is_whitespace() || c.is_control())
-        .filter(|word| !word.chars().all(is_invisible))
+        .filter(|word| !word.chars().all(|c| invisible(c).is_some()))
     {
         if length > 0 {
             collapsed.push(' ');
@@ -105,11 +106,6 @@ fn truncate(text: &str) -> &str {
         limit
     };
     text[..end].trim_end()
-}
-
-/// Returns `true` for invisible characters: joiners, direction marks, soft hyphens and byte order marks.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use latchmail_accounts::auth::oauth_tokens::{Handed, Use};
+use latchmail_accounts::auth::oauth_tokens::{IssuedToken, Use};
 use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
-use latchmail_directory::oauth::{Agreement, Client, NewCode};
+use latchmail_directory::oauth::{Approval, Client, NewCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
@@ -37,11 +37,11 @@ pub struct Authorization {
 
 /// The reason why an authorization request is rejected.
 #[derive(Debug)]
-pub enum Unfit {
+pub enum AuthorizationError {
     /// The client or the redirect URI is invalid, so the user must not be redirected. Contains a sentence for the user.
-    Stranded(String),
+    NotRedirectable(String),
     /// The client and the redirect URI are valid, but another parameter is not. The user can return to the client with the error.
-    Returned {
+    Redirectable {
         /// The client's name.
         client_name: String,
         /// The redirect URI with the error in its query.
@@ -53,7 +53,7 @@ pub enum Unfit {
     Failed(Failure),
 }
 
-impl From<Failure> for Unfit {
+impl From<Failure> for AuthorizationError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -63,18 +63,23 @@ impl OAuth {
     /// Checks the parameters of an authorization request.
     ///
     /// # Errors
-    /// Returns [`Unfit`] if the request is invalid or cannot be checked.
-    pub async fn authorization(&self, parameters: &Parameters) -> Result<Authorization, Unfit> {
-        let stranded = |refusal: Refusal| Unfit::Stranded(refusal.description.into_owned());
-        let id = parameters.needed("client_id").map_err(stranded)?;
-        let client = self.client(id).await?.map_err(stranded)?;
-        let redirect_uri = back(&client, parameters).map_err(stranded)?;
+    /// Returns [`AuthorizationError`] if the request is invalid or cannot be checked.
+    pub async fn authorization(
+        &self,
+        parameters: &Parameters,
+    ) -> Result<Authorization, AuthorizationError> {
+        let not_redirectable = |refusal: Refusal| {
+            AuthorizationError::NotRedirectable(refusal.description.into_owned())
+        };
+        let id = parameters.needed("client_id").map_err(not_redirectable)?;
+        let client = self.client(id).await?.map_err(not_redirectable)?;
+        let redirect_uri = redirect_uri(&client, parameters).map_err(not_redirectable)?;
         let state = parameters.one("state");
-        let wish = state.clone().and_then(|state| {
+        let authorization = state.clone().and_then(|state| {
             if state.is_some_and(|state| state.len() > LONGEST_STATE) {
                 return Err(Refusal::request("state must not exceed 2,000 characters"));
             }
-            clients::may(&client, BY_CODE)?;
+            clients::check_grant_type(&client, BY_CODE)?;
             let challenge = challenge(parameters)?;
             Ok(Authorization {
                 client_id: client.id.clone(),
@@ -86,15 +91,15 @@ impl OAuth {
                 scope: self.granted_scope(parameters)?,
             })
         });
-        wish.map_err(|refusal| {
-            let told = [
+        authorization.map_err(|refusal| {
+            let response = [
                 ("error", refusal.code),
                 ("error_description", &*refusal.description),
             ];
             let state = state.ok().flatten();
-            Unfit::Returned {
+            AuthorizationError::Redirectable {
                 client_name: client.name.clone(),
-                address: self.told(redirect_uri, &told, state),
+                address: self.response_url(redirect_uri, &response, state),
                 refusal,
             }
         })
@@ -106,52 +111,68 @@ impl OAuth {
     /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`].
     pub async fn agree(
         &self,
-        wish: &Authorization,
+        authorization: &Authorization,
         address: &str,
         password: SecretString,
         second: Option<&SecretString>,
         origin: &Origin,
     ) -> Result<String, Failure> {
-        let code = Handed::generate(Use::Code)?;
-        let kept = NewCode {
+        let code = IssuedToken::generate(Use::Code)?;
+        let stored = NewCode {
             hash: code.hash().to_owned(),
-            client_id: wish.client_id.clone(),
-            client_name: wish.client_name.clone(),
-            redirect_uri: wish.redirect_uri.clone(),
-            challenge: wish.challenge.clone(),
-            resource: wish.resource.clone(),
-            scope: wish.scope.clone(),
+            client_id: authorization.client_id.clone(),
+            client_name: authorization.client_name.clone(),
+            redirect_uri: authorization.redirect_uri.clone(),
+            challenge: authorization.challenge.clone(),
+            resource: authorization.resource.clone(),
+            scope: authorization.scope.clone(),
             expires_at: self.clock.now().plus(CODE_LIFETIME),
         };
         self.auth
-            .agree(address, password, second, Agreement::Code(&kept), origin)
+            .agree(address, password, second, Approval::Code(&stored), origin)
             .await?;
-        let told = [("code", code.secret().expose_secret())];
-        Ok(self.told(&wish.redirect_uri, &told, wish.state.as_deref()))
+        let response = [("code", code.secret().expose_secret())];
+        Ok(self.response_url(
+            &authorization.redirect_uri,
+            &response,
+            authorization.state.as_deref(),
+        ))
     }
 
     /// Returns the redirect URI with the error `access_denied`, for a user who cancels the sign-in.
     #[must_use]
-    pub fn declined(&self, wish: &Authorization) -> String {
-        let told = [("error", "access_denied")];
-        self.told(&wish.redirect_uri, &told, wish.state.as_deref())
+    pub fn declined(&self, authorization: &Authorization) -> String {
+        let response = [("error", "access_denied")];
+        self.response_url(
+            &authorization.redirect_uri,
+            &response,
+            authorization.state.as_deref(),
+        )
     }
 
-    fn told(&self, redirect_uri: &str, what: &[(&str, &str)], state: Option<&str>) -> String {
-        let mut told = what.to_vec();
-        told.extend(state.map(|state| ("state", state)));
-        told.push(("iss", &self.issuer));
-        redirect::with(redirect_uri, &told)
+    fn response_url(
+        &self,
+        redirect_uri: &str,
+        response: &[(&str, &str)],
+        state: Option<&str>,
+    ) -> String {
+        let mut parameters = response.to_vec();
+        parameters.extend(state.map(|state| ("state", state)));
+        parameters.push(("iss", &self.issuer));
+        redirect::with_parameters(redirect_uri, &parameters)
     }
 }
 
 /// Returns the redirect URI of the request, which must be registered for the client. If the request has none, returns the client's only redirect URI.
-fn back<'a>(client: &'a Client, parameters: &'a Parameters) -> Result<&'a str, Refusal> {
+fn redirect_uri<'a>(client: &'a Client, parameters: &'a Parameters) -> Result<&'a str, Refusal> {
     match parameters.one("redirect_uri")? {
-        Some(asked) => {
+        Some(requested) => {
             let registered = &client.redirect_uris;
-            if registered.iter().any(|known| redirect::is(known, asked)) {
-                Ok(asked)
+            if registered
+                .iter()
+                .any(|known| redirect::matches(known, requested))
+            {
+                Ok(requested)
             } else {
                 Err(Refusal::request(
                     "The redirect_uri is not registered for this client",

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use latchmail_accounts::auth::oauth_tokens::{Handed, Use};
+use latchmail_accounts::auth::oauth_tokens::{IssuedToken, Use};
 use latchmail_core::error::Failure;
 use latchmail_core::secrets::{self, sha256_hex};
 use latchmail_directory::oauth::Client;
@@ -22,11 +22,11 @@ use super::{
 };
 
 /// The maximum number of redirect URIs of a client.
-const MOST_ADDRESSES: usize = 20;
+const MAX_REDIRECT_URIS: usize = 20;
 /// The maximum total length of a client's redirect URIs, in bytes.
-const LARGEST_ADDRESSES: usize = 4096;
+const MAX_REDIRECT_URI_BYTES: usize = 4096;
 /// The maximum length of a client's name, in characters. Longer names are truncated.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME: usize = 100;
 
 /// The error text for a client that cannot use the device grant because `oauth.device_grant` is off.
 pub(crate) const NO_DEVICES: &str =
@@ -59,14 +59,14 @@ pub struct Registered {
 
 /// The credentials that a client sends to the token or device authorization endpoint.
 #[derive(Clone, Copy)]
-pub struct Shown<'a> {
+pub struct ClientCredentials<'a> {
     /// The parameters `client_id` and `client_secret` of the body.
     body: (Option<&'a str>, Option<&'a str>),
     /// The user name and the password of the Authorization header.
     basic: Option<(&'a str, &'a str)>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ClientCredentials<'a> {
     /// Returns the client's id, and its secret if it sent one. The secret must be in the header or in the body, but not in both.
     fn read(self) -> Result<(&'a str, Option<&'a str>), Refusal> {
         match (self.basic, self.body) {
@@ -100,13 +100,13 @@ impl OAuth {
     /// Returns `invalid_redirect_uri` or `invalid_client_metadata` if the metadata is invalid, and 500 if the directory fails.
     pub async fn register(&self, body: &[u8], client: IpAddr) -> Result<Registered, Error> {
         let Ok(metadata) = serde_json::from_slice::<Map<String, Value>>(body) else {
-            return Err(metadata_refused("The registration must be a JSON object"));
+            return Err(invalid_metadata("The registration must be a JSON object"));
         };
         let mut grant_types = grant_types(&metadata)?;
         if !self.device_grant {
             grant_types.retain(|grant| *grant != BY_DEVICE_CODE);
             if !grant_types.contains(&BY_CODE) {
-                return Err(metadata_refused(NO_DEVICES));
+                return Err(invalid_metadata(NO_DEVICES));
             }
         }
         let redirect_uris = redirect_uris(&metadata)?;
@@ -154,7 +154,7 @@ impl OAuth {
     /// # Errors
     /// Returns 500 if the directory fails.
     pub async fn client(&self, id: &str) -> Result<Result<Client, Refusal>, Failure> {
-        if document::is_address(id) {
+        if document::is_url(id) {
             return Ok(self.documents.client(id).await);
         }
         let found = self.directory.client(id).await?;
@@ -165,10 +165,10 @@ impl OAuth {
     ///
     /// # Errors
     /// Returns `invalid_request` if the credentials are missing or ambiguous, `invalid_client` if the authentication fails, and 500 if the directory fails.
-    pub async fn authenticated(&self, shown: Shown<'_>) -> Result<Client, Error> {
-        let (id, secret) = shown.read()?;
+    pub async fn authenticated(&self, credentials: ClientCredentials<'_>) -> Result<Client, Error> {
+        let (id, secret) = credentials.read()?;
         let client = self.client(id).await??;
-        proves(client.secret_hash.as_deref(), secret)?;
+        check_secret(client.secret_hash.as_deref(), secret)?;
         Ok(client)
     }
 
@@ -177,19 +177,22 @@ impl OAuth {
     ///
     /// # Errors
     /// Returns the errors of [`Self::authenticated`].
-    pub async fn authenticated_id<'a>(&self, shown: Shown<'a>) -> Result<&'a str, Error> {
-        let (id, secret) = shown.read()?;
-        if document::is_address(id) {
-            proves(None, secret)?;
+    pub async fn authenticated_id<'a>(
+        &self,
+        credentials: ClientCredentials<'a>,
+    ) -> Result<&'a str, Error> {
+        let (id, secret) = credentials.read()?;
+        if document::is_url(id) {
+            check_secret(None, secret)?;
         } else {
-            self.authenticated(shown).await?;
+            self.authenticated(credentials).await?;
         }
         Ok(id)
     }
 }
 
 /// Checks a client's secret against its hash.
-fn proves(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal> {
+fn check_secret(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal> {
     let right = match (hash, secret) {
         (None, None) => true,
         // Some clients without a secret send an empty secret.
@@ -213,12 +216,12 @@ fn proves(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal> {
 pub fn confidential(
     name_given: &str,
     redirect_uris: &[String],
-) -> Result<(Client, Handed), String> {
+) -> Result<(Client, IssuedToken), String> {
     for uri in redirect_uris {
         redirect::check(uri).map_err(|why| format!("{uri}: {why}"))?;
     }
     let failed = |failure: Failure| failure.to_string();
-    let secret = Handed::generate(Use::Client).map_err(failed)?;
+    let secret = IssuedToken::generate(Use::Client).map_err(failed)?;
     let client = Client {
         id: secrets::id().map_err(failed)?,
         name: name(name_given),
@@ -229,13 +232,13 @@ pub fn confidential(
     Ok((client, secret))
 }
 
-/// Returns a client's name as it is shown to users: on one line, without deceptive characters, and truncated to [`LONGEST_NAME`]. Returns an empty string if
+/// Returns a client's name as it is shown to users: on one line, without deceptive characters, and truncated to [`MAX_NAME`]. Returns an empty string if
 /// no letter or digit remains.
 pub(crate) fn name(given: &str) -> String {
     let shown = given.chars().filter(|c| !is_deceptive(*c));
     let text: String = shown.collect();
     let words: Vec<&str> = text.split_whitespace().collect();
-    let name: String = words.join(" ").chars().take(LONGEST_NAME).collect();
+    let name: String = words.join(" ").chars().take(MAX_NAME).collect();
     if name.chars().any(char::is_alphanumeric) {
         name
     } else {
@@ -247,7 +250,7 @@ pub(crate) fn name(given: &str) -> String {
 ///
 /// # Errors
 /// Returns `unauthorized_client` if the client did not register for the grant.
-pub(crate) fn may(client: &Client, grant: &'static str) -> Result<(), Refusal> {
+pub(crate) fn check_grant_type(client: &Client, grant: &'static str) -> Result<(), Refusal> {
     if client.grant_types.iter().any(|known| known == grant) {
         return Ok(());
     }
@@ -260,8 +263,9 @@ pub(crate) fn may(client: &Client, grant: &'static str) -> Result<(), Refusal> {
 /// Returns `true` for control characters, characters without a width, and characters that change the direction of text.
 fn is_deceptive(c: char) -> bool {
     (c.is_control() && !c.is_whitespace())
-        || matches!(c, '\u{00AD}' | '\u{061C}' | '\u{115F}'..='\u{1160}' | '\u{180E}' | '\u{2800}' | '\u{3164}' | '\u{FFA0}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
-            | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E0FFF}')
+        || latchmail_shape::invisible(c).is_some()
+        // The blank Braille pattern, and characters that are reserved for future invisible ones.
+        || matches!(c, '\u{2800}' | '\u{e0080}'..='\u{e0fff}')
 }
 
 /// Reads and checks the redirect URIs of a client's metadata.
@@ -273,9 +277,9 @@ pub(crate) fn redirect_uris(metadata: &Map<String, Value>) -> Result<Vec<String>
         Some(_) => return Err(refused("redirect_uris must be an array".into())),
     };
     let length: usize = uris.iter().filter_map(Value::as_str).map(str::len).sum();
-    if uris.len() > MOST_ADDRESSES || length > LARGEST_ADDRESSES {
+    if uris.len() > MAX_REDIRECT_URIS || length > MAX_REDIRECT_URI_BYTES {
         return Err(refused(format!(
-            "redirect_uris must contain at most {MOST_ADDRESSES} URIs and {LARGEST_ADDRESSES} characters in total"
+            "redirect_uris must contain at most {MAX_REDIRECT_URIS} URIs and {MAX_REDIRECT_URI_BYTES} characters in total"
         )));
     }
     let read = |uri: &Value| {
@@ -290,23 +294,23 @@ pub(crate) fn redirect_uris(metadata: &Map<String, Value>) -> Result<Vec<String>
 
 /// Returns the supported grants of a client's metadata. The default is `authorization_code` and `refresh_token`.
 pub(crate) fn grant_types(metadata: &Map<String, Value>) -> Result<Vec<&'static str>, Error> {
-    let asked = match metadata.get("grant_types") {
+    let requested = match metadata.get("grant_types") {
         None | Some(Value::Null) => return Ok(vec![BY_CODE, BY_REFRESH_TOKEN]),
-        Some(Value::Array(asked)) => asked,
-        Some(_) => return Err(metadata_refused("grant_types must be an array")),
+        Some(Value::Array(requested)) => requested,
+        Some(_) => return Err(invalid_metadata("grant_types must be an array")),
     };
-    let is_asked = |known: &&str| asked.iter().any(|asked| asked.as_str() == Some(*known));
-    let taken: Vec<&'static str> = GRANT_TYPES.into_iter().filter(is_asked).collect();
-    if taken.iter().any(|grant| *grant != BY_REFRESH_TOKEN) {
-        Ok(taken)
+    let is_requested = |known: &&str| requested.iter().any(|one| one.as_str() == Some(*known));
+    let supported: Vec<&'static str> = GRANT_TYPES.into_iter().filter(is_requested).collect();
+    if supported.iter().any(|grant| *grant != BY_REFRESH_TOKEN) {
+        Ok(supported)
     } else {
-        Err(metadata_refused(
+        Err(invalid_metadata(
             "grant_types must contain authorization_code or the device code grant",
         ))
     }
 }
 
-fn metadata_refused(why: &'static str) -> Error {
+fn invalid_metadata(why: &'static str) -> Error {
     Error::Refused(Refusal::new("invalid_client_metadata", why))
 }
 
@@ -321,7 +325,7 @@ mod tests {
             name("Bank\u{202E}gnirahS\u{200B}\u{E0041}\u{7}"),
             "BankgnirahS"
         );
-        assert_eq!(name(&"x".repeat(500)).len(), LONGEST_NAME);
+        assert_eq!(name(&"x".repeat(500)).len(), MAX_NAME);
         assert_eq!(name("Ärger"), "Ärger");
         for empty in ["", "  ", "\u{3164}\u{2800}", "…", "\u{E0041}"] {
             assert_eq!(name(empty), "", "{empty:?}");

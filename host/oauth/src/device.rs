@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use latchmail_accounts::auth::oauth_tokens::{Handed, Use};
+use latchmail_accounts::auth::oauth_tokens::{IssuedToken, Use};
 use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
 use latchmail_core::secrets;
-use latchmail_directory::oauth::{Agreement, Device, NewDevice};
+use latchmail_directory::oauth::{Approval, Device, NewDevice};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::clients::{NO_DEVICES, Shown, may};
+use super::clients::{ClientCredentials, NO_DEVICES, check_grant_type};
 use super::error::{Error, Refusal};
 use super::parameters::Parameters;
 use super::{BY_DEVICE_CODE, OAuth};
@@ -25,12 +25,12 @@ const LENGTH: usize = 8;
 /// The lifetime of a device code and its user code.
 const LIFETIME: Duration = Duration::from_mins(10);
 /// The initial minimum interval between two requests of a device to the token endpoint.
-const PATIENCE: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The device authorization response (RFC 8628, section 3.2).
 #[derive(Serialize, ToSchema)]
 #[schema(as = DeviceAuthorization)]
-pub struct Answer {
+pub struct DeviceResponse {
     /// The code that the device exchanges at the token endpoint.
     device_code: String,
     /// The code that the user enters on the page.
@@ -54,36 +54,38 @@ impl OAuth {
         &self,
         parameters: &Parameters,
         basic: Option<(&str, &str)>,
-    ) -> Result<Answer, Error> {
-        let client = self.authenticated(Shown::of(parameters, basic)?).await?;
-        may(&client, BY_DEVICE_CODE)?;
+    ) -> Result<DeviceResponse, Error> {
+        let client = self
+            .authenticated(ClientCredentials::of(parameters, basic)?)
+            .await?;
+        check_grant_type(&client, BY_DEVICE_CODE)?;
         if client.secret_hash.is_none() && !self.device_grant {
             return Err(Refusal::new("unauthorized_client", NO_DEVICES).into());
         }
         let resource = self.resource(parameters)?;
         let scope = self.granted_scope(parameters)?;
-        let device = Handed::generate(Use::Device)?;
+        let device = IssuedToken::generate(Use::Device)?;
         let user_code = user_code()?;
-        let kept = NewDevice {
+        let stored = NewDevice {
             hash: device.hash().to_owned(),
             user_code: user_code.clone(),
             client_id: client.id,
             client_name: client.name,
             resource,
             scope,
-            patience: PATIENCE,
+            patience: POLL_INTERVAL,
             expires_at: self.clock.now().plus(LIFETIME),
         };
-        self.directory.add_device(&kept).await?;
+        self.directory.add_device(&stored).await?;
         let shown = shown_code(&user_code);
         let page = format!("{}/device", self.issuer);
-        Ok(Answer {
+        Ok(DeviceResponse {
             device_code: device.secret().expose_secret().to_owned(),
             verification_uri_complete: format!("{page}?user_code={shown}"),
             verification_uri: page,
             user_code: shown,
             expires_in: LIFETIME.as_secs(),
-            interval: PATIENCE.as_secs(),
+            interval: POLL_INTERVAL.as_secs(),
         })
     }
 
@@ -108,7 +110,7 @@ impl OAuth {
         second: Option<&SecretString>,
         origin: &Origin,
     ) -> Result<(), Failure> {
-        let agreement = Agreement::Device(user_code);
+        let agreement = Approval::Device(user_code);
         self.auth
             .agree(address, password, second, agreement, origin)
             .await

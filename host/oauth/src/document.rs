@@ -19,15 +19,15 @@ use super::clients;
 use super::error::{Error, Refusal};
 
 /// The maximum length of a client's URL, in bytes.
-const LONGEST: usize = 500;
+const MAX_URL: usize = 500;
 /// The maximum size of a document, in bytes.
-const LARGEST: usize = 16 * 1024;
+const MAX_DOCUMENT: usize = 16 * 1024;
 /// The timeout of a fetch.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// The lifetime of a cached document.
-const KEPT: Duration = Duration::from_mins(10);
+const CACHE_LIFETIME: Duration = Duration::from_mins(10);
 /// The maximum number of cached documents.
-const MOST: usize = 1000;
+const CACHE_CAPACITY: usize = 1000;
 
 /// Fetches and caches documents.
 #[derive(Debug)]
@@ -35,75 +35,72 @@ pub(crate) struct Documents {
     fetch: Fetch,
     hosts: Hosts,
     clock: Clock,
-    kept: Cache<String, (Timestamp, Arc<Client>)>,
+    cache: Cache<String, (Timestamp, Arc<Client>)>,
 }
 
 /// Returns `true` if a client's id is a URL.
 #[must_use]
-pub fn is_address(id: &str) -> bool {
+pub fn is_url(id: &str) -> bool {
     id.starts_with("https://") || id.starts_with("http://")
 }
 
 impl Documents {
-    /// Creates the cache. `listed` are hosts that are allowed in addition to public hosts over TLS.
+    /// Creates the cache. `allowed` are hosts that are allowed in addition to public hosts over TLS.
     ///
     /// # Errors
-    /// Returns an error if an entry of `listed` is invalid.
-    pub(crate) fn new(fetch: Fetch, listed: &[String], clock: Clock) -> Result<Self, StartError> {
-        let hosts = Hosts::parse(listed)
+    /// Returns an error if an entry of `allowed` is invalid.
+    pub(crate) fn new(fetch: Fetch, allowed: &[String], clock: Clock) -> Result<Self, StartError> {
+        let hosts = Hosts::parse(allowed)
             .map_err(|why| StartError::new(format!("the `oauth.client_hosts` {why}")))?;
         Ok(Self {
             fetch,
             hosts: hosts.and_public(),
             clock,
-            kept: Cache::new(MOST),
+            cache: Cache::new(CACHE_CAPACITY),
         })
     }
 
     /// Returns the client with the metadata document at a URL.
-    pub(crate) async fn client(&self, address: &str) -> Result<Client, Refusal> {
-        if !is_usable(address) {
+    pub(crate) async fn client(&self, url: &str) -> Result<Client, Refusal> {
+        if !is_valid(url) {
             return Err(Refusal::client(
                 "A client_id that is a URL must have a path, and must not have a user name, a query, a fragment or dot segments",
             ));
         }
         let now = self.clock.now();
-        if let Some((until, client)) = self.kept.get(address)
+        if let Some((until, client)) = self.cache.get(url)
             && now < until
         {
             return Ok(Client::clone(&client));
         }
-        let client = self.fetched(address).await.map_err(|why| {
-            tracing::info!(
-                client_id = address,
-                "invalid client metadata document: {why}"
-            );
+        let client = self.fetched(url).await.map_err(|why| {
+            tracing::info!(client_id = url, "invalid client metadata document: {why}");
             Refusal::client(format!(
                 "The metadata document at the client_id is invalid: {why}"
             ))
         })?;
-        let kept = (now.plus(KEPT), Arc::new(client.clone()));
-        self.kept.insert(address.to_owned(), kept);
+        let entry = (now.plus(CACHE_LIFETIME), Arc::new(client.clone()));
+        self.cache.insert(url.to_owned(), entry);
         Ok(client)
     }
 
-    async fn fetched(&self, address: &str) -> Result<Client, String> {
+    async fn fetched(&self, url: &str) -> Result<Client, String> {
         let request = fetch::Request {
             method: "GET".into(),
-            url: address.to_owned(),
+            url: url.to_owned(),
             headers: vec![("accept".into(), "application/json".into())],
-            timeout: Some(PATIENCE),
-            largest: Some(LARGEST),
+            timeout: Some(TIMEOUT),
+            largest: Some(MAX_DOCUMENT),
             ..fetch::Request::default()
         };
         let answer = match self.fetch.send(&self.hosts, request).await {
             Ok(answer) => answer,
             Err(fetch::Error::TooLarge(_)) => {
-                return Err(format!("it exceeds {LARGEST} bytes"));
+                return Err(format!("it exceeds {MAX_DOCUMENT} bytes"));
             }
             // The details are only logged: they would reveal which host names exist and what they resolve to.
             Err(error) => {
-                tracing::info!(client_id = address, "{error}");
+                tracing::info!(client_id = url, "{error}");
                 return Err("it cannot be fetched".into());
             }
         };
@@ -117,16 +114,16 @@ impl Documents {
         if media != "application/json" && !media.ends_with("+json") {
             return Err("its media type is not application/json".into());
         }
-        read(address, &answer.body)
+        read(url, &answer.body)
     }
 }
 
 /// Reads the document of the client with a URL.
-fn read(address: &str, body: &[u8]) -> Result<Client, String> {
+fn read(url: &str, body: &[u8]) -> Result<Client, String> {
     let metadata: Map<String, Value> =
         serde_json::from_slice(body).map_err(|_| "it is not a JSON object".to_owned())?;
     let text = |name: &str| metadata.get(name).and_then(Value::as_str);
-    if text("client_id") != Some(address) {
+    if text("client_id") != Some(url) {
         return Err("its client_id is not its URL".into());
     }
     if metadata.contains_key("client_secret") {
@@ -135,14 +132,14 @@ fn read(address: &str, body: &[u8]) -> Result<Client, String> {
     if text("token_endpoint_auth_method").unwrap_or("none") != "none" {
         return Err("its token_endpoint_auth_method must be none".into());
     }
-    let told = |error| match error {
+    let description = |error| match error {
         Error::Refused(refusal) => refusal.description.into_owned(),
         Error::Failed(failure) => failure.text.into_owned(),
     };
-    let redirect_uris = clients::redirect_uris(&metadata).map_err(told)?;
-    let grant_types = clients::grant_types(&metadata).map_err(told)?;
+    let redirect_uris = clients::redirect_uris(&metadata).map_err(description)?;
+    let grant_types = clients::grant_types(&metadata).map_err(description)?;
     Ok(Client {
-        id: address.to_owned(),
+        id: url.to_owned(),
         name: clients::name(text("client_name").unwrap_or("")),
         redirect_uris,
         grant_types: grant_types.iter().map(ToString::to_string).collect(),
@@ -150,13 +147,13 @@ fn read(address: &str, body: &[u8]) -> Result<Client, String> {
     })
 }
 
-fn is_usable(address: &str) -> bool {
-    let Ok(url) = Url::parse(address) else {
+fn is_valid(text: &str) -> bool {
+    let Ok(url) = Url::parse(text) else {
         return false;
     };
-    address.len() <= LONGEST
+    text.len() <= MAX_URL
         // Only the normalized form of a URL is accepted, so that a client has exactly one id.
-        && url.as_str() == address
+        && url.as_str() == text
         && url.host().is_some()
         && url.username().is_empty()
         && url.password().is_none()
@@ -172,12 +169,12 @@ mod tests {
 
     use super::*;
 
-    const ADDRESS: &str = "https://app.example/client.json";
+    const URL: &str = "https://app.example/client.json";
 
     #[test]
     fn an_address_is_an_id_as_it_is_written_alone() {
-        assert!(is_usable(ADDRESS));
-        assert!(is_usable("https://app.example:8443/a/b"));
+        assert!(is_valid(URL));
+        assert!(is_valid("https://app.example:8443/a/b"));
         for other in [
             "https://app.example",
             "https://app.example/",
@@ -191,25 +188,22 @@ mod tests {
             "https://app.example\\client.json",
             "https:///client.json",
         ] {
-            assert!(!is_usable(other), "{other}");
+            assert!(!is_valid(other), "{other}");
         }
     }
 
     #[test]
     fn a_description_is_of_its_own_address_and_holds_no_secret() {
         let good = json!({
-            "client_id": ADDRESS,
+            "client_id": URL,
             "client_name": "Agent",
             "redirect_uris": ["http://127.0.0.1/cb"],
             "token_endpoint_auth_method": "none",
             "logo_uri": "https://app.example/logo.png",
         });
-        let read = |description: &Value| read(ADDRESS, description.to_string().as_bytes());
+        let read = |description: &Value| read(URL, description.to_string().as_bytes());
         let client = read(&good).unwrap();
-        assert_eq!(
-            (client.id.as_str(), client.name.as_str()),
-            (ADDRESS, "Agent")
-        );
+        assert_eq!((client.id.as_str(), client.name.as_str()), (URL, "Agent"));
         assert_eq!(client.redirect_uris, ["http://127.0.0.1/cb"]);
         for (member, value) in [
             ("client_id", json!("https://other.example/client.json")),

@@ -1,11 +1,20 @@
 //! The parameters of a request (RFC 6749, section 3.1). A parameter with an empty value counts as absent. A parameter must not be repeated unless its
 //! specification allows it.
 
+use std::fmt;
+
 use super::error::Refusal;
 
-/// Decoded names and values.
-#[derive(Debug)]
+/// Decoded names and values. The values include secrets, so `Debug` shows only the names.
 pub struct Parameters(Vec<(String, String)>);
+
+impl fmt::Debug for Parameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.0.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
 
 impl Parameters {
     /// Wraps the pairs of a query or a form.
@@ -16,8 +25,8 @@ impl Parameters {
 
     /// Returns all values of a parameter that can be repeated.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        let of_it = self.0.iter().filter(move |(key, _)| key == name);
-        of_it
+        let values = self.0.iter().filter(move |(key, _)| key == name);
+        values
             .map(|(_, value)| value.as_str())
             .filter(|value| !value.is_empty())
     }

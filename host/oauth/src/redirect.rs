@@ -65,12 +65,14 @@ pub fn check(uri: &str) -> Result<(), &'static str> {
     form(uri).map(drop)
 }
 
-/// Returns `true` if `asked` is identical to `registered`. The port of a loopback URL can differ, because an application uses any free port.
+/// Returns `true` if `requested` is identical to `registered`. The port of a loopback URL can differ, because an application uses any free port.
 #[must_use]
-pub fn is(registered: &str, asked: &str) -> bool {
-    match (form(registered), form(asked)) {
-        (Ok(Form::Loopback { host, rest }), Ok(asked)) => asked == (Form::Loopback { host, rest }),
-        (Ok(_), Ok(_)) => registered == asked,
+pub fn matches(registered: &str, requested: &str) -> bool {
+    match (form(registered), form(requested)) {
+        (Ok(Form::Loopback { host, rest }), Ok(requested)) => {
+            requested == (Form::Loopback { host, rest })
+        }
+        (Ok(_), Ok(_)) => registered == requested,
         _ => false,
     }
 }
@@ -78,13 +80,13 @@ pub fn is(registered: &str, asked: &str) -> bool {
 /// Returns the source for `form-action` in a content security policy: only the scheme of the URI. Chromium applies `form-action` to each redirect that
 /// follows a form, and a client may redirect from its callback to another origin. `http:` includes `https:` (CSP Level 3, section 6.7.2.9).
 #[must_use]
-pub fn source(uri: &str) -> String {
+pub fn form_action(uri: &str) -> String {
     Url::parse(uri).map_or_else(|_| "'none'".into(), |url| format!("{}:", url.scheme()))
 }
 
-/// Returns a description of the redirect target for users.
+/// Describes the redirect target for users.
 #[must_use]
-pub fn shown(uri: &str) -> String {
+pub fn target(uri: &str) -> String {
     match (form(uri), Url::parse(uri)) {
         (Ok(Form::Site), Ok(url)) => url.origin().ascii_serialization(),
         (Ok(Form::Loopback { .. }), _) => "an application on this device".into(),
@@ -97,7 +99,7 @@ pub fn shown(uri: &str) -> String {
 
 /// Returns the URI with parameters added to its query.
 #[must_use]
-pub fn with(uri: &str, parameters: &[(&str, &str)]) -> String {
+pub fn with_parameters(uri: &str, parameters: &[(&str, &str)]) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     for (name, value) in parameters {
         query.append_pair(name, value);
@@ -285,7 +287,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_what_was_registered_but_for_a_port_of_ones_own_machine() {
         let registered = "https://app.example/cb";
-        assert!(is(registered, registered));
+        assert!(matches(registered, registered));
         for other in [
             "https://app.example/cb/",
             "https://app.example/cb?x=1",
@@ -301,7 +303,7 @@ mod tests {
             "https://app.example/cb#x",
             "http://app.example/cb",
         ] {
-            assert!(!is(registered, other), "{other}");
+            assert!(!matches(registered, other), "{other}");
         }
         let registered = "http://127.0.0.1:1234/cb";
         for same in [
@@ -309,7 +311,7 @@ mod tests {
             "http://127.0.0.1:9/cb",
             "http://127.0.0.1/cb",
         ] {
-            assert!(is(registered, same), "{same}");
+            assert!(matches(registered, same), "{same}");
         }
         for other in [
             "http://127.0.0.1:1234/",
@@ -319,7 +321,7 @@ mod tests {
             "http://127.0.0.1:1234@evil.example/cb",
             "https://127.0.0.1:1234/cb",
         ] {
-            assert!(!is(registered, other), "{other}");
+            assert!(!matches(registered, other), "{other}");
         }
     }
 
@@ -332,13 +334,13 @@ mod tests {
             ("com.example.app:/cb", "com.example.app:"),
             ("cursor://x/cb", "cursor:"),
         ] {
-            assert_eq!(source(uri), expected, "{uri}");
+            assert_eq!(form_action(uri), expected, "{uri}");
         }
     }
 
     #[test]
     fn parameters_are_added_to_what_is_there() {
-        let added = |uri| with(uri, &[("code", "a b"), ("state", "&=#")]);
+        let added = |uri| with_parameters(uri, &[("code", "a b"), ("state", "&=#")]);
         assert_eq!(
             added("https://a.example/"),
             "https://a.example/?code=a+b&state=%26%3D%23"

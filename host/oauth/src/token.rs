@@ -1,7 +1,8 @@
 //! The token endpoint without HTTP (OAuth 2.1, section 3.2): exchanges codes, refresh tokens and device codes for tokens.
 
 use latchmail_accounts::auth::oauth_tokens::{
-    ACCESS_LIFETIME, GrantTokens, Granting, Handed, Over, Refreshing, Unrefreshed, Use,
+    ACCESS_LIFETIME, GrantRequest, GrantTokens, InvalidGrant, IssuedToken, RefreshError,
+    RefreshRequest, Use,
 };
 use latchmail_core::caller::{Audience, Origin};
 use latchmail_core::error::Failure;
@@ -10,12 +11,12 @@ use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::clients::Shown;
+use super::clients::ClientCredentials;
 use super::error::{Error, Refusal};
 use super::parameters::Parameters;
 use super::{BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, OAuth, pkce, scopes};
 
-const NO_GOOD: &str =
+const INVALID_GRANT: &str =
     "The code or token is unknown, expired, already used, or issued to another client";
 
 /// Counts a request towards the rate limit of the grant, code or device. Called only if the grant, code or device exists, and before anything changes.
@@ -24,7 +25,7 @@ pub type Count<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 /// The token response (RFC 6749, section 5.1).
 #[derive(Serialize, ToSchema)]
 #[schema(as = OAuthTokens)]
-pub struct Answer {
+pub struct TokenResponse {
     /// The access token.
     access_token: String,
     /// `Bearer`.
@@ -48,9 +49,9 @@ impl OAuth {
         basic: Option<(&str, &str)>,
         count: Count<'_>,
         origin: &Origin,
-    ) -> Result<Answer, Error> {
-        let shown = Shown::of(parameters, basic)?;
-        let client = self.authenticated_id(shown).await?;
+    ) -> Result<TokenResponse, Error> {
+        let credentials = ClientCredentials::of(parameters, basic)?;
+        let client = self.authenticated_id(credentials).await?;
         let exchanged = match parameters.needed("grant_type")? {
             BY_CODE => self.by_code(client, parameters, count, origin).await?,
             BY_REFRESH_TOKEN => {
@@ -67,8 +68,8 @@ impl OAuth {
                 return Err(Refusal::new("unsupported_grant_type", why).into());
             }
         };
-        let tokens = exchanged.map_err(|Over| Refusal::grant(NO_GOOD))?;
-        Ok(Answer {
+        let tokens = exchanged.map_err(|InvalidGrant| Refusal::grant(INVALID_GRANT))?;
+        Ok(TokenResponse {
             access_token: tokens.access.expose_secret().to_owned(),
             token_type: "Bearer",
             expires_in: ACCESS_LIFETIME.as_secs(),
@@ -83,16 +84,16 @@ impl OAuth {
         parameters: &Parameters,
         count: Count<'_>,
         origin: &Origin,
-    ) -> Result<Result<GrantTokens, Over>, Error> {
+    ) -> Result<Result<GrantTokens, InvalidGrant>, Error> {
         let verifier = parameters.one("code_verifier")?;
         let redirect_uri = parameters.one("redirect_uri")?;
-        let asked = self.asked(parameters)?;
-        let Some(code) = Handed::parse(Use::Code, parameters.needed("code")?) else {
-            return Ok(Err(Over));
+        let audience = self.requested_audience(parameters)?;
+        let Some(code) = IssuedToken::parse(Use::Code, parameters.needed("code")?) else {
+            return Ok(Err(InvalidGrant));
         };
-        let found = self.directory.agreement(code.hash()).await?;
+        let found = self.directory.authorization_code(code.hash()).await?;
         let Some(found) = found.filter(|found| found.client_id == client) else {
-            return Ok(Err(Over));
+            return Ok(Err(InvalidGrant));
         };
         count(code.hash())?;
         let Some(verifier) = verifier else {
@@ -102,22 +103,22 @@ impl OAuth {
             return Err(Refusal::grant("code_verifier does not match the code_challenge").into());
         }
         // OAuth 2.1 does not require redirect_uri here. If a client sends it, it must be the URI of the authorization request.
-        if redirect_uri.is_some_and(|said| said != found.redirect_uri) {
+        if redirect_uri.is_some_and(|sent| sent != found.redirect_uri) {
             return Err(
                 Refusal::grant("redirect_uri differs from the authorization request").into(),
             );
         }
-        if asked.is_some_and(|asked| Some(asked) != self.audiences().of(&found.resource)) {
-            return Err(elsewhere().into());
+        if audience.is_some_and(|audience| Some(audience) != self.audiences().of(&found.resource)) {
+            return Err(wrong_resource().into());
         }
-        let granting = Granting {
+        let request = GrantRequest {
             account: &found.account_id,
             client_id: client,
             client_name: &found.client_name,
             resource: &found.resource,
             scope: &found.scope,
         };
-        Ok(self.auth.exchange_code(&code, granting, origin).await?)
+        Ok(self.auth.exchange_code(&code, request, origin).await?)
     }
 
     async fn by_refresh_token(
@@ -126,24 +127,24 @@ impl OAuth {
         parameters: &Parameters,
         count: Count<'_>,
         origin: &Origin,
-    ) -> Result<Result<GrantTokens, Over>, Error> {
-        let asked = self.asked(parameters)?;
+    ) -> Result<Result<GrantTokens, InvalidGrant>, Error> {
+        let audience = self.requested_audience(parameters)?;
         let requested = scopes::requested(parameters)?;
-        let token = Handed::parse(Use::Refresh, parameters.needed("refresh_token")?);
+        let token = IssuedToken::parse(Use::Refresh, parameters.needed("refresh_token")?);
         let Some(token) = token else {
-            return Ok(Err(Over));
+            return Ok(Err(InvalidGrant));
         };
-        let request = Refreshing {
+        let request = RefreshRequest {
             client_id: client,
-            audience: asked,
+            audience,
             scopes: requested.as_deref(),
             count,
         };
         match self.auth.refresh_grant(&token, request, origin).await? {
             Ok(tokens) => Ok(Ok(tokens)),
-            Err(Unrefreshed::Over) => Ok(Err(Over)),
-            Err(Unrefreshed::Elsewhere) => Err(elsewhere().into()),
-            Err(Unrefreshed::Wider) => {
+            Err(RefreshError::InvalidGrant) => Ok(Err(InvalidGrant)),
+            Err(RefreshError::WrongAudience) => Err(wrong_resource().into()),
+            Err(RefreshError::ExcessiveScope) => {
                 Err(scopes::refused("scope contains a scope that was not granted").into())
             }
         }
@@ -155,12 +156,13 @@ impl OAuth {
         parameters: &Parameters,
         count: Count<'_>,
         origin: &Origin,
-    ) -> Result<Result<GrantTokens, Over>, Error> {
-        let Some(device) = Handed::parse(Use::Device, parameters.needed("device_code")?) else {
-            return Ok(Err(Over));
+    ) -> Result<Result<GrantTokens, InvalidGrant>, Error> {
+        let Some(device) = IssuedToken::parse(Use::Device, parameters.needed("device_code")?)
+        else {
+            return Ok(Err(InvalidGrant));
         };
         if !self.directory.has_device(device.hash(), client).await? {
-            return Ok(Err(Over));
+            return Ok(Err(InvalidGrant));
         }
         count(device.hash())?;
         let now = self.clock.now();
@@ -170,7 +172,7 @@ impl OAuth {
             .await?;
         // RFC 8628, section 3.5.
         let (account, client_name, resource, scope) = match poll {
-            Poll::Agreed {
+            Poll::Approved {
                 account_id,
                 client_name,
                 resource,
@@ -191,20 +193,20 @@ impl OAuth {
             Poll::Expired => {
                 return Err(Refusal::new("expired_token", "The device code has expired").into());
             }
-            Poll::Unknown => return Ok(Err(Over)),
+            Poll::Unknown => return Ok(Err(InvalidGrant)),
         };
-        let granting = Granting {
+        let request = GrantRequest {
             account: &account,
             client_id: client,
             client_name: &client_name,
             resource: &resource,
             scope: &scope,
         };
-        Ok(self.auth.exchange_device(&device, granting, origin).await?)
+        Ok(self.auth.exchange_device(&device, request, origin).await?)
     }
 
     /// Returns the audience of the parameter `resource`, or `None` if the request has no such parameter. Different URLs of one resource have the same audience.
-    fn asked(&self, parameters: &Parameters) -> Result<Option<Audience>, Refusal> {
+    fn requested_audience(&self, parameters: &Parameters) -> Result<Option<Audience>, Refusal> {
         match parameters.all("resource").next() {
             None => Ok(None),
             Some(_) => Ok(self.audiences().of(&self.resource(parameters)?)),
@@ -212,7 +214,7 @@ impl OAuth {
     }
 }
 
-fn elsewhere() -> Refusal {
+fn wrong_resource() -> Refusal {
     Refusal::new(
         "invalid_target",
         "resource differs from the authorization request",

@@ -3,7 +3,7 @@
 use latchmail_core::caller::Caller;
 use latchmail_core::clock::Clock;
 use latchmail_directory::Directory;
-use latchmail_directory::aliases::Acting;
+use latchmail_directory::aliases::AliasCaller;
 use latchmail_directory::store::{Change, Entry, Expected};
 
 /// Maximum length of a key, in bytes.
@@ -139,7 +139,7 @@ impl Store {
                 "A value is at most {LARGEST_VALUE} bytes"
             )));
         }
-        let acting = Acting::of(keeper.caller, self.clock.now());
+        let acting = AliasCaller::new(keeper.caller, self.clock.now());
         let change = self
             .directory
             .store(acting, entry, expected, value, keeper.quota);

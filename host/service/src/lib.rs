@@ -2,6 +2,8 @@
 //!
 //! This crate contains all wiring and the tasks that run at intervals. It serves no requests itself.
 
+mod mail_server;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +11,7 @@ use std::time::Duration;
 use latchmail_accounts::aliases::Aliases;
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::domains::Domains;
+use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
@@ -65,7 +68,6 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     // This is the first step, because the base URL may contain the port.
     let (listener, address) = listen(config.listen).await?;
     config.listen = address;
-    config.tell_agents_module();
 
     let (app, failing) = Box::pin(build(config, clock)).await?;
     Box::pin(app.life.begin(&*app)).await?;
@@ -98,15 +100,21 @@ async fn build(
     config: Config,
     clock: Clock,
 ) -> Result<(Arc<App>, mpsc::UnboundedReceiver<Failing>), StartError> {
-    let directory = Directory::open(&config.database, &config.registration.domains)
+    let directory = Directory::open(&config.database(), &config.registration.domains)
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
     let mail = Mail::new(&config.imap, directory.db().clone())?;
     let mail = Arc::new(mail.trusting(&config.inbound.authserv_id));
-    let dns = Arc::new(Dns::new(&config.dns)?);
+    let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
+    let dns = Arc::new(Dns::new(&config.dns, &config.mail_host())?);
     let fetch = Fetch::new(Arc::clone(&dns))?;
-    let auth = Auth::new(&config, directory.clone(), Arc::clone(&mail), clock.clone())?
-        .with_external(&config, fetch.clone())?;
+    let auth = Auth::new(
+        &config,
+        directory.clone(),
+        Arc::clone(&mail_server),
+        clock.clone(),
+    )?
+    .with_external(&config, fetch.clone())?;
     auth.reseal_second_factors()
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
@@ -139,7 +147,7 @@ async fn build(
         &config,
         directory.clone(),
         Arc::clone(&auth),
-        Arc::clone(&mail),
+        mail_server,
         clock.clone(),
     );
     teams
@@ -201,7 +209,7 @@ async fn sweep(app: Arc<App>) {
         let kept = DAY.saturating_mul(app.config.audit.days.max(1));
         if let Err(error) = app
             .directory
-            .forget_events(app.clock.now().minus(kept))
+            .delete_events_before(app.clock.now().minus(kept))
             .await
         {
             tracing::error!(%error, "failed to delete old security events");
@@ -254,8 +262,9 @@ impl Running {
         self.sweeping.abort();
         self.writing.abort();
         self.ending.abort();
-        self.app.outbox.settled().await;
-        self.app.mail.settled().await;
+        self.app.auth.finished().await;
+        self.app.outbox.finished().await;
+        self.app.mail.finished().await;
         if let Err(error) = self.app.auth.write_uses().await {
             tracing::error!(%error, "failed to store the times of last use of credentials");
         }

@@ -44,7 +44,7 @@ pub(crate) struct Digest {
     upto: u64,
 }
 
-/// What is new
+/// Read the digest
 ///
 /// Returns the unread messages of the chosen folders that arrived after the last mark. Reading the digest changes neither the messages nor the mark.
 #[utoipa::path(

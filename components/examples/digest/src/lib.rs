@@ -23,7 +23,7 @@ const SMALL: u32 = 16 * 1024;
         settings::get_digest_settings,
         settings::set_digest_settings
     ),
-    tags((name = "Digest", description = "What is new since one last looked"))
+    tags((name = "Digest", description = "New messages since the last mark"))
 )]
 struct Description;
 
@@ -32,32 +32,20 @@ struct Description;
 pub fn module<H: Caller + Mailbox + Store>() -> Module<H> {
     Module::new("digest", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(
-            Route::get("/api/v1/digest", "getDigest", digest::get_digest)
+            Route::new("getDigest", digest::get_digest)
                 .scoped(Scope::MailRead)
                 .with_oauth(),
         )
         .route(
             // Users do not expect that a token for reading can change which messages count as unread news.
-            Route::post("/api/v1/digest/mark", "markDigest", mark::mark_digest)
+            Route::new("markDigest", mark::mark_digest)
                 .scoped(Scope::MailWrite)
                 .takes(SMALL),
         )
         .route(
-            Route::get(
-                "/api/v1/digest/settings",
-                "getDigestSettings",
-                settings::get_digest_settings,
-            )
-            .scoped(Scope::MailRead),
+            Route::new("getDigestSettings", settings::get_digest_settings).scoped(Scope::MailRead),
         )
-        .route(
-            Route::put(
-                "/api/v1/digest/settings",
-                "setDigestSettings",
-                settings::set_digest_settings,
-            )
-            .takes(SMALL),
-        )
+        .route(Route::new("setDigestSettings", settings::set_digest_settings).takes(SMALL))
 }
 
 latchmail_sdk::export!(module);

@@ -11,7 +11,7 @@ const KEY: &str = "mark";
 /// How far the caller has read.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub(crate) struct Mark {
-    /// The number of the newest message that is not new any more.
+    /// The number of the newest message that has been read.
     upto: u64,
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn kept(host: &impl Store) -> Result<u64, Error> {
     Ok(mark.map_or(0, |mark| mark.upto))
 }
 
-/// Mark what was read
+/// Move the mark
 ///
 /// A mark only moves forward: of two concurrent requests, the higher mark stays. The response contains the current mark.
 #[utoipa::path(

@@ -51,7 +51,7 @@ impl Settings {
     }
 }
 
-/// What a digest is made of
+/// Read the settings of the digest
 #[utoipa::path(
     get,
     path = "/api/v1/digest/settings",
@@ -67,7 +67,7 @@ pub(crate) fn get_digest_settings(
     Reply::json(&settings)
 }
 
-/// Choose what a digest is made of
+/// Change the settings of the digest
 #[utoipa::path(
     put,
     path = "/api/v1/digest/settings",

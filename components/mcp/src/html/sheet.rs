@@ -415,7 +415,7 @@ fn one_applies(query: &str) -> bool {
             .trim_end_matches(')')
             .split_once(':')
             .unwrap_or((feature, ""));
-        let width = super::place::pixels(value.trim());
+        let width = super::position::pixels(value.trim());
         match (feature.trim(), width) {
             ("max-width" | "max-device-width", Some(most)) => WINDOW <= most,
             ("min-width" | "min-device-width", Some(least)) => WINDOW >= least,

@@ -1,7 +1,7 @@
 //! Parses CSS declarations, as far as they affect visibility.
 
 use super::colour::{self, Paint};
-use super::place;
+use super::position;
 
 /// The number of inherited properties that may hide text: font size, visibility, line height and indentation. Child elements may override them.
 pub(super) const INHERITED: usize = 4;
@@ -349,7 +349,7 @@ fn read(property: &str, value: &str, important: bool, said: &mut impl FnMut(Decl
     };
     let is = |is: Option<bool>| is.map(Value::Is);
     let paint = |paint: Option<Paint>| paint.map(Value::Paint);
-    let off = |value| place::is_off(value).map(Value::Is);
+    let off = |value| position::is_off(value).map(Value::Is);
     match property {
         "display" => say(P::Display, is(is_display(value).then_some(value == "none"))),
         "content-visibility" => say(P::ContentVisibility, Some(Value::Is(value == "hidden"))),
@@ -387,7 +387,7 @@ fn read(property: &str, value: &str, important: bool, said: &mut impl FnMut(Decl
                 .map(Value::Size),
         ),
         "line-height" => say(P::LineHeight, is(flat(value))),
-        "text-indent" => say(P::TextIndent, is(place::is_indented_off(value))),
+        "text-indent" => say(P::TextIndent, is(position::is_indented_off(value))),
         "color" => say(P::Color, paint(colour::read(value))),
         "-webkit-text-fill-color" => say(P::TextFill, paint(colour::read(value))),
         "background" => {
@@ -417,18 +417,21 @@ fn read(property: &str, value: &str, important: bool, said: &mut impl FnMut(Decl
         "margin-top" => say(P::MarginTop, off(value)),
         "inset" => sides(value, P::Top, P::Left, &mut say),
         "margin" => sides(value, P::MarginTop, P::MarginLeft, &mut say),
-        "clip" => say(P::Clip, is(place::clip(value))),
-        "clip-path" | "-webkit-clip-path" => say(P::ClipPath, is(place::clip_path(value))),
+        "clip" => say(P::Clip, is(position::clip(value))),
+        "clip-path" | "-webkit-clip-path" => say(P::ClipPath, is(position::clip_path(value))),
         "transform" | "-webkit-transform" | "-ms-transform" => {
-            say(P::Transform, is(place::transform(value)));
+            say(P::Transform, is(position::transform(value)));
         }
         "translate" => {
             let lengths: Vec<&str> = value.split_ascii_whitespace().collect();
-            say(P::Translate, Some(Value::Is(place::moves_away(&lengths))));
+            say(
+                P::Translate,
+                Some(Value::Is(position::moves_away(&lengths))),
+            );
         }
         "scale" => {
             let factors: Vec<&str> = value.split_ascii_whitespace().collect();
-            say(P::Scale, Some(Value::Is(place::scales_away(&factors))));
+            say(P::Scale, Some(Value::Is(position::scales_away(&factors))));
         }
         _ => {}
     }
@@ -441,9 +444,9 @@ fn sides(
     left: Property,
     say: &mut impl FnMut(Property, Option<Value>),
 ) {
-    if let Some((upper, leftmost)) = place::upper_and_left(value) {
-        say(top, place::is_off(upper).map(Value::Is));
-        say(left, place::is_off(leftmost).map(Value::Is));
+    if let Some((upper, leftmost)) = position::upper_and_left(value) {
+        say(top, position::is_off(upper).map(Value::Is));
+        say(left, position::is_off(leftmost).map(Value::Is));
     }
 }
 
@@ -486,7 +489,7 @@ fn extent(value: &str) -> Option<Value> {
             Extent::Enough
         }
         _ if is_nothing(value)? => Extent::Nothing,
-        _ if place::pixels(value).is_some_and(|pixels| pixels < 4.0) => Extent::Little,
+        _ if position::pixels(value).is_some_and(|pixels| pixels < 4.0) => Extent::Little,
         _ => Extent::Enough,
     };
     Some(Value::Extent(extent))

@@ -144,7 +144,7 @@ fn text_that_people_are_not_shown_is_told_of_and_left_out_on_demand() {
         raw["warnings"][1]
             .as_str()
             .unwrap()
-            .contains("people are not shown")
+            .contains("has hidden text in its HTML")
     );
     assert!(unframed(&text).0.contains("Warning: "));
     let (read, text) = call(
@@ -218,7 +218,7 @@ fn such_characters_are_told_of_wherever_the_sender_may_have_put_them() {
         .file("a.txt", "text/\u{ad}\u{ad}plain", b"x")
         .authenticated(Verdict::Pass, "evil.example");
     let (message, list, _) = seen(&service, letter);
-    let what = "zero-width characters, which people do not see";
+    let what = "zero-width characters, which are invisible to people";
     let parts = "messageId, inReplyTo, references, flags, contentType";
     assert_eq!(
         message["warnings"],

@@ -26,7 +26,7 @@ fn there_is_no_stream_to_open_and_no_session_to_end() {
     for method in ["GET", "DELETE"] {
         let answer = service.ask(method, "/mcp", &[], Vec::new());
         assert_eq!(answer.header("allow"), Some("POST"));
-        answer.fails(405, "The agent endpoint takes POST alone");
+        answer.fails(405, "The agent endpoint supports only POST");
         let page = [("origin", "https://evil.example")];
         service
             .ask(method, "/mcp", &page, Vec::new())

@@ -189,12 +189,11 @@ fn whatever_a_message_has_a_thousand_of_is_bounded_and_told_of() {
         (&answer["truncated"], answer.get("nextOffset")),
         (&json!(true), None)
     );
-    let warning = format!(
-        "Message {uid} has more than is returned here, in: from, to, subject, cc, attachments, file names"
-    );
+    let warning =
+        format!("Message {uid} was cut in: from, to, subject, cc, attachments, file names");
     assert_eq!(answer["warnings"], json!([warning]));
     assert!(text.len() < 60_000, "{}", text.len());
-    let warning = format!("Message {uid} has more than is returned here, in: from, to, subject");
+    let warning = format!("Message {uid} was cut in: from, to, subject");
     for (tool, arguments) in [
         ("list_messages", json!({})),
         ("search_messages", json!({ "query": "x" })),
@@ -278,12 +277,12 @@ fn what_is_asked_wrongly_is_told_in_the_routes_sentences() {
         (
             "list_messages",
             json!({ "account": "bo" }),
-            "There is no account; there is folder, page, limit".into(),
+            "Unknown field account; the known fields are folder, page, limit".into(),
         ),
         (
             "list_folders",
             json!({ "x": 1 }),
-            "There is no x; nothing is taken".into(),
+            "Unknown field x; no fields are allowed".into(),
         ),
         ("search_messages", json!({}), "query is required".into()),
         (

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::client::{ask, call, endpoint, result};
 
 /// Returns why a value does not match a schema, or `None` if it does. Supports only the keywords that these schemas use.
-fn misfit(value: &Value, schema: &Value) -> Option<String> {
+fn mismatch(value: &Value, schema: &Value) -> Option<String> {
     let fits = |kind: &str| match kind {
         "object" => value.is_object(),
         "array" => value.is_array(),
@@ -33,12 +33,12 @@ fn misfit(value: &Value, schema: &Value) -> Option<String> {
         let Some(schema) = schema["properties"].get(key) else {
             return Some(format!("{key} is not in the schema"));
         };
-        if let Some(why) = misfit(value, schema) {
+        if let Some(why) = mismatch(value, schema) {
             return Some(format!("{key}: {why}"));
         }
     }
     let mut items = value.as_array().into_iter().flatten();
-    items.find_map(|item| misfit(item, &schema["items"]))
+    items.find_map(|item| mismatch(item, &schema["items"]))
 }
 
 #[test]
@@ -74,6 +74,6 @@ fn every_answer_is_of_the_shape_that_its_tool_promises() {
         let mut tools = listed["tools"].as_array().unwrap().iter();
         let promised = tools.find(|one| one["name"] == tool).unwrap();
         let (answer, _) = call(&service, tool, arguments);
-        assert_eq!(misfit(&answer, &promised["outputSchema"]), None, "{tool}");
+        assert_eq!(mismatch(&answer, &promised["outputSchema"]), None, "{tool}");
     }
 }

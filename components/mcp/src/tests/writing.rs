@@ -95,7 +95,7 @@ fn a_message_is_sent_where_agents_may_send() {
         ),
         (
             json!({ "to": "nobody", "subject": "x" }),
-            "to must hold mail addresses alone",
+            "to must contain only mail addresses",
         ),
         (
             json!({ "to": "a@b.example", "subject": "a\nb" }),
@@ -107,7 +107,7 @@ fn a_message_is_sent_where_agents_may_send() {
         ),
         (
             json!({ "to": "a@b.example", "subject": "x", "attachments": [] }),
-            "There is no attachments; there is from, to, cc, bcc, subject, text, html, inReplyTo, references, idempotencyKey",
+            "Unknown field attachments; the known fields are from, to, cc, bcc, subject, text, html, inReplyTo, references, idempotencyKey",
         ),
     ] {
         assert_eq!(refused(&service, "send_message", fields), sentence);

@@ -58,8 +58,7 @@ impl Bounds {
     /// Returns a sentence that names the cut fields. It contains no text of the message.
     pub(super) fn warning(&self, message: &str) -> Option<String> {
         let cut = || self.cut.join(", ");
-        (!self.cut.is_empty())
-            .then(|| format!("{message} has more than is returned here, in: {}", cut()))
+        (!self.cut.is_empty()).then(|| format!("{message} was cut in: {}", cut()))
     }
 
     fn headline(&mut self, headline: &mut Headline) {

@@ -28,7 +28,7 @@ pub(super) fn tool<H: Capabilities>() -> Tool<H> {
     Tool {
         name: "list_aliases",
         title: "List aliases",
-        description: "Lists the mailbox's own address (mailbox) and its aliases, which also deliver to it. active says whether an alias is enabled.",
+        description: "Lists the mailbox's own address (mailbox) and its aliases, which also deliver to it. active is true if the alias is enabled.",
         scope: Scope::AliasesRead,
         hints: Hints::ReadsOwn,
         input: schema::of::<Arguments>,

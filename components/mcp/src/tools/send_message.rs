@@ -18,7 +18,7 @@ struct Arguments {
     /// The mailbox's own address or one of its enabled aliases, without a name. The default is the mailbox's own address.
     #[schema(nullable = false)]
     from: Option<String>,
-    /// To whom: addresses separated by commas, each bare or as `Name <address>`, or an array of such strings.
+    /// The recipients: addresses separated by commas, each with or without a name (`Name <address>`), or an array of such strings.
     to: Recipients,
     /// The recipients in `Cc`. At most 50 recipients in `to`, `cc` and `bcc` together.
     #[serde(default)]
@@ -26,7 +26,7 @@ struct Arguments {
     /// The recipients that other recipients do not see (`Bcc`).
     #[serde(default)]
     bcc: Recipients,
-    /// On one line.
+    /// The subject, on one line.
     #[schema(max_length = 998)]
     subject: String,
     /// The plain text.
@@ -35,7 +35,7 @@ struct Arguments {
     /// The HTML. A message may have both.
     #[schema(nullable = false)]
     html: Option<String>,
-    /// The Message-ID replied to (`messageId` of a message), angle brackets included.
+    /// The Message-ID (`messageId`) of the message that this message replies to, with angle brackets.
     #[schema(nullable = false)]
     in_reply_to: Option<String>,
     /// The Message-IDs of the conversation, oldest first: an array as in `references` of a message, or a string that contains them separated by spaces.

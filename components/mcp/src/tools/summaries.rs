@@ -3,7 +3,7 @@
 use latchmail_common::{Address, Summary};
 
 use super::bounds::Bounds;
-use crate::hidden::Oddities;
+use crate::hidden::InvisibleCharacters;
 
 /// Limits the fields of each message. Returns a warning for each message that was cut and for each suspicious text.
 pub(super) fn bounded(messages: &mut [Summary]) -> Vec<String> {
@@ -12,29 +12,33 @@ pub(super) fn bounded(messages: &mut [Summary]) -> Vec<String> {
         let mut bounds = Bounds::default();
         bounds.summary(summary);
         let mut warnings = Vec::from_iter(bounds.warning(&message));
-        warnings.extend(oddities(summary).warnings(&message));
+        warnings.extend(invisible_characters(summary).warnings(&message));
         warnings
     };
     messages.iter_mut().flat_map(of).collect()
 }
 
-fn oddities(summary: &Summary) -> Oddities {
+fn invisible_characters(summary: &Summary) -> InvisibleCharacters {
     let headline = &summary.headline;
-    let mut oddities = Oddities::default();
-    oddities.look("subject", &headline.subject);
-    names(&mut oddities, "from", &headline.from);
-    names(&mut oddities, "to", &headline.to);
+    let mut invisible_characters = InvisibleCharacters::default();
+    invisible_characters.scan("subject", &headline.subject);
+    names(&mut invisible_characters, "from", &headline.from);
+    names(&mut invisible_characters, "to", &headline.to);
     for flag in &headline.flags {
-        oddities.look("flags", flag);
+        invisible_characters.scan("flags", flag);
     }
-    oddities.look("preview", &summary.preview);
-    oddities
+    invisible_characters.scan("preview", &summary.preview);
+    invisible_characters
 }
 
 /// Scans names and addresses for invisible characters.
-pub(super) fn names(oddities: &mut Oddities, part: &'static str, addresses: &[Address]) {
+pub(super) fn names(
+    invisible_characters: &mut InvisibleCharacters,
+    part: &'static str,
+    addresses: &[Address],
+) {
     for one in addresses {
-        oddities.look(part, &one.name);
-        oddities.look(part, &one.address);
+        invisible_characters.scan(part, &one.name);
+        invisible_characters.scan(part, &one.address);
     }
 }

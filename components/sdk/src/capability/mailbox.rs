@@ -3,8 +3,8 @@
 use super::{Blob, Error, Host};
 use crate::bindings::latchmail::host::mailbox;
 pub use crate::bindings::latchmail::host::mailbox::{
-    Address, Attachment, AuthenticatedMessage, Authentication, Detail, FlagAction, Folder,
-    IdentifiedFolder, Listing, Page, Role, Summary, Verdict,
+    Address, Attachment, Authentication, Detail, FlagAction, Folder, Listing, Page, Role, Summary,
+    Verdict,
 };
 
 /// The caller's mail. Reading needs the scope `mail:read`, changes need `mail:write`.
@@ -18,44 +18,17 @@ pub trait Mailbox {
     /// Only the errors that the trait names.
     fn list_folders(&self) -> Result<Vec<Folder>, Error>;
 
-    /// Returns all folders with their ids. An id is opaque and stays the same for the lifetime of the folder, even if the folder is
-    /// renamed.
-    ///
-    /// # Errors
-    /// Only the errors that the trait names.
-    fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error>;
-
     /// Returns a page of a folder's messages, newest first.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the folder does not exist, and [`Error::Invalid`] if the limit is not 1 to 100.
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error>;
 
-    /// Returns a message of any folder by its `uid`. `folder` is a hint where to look first.
+    /// Returns a message of any folder by its `uid`.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the message does not exist.
-    fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error>;
-
-    /// Returns the same message, and whether its sender is authenticated. The default implementation knows nothing of the sender.
-    ///
-    /// # Errors
-    /// Returns [`Error::NotFound`] if the message does not exist.
-    fn get_authenticated_message(
-        &self,
-        uid: u64,
-        folder: Option<&str>,
-    ) -> Result<AuthenticatedMessage, Error> {
-        let authentication = Authentication {
-            verdict: Verdict::None,
-            domain: None,
-        };
-        self.get_message(uid, folder)
-            .map(|detail| AuthenticatedMessage {
-                detail,
-                authentication,
-            })
-    }
+    fn get_message(&self, uid: u64) -> Result<Detail, Error>;
 
     /// Returns an attachment by the message's `uid` and the attachment's index. Returns `None` if the message exists and the attachment
     /// does not.
@@ -63,12 +36,7 @@ pub trait Mailbox {
     /// # Errors
     /// Returns [`Error::NotFound`] if the message does not exist, and [`Error::TooLarge`] if the attachment is beyond the part of the
     /// message that the host reads.
-    fn get_attachment(
-        &self,
-        uid: u64,
-        index: u32,
-        folder: Option<&str>,
-    ) -> Result<Option<(Attachment, Blob)>, Error>;
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error>;
 
     /// Returns a page of a folder's messages that contain `term` in the subject, sender, recipients or body, newest first. Case is ignored.
     ///
@@ -105,33 +73,16 @@ impl Mailbox for Host {
         mailbox::list_folders()
     }
 
-    fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error> {
-        mailbox::list_identified_folders()
-    }
-
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {
         mailbox::list_messages(folder, page)
     }
 
-    fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error> {
-        mailbox::get_message(uid, folder)
+    fn get_message(&self, uid: u64) -> Result<Detail, Error> {
+        mailbox::get_message(uid)
     }
 
-    fn get_authenticated_message(
-        &self,
-        uid: u64,
-        folder: Option<&str>,
-    ) -> Result<AuthenticatedMessage, Error> {
-        mailbox::get_authenticated_message(uid, folder)
-    }
-
-    fn get_attachment(
-        &self,
-        uid: u64,
-        index: u32,
-        folder: Option<&str>,
-    ) -> Result<Option<(Attachment, Blob)>, Error> {
-        let found = mailbox::get_attachment(uid, index, folder)?;
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
+        let found = mailbox::get_attachment(uid, index)?;
         Ok(found.map(|found| (found.attachment, Blob::Host(found.content))))
     }
 

@@ -1,11 +1,11 @@
 //! An account of the fake host, with its password and profile.
 
 use super::addresses::Addresses;
-use super::credentials::Held;
+use super::credentials::CredentialList;
 use super::host::{FakeHost, Need};
 use super::mailbox::Messages;
-use super::outbox::Out;
-use super::store::Kept;
+use super::outbox::SentMessages;
+use super::store::Values;
 use super::teams::Guests;
 use crate::capability::{Changes, Details, Error, PasswordChange, Profile, Scope, Timestamp};
 
@@ -14,10 +14,10 @@ use crate::capability::{Changes, Details, Error, PasswordChange, Profile, Scope,
 pub(super) struct Account {
     pub(super) address: String,
     pub(super) mail: Messages,
-    pub(super) out: Out,
+    pub(super) out: SentMessages,
     pub(super) addresses: Addresses,
-    pub(super) credentials: Held,
-    pub(super) kept: Kept,
+    pub(super) credentials: CredentialList,
+    pub(super) values: Values,
     pub(super) guests: Guests,
     profile: Option<Details>,
     password: String,
@@ -31,10 +31,10 @@ impl Account {
         Self {
             address: address.into(),
             mail: Messages::default(),
-            out: Out::default(),
+            out: SentMessages::default(),
             addresses: Addresses::default(),
-            credentials: Held::default(),
-            kept: Kept::default(),
+            credentials: CredentialList::default(),
+            values: Values::default(),
             guests: Guests::default(),
             profile: Some(Details {
                 address: address.into(),

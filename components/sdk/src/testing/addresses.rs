@@ -3,8 +3,8 @@
 use super::account::Account;
 use super::host::{FakeHost, Need};
 use crate::capability::{
-    Alias, Aliases, Challenge, Claimed, Domain, Domains, Error, HeldDomains, Inspected, Scope,
-    Timestamp, Verification,
+    Alias, Aliases, Challenge, Claimed, Domain, Domains, Error, Expected, HeldDomains, Inspected,
+    Scope, Timestamp, Verification,
 };
 
 /// The platform domains.
@@ -21,6 +21,7 @@ pub(super) struct Addresses {
     last_id: u64,
     domains: Vec<Domain>,
     proved: Vec<String>,
+    records: Vec<Expected>,
 }
 
 impl Addresses {
@@ -34,6 +35,18 @@ impl Addresses {
         let active = self.domains.iter().filter(|d| d.verified_at.is_some());
         let own = active.map(|domain| domain.name.clone());
         PLATFORM.map(Into::into).into_iter().chain(own).collect()
+    }
+
+    fn has_active(&self, name: &str) -> bool {
+        let mut active = self.domains.iter().filter(|d| d.verified_at.is_some());
+        active.any(|domain| domain.name == name)
+    }
+
+    fn inspected(&self, domain: Domain) -> Inspected {
+        Inspected {
+            domain,
+            records: self.records.clone(),
+        }
     }
 
     fn domain(&mut self, name: &str) -> Result<&mut Domain, Error> {
@@ -150,6 +163,24 @@ impl FakeHost {
     pub fn prove_domain(&self, name: &str) {
         self.with_account(|account| account.addresses.proved.push(name.into()));
     }
+
+    /// Sets the DNS records that inspecting a domain of the signed-in account returns. Initially there are none.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn set_records(&self, records: Vec<Expected>) {
+        self.with_account(|account| account.addresses.records = records);
+    }
+
+    /// Adds an alias of the signed-in account, for example an alias that the service did not create.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn put_alias(&self, alias: Alias) {
+        self.with_account(|account| account.addresses.aliases.push(alias));
+    }
 }
 
 fn claimed(name: &str, now: Timestamp) -> Domain {
@@ -164,7 +195,7 @@ fn claimed(name: &str, now: Timestamp) -> Domain {
     }
 }
 
-/// No DNS records are looked up, and inspecting a domain returns none. Claims of other accounts are not checked.
+/// No DNS records are looked up: [`FakeHost::prove_domain`] and [`FakeHost::set_records`] replace them.
 impl Domains for FakeHost {
     fn list_domains(&self) -> Result<HeldDomains, Error> {
         self.allow(Need::Session, |account| {
@@ -177,6 +208,7 @@ impl Domains for FakeHost {
 
     fn claim_domain(&self, name: &str) -> Result<Claimed, Error> {
         let (now, name) = (self.now(), name.to_lowercase());
+        let taken = self.another_account(|account| account.addresses.has_active(&name));
         self.allow(Need::Session, |account| {
             if !name.contains('.') || PLATFORM.contains(&name.as_str()) {
                 return Err(Error::Invalid(
@@ -184,8 +216,11 @@ impl Domains for FakeHost {
                 ));
             }
             let addresses = &mut account.addresses;
-            if let Ok(standing) = addresses.domain(&name) {
-                return Ok(Claimed::Standing(standing.clone()));
+            if let Ok(existing) = addresses.domain(&name) {
+                return Ok(Claimed::Existing(existing.clone()));
+            }
+            if taken {
+                return Err(Error::Conflict("Another account has the domain".into()));
             }
             if addresses.domains.len() >= MOST_DOMAINS as usize {
                 return Err(Error::TooLarge(
@@ -194,28 +229,34 @@ impl Domains for FakeHost {
             }
             let domain = claimed(&name, now);
             addresses.domains.push(domain.clone());
-            Ok(Claimed::Fresh(domain))
+            Ok(Claimed::Created(domain))
         })
     }
 
     fn inspect_domain(&self, name: &str) -> Result<Inspected, Error> {
         let name = name.to_lowercase();
         self.allow(Need::Session, |account| {
-            Ok(inspected(account.addresses.domain(&name)?))
+            let domain = account.addresses.domain(&name)?.clone();
+            Ok(account.addresses.inspected(domain))
         })
     }
 
     fn verify_domain(&self, name: &str) -> Result<Verification, Error> {
         let (now, name) = (self.now(), name.to_lowercase());
+        let taken = self.another_account(|account| account.addresses.has_active(&name));
         self.allow(Need::Session, |account| {
             let proved = account.addresses.proved.contains(&name);
             let domain = account.addresses.domain(&name)?;
             if domain.verified_at.is_none() && !proved {
                 return Ok(Verification::Missing);
             }
+            if taken {
+                return Ok(Verification::Taken);
+            }
             domain.verified_at.get_or_insert(now);
             domain.challenge = None;
-            Ok(Verification::Active(inspected(domain)))
+            let domain = domain.clone();
+            Ok(Verification::Active(account.addresses.inspected(domain)))
         })
     }
 
@@ -235,12 +276,5 @@ impl Domains for FakeHost {
             addresses.domains.retain(|domain| domain.name != name);
             Ok(())
         })
-    }
-}
-
-fn inspected(domain: &Domain) -> Inspected {
-    Inspected {
-        domain: domain.clone(),
-        records: Vec::new(),
     }
 }

@@ -5,6 +5,7 @@ use crate::capability::{
     CreatedAppPassword, CreatedToken, Credential, CredentialKind, Credentials, Error, Revocation,
     Scope, Timestamp, Token, TokenReference,
 };
+use crate::scope;
 
 /// A day in milliseconds.
 const DAY: Timestamp = 24 * 60 * 60 * 1000;
@@ -14,27 +15,38 @@ const MOST_APP_PASSWORDS: usize = 100;
 
 /// Credentials of an account, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct CredentialList {
     tokens: Vec<Token>,
     app_passwords: Vec<Credential>,
     last_id: u64,
 }
 
-impl Held {
+impl CredentialList {
     fn id(&mut self) -> String {
         self.last_id += 1;
         format!("credential-{}", self.last_id)
     }
 }
 
-fn named(label: &str) -> Result<(), Error> {
+fn check_label(label: &str) -> Result<(), Error> {
     if label.is_empty() || label.chars().count() > 64 {
         return Err(Error::Invalid("label must be 1 to 64 characters".into()));
     }
     Ok(())
 }
 
-/// The secrets are placeholders and authenticate nothing. Web sessions are not listed.
+impl FakeHost {
+    /// Adds a credential of the signed-in account, for example its web session. Initially an account has none.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn put_credential(&self, credential: Credential) {
+        self.with_account(|account| account.credentials.app_passwords.push(credential));
+    }
+}
+
+/// The secrets are placeholders and authenticate nothing. Web sessions are only listed if [`FakeHost::put_credential`] added them.
 impl Credentials for FakeHost {
     fn create_token(
         &self,
@@ -45,7 +57,7 @@ impl Credentials for FakeHost {
     ) -> Result<CreatedToken, Error> {
         let now = self.now();
         self.allow(Need::Session, |account| {
-            named(label)?;
+            check_label(label)?;
             if scopes.is_empty() {
                 return Err(Error::Invalid("scopes must not be empty".into()));
             }
@@ -59,9 +71,13 @@ impl Credentials for FakeHost {
                 ));
             }
             let id = held.id();
+            let canonical = scope::ALL.map(|(scope, _)| scope);
             let token = Token {
                 label: label.into(),
-                scopes: scopes.to_vec(),
+                scopes: canonical
+                    .into_iter()
+                    .filter(|one| scopes.contains(one))
+                    .collect(),
                 hint: "0000".into(),
                 created_at: now,
                 last_used_at: None,
@@ -94,7 +110,7 @@ impl Credentials for FakeHost {
     fn create_app_password(&self, label: &str) -> Result<CreatedAppPassword, Error> {
         let now = self.now();
         self.allow(Need::Session, |account| {
-            named(label)?;
+            check_label(label)?;
             let held = &mut account.credentials;
             if held.app_passwords.len() >= MOST_APP_PASSWORDS {
                 return Err(Error::Conflict(format!(

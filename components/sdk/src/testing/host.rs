@@ -22,6 +22,7 @@ pub struct FakeHost {
     settings: RefCell<BTreeMap<String, String>>,
     lines: RefCell<Vec<(Level, String)>>,
     fault: RefCell<Option<Error>>,
+    calls: Cell<usize>,
     now: Cell<Timestamp>,
     pub(super) web: RefCell<Web>,
 }
@@ -42,6 +43,7 @@ impl Default for FakeHost {
             settings: RefCell::default(),
             lines: RefCell::default(),
             fault: RefCell::default(),
+            calls: Cell::new(0),
             now: Cell::new(NOW),
             web: RefCell::default(),
         };
@@ -55,6 +57,14 @@ impl FakeHost {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Creates a host in which every capability fails with this error, unless it refuses the caller first.
+    #[must_use]
+    pub fn failing(error: Error) -> Self {
+        let host = Self::default();
+        host.fail(error);
+        host
     }
 
     /// Makes this account the caller, with a web session. Creates the account if it does not exist.
@@ -139,6 +149,12 @@ impl FakeHost {
         *self.fault.borrow_mut() = None;
     }
 
+    /// Returns the number of calls so far of functions that need a caller, including calls that failed.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.calls.get()
+    }
+
     /// Returns the lines that the module wrote to the log.
     #[must_use]
     pub fn log(&self) -> Vec<(Level, String)> {
@@ -181,6 +197,7 @@ impl FakeHost {
         need: Need,
         act: impl FnOnce(&mut Account) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        self.calls.set(self.calls.get() + 1);
         let caller = self.caller.borrow();
         if caller.kind == Kind::Anonymous {
             return Err(Error::Denied("There is no caller".into()));
@@ -194,14 +211,14 @@ impl FakeHost {
             }
             Need::Caller | Need::Scope(_) | Need::Session => {}
         }
-        self.working()?;
+        self.check_fault()?;
         let mut accounts = self.accounts.borrow_mut();
         let account = accounts.get_mut(&caller.address).ok_or(Error::Internal)?;
         act(account)
     }
 
     /// Returns the error that a test set with [`FakeHost::fail`].
-    pub(super) fn working(&self) -> Result<(), Error> {
+    pub(super) fn check_fault(&self) -> Result<(), Error> {
         self.fault.borrow().clone().map_or(Ok(()), Err)
     }
 
@@ -212,6 +229,16 @@ impl FakeHost {
         act: impl FnOnce(&mut Account) -> T,
     ) -> Option<T> {
         self.accounts.borrow_mut().get_mut(address).map(act)
+    }
+
+    /// Returns whether an account other than the caller's meets a condition.
+    pub(super) fn another_account(&self, meets: impl Fn(&Account) -> bool) -> bool {
+        let caller = self.caller.borrow();
+        let accounts = self.accounts.borrow();
+        let mut others = accounts
+            .values()
+            .filter(|account| account.address != caller.address);
+        others.any(meets)
     }
 
     /// Returns the addresses of all accounts.

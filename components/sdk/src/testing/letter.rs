@@ -1,15 +1,12 @@
 //! Builder of messages for tests.
 
 use super::NOW;
-use crate::capability::{
-    Address, Attachment, AuthenticatedMessage, Authentication, Detail, Summary, Timestamp, Verdict,
-};
+use crate::capability::{Address, Attachment, Authentication, Detail, Summary, Timestamp, Verdict};
 
 /// A message that [`FakeHost::deliver`](super::FakeHost::deliver) puts into a mailbox.
 #[derive(Clone, Debug)]
 pub struct Letter {
     detail: Detail,
-    authentication: Authentication,
     files: Vec<Vec<u8>>,
 }
 
@@ -39,10 +36,10 @@ impl Letter {
                 html: None,
                 attachments: Vec::new(),
                 truncated: false,
-            },
-            authentication: Authentication {
-                verdict: Verdict::None,
-                domain: None,
+                authentication: Authentication {
+                    verdict: Verdict::None,
+                    domain: None,
+                },
             },
             files: Vec::new(),
         }
@@ -51,7 +48,7 @@ impl Letter {
     /// Sets the result of the sender's authentication, and the domain that it is about. Without it there is no result.
     #[must_use]
     pub fn authenticated(mut self, verdict: Verdict, domain: &str) -> Self {
-        self.authentication = Authentication {
+        self.detail.authentication = Authentication {
             verdict,
             domain: Some(domain.into()),
         };
@@ -136,12 +133,8 @@ impl Letter {
     }
 
     /// Returns the message as the host returns it, and its files.
-    pub(super) fn whole(self) -> (AuthenticatedMessage, Vec<Vec<u8>>) {
-        let Self {
-            mut detail,
-            authentication,
-            files,
-        } = self;
+    pub(super) fn build(self) -> (Detail, Vec<Vec<u8>>) {
+        let Self { mut detail, files } = self;
         let text = detail.text.as_deref().unwrap_or_default();
         let folded: Vec<&str> = text.split_whitespace().collect();
         detail.summary.preview = folded.join(" ").chars().take(256).collect();
@@ -149,11 +142,7 @@ impl Letter {
         let texts: usize = texts.into_iter().flatten().map(String::len).sum();
         let files_size: usize = files.iter().map(Vec::len).sum();
         detail.summary.size = (detail.summary.subject.len() + texts + files_size) as u64;
-        let message = AuthenticatedMessage {
-            detail,
-            authentication,
-        };
-        (message, files)
+        (detail, files)
     }
 }
 

@@ -3,8 +3,8 @@
 use super::host::{FakeHost, Need};
 use super::letter::Letter;
 use crate::capability::{
-    Attachment, AuthenticatedMessage, Authentication, Blob, Detail, Error, FlagAction, Folder,
-    IdentifiedFolder, Listing, Mailbox, Page, Role, Scope, Summary,
+    Attachment, Blob, Detail, Error, FlagAction, Folder, Listing, Mailbox, Page, Role, Scope,
+    Summary,
 };
 
 /// Maximum number of messages of one change.
@@ -28,7 +28,6 @@ pub(super) struct Messages {
 struct Stored {
     folder: String,
     detail: Detail,
-    authentication: Authentication,
     files: Vec<Vec<u8>>,
 }
 
@@ -58,11 +57,7 @@ impl Messages {
 
     pub(super) fn put(&mut self, folder: &str, letter: Letter) -> u64 {
         self.last_uid += 1;
-        let (message, files) = letter.whole();
-        let AuthenticatedMessage {
-            mut detail,
-            authentication,
-        } = message;
+        let (mut detail, files) = letter.build();
         detail.summary.uid = self.last_uid;
         if detail.message_id.is_empty() {
             detail.message_id = format!("<{}@example.test>", self.last_uid);
@@ -70,7 +65,6 @@ impl Messages {
         self.stored.push(Stored {
             folder: folder.into(),
             detail,
-            authentication,
             files,
         });
         self.last_uid
@@ -195,6 +189,8 @@ impl Mailbox for FakeHost {
                     u32::try_from(found.count()).unwrap_or(u32::MAX)
                 };
                 Folder {
+                    // Folders are never renamed here, so a path can be used as an id.
+                    id: format!("id of {path}"),
                     path: path.clone(),
                     name: path.rsplit('/').next().unwrap_or(path).into(),
                     delimiter: "/".into(),
@@ -209,51 +205,25 @@ impl Mailbox for FakeHost {
         })
     }
 
-    /// Folders are never renamed here, so a path can be used as an id.
-    fn list_identified_folders(&self) -> Result<Vec<IdentifiedFolder>, Error> {
-        let identified = |folder: Folder| IdentifiedFolder {
-            id: format!("id of {}", folder.path),
-            folder,
-        };
-        Ok(self.list_folders()?.into_iter().map(identified).collect())
-    }
-
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {
         self.allow(Need::Scope(Scope::MailRead), |account| {
             account.mail.listing(folder, page, |_| true)
         })
     }
 
-    fn get_message(&self, uid: u64, folder: Option<&str>) -> Result<Detail, Error> {
-        let message = self.get_authenticated_message(uid, folder)?;
-        Ok(message.detail)
-    }
-
-    fn get_authenticated_message(
-        &self,
-        uid: u64,
-        _: Option<&str>,
-    ) -> Result<AuthenticatedMessage, Error> {
+    fn get_message(&self, uid: u64) -> Result<Detail, Error> {
         self.allow(Need::Scope(Scope::MailRead), |account| {
             let folder = &account.mail.find(uid)?.folder;
             let found = account.mail.of(folder).find(|(one, _)| one.uid == uid);
             let (summary, stored) = found.ok_or(Error::NotFound)?;
-            Ok(AuthenticatedMessage {
-                detail: Detail {
-                    summary,
-                    ..stored.detail.clone()
-                },
-                authentication: stored.authentication.clone(),
+            Ok(Detail {
+                summary,
+                ..stored.detail.clone()
             })
         })
     }
 
-    fn get_attachment(
-        &self,
-        uid: u64,
-        index: u32,
-        _: Option<&str>,
-    ) -> Result<Option<(Attachment, Blob)>, Error> {
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
         self.allow(Need::Scope(Scope::MailRead), |account| {
             let stored = account.mail.find(uid)?;
             let index = index as usize;

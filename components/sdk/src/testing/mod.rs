@@ -24,7 +24,7 @@
 //!
 //! fn module<H: Caller + Mailbox>() -> Module<H> {
 //!     Module::new("unread", "1.0.0", Description::openapi)
-//!         .route(Route::get("/api/v1/unread", "countUnread", count_unread).scoped(Scope::MailRead))
+//!         .route(Route::new("countUnread", count_unread).scoped(Scope::MailRead))
 //! }
 //!
 //! let service = Service::of(module());
@@ -54,6 +54,7 @@ mod letter;
 mod mailbox;
 mod manifest;
 mod outbox;
+mod request;
 mod route;
 mod service;
 mod store;
@@ -65,8 +66,9 @@ mod web;
 pub use answer::Answer;
 pub use host::FakeHost;
 pub use letter::Letter;
-pub use manifest::misfit;
+pub use manifest::manifest_error;
 pub use outbox::{SentFile, SentMessage};
+pub use request::{json, request};
 pub use service::Service;
 
 /// The initial time of a [`FakeHost`]: 2026-11-20T08:00:00Z.

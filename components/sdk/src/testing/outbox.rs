@@ -48,11 +48,21 @@ pub struct SentFile {
 
 /// The messages that an account sent.
 #[derive(Debug, Default)]
-pub(super) struct Out {
+pub(super) struct SentMessages {
     sent: Vec<(SentMessage, Sent)>,
+    fault: Option<Error>,
 }
 
 impl FakeHost {
+    /// Makes sending fail with this error for the signed-in account. Checking a sender still works.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn fail_sending(&self, error: Error) {
+        self.with_account(|account| account.out.fault = Some(error));
+    }
+
     /// Returns the messages that the signed-in account sent, oldest first.
     ///
     /// # Panics
@@ -134,6 +144,9 @@ impl Account {
     }
 
     fn send(&mut self, message: SentMessage) -> Result<Sent, Error> {
+        if let Some(error) = &self.out.fault {
+            return Err(error.clone());
+        }
         let earlier = self
             .out
             .sent

@@ -14,7 +14,7 @@ use crate::message::{Reply, Request};
 use crate::module::Module;
 
 /// Request headers that the host passes to modules. It passes no others.
-const HANDED_IN: [&str; 12] = [
+const PASSED_HEADERS: [&str; 12] = [
     "accept",
     "accept-language",
     "content-type",
@@ -48,7 +48,7 @@ impl Service {
     #[must_use]
     #[track_caller]
     pub fn of(module: Module<FakeHost>) -> Self {
-        if let Some(reason) = manifest::misfit(&module) {
+        if let Some(reason) = manifest::manifest_error(&module) {
             panic!("no host would load this module: {reason}");
         }
         Self {
@@ -139,7 +139,7 @@ impl Service {
             id: "a-request".into(),
             path: values,
             query,
-            headers: handed_in(headers),
+            headers: passed_headers(headers),
             body,
             blobs: RefCell::new(blobs.into_iter().map(Some).collect()),
         };
@@ -178,12 +178,12 @@ impl Service {
     }
 }
 
-fn handed_in(headers: &[(&str, &str)]) -> Vec<(String, String)> {
+fn passed_headers(headers: &[(&str, &str)]) -> Vec<(String, String)> {
     let lower = headers
         .iter()
         .map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned()));
     lower
-        .filter(|(name, _)| HANDED_IN.contains(&name.as_str()))
+        .filter(|(name, _)| PASSED_HEADERS.contains(&name.as_str()))
         .collect()
 }
 

@@ -15,12 +15,12 @@ const ENTRY: usize = 64;
 
 /// The values that the module stores for one account.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct Values {
     entries: BTreeMap<String, Vec<u8>>,
     quota: usize,
 }
 
-impl Default for Kept {
+impl Default for Values {
     fn default() -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -29,7 +29,7 @@ impl Default for Kept {
     }
 }
 
-impl Kept {
+impl Values {
     fn change(&mut self, key: &str, value: Option<&[u8]>) -> Result<(), Error> {
         let Some(value) = value else {
             self.entries.remove(key);
@@ -70,7 +70,7 @@ impl FakeHost {
     /// Panics if no account is signed in.
     #[track_caller]
     pub fn set_quota(&self, bytes: usize) {
-        self.with_account(|account| account.kept.quota = bytes);
+        self.with_account(|account| account.values.quota = bytes);
     }
 
     /// Returns all keys and values of the signed-in account.
@@ -80,7 +80,7 @@ impl FakeHost {
     #[must_use]
     #[track_caller]
     pub fn kept(&self) -> BTreeMap<String, Vec<u8>> {
-        self.with_account(|account| account.kept.entries.clone())
+        self.with_account(|account| account.values.entries.clone())
     }
 }
 
@@ -89,21 +89,21 @@ impl Store for FakeHost {
     fn get_value(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         self.allow(Need::Caller, |account| {
             fits(key)?;
-            Ok(account.kept.entries.get(key).cloned())
+            Ok(account.values.entries.get(key).cloned())
         })
     }
 
     fn set_value(&self, key: &str, value: &[u8]) -> Result<(), Error> {
         self.allow(Need::Caller, |account| {
             fits(key)?;
-            account.kept.change(key, Some(value))
+            account.values.change(key, Some(value))
         })
     }
 
     fn delete_value(&self, key: &str) -> Result<(), Error> {
         self.allow(Need::Caller, |account| {
             fits(key)?;
-            account.kept.change(key, None)
+            account.values.change(key, None)
         })
     }
 
@@ -115,11 +115,11 @@ impl Store for FakeHost {
     ) -> Result<bool, Error> {
         self.allow(Need::Caller, |account| {
             fits(key)?;
-            let kept = &mut account.kept;
-            if kept.entries.get(key).map(Vec::as_slice) != expected {
+            let values = &mut account.values;
+            if values.entries.get(key).map(Vec::as_slice) != expected {
                 return Ok(false);
             }
-            kept.change(key, value).map(|()| true)
+            values.change(key, value).map(|()| true)
         })
     }
 
@@ -134,7 +134,7 @@ impl Store for FakeHost {
                 return Err(Error::Invalid(format!("limit must be 1 to {MOST_KEYS}")));
             }
             let after = after.unwrap_or_default();
-            let keys = account.kept.entries.keys();
+            let keys = account.values.entries.keys();
             let found = keys.filter(|key| key.starts_with(prefix) && key.as_str() > after);
             Ok(found.take(limit as usize).cloned().collect())
         })

@@ -259,7 +259,7 @@ impl Teams for FakeHost {
         }
         let right = self.account_of(&caller, |account| account.has_password(password));
         if right != Some(true) {
-            return Err(failed(Error::Denied("Your password is not right".into())));
+            return Err(failed(Error::Denied("Wrong password".into())));
         }
         let address = format!("{local}@{domain}");
         if !self.addresses().contains(&address) {
@@ -273,10 +273,10 @@ impl Teams for FakeHost {
         self.guests(team, |guests| {
             let conflict = |text: &str| Err(failed(Error::Conflict(text.into())));
             if guests.of(&address).is_some() {
-                return conflict("They are a member already");
+                return conflict("The account is already a member");
             }
             if guests.members.len() >= MOST_GUESTS as usize {
-                return conflict("The plan's guests are all in use");
+                return conflict("The plan's limit of guests is reached");
             }
             let grant = guests.made(grant);
             let invited = InvitedMember {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
-use super::{FakeHost, Letter, NOW, Service, misfit};
+use super::{FakeHost, Letter, NOW, Service, manifest_error};
 use crate::capability::{
     Aliases as _, Blob, Caller, Claimed, Config, Credentials as _, Domains as _, Draft, Error,
     File, FlagAction, HttpClient as _, HttpResponse, Kind, Level, Log, Mailbox as _, Missing,
@@ -46,14 +46,21 @@ fn files(_: &impl Caller, request: &Request) -> Result<Reply, Failure> {
 #[openapi(paths(who, echo, plain, files))]
 struct Description;
 
+#[utoipa::path(get, path = "/api/v1/x{y}", operation_id = "odd", responses((status = 200)))]
+fn odd(_: &impl Caller, _: &Request) -> Result<Reply, Failure> {
+    Reply::json(&())
+}
+
+#[derive(OpenApi)]
+#[openapi(paths(odd))]
+struct Odd;
+
 fn routes<H: Caller>() -> [Route<H>; 4] {
     [
-        Route::get("/api/v1/who", "who", who).public(),
-        Route::get("/api/v1/echo/{word}", "echo", echo).scoped(Scope::MailRead),
-        Route::get("/api/v1/echo/plain", "plain", plain),
-        Route::post("/api/v1/files", "files", files)
-            .takes(100)
-            .blob_field("/file"),
+        Route::new("who", who).public(),
+        Route::new("echo", echo).scoped(Scope::MailRead),
+        Route::new("plain", plain),
+        Route::new("files", files).takes(100).blob_field("/file"),
     ]
 }
 
@@ -127,7 +134,7 @@ fn files_are_decoded_and_bodies_are_bounded() {
 fn what_no_host_would_load_is_named() {
     let name = |name: &str| {
         let module = Module::<FakeHost>::new(name, "1.2.3", Description::openapi);
-        misfit(&routes().into_iter().fold(module, Module::route))
+        manifest_error(&routes().into_iter().fold(module, Module::route))
     };
     assert_eq!(name("fine"), None);
     for bad in ["", "Fine", "a b", &"a".repeat(33)] {
@@ -139,21 +146,27 @@ fn what_no_host_would_load_is_named() {
             .into_iter()
             .enumerate()
             .filter(|(at, _)| *at != left_out);
-        misfit(&kept.map(|(_, route)| route).fold(module, Module::route)).unwrap()
+        manifest_error(&kept.map(|(_, route)| route).fold(module, Module::route)).unwrap()
     };
-    assert!(without(0).ends_with("GET /api/v1/who, which is not a route of the module"));
-    let twice = module::<FakeHost>().route(Route::get("/api/v1/who", "again", who));
-    assert!(misfit(&twice).unwrap().ends_with("is declared twice"));
-    let undescribed = module::<FakeHost>().route(Route::get("/api/v1/more", "more", who));
-    assert!(
-        misfit(&undescribed)
-            .unwrap()
-            .contains("lacks GET /api/v1/more")
+    assert!(without(0).contains("(GET /api/v1/who), which is not a route of the module"));
+    let twice = module::<FakeHost>().route(Route::new("who", who));
+    assert_eq!(
+        manifest_error(&twice).unwrap(),
+        "two routes have the operation \"who\""
     );
-    let odd = module::<FakeHost>().route(Route::get("/api/v1/x{y}", "more", who));
-    assert!(misfit(&odd).unwrap().contains("whole `{names}`"));
+    let undescribed = module::<FakeHost>().route(Route::new("more", who));
+    assert_eq!(
+        manifest_error(&undescribed).unwrap(),
+        "the description has no operation \"more\""
+    );
+    let odd = Module::<FakeHost>::new("fine", "1.2.3", Odd::openapi).route(Route::new("odd", odd));
+    assert!(manifest_error(&odd).unwrap().contains("whole `{names}`"));
     let version = Module::<FakeHost>::new("fine", "1.2", Description::openapi);
-    assert!(misfit(&version).unwrap().contains("major.minor.patch"));
+    assert!(
+        manifest_error(&version)
+            .unwrap()
+            .contains("major.minor.patch")
+    );
 }
 
 #[test]
@@ -161,7 +174,7 @@ fn a_capability_refuses_what_the_credential_may_not() {
     let host = FakeHost::new();
     let uid = host.deliver(Letter::from("a@example.org"));
     host.use_token(&[Scope::MailRead]);
-    assert!(host.get_message(uid, None).is_ok());
+    assert!(host.get_message(uid).is_ok());
     let refused = host.delete_messages(&[uid]);
     assert!(matches!(refused, Err(Error::Denied(_))));
     assert!(matches!(host.list_domains(), Err(Error::Denied(_))));
@@ -189,25 +202,22 @@ fn a_message_keeps_its_number_wherever_it_is_moved() {
         host.move_messages(&[first, 99], "Archive").unwrap(),
         [first]
     );
-    let moved = host.get_message(first, None).unwrap();
+    let moved = host.get_message(first).unwrap();
     assert_eq!(
         (moved.summary.seq, moved.summary.preview.as_str()),
         (1, "a b c")
     );
     assert_eq!(moved.summary.from[0].name, "Grace");
-    let (_, blob) = host.get_attachment(first, 0, None).unwrap().unwrap();
+    let (_, blob) = host.get_attachment(first, 0).unwrap().unwrap();
     assert!(matches!(blob, Blob::Bytes(bytes) if bytes == b"abc"));
-    assert!(host.get_attachment(first, 1, None).unwrap().is_none());
+    assert!(host.get_attachment(first, 1).unwrap().is_none());
     let found = host.search_messages("Archive", "oNe", page(0)).unwrap();
     assert_eq!(found.total, 1);
     host.set_flags(&[first], &["\\Seen".into(), "Work".into()], FlagAction::Add)
         .unwrap();
     host.set_flags(&[first], &["Work".into()], FlagAction::Remove)
         .unwrap();
-    assert_eq!(
-        host.get_message(first, None).unwrap().summary.flags,
-        ["\\Seen"]
-    );
+    assert_eq!(host.get_message(first).unwrap().summary.flags, ["\\Seen"]);
     assert!(
         host.set_flags(&[first], &["\\Deleted".into()], FlagAction::Add)
             .is_err()
@@ -222,10 +232,7 @@ fn a_message_keeps_its_number_wherever_it_is_moved() {
         ("INBOX", 1, 0)
     );
     host.delete_messages(&[first]).unwrap();
-    assert!(matches!(
-        host.get_message(first, None),
-        Err(Error::NotFound)
-    ));
+    assert!(matches!(host.get_message(first), Err(Error::NotFound)));
     assert_eq!(host.deliver(Letter::from("y@example.org")), second + 1);
 }
 
@@ -340,7 +347,7 @@ fn other_peoples_servers_answer_what_the_test_wrote() {
 fn the_rest_of_an_account_is_there_too() {
     let host = FakeHost::new();
     assert!(
-        matches!(host.claim_domain("Ada.Example").unwrap(), Claimed::Fresh(d) if d.name == "ada.example")
+        matches!(host.claim_domain("Ada.Example").unwrap(), Claimed::Created(d) if d.name == "ada.example")
     );
     assert!(matches!(
         host.verify_domain("ada.example").unwrap(),

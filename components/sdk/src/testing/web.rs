@@ -27,7 +27,7 @@ impl FakeHost {
 /// A request without a defined response is denied, like a request to a host that the operator did not permit.
 impl HttpClient for FakeHost {
     fn fetch(&self, request: &HttpRequest) -> Result<HttpResponse, Error> {
-        self.working()?;
+        self.check_fault()?;
         let mut web = self.web.borrow_mut();
         web.asked.push(request.clone());
         let answer = web

@@ -14,7 +14,7 @@ use latchmail_directory::credentials::{AppPasswordKind, Credential, NewAppPasswo
 use latchmail_directory::events::{Event, Kind};
 use latchmail_directory::password::{Change, Outcome, Renewed};
 use latchmail_directory::profiles::{self, Changes, Profile};
-use latchmail_directory::sessions::{Asking, Made};
+use latchmail_directory::sessions::{CredentialCreation, SessionCaller};
 use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
@@ -22,7 +22,7 @@ use subtle::ConstantTimeEq as _;
 use super::sessions::CODE_REQUIRED;
 use super::two_factor::Checked;
 use super::uses::to_the_minute;
-use super::{Auth, detached, passwords, person};
+use super::{Auth, passwords, person};
 
 /// Factor by which the limit of wrong passwords of one session is multiplied for all sessions of an account together.
 const ALL_SESSIONS: NonZeroU32 = NonZeroU32::new(4).unwrap();
@@ -47,8 +47,8 @@ pub struct Confirmation<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub(super) const fn asking(self, at: Timestamp) -> Asking<'a> {
-        Asking {
+    pub(super) const fn asking(self, at: Timestamp) -> SessionCaller<'a> {
+        SessionCaller {
             account_id: self.account,
             sid: self.sid,
             at,
@@ -101,16 +101,16 @@ impl Auth {
             secret_hash: secret.hash(),
             expires_at: None,
         };
-        let kept =
+        let created =
             self.directory
                 .create_app_password(session.asking(self.clock.now()), &password, origin);
-        match kept.await? {
-            Made::Made => Ok(Some(MadeAppPassword {
+        match created.await? {
+            CredentialCreation::Created => Ok(Some(MadeAppPassword {
                 id: password.id,
                 secret: secret.secret().clone(),
             })),
-            Made::Full => Ok(None),
-            Made::SessionOver => Err(session_over()),
+            CredentialCreation::Full => Ok(None),
+            CredentialCreation::SessionOver => Err(session_over()),
         }
     }
 
@@ -145,15 +145,15 @@ impl Auth {
         id: &str,
         origin: Origin,
     ) -> Result<Revocation, Failure> {
-        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
-        detached(async move {
+        self.run_change(async move {
             let revoked = directory
                 .revoke_app_password(&account, &id, now, &origin)
                 .await?;
             if revoked == Revocation::Revoked {
-                mail.end(&[id]).await;
+                mail_server.end_sessions(&[id]).await;
             }
             Ok(revoked)
         })
@@ -168,7 +168,7 @@ impl Auth {
         Ok(self.directory.profile(account).await?)
     }
 
-    /// Changes a profile. Creates it if there is none and all fields are given. Returns whether there is a profile now.
+    /// Changes a profile. Creates the profile if there is none and all fields are given. Returns `false` if there is still no profile.
     ///
     /// # Errors
     /// Returns 400 naming the first invalid field, 401 if the session ended concurrently, and 500.
@@ -190,10 +190,10 @@ impl Auth {
         if let Some(dob) = &changes.dob {
             person::date_of_birth(dob, now.date())?;
         }
-        let there = self
+        let outcome = self
             .directory
             .change_profile(session.asking(now), &changes, origin);
-        match there.await? {
+        match outcome.await? {
             profiles::Change::Changed => Ok(true),
             profiles::Change::Incomplete => Ok(false),
             profiles::Change::SessionOver => Err(session_over()),
@@ -238,9 +238,9 @@ impl Auth {
                 self.wrong_passwords.saturating_mul(ALL_SESSIONS),
             ),
         ])?;
-        let as_long_as_any = passwords::can_be(&password);
+        let has_valid_length = passwords::has_valid_length(&password);
         let hash = self.directory.password_hash(account).await?;
-        let right = as_long_as_any && self.passwords.verify(password, hash.as_deref()).await?;
+        let right = has_valid_length && self.passwords.verify(password, hash.as_deref()).await?;
         let now = self.clock.now();
         if let Some(hash) = hash.filter(|_| right) {
             match self.second_factor(account, code, now).await? {
@@ -304,9 +304,9 @@ impl Auth {
             expires_at: None,
         };
         let sealed_password = self.keys.seal(Purpose::WebSession, sid, secret.secret())?;
-        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, sid) = (account.to_owned(), sid.to_owned());
-        detached(async move {
+        self.run_change(async move {
             let change = Change {
                 account_id: &account,
                 checked: &checked,
@@ -320,7 +320,7 @@ impl Auth {
             };
             match directory.change_password(&change, &origin).await? {
                 Outcome::Changed(ended) => {
-                    mail.end(&ended).await;
+                    mail_server.end_sessions(&ended).await;
                     Ok(PasswordChange::Changed)
                 }
                 Outcome::AnotherPassword => Ok(PasswordChange::Wrong),

@@ -1,8 +1,8 @@
 //! Personal API tokens: creation, authentication and revocation. A token is `lmk_` and 43 letters and digits, 256 random bits. It is shown
 //! once.
 //!
-//! The directory stores three things of a token: a public selector, a hash of the whole token, and the token's app password, sealed with a
-//! key that is derived from the whole token. So the database alone opens no mailbox, not even with the service's key.
+//! For each token, the directory stores a public selector, a hash of the whole token, and the token's app password. The app password is sealed with a key that
+//! is derived from the whole token, so the database and the service's key together do not open a mailbox.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +12,16 @@ use latchmail_core::error::Failure;
 use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
-use latchmail_directory::sessions::Made;
+use latchmail_directory::sessions::CredentialCreation;
 use latchmail_directory::tokens::{NewToken, Revocation, Token};
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
+use super::Auth;
 use super::account::{Session, session_over};
 use super::header::API_TOKEN_PREFIX;
-use super::{Auth, detached};
 
-/// Number of characters after the prefix that the token is looked up by. With the hint at the end, 29 characters stay secret, which is 172
-/// bits.
+/// Number of characters after the prefix by which the token is looked up. The 29 characters between the selector and the hint are secret: 172 bits.
 const SELECTOR: usize = 10;
 /// Number of characters at the end that are shown to identify the token.
 const HINT: usize = 4;
@@ -31,7 +30,7 @@ const HINT: usize = 4;
 const SEALING: &str = "latchmail v1 api token XChaCha20-Poly1305";
 
 /// Hash that an unknown token is compared with, so that the response takes the same time.
-const NOBODYS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+const DUMMY_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -50,7 +49,7 @@ pub struct CreatedToken {
 
 /// Parameters of a new token.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct TokenRequest {
     /// Label for people.
     pub label: String,
     /// Scopes, in any order and possibly with duplicates.
@@ -66,10 +65,10 @@ impl ApiToken {
         Prefixed::generate(API_TOKEN_PREFIX).map(Self)
     }
 
-    /// Parses a presented credential. Returns `None` if it does not have the form of a token.
+    /// Parses a credential of a request. Returns `None` if it does not have the form of a token.
     #[must_use]
-    pub fn parse(presented: &str) -> Option<Self> {
-        Prefixed::parse(API_TOKEN_PREFIX, presented).map(Self)
+    pub fn parse(text: &str) -> Option<Self> {
+        Prefixed::parse(API_TOKEN_PREFIX, text).map(Self)
     }
 
     fn text(&self) -> &str {
@@ -102,11 +101,13 @@ impl Auth {
     ///
     /// # Errors
     /// Returns 401 with the specification's text if the token is unknown, revoked or expired, or if its app password cannot be opened.
-    /// Returns 500. All tokens are processed the same way up to the response, so that its time does not tell them apart.
+    /// Returns 500. All tokens are processed in the same way, so that the response time reveals nothing about them.
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let found = self.directory.token_by_selector(token.selector()).await?;
-        let expected = found.as_ref().map_or(NOBODYS, |found| &found.secret_hash);
+        let expected = found
+            .as_ref()
+            .map_or(DUMMY_HASH, |found| &found.secret_hash);
         let same = bool::from(token.hash().as_bytes().ct_eq(expected.as_bytes()));
         let key = token.key()?;
         let Some(found) = found.filter(|_| same) else {
@@ -149,25 +150,25 @@ impl Auth {
     pub async fn create_token(
         &self,
         session: Session<'_>,
-        wanted: Wanted,
+        request: TokenRequest,
         origin: &Origin,
     ) -> Result<Option<CreatedToken>, Failure> {
         let now = self.clock.now();
         let secret = ApiToken::generate()?;
         let id = secrets::id()?;
         let password = AppPassword::generate()?;
-        let expires_at = wanted.days.map(|days| now.plus(DAY.saturating_mul(days)));
-        let held = |scope: &Scope| wanted.scopes.contains(scope);
+        let expires_at = request.days.map(|days| now.plus(DAY.saturating_mul(days)));
+        let requested = |scope: &Scope| request.scopes.contains(scope);
         let token = NewToken {
             account_id: session.account.to_owned(),
-            scopes: Scope::ALL.into_iter().filter(held).collect(),
+            scopes: Scope::ALL.into_iter().filter(requested).collect(),
             selector: secret.selector().to_owned(),
             secret_hash: secret.hash().to_owned(),
             hint: secret.hint().to_owned(),
             app_password: NewAppPassword {
                 id: secrets::id()?,
                 kind: AppPasswordKind::ApiToken,
-                label: wanted.label.clone(),
+                label: request.label.clone(),
                 selector: password.selector().to_owned(),
                 secret_hash: password.hash(),
                 expires_at,
@@ -176,17 +177,17 @@ impl Auth {
                 .key()?
                 .seal(Purpose::ApiToken, &id, password.secret())?,
             id,
-            label: wanted.label,
+            label: request.label,
             created_at: now,
             expires_at,
         };
-        let kept = self
+        let created = self
             .directory
-            .create_token(session.sid, &token, wanted.at_most, origin);
-        match kept.await? {
-            Made::Made => {}
-            Made::Full => return Ok(None),
-            Made::SessionOver => return Err(session_over()),
+            .create_token(session.sid, &token, request.at_most, origin);
+        match created.await? {
+            CredentialCreation::Created => {}
+            CredentialCreation::Full => return Ok(None),
+            CredentialCreation::SessionOver => return Err(session_over()),
         }
         Ok(Some(CreatedToken {
             token: Token {
@@ -227,15 +228,15 @@ impl Auth {
         id: &str,
         origin: Origin,
     ) -> Result<bool, Failure> {
-        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
-        detached(async move {
+        self.run_change(async move {
             let revoked = directory.revoke_token(&account, &id, now, &origin).await?;
             match revoked {
                 Revocation::Revoked { app_password_id } => {
                     if let Some(id) = app_password_id {
-                        mail.end(&[id]).await;
+                        mail_server.end_sessions(&[id]).await;
                     }
                     Ok(true)
                 }

@@ -30,7 +30,7 @@ impl Audiences {
         }
     }
 
-    /// Returns the resource of tokens that are requested without one.
+    /// Returns the default resource of tokens, for requests without a resource.
     #[must_use]
     pub fn usual(&self) -> &str {
         &self.base_url

@@ -3,7 +3,7 @@
 use latchmail_core::caller::{Caller, Credential, MailCredential, Proof};
 use latchmail_core::error::Failure;
 
-use super::external::{External, OpaqueToken, Verdict};
+use super::external::{External, OpaqueToken, TokenStatus};
 use super::{Auth, BAD_ACCESS_TOKEN};
 
 impl Auth {
@@ -17,9 +17,9 @@ impl Auth {
         token: &OpaqueToken,
     ) -> Result<Caller, Failure> {
         let refused = |why| Failure::unauthorized(BAD_ACCESS_TOKEN).because(why);
-        let subject = match external.judge(token).await? {
-            Verdict::Good(subject) => subject,
-            Verdict::Refused(why) => return Err(refused(why)),
+        let subject = match external.check(token).await? {
+            TokenStatus::Active(subject) => subject,
+            TokenStatus::Rejected(why) => return Err(refused(why)),
         };
         // The directory is queried at every request, so that disabling an account takes effect at once.
         let account = self.directory.account_by_address(&subject.address).await?;

@@ -13,7 +13,7 @@ pub(super) const API_TOKEN_PREFIX: &str = "lmk_";
 /// A credential as the client sent it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
-pub enum Presented<'a> {
+pub enum BearerCredential<'a> {
     /// Starts with the prefix of personal API tokens.
     ApiToken(&'a str),
     /// Starts with a JOSE header: an access token of a web session, valid or not.
@@ -27,7 +27,7 @@ pub enum Presented<'a> {
 /// # Errors
 /// Returns 401 if there is no Authorization header or more than one, if its scheme is not `Bearer`, or if the credential contains
 /// characters that are not allowed.
-pub fn presented(headers: &HeaderMap) -> Result<Presented<'_>, Failure> {
+pub fn bearer_credential(headers: &HeaderMap) -> Result<BearerCredential<'_>, Failure> {
     only_bearer(headers)
         .map(kind)
         .ok_or_else(|| Failure::unauthorized("Missing or invalid Authorization header"))
@@ -47,13 +47,13 @@ fn only_bearer(headers: &HeaderMap) -> Option<&str> {
     usable.then_some(credential)
 }
 
-fn kind(credential: &str) -> Presented<'_> {
+fn kind(credential: &str) -> BearerCredential<'_> {
     if credential.starts_with(API_TOKEN_PREFIX) {
-        Presented::ApiToken(credential)
+        BearerCredential::ApiToken(credential)
     } else if has_jose_header(credential) {
-        Presented::AccessToken(credential)
+        BearerCredential::AccessToken(credential)
     } else {
-        Presented::Opaque(credential)
+        BearerCredential::Opaque(credential)
     }
 }
 
@@ -88,29 +88,32 @@ mod tests {
         // {"alg":"none"} and [1]
         let (object, array) = ("eyJhbGciOiJub25lIn0", "WzFd");
         for (header, expected) in [
-            ("Bearer lmk_abc", Presented::ApiToken("lmk_abc")),
-            ("Bearer lmk_", Presented::ApiToken("lmk_")),
-            ("bearer lmk_abc", Presented::ApiToken("lmk_abc")),
-            ("BEARER   lmk_abc", Presented::ApiToken("lmk_abc")),
+            ("Bearer lmk_abc", BearerCredential::ApiToken("lmk_abc")),
+            ("Bearer lmk_", BearerCredential::ApiToken("lmk_")),
+            ("bearer lmk_abc", BearerCredential::ApiToken("lmk_abc")),
+            ("BEARER   lmk_abc", BearerCredential::ApiToken("lmk_abc")),
             (
                 &format!("Bearer {object}.e30."),
-                Presented::AccessToken(&format!("{object}.e30.")),
+                BearerCredential::AccessToken(&format!("{object}.e30.")),
             ),
             (
                 &format!("Bearer {object}.x"),
-                Presented::AccessToken(&format!("{object}.x")),
+                BearerCredential::AccessToken(&format!("{object}.x")),
             ),
-            (&format!("Bearer {object}"), Presented::Opaque(object)),
+            (
+                &format!("Bearer {object}"),
+                BearerCredential::Opaque(object),
+            ),
             (
                 &format!("Bearer {array}.e30.x"),
-                Presented::Opaque(&format!("{array}.e30.x")),
+                BearerCredential::Opaque(&format!("{array}.e30.x")),
             ),
-            ("Bearer a.b.c", Presented::Opaque("a.b.c")),
-            ("Bearer LMK_abc", Presented::Opaque("LMK_abc")),
-            ("Bearer x", Presented::Opaque("x")),
+            ("Bearer a.b.c", BearerCredential::Opaque("a.b.c")),
+            ("Bearer LMK_abc", BearerCredential::Opaque("LMK_abc")),
+            ("Bearer x", BearerCredential::Opaque("x")),
         ] {
             let headers = headers(&[header.as_bytes()]);
-            assert_eq!(presented(&headers).ok(), Some(expected), "{header}");
+            assert_eq!(bearer_credential(&headers).ok(), Some(expected), "{header}");
         }
     }
 
@@ -135,7 +138,7 @@ mod tests {
             &[b"Bearer a, Bearer b"],
         ];
         for values in cases {
-            let failure = presented(&headers(values)).err().unwrap();
+            let failure = bearer_credential(&headers(values)).err().unwrap();
             assert_eq!(failure.kind, Kind::Unauthorized);
             assert_eq!(failure.text, "Missing or invalid Authorization header");
         }

@@ -45,39 +45,39 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use latchmail_core::caller::{Caller, Credential};
+use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::{Failure, Kind, StartError};
 use latchmail_core::keyring::Keyring;
 use latchmail_core::limits::{Failures, Key};
 use latchmail_directory::Directory;
-use latchmail_mailbox::Mail;
 use latchmail_net::fetch::Fetch;
 use quick_cache::sync::Cache;
-use tracing::Instrument as _;
 
 use self::access_token::{AccessTokens, Claims};
 use self::api_tokens::ApiToken;
 use self::audience::Audiences;
 use self::external::External;
 pub use self::external::OpaqueToken;
-use self::header::Presented;
-pub use self::header::presented;
-pub use self::oauth_tokens::{Handed, Use};
+use self::header::BearerCredential;
+pub use self::header::bearer_credential;
+pub use self::oauth_tokens::{IssuedToken, Use};
 use self::passwords::Passwords;
 pub use self::registration::{Availability, Form, Provision, Registered};
 pub use self::sessions::{SignedIn, Tokens};
 use self::uses::Uses;
 pub use self::uses::to_the_minute;
+use crate::mail_server::MailServer;
 
 /// Number of API and OAuth tokens whose ids are cached.
-pub const REMEMBERED: usize = 10_000;
+pub const CACHE_CAPACITY: usize = 10_000;
 
 const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
 
 /// The credential of a request, parsed but not yet checked against the directory or an external server.
 #[derive(Debug)]
-pub enum Recognised {
+pub enum ParsedCredential {
     /// An access token that this service signed and that has not expired.
     Session(Claims),
     /// A token with the form of an API token.
@@ -90,7 +90,7 @@ pub enum Recognised {
     /// A token with the form of an access token of the embedded authorization server.
     OAuth {
         /// The token.
-        token: Handed,
+        token: IssuedToken,
         /// Account and grant of the token, if the token was valid before.
         known: Option<Arc<Grantee>>,
     },
@@ -114,7 +114,7 @@ pub struct Grantee {
 #[derive(Debug)]
 pub struct Auth {
     directory: Directory,
-    mail: Arc<Mail>,
+    mail_server: Arc<dyn MailServer>,
     clock: Clock,
     registration: config::Registration,
     keys: Arc<Keyring>,
@@ -137,6 +137,7 @@ pub struct Auth {
     audiences: Audiences,
     /// Whether agents may send mail.
     agents_send: bool,
+    changes: Changes,
 }
 
 impl Auth {
@@ -147,12 +148,12 @@ impl Auth {
     pub fn new(
         config: &Config,
         directory: Directory,
-        mail: Arc<Mail>,
+        mail_server: Arc<dyn MailServer>,
         clock: Clock,
     ) -> Result<Self, StartError> {
         Ok(Self {
             directory,
-            mail,
+            mail_server,
             clock: clock.clone(),
             registration: config.registration.clone(),
             keys: Arc::new(Keyring::load(&config.key_file)?),
@@ -165,11 +166,25 @@ impl Auth {
                 .unwrap_or(NonZeroU32::MIN),
             uses: Uses::default(),
             external: None,
-            known_tokens: Cache::new(REMEMBERED),
-            known_grants: Cache::new(REMEMBERED),
+            known_tokens: Cache::new(CACHE_CAPACITY),
+            known_grants: Cache::new(CACHE_CAPACITY),
             audiences: Audiences::new(&config.base_url()),
             agents_send: config.mcp.send_tool,
+            changes: Changes::default(),
         })
+    }
+
+    /// Runs a change to completion, even if the client disconnects. For example, the connections of a revoked credential must still be closed.
+    pub(crate) async fn run_change<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.changes.run(change).await.map_err(Failure::internal)?
+    }
+
+    /// Waits until no change is in progress.
+    pub async fn finished(&self) {
+        self.changes.finished().await;
     }
 
     /// Adds the external authorization server of the configuration, if there is one. Sends no request to it.
@@ -177,8 +192,8 @@ impl Auth {
     /// # Errors
     /// Returns an error that names the configuration key that is invalid.
     pub fn with_external(mut self, config: &Config, fetch: Fetch) -> Result<Self, StartError> {
-        let (mail, clock) = (Arc::clone(&self.mail), self.clock.clone());
-        self.external = External::new(config, fetch, mail, clock)?;
+        let (mail_server, clock) = (Arc::clone(&self.mail_server), self.clock.clone());
+        self.external = External::new(config, fetch, mail_server, clock)?;
         Ok(self)
     }
 
@@ -194,32 +209,36 @@ impl Auth {
     /// # Errors
     /// Returns 401 with the specification's text if there is no credential or it is invalid. Returns 429 for an access token that was not
     /// verified before if the client has sent too many tokens with an invalid signature.
-    pub fn recognise(&self, headers: &HeaderMap, client: IpAddr) -> Result<Recognised, Failure> {
-        match header::presented(headers)? {
-            Presented::AccessToken(token) => self
+    pub fn parse_credential(
+        &self,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> Result<ParsedCredential, Failure> {
+        match header::bearer_credential(headers)? {
+            BearerCredential::AccessToken(token) => self
                 .access_tokens
                 .verify(&self.keys, token, self.clock.now(), || {
                     let limit = (Key::client(client), self.wrong_signatures);
                     self.failures.attempt([limit])
                 })?
-                .map(Recognised::Session)
+                .map(ParsedCredential::Session)
                 .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN)),
-            Presented::ApiToken(token) => {
+            BearerCredential::ApiToken(token) => {
                 let token = ApiToken::parse(token)
                     .ok_or_else(|| Failure::unauthorized("Invalid API token"))?;
                 let known = self.known_tokens.get(token.hash());
-                Ok(Recognised::ApiToken { token, known })
+                Ok(ParsedCredential::ApiToken { token, known })
             }
-            Presented::Opaque(token) if self.external.is_some() => {
+            BearerCredential::Opaque(token) if self.external.is_some() => {
                 let token = OpaqueToken::of(token);
                 let known = self.known_grants.get(token.hash());
-                Ok(Recognised::External { token, known })
+                Ok(ParsedCredential::External { token, known })
             }
-            Presented::Opaque(token) => {
-                let token = Handed::parse(Use::Access, token)
+            BearerCredential::Opaque(token) => {
+                let token = IssuedToken::parse(Use::Access, token)
                     .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN))?;
                 let known = self.known_grants.get(token.hash());
-                Ok(Recognised::OAuth { token, known })
+                Ok(ParsedCredential::OAuth { token, known })
             }
         }
     }
@@ -228,15 +247,15 @@ impl Auth {
     ///
     /// # Errors
     /// Returns 401 with the specification's text if the credential is no longer valid, and 503 if the external server cannot be queried.
-    pub async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
-        let caller = match recognised {
-            Recognised::Session(claims) => self.by_access_token(&claims).await?,
-            Recognised::ApiToken { token, .. } => self.by_api_token(&token).await?,
-            Recognised::OAuth { token, .. } => {
+    pub async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
+        let caller = match credential {
+            ParsedCredential::Session(claims) => self.by_access_token(&claims).await?,
+            ParsedCredential::ApiToken { token, .. } => self.by_api_token(&token).await?,
+            ParsedCredential::OAuth { token, .. } => {
                 let caller = self.by_oauth_token(&token).await;
                 self.remember(token.hash(), caller)?
             }
-            Recognised::External { token, .. } => match &self.external {
+            ParsedCredential::External { token, .. } => match &self.external {
                 Some(external) => {
                     let caller = self.by_external_token(external, &token).await;
                     self.remember(token.hash(), caller)?
@@ -274,7 +293,7 @@ impl Auth {
     }
 }
 
-impl Recognised {
+impl ParsedCredential {
     /// Returns the key of the rate-limit budget for the request, if the credential proves by itself, or by an earlier check, that this
     /// service or the external server issued it. Returns `None` otherwise.
     #[must_use]
@@ -288,7 +307,7 @@ impl Recognised {
         }
     }
 
-    /// Like [`Recognised::key`] for the agent endpoint, which accepts only OAuth tokens and counts by account.
+    /// Like [`ParsedCredential::key`] for the agent endpoint, which accepts only OAuth tokens and counts by account.
     #[must_use]
     pub fn agent_key(&self) -> Option<Key> {
         match self {
@@ -298,16 +317,6 @@ impl Recognised {
             Self::Session(_) | Self::ApiToken { .. } => None,
         }
     }
-}
-
-/// Runs a change on a separate task, so that it completes even if the client disconnects. For example, connections of a revoked credential
-/// must still be closed.
-pub(crate) async fn detached<T: Send + 'static>(
-    change: impl Future<Output = Result<T, Failure>> + Send + 'static,
-) -> Result<T, Failure> {
-    tokio::spawn(change.in_current_span())
-        .await
-        .map_err(Failure::internal)?
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The grants of the authorization server, and its codes, access tokens, refresh tokens and device codes. Each of them consists of a prefix that tells its type
-//! and 43 letters and digits, 256 random bits. The database stores only their hashes.
+//! The grants of the authorization server, and its codes, access tokens, refresh tokens and device codes. Each of these secrets consists of a prefix that
+//! shows its type and 43 letters and digits (256 random bits). The database stores only their hashes.
 //!
 //! The app password of a grant is sealed with keys that are derived from the grant's tokens, and is sealed again whenever the tokens rotate. So the database
 //! alone opens no mailbox, not even with the service's key. The protocol is in [`latchmail_oauth`].
@@ -13,7 +13,7 @@ use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail_directory::oauth::{
-    Agreed, Agreement, Exchange, NewGrant, NewToken, NewTokens, Rotation,
+    Approval, ApprovalOutcome, Exchange, NewGrant, NewToken, NewTokens, Rotation,
 };
 use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -59,7 +59,7 @@ impl Use {
 
 /// A secret that the authorization server issued, or a text with the form of one.
 #[derive(Clone, Debug)]
-pub struct Handed(Prefixed);
+pub struct IssuedToken(Prefixed);
 
 /// The tokens that a client receives for a grant.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub struct GrantTokens {
 
 /// Parameters of a new grant.
 #[derive(Clone, Copy, Debug)]
-pub struct Granting<'a> {
+pub struct GrantRequest<'a> {
     /// Id of the account.
     pub account: &'a str,
     /// The client's id.
@@ -89,7 +89,7 @@ pub struct Granting<'a> {
 
 /// A client's request to refresh a grant.
 #[derive(Clone, Copy)]
-pub struct Refreshing<'a> {
+pub struct RefreshRequest<'a> {
     /// The client's id.
     pub client_id: &'a str,
     /// The audience that the tokens must have, if the client requests one.
@@ -102,20 +102,20 @@ pub struct Refreshing<'a> {
 
 /// The error for an invalid code or token: the grant has ended, belongs to another client, or was ended now because the code or token was reused.
 #[derive(Debug)]
-pub struct Over;
+pub struct InvalidGrant;
 
 /// The error of a refresh.
 #[derive(Debug)]
-pub enum Unrefreshed {
-    /// The refresh token is invalid, see [`Over`].
-    Over,
+pub enum RefreshError {
+    /// The refresh token is invalid, see [`InvalidGrant`].
+    InvalidGrant,
     /// The client requested another audience than that of the grant. The token remains valid.
-    Elsewhere,
+    WrongAudience,
     /// The client requested scopes that the grant does not have. The token remains valid.
-    Wider,
+    ExcessiveScope,
 }
 
-impl Handed {
+impl IssuedToken {
     /// Generates a secret.
     ///
     /// # Errors
@@ -124,10 +124,10 @@ impl Handed {
         Prefixed::generate(what.prefix()).map(Self)
     }
 
-    /// Parses a presented secret. Returns `None` if it does not have the form of a secret of this type.
+    /// Parses a secret of a request. Returns `None` if it does not have the form of a secret of this type.
     #[must_use]
-    pub fn parse(what: Use, presented: &str) -> Option<Self> {
-        Prefixed::parse(what.prefix(), presented).map(Self)
+    pub fn parse(what: Use, text: &str) -> Option<Self> {
+        Prefixed::parse(what.prefix(), text).map(Self)
     }
 
     /// Returns the hash that the directory stores.
@@ -169,7 +169,7 @@ impl Auth {
     ///
     /// # Errors
     /// Returns 401 if the token is unknown or expired, if it is not for this service, or if its app password cannot be opened, and 500.
-    pub(super) async fn by_oauth_token(&self, token: &Handed) -> Result<Caller, Failure> {
+    pub(super) async fn by_oauth_token(&self, token: &IssuedToken) -> Result<Caller, Failure> {
         let refused = || Failure::unauthorized(BAD_ACCESS_TOKEN);
         let found = self
             .directory
@@ -195,14 +195,14 @@ impl Auth {
             credential: Credential::OAuth {
                 id: grant.id,
                 audience,
-                scopes: self.in_force(&grant.scope),
+                scopes: self.effective_scopes(&grant.scope),
             },
             shared: None,
         })
     }
 
-    /// Returns the scopes of a list that OAuth tokens can have now: the operator may have turned off sending since the list was stored.
-    fn in_force(&self, list: &str) -> Vec<Scope> {
+    /// Returns the scopes of a stored list that OAuth tokens can have now. The operator may have disabled sending since the list was stored.
+    fn effective_scopes(&self, list: &str) -> Vec<Scope> {
         let mut scopes = self.oauth_scopes();
         let granted = Scope::read_list(list);
         scopes.retain(|scope| granted.contains(scope));
@@ -212,7 +212,7 @@ impl Auth {
     /// Returns all scopes that OAuth tokens can have.
     #[must_use]
     pub fn oauth_scopes(&self) -> Vec<Scope> {
-        let opens = |scope: &Scope| scope.opens_to_oauth(self.agents_send);
+        let opens = |scope: &Scope| scope.allowed_for_oauth(self.agents_send);
         Scope::ALL.into_iter().filter(opens).collect()
     }
 
@@ -231,7 +231,7 @@ impl Auth {
         address: &str,
         password: SecretString,
         code: Option<&SecretString>,
-        agreement: Agreement<'_>,
+        agreement: Approval<'_>,
         origin: &Origin,
     ) -> Result<(), Failure> {
         let identified = self.identify(address, password, code, origin).await?;
@@ -242,43 +242,47 @@ impl Auth {
             at: self.clock.now(),
         };
         let owner = identified.origin(origin, None);
-        let reason = match self.directory.agree(person, agreement, &owner).await? {
-            Agreed::Agreed => return Ok(()),
-            Agreed::NoDevice => return Err(Failure::not_found("The code is no longer valid")),
-            Agreed::CodeUsed => CODE_USED,
-            Agreed::AccountChanged => ACCOUNT_CHANGED,
+        let reason = match self.directory.approve(person, agreement, &owner).await? {
+            ApprovalOutcome::Approved => return Ok(()),
+            ApprovalOutcome::NoDevice => {
+                return Err(Failure::not_found("The code is no longer valid"));
+            }
+            ApprovalOutcome::CodeUsed => CODE_USED,
+            ApprovalOutcome::AccountChanged => ACCOUNT_CHANGED,
         };
-        Err(self.too_late(&identified.account, reason, origin).await?)
+        Err(self
+            .reject_changed(&identified.account, reason, origin)
+            .await?)
     }
 
     /// Exchanges a code for the first tokens of a grant. A second use of a code ends the grant.
     ///
     /// # Errors
-    /// Returns [`Over`] if the code is no longer valid, and 500.
+    /// Returns [`InvalidGrant`] if the code is no longer valid, and 500.
     pub async fn exchange_code(
         &self,
-        code: &Handed,
-        granting: Granting<'_>,
+        code: &IssuedToken,
+        request: GrantRequest<'_>,
         origin: &Origin,
-    ) -> Result<Result<GrantTokens, Over>, Failure> {
-        let (grant, tokens) = self.grant(granting)?;
+    ) -> Result<Result<GrantTokens, InvalidGrant>, Failure> {
+        let (grant, tokens) = self.grant(request)?;
         let exchange = self
             .directory
             .exchange_code(code.hash(), &grant, origin)
             .await?;
         Ok(match exchange {
             Exchange::Granted { ended } => {
-                self.mail.end(&ended).await;
+                self.mail_server.end_sessions(&ended).await;
                 Ok(tokens)
             }
-            Exchange::Gone => Err(Over),
+            Exchange::Gone => Err(InvalidGrant),
             Exchange::Replayed { ended } => {
                 tracing::warn!(
                     app_password_id = ended,
                     "authorization code reused, grant ended"
                 );
-                self.mail.end(&[ended]).await;
-                Err(Over)
+                self.mail_server.end_sessions(&[ended]).await;
+                Err(InvalidGrant)
             }
         })
     }
@@ -286,22 +290,22 @@ impl Auth {
     /// Exchanges a device code after the user has authorized the device.
     ///
     /// # Errors
-    /// Returns [`Over`] if the code is no longer valid, and 500.
+    /// Returns [`InvalidGrant`] if the code is no longer valid, and 500.
     pub async fn exchange_device(
         &self,
-        device: &Handed,
-        granting: Granting<'_>,
+        device: &IssuedToken,
+        request: GrantRequest<'_>,
         origin: &Origin,
-    ) -> Result<Result<GrantTokens, Over>, Failure> {
-        let (grant, tokens) = self.grant(granting)?;
+    ) -> Result<Result<GrantTokens, InvalidGrant>, Failure> {
+        let (grant, tokens) = self.grant(request)?;
         let granted = self
             .directory
             .exchange_device(device.hash(), &grant, origin)
             .await?;
         let Some(ended) = granted else {
-            return Ok(Err(Over));
+            return Ok(Err(InvalidGrant));
         };
-        self.mail.end(&ended).await;
+        self.mail_server.end_sessions(&ended).await;
         Ok(Ok(tokens))
     }
 
@@ -309,15 +313,15 @@ impl Auth {
     /// has only these. The next refresh token has the scopes of the grant (RFC 6749, section 6).
     ///
     /// # Errors
-    /// Returns [`Unrefreshed`] if the token or the grant does not match the request, the error of `count`, and 500.
+    /// Returns [`RefreshError`] if the token or the grant does not match the request, the error of `count`, and 500.
     pub async fn refresh_grant(
         &self,
-        token: &Handed,
-        request: Refreshing<'_>,
+        token: &IssuedToken,
+        request: RefreshRequest<'_>,
         origin: &Origin,
-    ) -> Result<Result<GrantTokens, Unrefreshed>, Failure> {
-        use Unrefreshed::{Elsewhere, Over, Wider};
-        let Refreshing {
+    ) -> Result<Result<GrantTokens, RefreshError>, Failure> {
+        use RefreshError::{ExcessiveScope, InvalidGrant, WrongAudience};
+        let RefreshRequest {
             client_id,
             audience,
             scopes,
@@ -326,32 +330,32 @@ impl Auth {
         let now = self.clock.now();
         let found = self.directory.refresh_token(token.hash(), now).await?;
         let Some(found) = found.filter(|found| found.grant.client_id == client_id) else {
-            return Ok(Err(Over));
+            return Ok(Err(InvalidGrant));
         };
         count(&found.grant.id)?;
-        let is_for = self.audiences.of(&found.grant.resource);
-        if audience.is_some_and(|asked| Some(asked) != is_for) {
-            return Ok(Err(Elsewhere));
+        let granted_audience = self.audiences.of(&found.grant.resource);
+        if audience.is_some_and(|audience| Some(audience) != granted_audience) {
+            return Ok(Err(WrongAudience));
         }
         let grant = found.grant;
         let granted = Scope::read_list(&grant.scope);
         if scopes.is_some_and(|scopes| scopes.iter().any(|scope| !granted.contains(scope))) {
-            return Ok(Err(Wider));
+            return Ok(Err(ExcessiveScope));
         }
         let narrowed = scopes.map(Scope::list);
-        let in_force = self.in_force(narrowed.as_deref().unwrap_or(&grant.scope));
-        if scopes.is_some() && in_force.is_empty() {
-            return Ok(Err(Wider));
+        let effective_scopes = self.effective_scopes(narrowed.as_deref().unwrap_or(&grant.scope));
+        if scopes.is_some() && effective_scopes.is_empty() {
+            return Ok(Err(ExcessiveScope));
         }
         let password = match &found.sealed_password {
             Some(sealed) => match token.open(&grant.id, sealed)? {
                 Some(password) => password,
-                None => return Ok(Err(Over)),
+                None => return Ok(Err(InvalidGrant)),
             },
-            // Used before: what is put in its place is never kept.
+            // The token was used before, so the directory ends the grant and does not store the new tokens.
             None => SecretString::default(),
         };
-        let (mut next, tokens) = new_tokens(&grant.id, &password, &in_force, now)?;
+        let (mut next, tokens) = new_tokens(&grant.id, &password, &effective_scopes, now)?;
         next.narrowed = narrowed;
         let origin = Origin {
             actor: grant.address.clone(),
@@ -364,35 +368,37 @@ impl Auth {
             .await?;
         Ok(match rotation {
             Rotation::Rotated => Ok(tokens),
-            Rotation::Unknown => Err(Over),
+            Rotation::Unknown => Err(InvalidGrant),
             Rotation::Reused => {
                 tracing::warn!(
                     app_password_id = grant.app_password_id,
                     "refresh token of an OAuth grant reused, grant ended"
                 );
-                self.mail.end(&[grant.app_password_id]).await;
-                Err(Over)
+                self.mail_server
+                    .end_sessions(&[grant.app_password_id])
+                    .await;
+                Err(InvalidGrant)
             }
         })
     }
 
     /// Generates a grant and its tokens. Stores nothing.
-    fn grant(&self, granting: Granting<'_>) -> Result<(NewGrant, GrantTokens), Failure> {
+    fn grant(&self, request: GrantRequest<'_>) -> Result<(NewGrant, GrantTokens), Failure> {
         let now = self.clock.now();
         let id = secrets::id()?;
         let password = AppPassword::generate()?;
-        let in_force = self.in_force(granting.scope);
-        let (tokens, handed) = new_tokens(&id, password.secret(), &in_force, now)?;
+        let effective_scopes = self.effective_scopes(request.scope);
+        let (tokens, issued) = new_tokens(&id, password.secret(), &effective_scopes, now)?;
         // The operator needs the id to distinguish clients with the same name.
-        let label = match granting.client_name {
-            "" => granting.client_id.to_owned(),
-            name => format!("{name} ({})", granting.client_id),
+        let label = match request.client_name {
+            "" => request.client_id.to_owned(),
+            name => format!("{name} ({})", request.client_id),
         };
         let grant = NewGrant {
-            account_id: granting.account.to_owned(),
-            client_id: granting.client_id.to_owned(),
-            resource: granting.resource.to_owned(),
-            scope: granting.scope.to_owned(),
+            account_id: request.account.to_owned(),
+            client_id: request.client_id.to_owned(),
+            resource: request.resource.to_owned(),
+            scope: request.scope.to_owned(),
             app_password: NewAppPassword {
                 id: secrets::id()?,
                 kind: AppPasswordKind::OAuthGrant,
@@ -405,28 +411,28 @@ impl Auth {
             at: now,
             id,
         };
-        Ok((grant, handed))
+        Ok((grant, issued))
     }
 }
 
-/// The tokens of a grant as they are stored and as they are issued, with the scopes of the access token.
+/// Generates the tokens of a grant. Returns them as the directory stores them and as the client receives them.
 fn new_tokens(
     grant: &str,
     password: &SecretString,
     scopes: &[Scope],
     now: Timestamp,
 ) -> Result<(NewTokens, GrantTokens), Failure> {
-    let access = Handed::generate(Use::Access)?;
-    let refresh = Handed::generate(Use::Refresh)?;
-    let kept = NewTokens {
+    let access = IssuedToken::generate(Use::Access)?;
+    let refresh = IssuedToken::generate(Use::Refresh)?;
+    let stored = NewTokens {
         access: access.seal(grant, password, now.plus(ACCESS_LIFETIME))?,
         refresh: refresh.seal(grant, password, now.plus(REFRESH_LIFETIME))?,
         narrowed: None,
     };
-    let handed = GrantTokens {
+    let issued = GrantTokens {
         access: access.secret().clone(),
         refresh: refresh.secret().clone(),
         scope: Scope::list(scopes),
     };
-    Ok((kept, handed))
+    Ok((stored, issued))
 }

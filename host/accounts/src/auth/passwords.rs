@@ -18,12 +18,12 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// Maximum length of a password, in bytes. A longer password is rejected before it is hashed.
-pub const LONGEST: usize = 1024;
+pub const MAX_LENGTH: usize = 1024;
 
 /// Returns `true` if the password is not empty and does not exceed the maximum length.
 #[must_use]
-pub fn can_be(password: &SecretString) -> bool {
-    (1..=LONGEST).contains(&password.expose_secret().len())
+pub fn has_valid_length(password: &SecretString) -> bool {
+    (1..=MAX_LENGTH).contains(&password.expose_secret().len())
 }
 
 /// OWASP Password Storage Cheat Sheet, argon2id: 19 MiB, two passes, one lane.
@@ -36,21 +36,23 @@ const SALT_LENGTH: usize = 16;
 /// Hashes and verifies passwords.
 pub struct Passwords {
     /// One permit per core. More concurrent hashes would use more memory and not be faster.
-    slots: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     buffers: Buffers,
-    /// A random hash with the usual cost, which matches no known password.
-    nobody: String,
+    /// A random hash, which no password matches. It is used for unknown accounts, so that a check always takes the same time.
+    dummy_hash: String,
 }
 
 impl Passwords {
+    /// Creates the hasher with one permit per core.
+    ///
     /// # Errors
     /// Returns 500 if the operating system provides no randomness.
     pub fn new() -> Result<Self, Failure> {
         let cores = available_parallelism().map_or(2, usize::from);
         Ok(Self {
-            slots: Arc::new(Semaphore::new(cores)),
+            permits: Arc::new(Semaphore::new(cores)),
             buffers: Buffers::default(),
-            nobody: random_hash()?,
+            dummy_hash: random_hash()?,
         })
     }
 
@@ -59,7 +61,8 @@ impl Passwords {
     /// # Errors
     /// Returns 500 if hashing fails.
     pub async fn hash(&self, password: SecretString) -> Result<String, Failure> {
-        self.in_slot(move |memory| hash(&password, memory)).await
+        self.with_buffer(move |memory| hash(&password, memory))
+            .await
     }
 
     /// Returns whether `password` matches the hash. Without a hash the result is `false`, after the same time.
@@ -72,25 +75,25 @@ impl Passwords {
         expected: Option<&str>,
     ) -> Result<bool, Failure> {
         let known = expected.is_some();
-        let expected = expected.unwrap_or(&self.nobody).to_owned();
+        let expected = expected.unwrap_or(&self.dummy_hash).to_owned();
         let right = self
-            .in_slot(move |memory| verify(&password, &expected, memory))
+            .with_buffer(move |memory| verify(&password, &expected, memory))
             .await?;
         Ok(right && known)
     }
 
-    async fn in_slot<T: Send + 'static>(
+    async fn with_buffer<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Vec<Block>) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let slot = Arc::clone(&self.slots)
+        let permit = Arc::clone(&self.permits)
             .acquire_owned()
             .await
             .map_err(Failure::internal)?;
         let buffers = self.buffers.clone();
         spawn_blocking(cpu::charged(move || {
             // The task holds the permit, because the memory stays in use after a client has disconnected.
-            let _slot = slot;
+            let _permit = permit;
             work(&mut buffers.take().blocks)
         }))
         .await
@@ -98,11 +101,11 @@ impl Passwords {
     }
 }
 
-/// The memory for hashes, reused. If each hash allocated 19 MiB, the allocator would keep several such blocks for every thread. There are never more buffers than
+/// The memory for hashes. It is reused, because the allocator would otherwise keep several blocks of 19 MiB for every thread. There are never more buffers than
 /// permits.
 ///
-/// Buffers are not zeroed: that takes time at every hash and protects nothing. The last pass replaces every block, so a buffer does not help to test a guess
-/// faster than the stored hash does.
+/// Buffers are not zeroed, because zeroing takes time at every hash and protects nothing. The last pass replaces every block, so a buffer does not help to test a
+/// guess faster than the stored hash does.
 #[derive(Clone, Default)]
 struct Buffers(Arc<Mutex<Vec<Vec<Block>>>>);
 
@@ -114,9 +117,9 @@ struct Buffer {
 
 impl Buffers {
     fn take(&self) -> Buffer {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         Buffer {
-            blocks: kept.unwrap_or_default(),
+            blocks: buffer.unwrap_or_default(),
             buffers: self.clone(),
         }
     }
@@ -243,7 +246,7 @@ mod tests {
         let passwords = Passwords::new().unwrap();
         let hash = passwords.hash(secret("Correct1")).await.unwrap();
         let parameters = |hash: &str| hash.rsplitn(3, '$').last().map(str::to_owned);
-        assert_eq!(parameters(&passwords.nobody), parameters(&hash));
+        assert_eq!(parameters(&passwords.dummy_hash), parameters(&hash));
         let begun = Instant::now();
         assert!(
             !passwords
@@ -255,7 +258,7 @@ mod tests {
         let begun = Instant::now();
         assert!(!passwords.verify(secret("Wrong111"), None).await.unwrap());
         let unknown = begun.elapsed();
-        // Other tests share the machine; a skipped hash would be a hundredth.
+        // The factor is large, because other tests run at the same time. Without a hash, the check would take a hundredth of the time.
         assert!(unknown * 10 > known, "{unknown:?} against {known:?}");
     }
 

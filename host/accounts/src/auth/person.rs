@@ -14,21 +14,21 @@ const YOUNGEST: i32 = 13;
 /// # Errors
 /// Returns 400 if the password is too short, too long to be hashed, or lacks an upper-case letter, a lower-case letter or a digit.
 pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
-    let refused = |text| Err(Failure::invalid(format!("{field} {text}")));
+    let invalid = |text| Err(Failure::invalid(format!("{field} {text}")));
     if password.chars().count() < SHORTEST_PASSWORD {
-        return refused("must be at least 8 characters");
+        return invalid("must be at least 8 characters");
     }
-    if password.len() > passwords::LONGEST {
-        return refused("must be at most 1024 bytes");
+    if password.len() > passwords::MAX_LENGTH {
+        return invalid("must be at most 1024 bytes");
     }
     if !password.chars().any(char::is_uppercase) {
-        return refused("must contain an upper-case letter");
+        return invalid("must contain an upper-case letter");
     }
     if !password.chars().any(char::is_lowercase) {
-        return refused("must contain a lower-case letter");
+        return invalid("must contain a lower-case letter");
     }
     if !password.chars().any(|c| c.is_ascii_digit()) {
-        return refused("must contain a digit");
+        return invalid("must contain a digit");
     }
     Ok(())
 }

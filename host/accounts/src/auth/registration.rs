@@ -114,7 +114,7 @@ impl Auth {
             admin: false,
             created_at: now,
         };
-        let (session, tokens) = self.mint(&account.id, origin, now)?;
+        let (session, tokens) = self.new_session(&account.id, origin, now)?;
         let origin = Origin {
             actor: account.address.clone(),
             credential: Some(session.app_password.id.clone()),
@@ -138,8 +138,7 @@ impl Auth {
         }
     }
 
-    /// Returns whether a user name can be registered, as far as accounts tell. An address that is or was an alias is reported only by
-    /// registration itself.
+    /// Returns whether a user name can be registered. Considers only accounts: an address that is or was an alias is reported only by registration itself.
     ///
     /// # Errors
     /// Returns 500.
@@ -176,7 +175,7 @@ impl Auth {
             .ok_or_else(|| Failure::invalid(format!("`{address}` is not an address")))?;
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
         self.registration_domain(domain)?;
-        if !passwords::can_be(&password) {
+        if !passwords::has_valid_length(&password) {
             return Err(Failure::invalid("password must be 1 to 1024 bytes"));
         }
         if let Some(account) = self.directory.account_by_address(&address).await? {
@@ -211,12 +210,12 @@ impl Auth {
         )
     }
 
-    fn registration_domain(&self, wanted: &str) -> Result<&str, Failure> {
-        let wanted = wanted.to_ascii_lowercase();
+    fn registration_domain(&self, domain: &str) -> Result<&str, Failure> {
+        let requested = domain.to_ascii_lowercase();
         self.registration
             .domains
             .iter()
-            .find(|domain| **domain == wanted)
+            .find(|domain| **domain == requested)
             .map(String::as_str)
             .ok_or_else(|| {
                 Failure::invalid(format!(

@@ -20,7 +20,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::task::JoinHandle;
 
 use super::two_factor::Checked;
-use super::{Auth, detached, user_agent};
+use super::{Auth, user_agent};
 
 /// Lifetime of a session after its last refresh.
 pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
@@ -82,7 +82,7 @@ impl Identified {
 struct AbortOnDrop<T>(JoinHandle<T>);
 
 impl<T> AbortOnDrop<T> {
-    async fn answer(mut self) -> Result<T, Failure> {
+    async fn join(mut self) -> Result<T, Failure> {
         (&mut self.0).await.map_err(Failure::internal)
     }
 }
@@ -111,16 +111,16 @@ impl Auth {
     ) -> Result<SignedIn, Failure> {
         // A session needs the mail server, so it is pinged while the password is checked. The session starts after both have succeeded. A
         // wrong password does not wait for the mail server.
-        let mail = Arc::clone(&self.mail);
-        let reached = AbortOnDrop(tokio::spawn(async move { mail.ping().await }));
+        let mail_server = Arc::clone(&self.mail_server);
+        let pinged = AbortOnDrop(tokio::spawn(async move { mail_server.ping().await }));
         let now = self.clock.now();
         let identified = self.identify(address, password, code, origin).await?;
         let Identified { account, factor } = &identified;
-        reached
-            .answer()
+        pinged
+            .join()
             .await?
             .map_err(|e| Failure::mail_unavailable().because(e))?;
-        let (session, tokens) = self.mint(&account.id, origin, now)?;
+        let (session, tokens) = self.new_session(&account.id, origin, now)?;
         let owner = identified.origin(origin, Some(&session.app_password.id));
         let begun = self
             .directory
@@ -137,7 +137,7 @@ impl Auth {
             SignIn::CodeUsed => CODE_USED,
             SignIn::AccountChanged => ACCOUNT_CHANGED,
         };
-        Err(self.too_late(account, reason, origin).await?)
+        Err(self.reject_changed(account, reason, origin).await?)
     }
 
     /// Verifies an account's password and second factor. Nothing is consumed yet: the caller consumes the factor in the transaction of the
@@ -170,20 +170,20 @@ impl Auth {
                 Some(account) if !account.active => "the account is disabled",
                 Some(_) => "wrong password",
             };
-            return Err(self.refused(&attempt, reason, INVALID, now).await?);
+            return Err(self.reject(&attempt, reason, INVALID, now).await?);
         };
         let factor = match self.second_factor(&account.id, code, now).await? {
             Checked::Passed(factor) => factor,
             Checked::Missing => {
                 let reason = "two-factor code missing";
-                return Err(self.refused(&attempt, reason, CODE_REQUIRED, now).await?);
+                return Err(self.reject(&attempt, reason, CODE_REQUIRED, now).await?);
             }
             Checked::WrongCode => {
                 self.directory.wrong_code(&account.id, now, origin).await?;
                 return Err(Failure::unauthorized(INVALID));
             }
             Checked::Wrong(reason) => {
-                return Err(self.refused(&attempt, reason, INVALID, now).await?);
+                return Err(self.reject(&attempt, reason, INVALID, now).await?);
             }
         };
         Ok(Identified {
@@ -193,7 +193,7 @@ impl Auth {
     }
 
     /// Records that verified credentials became invalid before they were used, and returns the failure for the client.
-    pub(super) async fn too_late(
+    pub(super) async fn reject_changed(
         &self,
         account: &Account,
         reason: &'static str,
@@ -204,12 +204,12 @@ impl Auth {
             account: Some(account),
             origin,
         };
-        self.refused(&attempt, reason, INVALID, self.clock.now())
+        self.reject(&attempt, reason, INVALID, self.clock.now())
             .await
     }
 
     /// Records a failed attempt and returns the failure for the client.
-    async fn refused(
+    async fn reject(
         &self,
         attempt: &Attempt<'_>,
         reason: &'static str,
@@ -230,17 +230,13 @@ impl Auth {
     /// # Errors
     /// Returns 401 `Invalid or expired refresh token` for every invalid token, and 500. A token that is used again after some time ends its
     /// session.
-    pub async fn refresh(
-        &self,
-        presented: &SecretString,
-        origin: &Origin,
-    ) -> Result<Tokens, Failure> {
+    pub async fn refresh(&self, token: &SecretString, origin: &Origin) -> Result<Tokens, Failure> {
         let now = self.clock.now();
         let refresh = secrets::refresh_token()?;
         let rotation = self
             .directory
             .rotate_refresh_token(
-                &sha256_hex(presented.expose_secret()),
+                &sha256_hex(token.expose_secret()),
                 &sha256_hex(refresh.expose_secret()),
                 now,
                 now.plus(LIFETIME),
@@ -259,7 +255,7 @@ impl Auth {
             }),
             Rotation::Stolen { app_password_id } => {
                 tracing::warn!(app_password_id, "refresh token reused, session ended");
-                self.mail.end(&[app_password_id]).await;
+                self.mail_server.end_sessions(&[app_password_id]).await;
                 Err(bad_refresh_token())
             }
             Rotation::UsedJustNow | Rotation::Unknown => Err(bad_refresh_token()),
@@ -273,25 +269,25 @@ impl Auth {
     pub async fn sign_out(
         &self,
         account: &str,
-        presented: &SecretString,
+        token: &SecretString,
         origin: Origin,
     ) -> Result<(), Failure> {
-        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
-        let (account, hash) = (account.to_owned(), sha256_hex(presented.expose_secret()));
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
+        let (account, hash) = (account.to_owned(), sha256_hex(token.expose_secret()));
         let now = self.clock.now();
-        detached(async move {
+        self.run_change(async move {
             let revoked = directory
                 .end_sessions(&account, &hash, now, &origin)
                 .await?
                 .ok_or_else(bad_refresh_token)?;
-            mail.end(&revoked).await;
+            mail_server.end_sessions(&revoked).await;
             Ok(())
         })
         .await
     }
 
     /// Generates a session of an account and its tokens. Stores nothing.
-    pub(super) fn mint(
+    pub(super) fn new_session(
         &self,
         account: &str,
         origin: &Origin,

@@ -14,7 +14,7 @@ impl Auth {
     ///
     /// # Errors
     /// Returns 404 if the caller has no access to such a mailbox, for any reason, and 500.
-    pub async fn enter(&self, caller: Caller, mailbox: &str) -> Result<Caller, Failure> {
+    pub async fn switch_mailbox(&self, caller: Caller, mailbox: &str) -> Result<Caller, Failure> {
         let shared = self.shared(mailbox, &caller.account).await?;
         Ok(Caller {
             shared: Some(Box::new(shared)),

@@ -129,18 +129,18 @@ pub(super) enum Checked {
 enum Typed {
     Code(Zeroizing<String>),
     Recovery(Zeroizing<String>),
-    Neither,
+    Malformed,
 }
 
 impl Typed {
     /// Parses a code. Spaces and hyphens are ignored, and upper-case letters are accepted.
-    fn read(code: &SecretString) -> Self {
-        let kept = |c: &char| !c.is_whitespace() && *c != '-';
+    fn parse(code: &SecretString) -> Self {
+        let significant = |c: &char| !c.is_whitespace() && *c != '-';
         let mut text = Zeroizing::new(String::with_capacity(code.expose_secret().len()));
         text.extend(
             code.expose_secret()
                 .chars()
-                .filter(kept)
+                .filter(significant)
                 .map(|c| c.to_ascii_lowercase()),
         );
         let symbol = |b: u8| b.is_ascii_lowercase() || (b'2'..=b'7').contains(&b);
@@ -149,7 +149,7 @@ impl Typed {
         } else if text.len() == RECOVERY_SYMBOLS && text.bytes().all(symbol) {
             Self::Recovery(text)
         } else {
-            Self::Neither
+            Self::Malformed
         }
     }
 }
@@ -172,9 +172,9 @@ impl Auth {
                 );
                 continue;
             };
-            let anew = self.keys.seal(Purpose::TwoFactor, &account, &secret)?;
+            let resealed = self.keys.seal(Purpose::TwoFactor, &account, &secret)?;
             self.directory
-                .reseal_two_factor(&account, &sealed, &anew)
+                .reseal_two_factor(&account, &sealed, &resealed)
                 .await?;
         }
         Ok(())
@@ -190,7 +190,7 @@ impl Auth {
         let Some(two_factor) = self.directory.two_factor(account_id).await? else {
             return Ok(Checked::Passed(Factor::None));
         };
-        match code.map(Typed::read) {
+        match code.map(Typed::parse) {
             None => Ok(Checked::Missing),
             // The response is the same for right and wrong codes, so that an attacker learns nothing from further attempts.
             Some(Typed::Code(_)) if two_factor.refused_until > now => Ok(Checked::Wrong(
@@ -209,7 +209,7 @@ impl Auth {
                 Ok(by_code(&totp, &code, &two_factor, now))
             }
             Some(Typed::Recovery(code)) => Ok(by_recovery_code(&two_factor, &code)),
-            Some(Typed::Neither) => Ok(Checked::Wrong("malformed two-factor code")),
+            Some(Typed::Malformed) => Ok(Checked::Wrong("malformed two-factor code")),
         }
     }
 }
@@ -357,7 +357,7 @@ mod tests {
             shown.replace('-', " "),
             format!(" {} ", shown.to_uppercase()),
         ] {
-            let Typed::Recovery(code) = Typed::read(&SecretString::from(typed.as_str())) else {
+            let Typed::Recovery(code) = Typed::parse(&SecretString::from(typed.as_str())) else {
                 panic!("{typed} is a recovery code");
             };
             let hash = codes.hashes().remove(9);
@@ -382,11 +382,11 @@ mod tests {
             "aaaabbbbccccddd1",
             "x",
         ] {
-            let read = Typed::read(&SecretString::from(typed));
-            assert!(matches!(read, Typed::Neither), "{typed}");
+            let read = Typed::parse(&SecretString::from(typed));
+            assert!(matches!(read, Typed::Malformed), "{typed}");
         }
         for typed in ["123456", " 123 456 ", "123-456"] {
-            let read = Typed::read(&SecretString::from(typed));
+            let read = Typed::parse(&SecretString::from(typed));
             assert!(
                 matches!(&read, Typed::Code(code) if code.as_str() == "123456"),
                 "{typed}"

@@ -20,7 +20,7 @@ impl Uses {
     pub(super) fn note(&self, app_password: &str, now: Timestamp) {
         let minute = to_the_minute(now);
         let mut noted = self.lock();
-        // Most requests find the current minute in the map and allocate nothing.
+        // The map usually has an entry for the app password, so most requests allocate nothing.
         match noted.get_mut(app_password) {
             Some(latest) => *latest = minute.max(*latest),
             None => drop(noted.insert(app_password.to_owned(), minute)),

@@ -6,7 +6,7 @@ use latchmail_core::{address, secrets};
 use latchmail_directory::events::Kind;
 use latchmail_directory::teams::{Invitation, Refusal};
 
-use super::{Error, Teams, Wanted, told};
+use super::{Error, GrantRequest, Teams};
 use crate::auth::account::Confirmation;
 
 /// Allowed length of the local part of an invited address, in characters.
@@ -35,12 +35,12 @@ impl Teams {
         mail: &MailCredential,
         mailbox: &str,
         username: &str,
-        wanted: Wanted,
+        request: GrantRequest,
         origin: &Origin,
     ) -> Result<Invited, Error> {
         let session = confirmation.session;
-        let entered = self.managed(session.account, mailbox).await?;
-        let mut grant = wanted.judged()?;
+        let access = self.managed(session.account, mailbox).await?;
+        let mut grant = request.validated()?;
         let address = self.invitee(username)?;
         let confirmed = self
             .auth
@@ -51,10 +51,10 @@ impl Teams {
         let address = address.ok_or(Refusal::NoUser)?;
         self.look_up(&mut grant, session.account, mail, mailbox)
             .await?;
-        let team = entered.team;
-        // A key is useless without a mail server.
+        let team = access.team;
+        // The invitation creates a key, which members cannot use while the mail server is unavailable.
         if !team.shared {
-            self.mail.ping().await?;
+            self.mail_server.ping().await?;
         }
         let invitation = Invitation {
             membership: secrets::id()?,
@@ -64,8 +64,8 @@ impl Teams {
             at_most: self.plans.named(&team.plan, mailbox).guests,
         };
         let changing = self.changing(session, mailbox);
-        let kept = self.directory.invite(changing, &invitation, origin);
-        kept.await.map_err(told)?;
+        let invited = self.directory.invite(changing, &invitation, origin);
+        invited.await.map_err(Error::of)?;
         Ok(Invited {
             membership: invitation.membership,
             grant: invitation.grant.id,

@@ -46,9 +46,9 @@ impl Teams {
                 );
                 continue;
             };
-            let anew = self.keys.seal(Purpose::TeamKey, &mailbox, &password)?;
+            let resealed = self.keys.seal(Purpose::TeamKey, &mailbox, &password)?;
             self.directory
-                .reseal_team_key(&mailbox, &sealed, &anew)
+                .reseal_team_key(&mailbox, &sealed, &resealed)
                 .await?;
         }
         Ok(())

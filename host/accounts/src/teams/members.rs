@@ -1,4 +1,4 @@
-//! The view that a caller has of its teams and their members.
+//! Lists of teams and of their members, as a caller may see them.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
@@ -8,9 +8,9 @@ use latchmail_directory::teams::{Grant, Member, Refusal, Summary, Team};
 use super::{Error, Teams};
 use crate::auth::account::Session;
 
-/// A team that the caller may act in.
+/// A team of an account, for the list of its teams.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct TeamSummary {
     /// The mailbox's id.
     pub mailbox: String,
     /// The mailbox's address.
@@ -25,7 +25,7 @@ pub struct Listed {
 
 /// A member of a team, or its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct TeamMember {
     /// The account's id.
     pub account: String,
     /// The name that the account is invited by.
@@ -42,11 +42,11 @@ pub struct Seen {
     pub joined_at: Timestamp,
 }
 
-/// A team as one of its members may see it.
+/// The members of a team, as one of them may see them.
 #[derive(Clone, Debug)]
 pub struct Roster {
     /// The owner first, then the members that the caller may see, sorted by address.
-    pub members: Vec<Seen>,
+    pub members: Vec<TeamMember>,
     /// The maximum number of members in the owner's plan.
     pub at_most: u32,
     /// The number of members, without the owner.
@@ -56,15 +56,15 @@ pub struct Roster {
 }
 
 /// A team that a caller has access to, with the caller's grants.
-pub(super) struct Entered {
+pub(super) struct Access {
     pub(super) team: Team,
-    pub(super) held: Grants,
+    pub(super) grants: Grants,
 }
 
-impl Entered {
+impl Access {
     /// Returns `true` if the caller may manage the members.
     pub(super) fn manages(&self) -> bool {
-        self.held.over_mailbox().hold(Right::MembersManage)
+        self.grants.over_mailbox().hold(Right::MembersManage)
     }
 }
 
@@ -73,7 +73,7 @@ impl Teams {
     ///
     /// # Errors
     /// Returns a 500 failure if the database fails.
-    pub async fn list(&self, account: &str) -> Result<Vec<Listed>, Failure> {
+    pub async fn list(&self, account: &str) -> Result<Vec<TeamSummary>, Failure> {
         let teams = self.directory.teams(account).await?;
         Ok(teams
             .into_iter()
@@ -90,12 +90,12 @@ impl Teams {
         session: Session<'_>,
         mailbox: &str,
     ) -> Result<Option<Roster>, Failure> {
-        let Some(entered) = self.entered(session.account, mailbox).await? else {
+        let Some(access) = self.access(session.account, mailbox).await? else {
             return Ok(None);
         };
-        let manages = entered.manages();
-        let team = entered.team;
-        let owner = Seen {
+        let manages = access.manages();
+        let team = access.team;
+        let owner = TeamMember {
             account: mailbox.to_owned(),
             username: self.username(&team.address),
             address: team.address,
@@ -119,15 +119,15 @@ impl Teams {
 
     /// Returns a team, or `None` if an account has no access to it. The owner always has access; a member has access while there is a key and the owner is
     /// active.
-    pub(super) async fn entered(
+    pub(super) async fn access(
         &self,
         account: &str,
         mailbox: &str,
-    ) -> Result<Option<Entered>, Failure> {
+    ) -> Result<Option<Access>, Failure> {
         let Some(team) = self.directory.team(mailbox).await? else {
             return Ok(None);
         };
-        let held = if account == mailbox {
+        let grants = if account == mailbox {
             Some(Grants::owner())
         } else if team.shared && team.active {
             let mut members = team.members.iter();
@@ -136,23 +136,23 @@ impl Teams {
         } else {
             None
         };
-        Ok(held.map(|held| Entered { team, held }))
+        Ok(grants.map(|grants| Access { team, grants }))
     }
 
     /// Returns a team whose members an account may manage. Changes check this again in their transaction. This check comes first, so that a caller without the
     /// right learns nothing about the named objects and is not asked for a password.
-    pub(super) async fn managed(&self, account: &str, mailbox: &str) -> Result<Entered, Error> {
-        let entered = self.entered(account, mailbox).await?;
-        let entered = entered.ok_or(Refusal::NoTeam)?;
-        if entered.manages() {
-            Ok(entered)
+    pub(super) async fn managed(&self, account: &str, mailbox: &str) -> Result<Access, Error> {
+        let access = self.access(account, mailbox).await?;
+        let access = access.ok_or(Refusal::NoTeam)?;
+        if access.manages() {
+            Ok(access)
         } else {
             Err(Refusal::NotManaging.into())
         }
     }
 
-    fn guest(&self, member: Member) -> Seen {
-        Seen {
+    fn guest(&self, member: Member) -> TeamMember {
+        TeamMember {
             rights: member.held().anywhere(),
             username: self.username(&member.address),
             account: member.account_id,
@@ -163,18 +163,22 @@ impl Teams {
         }
     }
 
-    /// Returns the name that an address is invited by: the local part if the address is on the domain of bare names, and otherwise the whole address.
+    /// Returns the name that an address is invited by: the local part if the address is on the first registration domain, and otherwise the whole address.
     pub(super) fn username(&self, address: &str) -> String {
         let (name, domain) = address.rsplit_once('@').unwrap_or((address, ""));
-        let bare = self.auth.registration_domains().first();
-        let bare = bare.is_some_and(|bare| bare == domain);
-        if bare { name } else { address }.to_owned()
+        let first = self.auth.registration_domains().first();
+        if first.is_some_and(|first| first == domain) {
+            name
+        } else {
+            address
+        }
+        .to_owned()
     }
 }
 
-fn listed(team: Summary, account: &str) -> Listed {
+fn listed(team: Summary, account: &str) -> TeamSummary {
     let local_part = || team.address.rsplit_once('@').map_or("", |(name, _)| name);
-    Listed {
+    TeamSummary {
         name: team.person.as_ref().map_or_else(
             || local_part().to_owned(),
             |(first, last)| format!("{first} {last}"),

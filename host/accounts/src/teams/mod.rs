@@ -4,9 +4,9 @@
 //! change, stores members and grants, and enforces their limits.
 
 mod invitation;
-mod judging;
 mod key;
 mod members;
+mod validation;
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::permissions::{Resource, Rights};
 use latchmail_directory::Directory;
-use latchmail_directory::sessions::Asking;
-use latchmail_directory::teams::{Changing, Grant, Refusal};
-use latchmail_mailbox::{Access, Mail};
+use latchmail_directory::sessions::SessionCaller;
+use latchmail_directory::teams::{Grant, Refusal, TeamCaller};
 
+use crate::auth::Auth;
 use crate::auth::account::{Session, session_over};
-use crate::auth::{Auth, detached};
+use crate::mail_server::{self, MailServer};
 use crate::plans::Plans;
 pub use invitation::Invited;
-pub use judging::Wanted;
-pub use members::{Listed, Roster, Seen};
+pub use members::{Roster, TeamMember, TeamSummary};
+pub use validation::GrantRequest;
 
 /// The reason why a team was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -40,12 +40,24 @@ pub enum Error {
     /// The caller's password is wrong.
     #[error("wrong password")]
     WrongPassword,
-    /// The mail server that the key would act at failed or is unavailable.
+    /// The mail server failed or is unavailable.
     #[error(transparent)]
-    Mail(#[from] latchmail_mailbox::Error),
+    MailServer(#[from] mail_server::Error),
     /// The session ended concurrently, or the host failed.
     #[error("{0}")]
     Failed(Failure),
+}
+
+impl Error {
+    /// Converts a refusal of the directory.
+    fn of(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::SessionOver => session_over().into(),
+            Refusal::NotApplicable(resource) => Self::Invalid(validation::not_taken(&resource)),
+            Refusal::Directory(error) => error.into(),
+            refusal => Self::Refused(refusal),
+        }
+    }
 }
 
 impl From<Failure> for Error {
@@ -65,7 +77,7 @@ impl From<latchmail_directory::Error> for Error {
 pub struct Teams {
     directory: Directory,
     auth: Arc<Auth>,
-    mail: Arc<Mail>,
+    mail_server: Arc<dyn MailServer>,
     keys: Arc<Keyring>,
     plans: Plans,
     clock: Clock,
@@ -78,14 +90,14 @@ impl Teams {
         config: &Config,
         directory: Directory,
         auth: Arc<Auth>,
-        mail: Arc<Mail>,
+        mail_server: Arc<dyn MailServer>,
         clock: Clock,
     ) -> Self {
         Self {
             directory,
             keys: auth.keys(),
             auth,
-            mail,
+            mail_server,
             plans: Plans::of(config),
             clock,
         }
@@ -101,16 +113,16 @@ impl Teams {
         mail: &MailCredential,
         mailbox: &str,
         member: &str,
-        wanted: Wanted,
+        request: GrantRequest,
         origin: &Origin,
     ) -> Result<String, Error> {
         self.managed(session.account, mailbox).await?;
-        let mut grant = wanted.judged()?;
+        let mut grant = request.validated()?;
         self.look_up(&mut grant, session.account, mail, mailbox)
             .await?;
         let changing = self.changing(session, mailbox);
         let added = self.directory.add_grant(changing, member, &grant, origin);
-        added.await.map_err(told)?;
+        added.await.map_err(Error::of)?;
         Ok(grant.id)
     }
 
@@ -127,13 +139,13 @@ impl Teams {
         origin: &Origin,
     ) -> Result<(), Error> {
         self.managed(session.account, mailbox).await?;
-        judging::some(rights)?;
+        validation::some(rights)?;
         let changing = self.changing(session, mailbox);
         let changed = self.directory.change_grant(changing, grant, rights, origin);
-        changed.await.map_err(told)
+        changed.await.map_err(Error::of)
     }
 
-    /// Revokes a grant. Its holder remains a member.
+    /// Revokes a grant. The member remains a member.
     ///
     /// # Errors
     /// Returns [`Error`]. Nothing is changed in that case.
@@ -146,7 +158,7 @@ impl Teams {
     ) -> Result<(), Error> {
         let changing = self.changing(session, mailbox);
         let revoked = self.directory.revoke_grant(changing, grant, origin);
-        revoked.await.map_err(told)
+        revoked.await.map_err(Error::of)
     }
 
     /// Removes a member. With the last member, deletes the key and ends the sessions that are logged in with it.
@@ -160,13 +172,13 @@ impl Teams {
         member: &str,
         origin: Origin,
     ) -> Result<(), Error> {
-        let (directory, mail) = (self.directory.clone(), Arc::clone(&self.mail));
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, sid) = (session.account.to_owned(), session.sid.to_owned());
         let (mailbox, member) = (mailbox.to_owned(), member.to_owned());
         let at = self.clock.now();
-        let removed = detached(async move {
-            let changing = Changing {
-                asking: Asking {
+        let removed = self.auth.run_change(async move {
+            let changing = TeamCaller {
+                session: SessionCaller {
                     account_id: &account,
                     sid: &sid,
                     at,
@@ -175,57 +187,45 @@ impl Teams {
             };
             let removed = directory.remove_member(changing, &member, &origin).await;
             if let Ok(Some(key)) = &removed {
-                mail.end(std::slice::from_ref(key)).await;
+                mail_server.end_sessions(std::slice::from_ref(key)).await;
             }
             Ok(removed)
         });
-        removed.await?.map(drop).map_err(told)
+        removed.await?.map(drop).map_err(Error::of)
     }
 
     /// Sets the UIDVALIDITY of the grant's folder to the value that the mail server reports now, or to 0 if there is no such folder.
     async fn look_up(
         &self,
         grant: &mut Grant,
-        asker: &str,
+        caller: &str,
         mail: &MailCredential,
         mailbox: &str,
     ) -> Result<(), Error> {
         let Resource::Folder(folder) = &mut grant.resource else {
             return Ok(());
         };
-        let credential = if asker == mailbox {
+        let credential = if caller == mailbox {
             mail.clone()
         } else {
-            self.auth.shared(mailbox, asker).await?.mail
+            self.auth.shared(mailbox, caller).await?.mail
         };
-        let access = Access {
-            account: mailbox.to_owned(),
-            credential,
-            guest: None,
-        };
-        let found = self.mail.uid_validity(&access, &folder.id).await?;
+        let found = self
+            .mail_server
+            .folder_uid_validity(mailbox, credential, &folder.id)
+            .await?;
         folder.uid_validity = found.unwrap_or(0);
         Ok(())
     }
 
-    fn changing<'a>(&self, session: Session<'a>, mailbox: &'a str) -> Changing<'a> {
-        Changing {
-            asking: Asking {
+    fn changing<'a>(&self, session: Session<'a>, mailbox: &'a str) -> TeamCaller<'a> {
+        TeamCaller {
+            session: SessionCaller {
                 account_id: session.account,
                 sid: session.sid,
                 at: self.clock.now(),
             },
             mailbox,
         }
-    }
-}
-
-/// Converts a refusal of the directory.
-fn told(refusal: Refusal) -> Error {
-    match refusal {
-        Refusal::SessionOver => session_over().into(),
-        Refusal::NotTaken(resource) => Error::Invalid(judging::not_taken(&resource)),
-        Refusal::Directory(error) => error.into(),
-        refusal => refusal.into(),
     }
 }

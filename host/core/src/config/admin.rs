@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub struct Admin {
     /// The Unix socket for `latchmail module …`. Only its owner can use it. If empty, there is no socket.
     pub socket: PathBuf,
-    /// The number of versions that are kept of each module in addition to the serving one.
+    /// The number of versions of each module that are stored, in addition to the serving version.
     pub versions: u32,
 }
 

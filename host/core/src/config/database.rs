@@ -1,14 +1,15 @@
 //! `[database]`: the directory's database, and the files that mail servers read.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
 /// `[database]`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Database {
-    /// `sqlite:FILE` or `postgres://…`.
+    /// `sqlite:FILE` or `postgres://…`. May contain a password, so `Debug` does not show it.
     pub url: String,
     /// Whether an unencrypted connection to another machine is allowed.
     pub insecure: bool,
@@ -18,7 +19,7 @@ pub struct Database {
     pub milter: PathBuf,
     /// The maximum number of connections.
     pub max_connections: u32,
-    /// The value of `dkim.milter`: whether a milter reads the database.
+    /// Whether a milter reads the database. It is not a key of this section: [`Config::database`](super::Config::database) sets it to `dkim.milter`.
     #[serde(skip)]
     pub with_milter: bool,
 }
@@ -33,5 +34,14 @@ impl Default for Database {
             max_connections: 8,
             with_milter: false,
         }
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("mailserver", &self.mailserver)
+            .field("milter", &self.milter)
+            .finish_non_exhaustive()
     }
 }

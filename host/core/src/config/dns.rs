@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::registration::Registration;
 use super::values::seconds;
 use crate::error::StartError;
 
@@ -19,8 +18,8 @@ pub struct Dns {
     pub timeout: Duration,
     /// The number of times that a query is sent within the timeout.
     pub attempts: u32,
-    /// The public name of the mail server: custom domains have this name in MX and include it in SPF. If empty: `mail.` and the first
-    /// registration domain.
+    /// The public name of the mail server: custom domains have this name in MX and include it in SPF. If empty, [`Config::mail_host`](super::Config::mail_host)
+    /// returns the default.
     pub mail_host: String,
 }
 
@@ -36,18 +35,13 @@ impl Default for Dns {
 }
 
 impl Dns {
-    /// Checks the timeout, and sets the default of `mail_host`.
-    pub(super) fn check(&mut self, registration: &Registration) -> Result<(), StartError> {
+    /// Checks the timeout.
+    pub(super) fn check(&self) -> Result<(), StartError> {
         let longest = Duration::from_secs(6);
         if self.timeout > longest {
             return Err(StartError::new(
-                "`dns.timeout` must be at most 6 seconds: several look-ups may follow one another in a request",
+                "`dns.timeout` must be at most 6 seconds, because one request can need several lookups",
             ));
-        }
-        if self.mail_host.is_empty() {
-            let first = registration.domains.first();
-            self.mail_host =
-                first.map_or_else(|| "mail.invalid".into(), |domain| format!("mail.{domain}"));
         }
         Ok(())
     }

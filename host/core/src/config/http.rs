@@ -15,8 +15,8 @@ pub struct Http {
     /// The maximum number of connections of one client (an IPv4 address, or the /64 of an IPv6 address). Further connections are closed at once.
     /// Trusted proxies have no such limit.
     pub connections_per_client: usize,
-    /// The memory for request bodies, in MiB: at least as much as the largest body of any route. A request whose body does not fit is rejected
-    /// with a request to retry.
+    /// The memory for request bodies, in MiB. It must be at least the maximum body size of every route. A request whose body does not fit is rejected with 503
+    /// and `Retry-After`.
     pub body_memory: usize,
     /// The timeout from the first byte of a request to the end of its headers.
     #[serde(deserialize_with = "seconds")]

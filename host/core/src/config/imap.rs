@@ -22,7 +22,7 @@ pub struct Imap {
     pub timeout: Duration,
     /// The maximum number of connections of one account. It must be below the mail server's own limit.
     pub connections_per_account: usize,
-    /// The time for which an idle connection is kept, in seconds.
+    /// The time after which an idle connection is closed, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
     /// `host:port` of Dovecot's doveadm API (HTTP, without TLS), which ends the open sessions of revoked credentials. If empty, the service does

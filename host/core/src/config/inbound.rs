@@ -48,14 +48,14 @@ impl Inbound {
     /// Checks the authserv-id.
     ///
     /// # Errors
-    /// A sentence that names the key.
+    /// Returns a sentence that names the key.
     pub(super) fn check(&self) -> Result<(), StartError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if self.authserv_id.bytes().all(plain) {
             return Ok(());
         }
         Err(StartError::new(format!(
-            "`inbound.authserv_id` is `{}`: it may have letters, digits, dots, hyphens and underscores only, as in mail.example.org",
+            "`inbound.authserv_id` is `{}`: it must contain only letters, digits, dots, hyphens and underscores, for example mail.example.org",
             self.authserv_id
         )))
     }
@@ -63,7 +63,7 @@ impl Inbound {
     /// Returns the networks of `list_servers`.
     ///
     /// # Errors
-    /// A sentence that names the entry.
+    /// Returns a sentence that names the entry.
     pub fn list_networks(&self) -> Result<Vec<Network>, StartError> {
         let network = |entry: &String| {
             Network::parse(entry).ok_or_else(|| {

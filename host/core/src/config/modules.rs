@@ -1,6 +1,7 @@
 //! `[modules.<name>]` and `[new_modules]`: the files and the policies of modules.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,16 +20,16 @@ pub struct Module {
     /// grant.
     #[serde(default, deserialize_with = "list")]
     pub grants: Vec<String>,
-    /// The allowed path prefixes of its routes.
+    /// The path prefixes that the module's routes may have.
     #[serde(default = "default_paths", deserialize_with = "list")]
     pub paths: Vec<String>,
-    /// The memory of one sandbox, in MiB.
+    /// The maximum memory of one sandbox, in MiB.
     #[serde(default = "default_memory")]
     pub memory: u32,
-    /// The CPU time of one call, in seconds.
+    /// The maximum CPU time of one request, in seconds.
     #[serde(default = "default_cpu", deserialize_with = "seconds")]
     pub cpu: Duration,
-    /// The maximum number of host calls of one call. Growing the memory counts as a host call.
+    /// The maximum number of host calls in one request. Growing the memory counts as a host call.
     #[serde(default = "default_host_calls")]
     pub host_calls: u32,
     /// The maximum size of a response body that is not a blob, in MiB.
@@ -37,16 +38,16 @@ pub struct Module {
     /// Whether responses may have content that a browser runs: HTML, JavaScript, SVG and other XML.
     #[serde(default)]
     pub active_content: bool,
-    /// The maximum wall-clock time of a call, in seconds. A route can set a shorter one.
+    /// The maximum wall-clock time of a request, in seconds. A route can set a shorter time.
     #[serde(default = "default_deadline", deserialize_with = "seconds")]
     pub deadline: Duration,
     /// The maximum number of sandboxes of this module.
     #[serde(default = "default_concurrency")]
     pub concurrency: u32,
-    /// Whether an instance serves several requests, one after the other.
+    /// Whether an instance can serve several requests in succession.
     #[serde(default)]
     pub reuse: bool,
-    /// The action if most of its requests fail.
+    /// The action if most requests of the module fail.
     #[serde(default)]
     pub breaker: Breaker,
     /// A public GET route of the module, without named segments. A new version serves only if this route returns a status below 500. If empty, no
@@ -62,7 +63,18 @@ pub struct Module {
     pub hosts: Vec<String>,
     /// The module's own settings, which it reads through `config`.
     #[serde(default)]
-    pub config: BTreeMap<String, String>,
+    pub config: ModuleSettings,
+}
+
+/// A module's own settings, by key. The values may be secrets, so `Debug` shows only the keys.
+#[derive(Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub struct ModuleSettings(pub BTreeMap<String, String>);
+
+impl fmt::Debug for ModuleSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
 }
 
 /// The action for a module whose requests mostly fail.

@@ -12,8 +12,8 @@ use super::values::{list, seconds};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OAuth {
-    /// The address that the service's own authorization server listens on, if `auth_url` names a separate one. If `None`, it uses the listener of
-    /// the service.
+    /// The address of a separate listener for the service's own authorization server, which `auth_url` must name. If `None`, the authorization server uses the
+    /// listener of the service.
     pub listen: Option<SocketAddr>,
     /// Additional hosts of client metadata documents: `http://127.0.0.1:8080`, `10.0.0.0/8`. Hosts of the public internet are always allowed over
     /// TLS.
@@ -21,7 +21,7 @@ pub struct OAuth {
     pub client_hosts: Vec<String>,
     /// Whether clients that the operator did not add may use the device grant.
     pub device_grant: bool,
-    /// The introspection endpoint of an external authorization server. If `None`, there is no external one.
+    /// The introspection endpoint of an external authorization server. If `None`, the service uses its own authorization server.
     pub introspection: Option<Introspection>,
 }
 
@@ -51,7 +51,7 @@ pub struct Introspection {
     /// Additional audiences of tokens for this service, besides its URLs.
     #[serde(deserialize_with = "list")]
     pub audience: Vec<String>,
-    /// Whether a token must have an audience. If a token has one, it must be this service in any case.
+    /// Whether a token must have an audience. A token for another audience is always rejected.
     pub audience_required: bool,
     /// The required issuer of a token that has an issuer. If empty: `auth_url`.
     pub issuer: String,

@@ -1,4 +1,4 @@
-//! Refuses connections to mail servers that would cross a network without encryption. The directory checks its own connection to the database.
+//! Rejects a configuration with an unencrypted connection to a mail server on another machine. The directory checks its own connection to the database.
 //!
 //! This module reads only the configuration. It resolves no names: any name other than `localhost` counts as another machine.
 
@@ -9,7 +9,7 @@ use crate::network::is_local;
 /// Checks every connection to a mail server.
 ///
 /// # Errors
-/// A sentence that names the setting and how to allow the connection.
+/// Returns a sentence that names the setting and how to allow the connection.
 pub(super) fn check(config: &Config) -> Result<(), StartError> {
     let Config { imap, smtp, .. } = config;
     for (key, address, allowed, remedy) in [

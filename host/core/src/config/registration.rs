@@ -12,7 +12,7 @@ use crate::error::StartError;
 pub struct Registration {
     /// Whether clients can register accounts.
     pub enabled: bool,
-    /// The platform's own domains. The first one completes a user name without a domain.
+    /// The platform's own domains. A user name without a domain is on the first domain.
     #[serde(deserialize_with = "list")]
     pub domains: Vec<String>,
 }

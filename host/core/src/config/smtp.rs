@@ -21,7 +21,7 @@ pub struct Smtp {
     pub timeout: Duration,
     /// The maximum number of connections of one account.
     pub connections_per_account: usize,
-    /// The time for which an idle connection is kept, in seconds. It must be less than the submission service's timeout for a command.
+    /// The time after which an idle connection is closed, in seconds. It must be less than the submission service's timeout for a command.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
 }

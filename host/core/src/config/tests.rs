@@ -19,7 +19,7 @@ fn domains_are_compared_as_the_dns_compares_them() {
     let config = read("registration.domains = ['Bücher.example.', ' b.example']").unwrap();
     let folded = ["xn--bcher-kva.example", "b.example"];
     assert_eq!(config.registration.domains, folded);
-    assert_eq!(config.dns.mail_host, "mail.xn--bcher-kva.example");
+    assert_eq!(config.mail_host(), "mail.xn--bcher-kva.example");
     for text in [
         "registration.domains = ['a..example']",
         "registration.domains = ['ada@b.example']",
@@ -100,7 +100,7 @@ fn the_environment_goes_over_the_file() {
     assert_eq!(config.modules["mail"].deadline, Duration::from_millis(1500));
     assert_eq!(config.modules["mail"].grants, ["caller", "mailbox"]);
     assert_eq!(config.modules["mail"].hosts, ["a.example", "10.0.0.0/8"]);
-    assert!(config.dkim.milter && config.database.with_milter);
+    assert!(config.dkim.milter && config.database().with_milter);
     assert_eq!(config.dkim.keys["main"].domain, "a.example");
     assert_eq!(config.dkim.keys["main"].selector, "2026");
     let introspection = config.oauth.introspection.unwrap();
@@ -153,7 +153,7 @@ fn every_list_can_be_set_in_the_environment() {
 #[test]
 fn text_in_the_environment_is_kept_as_it_is_written() {
     let config = parse("", &[("LATCHMAIL_MODULES__MAIL__CONFIG__PIN", "007")]).unwrap();
-    assert_eq!(config.modules["mail"].config["pin"], "007");
+    assert_eq!(config.modules["mail"].config.0["pin"], "007");
 }
 
 #[test]
@@ -164,4 +164,25 @@ fn an_unknown_key_is_refused_by_name() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("listn"), "{error}");
+}
+
+#[test]
+fn debug_shows_no_secret() {
+    let config = parse(
+        "database.url = 'postgres://u:hush@localhost/d'\n[modules.mail.config]\nkey = 'hush'",
+        &[],
+    )
+    .unwrap();
+    assert!(!format!("{config:?}").contains("hush"));
+}
+
+#[test]
+fn the_agents_module_gets_settings_of_the_service_unless_it_has_its_own() {
+    let text =
+        "service_name = 'Post'\nmcp.send_tool = true\n[modules.mcp.config]\nservice_name = 'Own'";
+    let modules = parse(text, &[]).unwrap().modules_with_service_settings();
+    let settings = &modules["mcp"].config.0;
+    assert_eq!(settings["service_name"], "Own");
+    assert_eq!(settings["origins"], "http://127.0.0.1:8080");
+    assert_eq!(settings["send_tool"], "true");
 }

@@ -1,6 +1,6 @@
-//! Limits on failed attempts, for signing in and for confirming a password.
+//! Limits on failed attempts to sign in or to confirm a password.
 //!
-//! An attempt is counted when it begins and is no longer counted when it succeeds, so concurrent attempts cannot exceed the limit together. Each key
+//! An attempt counts from its start, and no longer counts once it has succeeded. So concurrent attempts cannot exceed the limit together. Each key
 //! has a bucket that refills evenly over a minute (GCRA). The caller decides which keys an attempt counts towards.
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Key, MOST_KEYS};
+use super::{Key, MAX_KEYS};
 use crate::clock::Clock;
 use crate::error::{Failure, Kind};
 
@@ -24,24 +24,24 @@ pub struct Failures {
     hashes: RandomState,
 }
 
-/// Instants are those of the monotonic clock.
+/// The buckets of all keys. All times are those of the monotonic clock.
 #[derive(Default)]
 struct Buckets {
     /// The instant at which the bucket of each key is full again.
     full_at: HashMap<Key, Duration>,
-    /// When full buckets were last removed to make room.
+    /// When full buckets were last removed.
     cleared: Duration,
 }
 
 impl Buckets {
-    /// Returns whether there is room for another bucket.
-    fn has_room(&mut self, now: Duration) -> bool {
+    /// Returns whether another bucket can be stored.
+    fn can_add_bucket(&mut self, now: Duration) -> bool {
         // A flood of keys must not cause a search through all of them at each attempt.
-        if self.full_at.len() >= MOST_KEYS && self.cleared.as_secs() != now.as_secs() {
+        if self.full_at.len() >= MAX_KEYS && self.cleared.as_secs() != now.as_secs() {
             self.full_at.retain(|_, full_at| *full_at > now);
             self.cleared = now;
         }
-        self.full_at.len() < MOST_KEYS
+        self.full_at.len() < MAX_KEYS
     }
 }
 
@@ -66,7 +66,7 @@ impl Failures {
     /// Starts an attempt that counts towards each of these keys. The number of a key is its maximum number of failures per minute.
     ///
     /// # Errors
-    /// [`Kind::RateLimited`] if a key has no attempt left. The attempt then counts towards none of them.
+    /// Returns [`Kind::RateLimited`] if a key has no attempt left. The attempt then counts towards none of the keys.
     pub fn attempt(
         &self,
         keys: impl IntoIterator<Item = (Key, NonZeroU32)>,
@@ -79,10 +79,10 @@ impl Failures {
         for (key, limit) in keys {
             let interval = WINDOW / limit.get();
             let mut buckets = self.buckets();
-            let key = if buckets.has_room(now) {
+            let key = if buckets.can_add_bucket(now) {
                 key
             } else {
-                key.crowd(&self.hashes).into_owned()
+                key.merged(&self.hashes).into_owned()
             };
             let before = buckets.full_at.get(&key).copied().unwrap_or(now).max(now);
             let after = before + interval;
@@ -107,8 +107,8 @@ impl Failures {
 }
 
 impl Attempt<'_> {
-    /// Stops counting the attempt unless `result` is [`Kind::Unauthorized`], for wrong credentials.
-    pub fn settle<T>(self, result: &Result<T, Failure>) {
+    /// Stops counting the attempt, unless `result` is [`Kind::Unauthorized`]: only wrong credentials count as a failure.
+    pub fn finish<T>(self, result: &Result<T, Failure>) {
         if !matches!(result, Err(failure) if failure.kind == Kind::Unauthorized) {
             self.succeeded();
         }
@@ -194,7 +194,7 @@ mod tests {
     fn keys_whose_bucket_is_full_are_forgotten() {
         let clock = Clock::manual(Timestamp::from_millis(0));
         let failures = Failures::new(clock.clone());
-        for n in 0..MOST_KEYS {
+        for n in 0..MAX_KEYS {
             drop(failures.attempt([(key(&n.to_string()), FIVE)]).ok());
         }
         clock.advance(WINDOW);

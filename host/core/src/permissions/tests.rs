@@ -31,54 +31,54 @@ fn rights_are_told_in_canonical_order_and_each_once() {
 
 #[test]
 fn what_is_granted_of_the_mailbox_is_granted_of_all_in_it() {
-    let held = grants(&[(Resource::Mailbox, READ.and(MANAGE))]);
-    assert_eq!(held.over_every_folder(), READ);
-    assert_eq!(held.over_alias("a@example.org", false), MANAGE);
-    assert_eq!(held.over_new_alias("example.org"), MANAGE);
-    assert_eq!(held.over(&folder("f")), READ);
+    let member = grants(&[(Resource::Mailbox, READ.and(MANAGE))]);
+    assert_eq!(member.over_every_folder(), READ);
+    assert_eq!(member.over_alias("a@example.org", false), MANAGE);
+    assert_eq!(member.over_new_alias("example.org"), MANAGE);
+    assert_eq!(member.over(&folder("f")), READ);
 }
 
 #[test]
 fn grants_on_one_thing_add_up_and_reach_nothing_else() {
-    let held = grants(&[
+    let member = grants(&[
         (folder("f"), READ),
         (folder("f"), WRITE),
         (folder("g"), READ),
     ]);
-    assert_eq!(held.over(&folder("f")), READ.and(WRITE));
-    assert_eq!(held.over(&folder("g")), READ);
-    assert_eq!(held.over(&folder("h")), Rights::NONE);
-    assert_eq!(held.over_some_folder(), READ.and(WRITE));
-    assert!(held.over_every_folder().is_none());
-    assert!(held.over_some_alias().is_none());
-    assert!(!held.reach_domain("example.org"));
+    assert_eq!(member.over(&folder("f")), READ.and(WRITE));
+    assert_eq!(member.over(&folder("g")), READ);
+    assert_eq!(member.over(&folder("h")), Rights::NONE);
+    assert_eq!(member.over_some_folder(), READ.and(WRITE));
+    assert!(member.over_every_folder().is_none());
+    assert!(member.over_some_alias().is_none());
+    assert!(!member.apply_to_domain("example.org"));
 }
 
 #[test]
 fn a_folder_that_was_made_anew_under_the_same_name_is_another() {
-    let held = grants(&[(folder("f"), READ)]);
-    let anew = Resource::Folder(GrantedFolder {
+    let member = grants(&[(folder("f"), READ)]);
+    let recreated = Resource::Folder(GrantedFolder {
         id: "f".into(),
         uid_validity: 8,
     });
-    assert!(held.over(&anew).is_none());
+    assert!(member.over(&recreated).is_none());
 }
 
 #[test]
 fn a_set_of_aliases_holds_those_that_it_says() {
     let domain = Resource::AliasSet(AliasSet::Domain("example.org".into()));
-    let held = grants(&[
+    let member = grants(&[
         (domain.clone(), SEND),
         (Resource::AliasSet(AliasSet::Own), MANAGE),
     ]);
-    assert_eq!(held.over_alias("a@example.org", false), SEND);
-    assert_eq!(held.over_alias("a@sub.example.org", false), Rights::NONE);
-    assert_eq!(held.over_alias("a@example.net", true), MANAGE);
-    assert_eq!(held.over_new_alias("example.net"), MANAGE);
-    assert_eq!(held.over_new_alias("example.org"), MANAGE.and(SEND));
-    assert!(held.over_address().is_none());
-    assert!(held.reach_domain("example.net"));
-    assert_eq!(held.over(&domain), SEND);
+    assert_eq!(member.over_alias("a@example.org", false), SEND);
+    assert_eq!(member.over_alias("a@sub.example.org", false), Rights::NONE);
+    assert_eq!(member.over_alias("a@example.net", true), MANAGE);
+    assert_eq!(member.over_new_alias("example.net"), MANAGE);
+    assert_eq!(member.over_new_alias("example.org"), MANAGE.and(SEND));
+    assert!(member.over_address().is_none());
+    assert!(member.apply_to_domain("example.net"));
+    assert_eq!(member.over(&domain), SEND);
 }
 
 #[test]

@@ -112,6 +112,7 @@ async fn on_a_domain_that_somebody_verifies_meanwhile_no_account_is_made(fresh: 
     tx.lock_domain("ada.example").await.unwrap();
     let verify = "UPDATE domains SET verified_at = 1, dkim_selector = 's', dkim_public_key = 'k', dkim_private_key = 'x'";
     on_tx!(&mut tx, db => sqlx::query(verify).execute(db).await.map(drop)).unwrap();
+    tx.project(Source::Domain("ada.example")).await.unwrap();
     let (new, origin) = (account("bob", "bob@ada.example"), Origin::default());
     let making = fresh.directory.create_account(&new, None, &origin);
     tokio::pin!(making);

@@ -8,7 +8,7 @@ const PASSWORDS: &str =
 const ALIASES_READ: &str = "SELECT address, destination FROM mailserver_aliases";
 const EVENTS: &str = "SELECT COUNT(*) FROM security_events WHERE actor = 'operator'";
 
-/// Ada with two sessions, an alias, a mail client, a token with its app password, a grant and the key of a shared mailbox; Bob with a session.
+/// Creates Ada, with two sessions, an alias, a mail client, a token with its app password, a grant and the key of a shared mailbox, and Bob, with a session.
 async fn people(fresh: &Fresh) {
     let directory = &fresh.directory;
     directory.with("a", "ada@example.org", &["s1", "s2"]).await;
@@ -132,12 +132,15 @@ async fn a_deleted_accounts_addresses_are_kept_until_they_are_freed(fresh: Fresh
             "{address}"
         );
     }
-    assert_eq!(free("ada@example.org").await, Freeing::Freed);
-    assert_eq!(free("ada@example.org").await, Freeing::Free);
+    assert_eq!(free("ada@example.org").await, AddressRelease::Released);
+    assert_eq!(free("ada@example.org").await, AddressRelease::NotReserved);
     assert_eq!(make("c", "ada@example.org").await, Creation::Created);
-    assert_eq!(free("ada@example.org").await, Freeing::Live);
+    assert_eq!(free("ada@example.org").await, AddressRelease::InUse);
     assert_eq!(make("d", "shop@example.org").await, Creation::AddressTaken);
-    assert_eq!(free("nobody@example.org").await, Freeing::Free);
+    assert_eq!(
+        free("nobody@example.org").await,
+        AddressRelease::NotReserved
+    );
 }
 
 async fn an_account_is_provisioned_with_its_plan_and_rank(fresh: Fresh) {

@@ -6,28 +6,28 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::accounts::Creation;
-use crate::events::Wanted;
+use crate::events::EventFilter;
 use crate::testing::{DAY, Fresh, NOW, account, both};
 
 const ALIASES_READ: &str = "SELECT address, destination FROM mailserver_aliases ORDER BY address";
 const ROWS: &str = "SELECT COUNT(*) FROM addresses WHERE kind = 'alias'";
 
 /// The web session of an account that [`people`] created.
-fn acting(account_id: &str, at: Timestamp) -> Acting<'_> {
+fn alias_caller(account_id: &str, at: Timestamp) -> AliasCaller<'_> {
     let sid = match account_id {
         "ada" => "adas",
         _ => "bobs",
     };
-    Acting {
+    AliasCaller {
         account_id,
         app_password_id: Some(""),
         sid,
         at,
-        guest: None,
+        member: None,
     }
 }
 
-/// Ada and Bob, signed in, with a platform domain. Ada has a domain of her own.
+/// Creates Ada and Bob, signed in, and a platform domain. Ada has verified a domain.
 async fn people(fresh: &Fresh) {
     Directory::open(&fresh.config, &["example.org".into()])
         .await
@@ -41,9 +41,14 @@ async fn people(fresh: &Fresh) {
 async fn makes(fresh: &Fresh, account_id: &str, address: &str) -> Result<Alias, Obstacle> {
     let directory = &fresh.directory;
     let domain = address.rsplit('@').next().unwrap();
-    let whose = directory.whose_domain(account_id, domain).await.unwrap();
+    let whose = directory.domain_owner(account_id, domain).await.unwrap();
     directory
-        .create_alias(acting(account_id, NOW), address, whose, &Origin::default())
+        .create_alias(
+            alias_caller(account_id, NOW),
+            address,
+            whose,
+            &Origin::default(),
+        )
         .await
         .unwrap()
 }
@@ -94,8 +99,8 @@ async fn an_alias_is_switched_and_deleted_by_its_owner_alone(fresh: Fresh) {
     let origin = Origin::default();
     let id = makes(&fresh, "ada", "shop@example.org").await.unwrap().id();
     let set = async |who: &'static str, active: bool| {
-        let acting = acting(who, NOW.plus(DAY));
-        let change = directory.set_alias_active(acting, id, active, &origin);
+        let caller = alias_caller(who, NOW.plus(DAY));
+        let change = directory.set_alias_active(caller, id, active, &origin);
         change.await.unwrap()
     };
     assert_eq!(set("bob", false).await, Change::Unknown);
@@ -116,7 +121,7 @@ async fn an_alias_is_switched_and_deleted_by_its_owner_alone(fresh: Fresh) {
     assert_eq!(fresh.as_mail_server(ALIASES_READ).await.len(), 1);
 
     let delete = async |who: &'static str| {
-        let change = directory.delete_alias(acting(who, NOW), id, &origin);
+        let change = directory.delete_alias(alias_caller(who, NOW), id, &origin);
         change.await.unwrap()
     };
     assert_eq!(delete("bob").await, Change::Unknown);
@@ -131,7 +136,7 @@ async fn an_address_is_kept_for_who_had_it(fresh: Fresh) {
     let directory = &fresh.directory;
     let origin = Origin::default();
     let first = makes(&fresh, "ada", "shop@example.org").await.unwrap();
-    let delete = directory.delete_alias(acting("ada", NOW), first.id(), &origin);
+    let delete = directory.delete_alias(alias_caller("ada", NOW), first.id(), &origin);
     assert_eq!(delete.await.unwrap(), Change::Done);
     assert_eq!(
         makes(&fresh, "bob", "shop@example.org").await,
@@ -167,7 +172,7 @@ async fn on_a_domain_of_ones_own_nothing_is_kept(fresh: Fresh) {
     let origin = Origin::default();
     let delete = fresh
         .directory
-        .delete_alias(acting("ada", NOW), alias.id(), &origin);
+        .delete_alias(alias_caller("ada", NOW), alias.id(), &origin);
     assert_eq!(delete.await.unwrap(), Change::Done);
     assert_eq!(fresh.number(ROWS).await, 0);
     makes(&fresh, "ada", "info@ada.example").await.unwrap();
@@ -196,14 +201,23 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active(fresh
         .await;
     let domains = directory.alias_domains("ada").await.unwrap();
     assert_eq!(domains, ["ada.example", "example.org", "a.example"]);
-    let judged =
-        directory.create_alias(acting("ada", NOW), "info@ada.example", Whose::Own, &origin);
+    let judged = directory.create_alias(
+        alias_caller("ada", NOW),
+        "info@ada.example",
+        DomainOwner::Own,
+        &origin,
+    );
     assert_eq!(judged.await.unwrap(), Err(Obstacle::Foreign));
     // The domain is no longer the account's own when the alias is created.
     fresh
         .execute("DELETE FROM domains WHERE domain = 'a.example'")
         .await;
-    let judged = directory.create_alias(acting("ada", NOW), "info@a.example", Whose::Own, &origin);
+    let judged = directory.create_alias(
+        alias_caller("ada", NOW),
+        "info@a.example",
+        DomainOwner::Own,
+        &origin,
+    );
     assert_eq!(judged.await.unwrap(), Err(Obstacle::Foreign));
 }
 
@@ -214,10 +228,11 @@ async fn an_alias_waits_for_whoever_changes_whose_its_domain_is(fresh: Fresh) {
     on_tx!(&mut tx, db => sqlx::query("DELETE FROM domains WHERE domain = 'ada.example'")
         .execute(db).await.map(drop))
     .unwrap();
-    let (ada, origin) = (acting("ada", NOW), Origin::default());
+    tx.project(Source::Domain("ada.example")).await.unwrap();
+    let (ada, origin) = (alias_caller("ada", NOW), Origin::default());
     let making = fresh
         .directory
-        .create_alias(ada, "info@ada.example", Whose::Own, &origin);
+        .create_alias(ada, "info@ada.example", DomainOwner::Own, &origin);
     tokio::pin!(making);
     let moment = Duration::from_millis(300);
     assert!(timeout(moment, &mut making).await.is_err(), "it waits");
@@ -271,12 +286,12 @@ async fn nobody_has_had_more_names_than_there_is_room_for(fresh: Fresh) {
     let attempts = ["a@example.org", "b@example.org", "c@example.org"];
     let made = join_all(attempts.iter().map(|address| makes(&fresh, "ada", address))).await;
     assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1);
-    let full = Err(Obstacle::Full(Whose::Platform));
+    let full = Err(Obstacle::Full(DomainOwner::Platform));
     assert_eq!(made.iter().filter(|made| **made == full).count(), 2);
-    let obstacle = directory.alias_obstacle("ada", "d@example.org", Whose::Platform);
+    let obstacle = directory.alias_obstacle("ada", "d@example.org", DomainOwner::Platform);
     assert_eq!(
         obstacle.await.unwrap(),
-        Some(Obstacle::Full(Whose::Platform))
+        Some(Obstacle::Full(DomainOwner::Platform))
     );
     makes(&fresh, "ada", "n1@example.org").await.unwrap();
     makes(&fresh, "ada", "two@ada.example").await.unwrap();
@@ -288,10 +303,10 @@ async fn nobody_has_had_more_names_than_there_is_room_for(fresh: Fresh) {
              INSERT INTO addresses (address, kind, account_id) SELECT 'n' || i || '@ada.example', 'alias', 'ada' FROM n",
         )
         .await;
-    let full = Err(Obstacle::Full(Whose::Own));
+    let full = Err(Obstacle::Full(DomainOwner::Own));
     assert_eq!(makes(&fresh, "ada", "three@ada.example").await, full);
     let id = id("n1@ada.example");
-    let deleted = directory.delete_alias(acting("ada", NOW), id, &origin);
+    let deleted = directory.delete_alias(alias_caller("ada", NOW), id, &origin);
     assert_eq!(deleted.await.unwrap(), Change::Done);
     makes(&fresh, "ada", "three@ada.example").await.unwrap();
 }
@@ -304,9 +319,9 @@ async fn what_nobody_saw_being_made_has_no_dates_whatever_becomes_of_it(fresh: F
         .await;
     let alias = async || fresh.directory.aliases("ada").await.unwrap().remove(0);
     assert_eq!(alias().await.modified_at, None);
-    let acting = acting("ada", NOW);
+    let caller = alias_caller("ada", NOW);
     let id = alias().await.id();
-    let change = fresh.directory.set_alias_active(acting, id, false, &origin);
+    let change = fresh.directory.set_alias_active(caller, id, false, &origin);
     assert_eq!(change.await.unwrap(), Change::Done);
     let alias = alias().await;
     assert_eq!(
@@ -320,50 +335,52 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
     let directory = &fresh.directory;
     let id = makes(&fresh, "ada", "shop@example.org").await.unwrap().id();
     let origin = Origin::default();
-    let over = |sid, app_password_id, at| Acting {
+    let over = |sid, app_password_id, at| AliasCaller {
         account_id: "ada",
         app_password_id: Some(app_password_id),
         sid,
         at,
-        guest: None,
+        member: None,
     };
     let month = NOW.plus(DAY * 31);
-    for acting in [
+    for caller in [
         over("over", "", NOW),
         over("bobs", "", NOW),
         over("", "bobs-password", NOW),
         over("", "gone", NOW),
         over("adas", "adas-password", month),
     ] {
-        let made = directory.create_alias(acting, "two@example.org", Whose::Platform, &origin);
+        let made =
+            directory.create_alias(caller, "two@example.org", DomainOwner::Platform, &origin);
         assert_eq!(
             made.await.unwrap(),
             Err(Obstacle::CredentialOver),
-            "{acting:?}"
+            "{caller:?}"
         );
-        let set = directory.set_alias_active(acting, id, false, &origin);
-        assert_eq!(set.await.unwrap(), Change::CredentialOver, "{acting:?}");
-        let deleted = directory.delete_alias(acting, id, &origin);
-        assert_eq!(deleted.await.unwrap(), Change::CredentialOver, "{acting:?}");
+        let set = directory.set_alias_active(caller, id, false, &origin);
+        assert_eq!(set.await.unwrap(), Change::CredentialOver, "{caller:?}");
+        let deleted = directory.delete_alias(caller, id, &origin);
+        assert_eq!(deleted.await.unwrap(), Change::CredentialOver, "{caller:?}");
     }
-    // A session remains valid with another app password, and a token with its own. An access token of an external server is checked by that server.
-    let elsewhere = Acting {
+    // A session remains valid if its app password was replaced. A token needs its app password. The directory cannot check an access token of an external
+    // server.
+    let elsewhere = AliasCaller {
         app_password_id: None,
         ..over("", "", NOW)
     };
-    for acting in [
+    for caller in [
         over("adas", "gone", NOW),
         over("", "adas-password", NOW),
         elsewhere,
     ] {
-        let set = directory.set_alias_active(acting, id, true, &origin);
-        assert_eq!(set.await.unwrap(), Change::Done, "{acting:?}");
+        let set = directory.set_alias_active(caller, id, true, &origin);
+        assert_eq!(set.await.unwrap(), Change::Done, "{caller:?}");
     }
     fresh.execute("UPDATE accounts SET active = FALSE").await;
     let made = directory.create_alias(
-        acting("ada", NOW),
+        alias_caller("ada", NOW),
         "two@example.org",
-        Whose::Platform,
+        DomainOwner::Platform,
         &origin,
     );
     assert_eq!(made.await.unwrap(), Err(Obstacle::CredentialOver));
@@ -375,14 +392,14 @@ async fn what_becomes_of_an_alias_is_recorded(fresh: Fresh) {
     let origin = Origin::default();
     let id = makes(&fresh, "ada", "shop@example.org").await.unwrap().id();
     for active in [true, false, false, true] {
-        let set = directory.set_alias_active(acting("ada", NOW), id, active, &origin);
+        let set = directory.set_alias_active(alias_caller("ada", NOW), id, active, &origin);
         set.await.unwrap();
     }
     directory
-        .delete_alias(acting("ada", NOW), id, &origin)
+        .delete_alias(alias_caller("ada", NOW), id, &origin)
         .await
         .unwrap();
-    let wanted = Wanted {
+    let wanted = EventFilter {
         address: "ada@example.org".into(),
         since: NOW,
         until: NOW.plus(DAY),

@@ -78,7 +78,7 @@ async fn an_account_has_so_many_app_passwords_and_no_more(fresh: Fresh) {
     let origin = Origin::default();
     let create = async |id: String, sid: &'static str| {
         let password = new_app_password(&id, AppPasswordKind::AppPassword);
-        let asking = Asking {
+        let asking = SessionCaller {
             account_id: "ada",
             sid,
             at: NOW,
@@ -86,11 +86,17 @@ async fn an_account_has_so_many_app_passwords_and_no_more(fresh: Fresh) {
         let made = directory.create_app_password(asking, &password, &origin);
         made.await.unwrap()
     };
-    assert_eq!(create("p".into(), "over").await, Made::SessionOver);
-    for number in 0..MOST {
-        assert_eq!(create(format!("p{number}"), "s").await, Made::Made);
+    assert_eq!(
+        create("p".into(), "over").await,
+        CredentialCreation::SessionOver
+    );
+    for number in 0..MAX_APP_PASSWORDS {
+        assert_eq!(
+            create(format!("p{number}"), "s").await,
+            CredentialCreation::Created
+        );
     }
-    assert_eq!(create("more".into(), "s").await, Made::Full);
+    assert_eq!(create("more".into(), "s").await, CredentialCreation::Full);
 }
 
 both!(

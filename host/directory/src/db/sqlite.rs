@@ -1,13 +1,14 @@
-//! Opens SQLite: the files and their modes, the migrations, and the triggers that keep the data for mail servers in sync.
+//! Opens SQLite: the files and their modes, and the migrations. [`projection`] keeps the data for mail servers in sync.
 //!
 //! Only the service can access the main file (0600, with its -wal and -shm). The data for mail servers is in a separate file in a separate folder (0660 in
-//! 2750), because a reader in WAL mode must be able to write the file's -wal and -shm. The file has the group of its folder, which the operator sets. Existing
-//! files and folders keep their mode and group, except that only the owner may create files in the folder. [`shared`] describes how files that mail daemons can
-//! write are opened. Beside this file is the file to which mail servers write log-ins, see [`last_logins`]. The file for a milter is in another folder, see
-//! [`milter`].
+//! 2750), because a reader of a database in WAL mode must be able to write the -wal and the -shm. The file has the group of its folder, which the operator
+//! sets. Existing files and folders keep their mode and group, except that only the owner may create files in the folder. [`shared`] describes how files that
+//! mail daemons can write are opened. The file to which mail servers write log-ins is in the same folder, see [`last_logins`]. The file for a milter is in
+//! another folder, see [`milter`].
 
 mod last_logins;
 mod milter;
+pub(super) mod projection;
 mod shared;
 
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -22,7 +23,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions, Connection, SqlitePool};
 
-use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, look_up, migrations};
+use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, lookup, migrations};
 use crate::config;
 pub(crate) use last_logins::LastLoginsFile;
 use milter::MilterFile;
@@ -31,7 +32,6 @@ pub(super) use milter::withdraw;
 const MAILSERVER_FILE: &str = include_str!("../../migrations/mailserver/sqlite/file.sql");
 const MAILSERVER_CONNECTION: &str =
     include_str!("../../migrations/mailserver/sqlite/connection.sql");
-const MAILSERVER_REPAIR: &str = include_str!("../../migrations/mailserver/sqlite/repair.sql");
 const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
@@ -48,21 +48,21 @@ const MAILSERVER_MODE: u32 = 0o660;
 /// Opens the files. Returns the pool, the main file for lookups, and the file of last log-ins. Services that start concurrently wait for each other.
 pub(super) async fn open(
     config: &config::Database,
-) -> Result<(SqlitePool, look_up::File, LastLoginsFile), Error> {
-    let files = Files::named_by(config)?;
+) -> Result<(SqlitePool, lookup::File, LastLoginsFile), Error> {
+    let files = Files::from_config(config)?;
     let files = tokio::task::spawn_blocking(move || files.prepare())
         .await
         .map_err(|error| Error::Unusable(error.to_string()))??;
 
     migrate(&files.main).await?;
-    shape_mailserver_file(&files.mailserver).await?;
+    create_mailserver_tables(&files.mailserver).await?;
     if let Err(error) = files.last_logins.make().await {
         tracing::warn!(%error, "failed to create the file of last log-ins");
     }
 
     let milter = config.with_milter.then(|| files.milter.clone());
     match &milter {
-        Some(milter) => milter.shape().await?,
+        Some(milter) => milter.create_table().await?,
         None => files.milter.empty().await?,
     }
 
@@ -85,7 +85,7 @@ pub(super) async fn open(
                 attach(connection, &attached, &mailserver)
                     .await
                     .map_err(sqlx::Error::config)?;
-                milter::note(connection)
+                milter::create_withdrawn_table(connection)
                     .await
                     .map_err(sqlx::Error::config)?;
                 match milter {
@@ -98,7 +98,7 @@ pub(super) async fn open(
         .connect_with(options(&files.main))
         .await?;
     repair(&pool).await?;
-    let main = look_up::File::new(files.main.clone());
+    let main = lookup::File::new(files.main.clone());
     Ok((pool, main, files.last_logins.clone()))
 }
 
@@ -126,7 +126,7 @@ async fn attach(
 /// Makes the file that mail servers read match the tables.
 pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
     let mut tx = pool.begin_with(BEGIN_SQLITE).await?;
-    sqlx::raw_sql(MAILSERVER_REPAIR).execute(&mut *tx).await?;
+    projection::repair(&mut tx).await?;
     tx.commit().await?;
     Ok(())
 }
@@ -146,7 +146,7 @@ fn shared_options(file: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
-        // REPLACE then fires delete triggers too, so that no query can bypass the projection.
+        // REPLACE then fires delete triggers too, so that no query can bypass the triggers of `milter_connection.sql`.
         .pragma("recursive_triggers", "ON")
         // Mail daemons can write the attached file, so its schema is not trusted.
         .pragma("trusted_schema", "OFF")
@@ -155,7 +155,8 @@ fn shared_options(file: &Path) -> SqliteConnectOptions {
         .pragma("secure_delete", "ON")
 }
 
-/// Runs the migrations in one transaction, without the triggers, because a migration can change the tables that the triggers watch.
+/// Runs the migrations in one transaction, on a connection without the temporary views and triggers, because a migration can change the tables that they
+/// refer to.
 async fn migrate(main: &Path) -> Result<(), Error> {
     let mut connection = options(main).connect().await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
@@ -165,7 +166,7 @@ async fn migrate(main: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-async fn shape_mailserver_file(mailserver: &Path) -> Result<(), Error> {
+async fn create_mailserver_tables(mailserver: &Path) -> Result<(), Error> {
     let mut connection: SqliteConnection = shared_options(mailserver).connect().await?;
     shared::make_wal(&mut connection, mailserver).await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
@@ -181,8 +182,7 @@ fn main_file(config: &config::Database) -> Result<PathBuf, Error> {
     let named = options.get_filename();
     if named.as_os_str().is_empty() || named.to_string_lossy().starts_with("file:") {
         return Err(Error::Unusable(
-            "`database.url` has to name a file: mail servers cannot read a database in memory"
-                .into(),
+            "`database.url` must name a file: mail servers cannot read a database in memory".into(),
         ));
     }
     std::path::absolute(named).map_err(|error| unusable(named, &error))
@@ -209,24 +209,24 @@ struct Files {
     with_milter: bool,
 }
 
-/// The paths of the created files. No other start can use them until this value is dropped.
+/// The paths of the created files. This value holds a lock, so that no other service can start until it is dropped.
 struct Prepared {
     main: PathBuf,
     mailserver: PathBuf,
     last_logins: LastLoginsFile,
     milter: MilterFile,
-    _turn: File,
+    _lock: File,
 }
 
 impl Files {
-    fn named_by(config: &config::Database) -> Result<Self, Error> {
+    fn from_config(config: &config::Database) -> Result<Self, Error> {
         let main = main_file(config)?;
         let mailserver = mailserver_file(config)?;
         if main == mailserver {
-            return Err(same(&main));
+            return Err(same_file(&main));
         }
         let last_logins = LastLoginsFile::beside(&main, &mailserver)?;
-        let milter = MilterFile::named_by(config, &main, &mailserver)?;
+        let milter = MilterFile::from_config(config, &main, &mailserver)?;
         Ok(Self {
             main,
             mailserver,
@@ -236,14 +236,14 @@ impl Files {
         })
     }
 
-    /// Waits until no other service starts, then creates missing files with their modes. SQLite's own locks do not serialize the conversion of a new file to
-    /// WAL mode.
+    /// Waits for other services that are starting, then creates missing files with their modes. SQLite's own locks do not serialize the conversion of a new
+    /// file to WAL mode.
     fn prepare(self) -> Result<Prepared, Error> {
         make_folder(&self.main, FOLDER_MODE)?;
         let mut lock = self.main.clone().into_os_string();
         lock.push(".lock");
         let lock = PathBuf::from(lock);
-        let turn = OpenOptions::new()
+        let lock_file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(false)
@@ -264,7 +264,7 @@ impl Files {
             mailserver: self.mailserver,
             last_logins: self.last_logins,
             milter: self.milter,
-            _turn: turn,
+            _lock: lock_file,
         })
     }
 }
@@ -298,7 +298,7 @@ fn make_file(file: &Path, mode: u32) -> Result<(), Error> {
     }
 }
 
-fn same(main: &Path) -> Error {
+fn same_file(main: &Path) -> Error {
     Error::Unusable(format!(
         "`database.mailserver` names the database itself, {}: mail servers would read everything",
         main.display()

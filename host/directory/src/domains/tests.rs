@@ -7,8 +7,8 @@ const EXAMPLE: &str = "ada.example";
 const DOMAINS: &str = "SELECT domain, domain FROM mailserver_domains ORDER BY domain";
 const ALIASES: &str = "SELECT address, destination FROM mailserver_aliases ORDER BY address";
 
-fn by(account_id: &str) -> By<'_> {
-    By {
+fn by(account_id: &str) -> DomainCaller<'_> {
+    DomainCaller {
         account_id,
         sid: None,
         at: NOW,
@@ -59,7 +59,7 @@ async fn release(fresh: &Fresh, account: &str, name: &str) -> Released {
 }
 
 async fn events(fresh: &Fresh, address: &str) -> Vec<String> {
-    let wanted = events::Wanted {
+    let wanted = events::EventFilter {
         address: address.into(),
         since: Timestamp::from_millis(0),
         until: Timestamp::from_millis(i64::MAX),
@@ -72,7 +72,7 @@ async fn events(fresh: &Fresh, address: &str) -> Vec<String> {
 
 async fn a_claim_is_pending_and_stands_when_it_is_repeated(fresh: Fresh) {
     two(&fresh).await;
-    let Claimed::Fresh(domain) = claim(&fresh, "ada", EXAMPLE, 5).await else {
+    let Claimed::New(domain) = claim(&fresh, "ada", EXAMPLE, 5).await else {
         panic!("a fresh claim");
     };
     assert_eq!(domain.challenge, "adas-challenge");
@@ -80,7 +80,7 @@ async fn a_claim_is_pending_and_stands_when_it_is_repeated(fresh: Fresh) {
     // The plan's limit may have changed since the claim.
     for at_most in [5, 1, 0] {
         let again = claim(&fresh, "ada", EXAMPLE, at_most).await;
-        assert_eq!(again, Claimed::Standing(domain.clone()));
+        assert_eq!(again, Claimed::Existing(domain.clone()));
     }
     assert_eq!(
         fresh.directory.domain("ada", EXAMPLE).await.unwrap(),
@@ -96,7 +96,7 @@ async fn of_claims_side_by_side_the_first_to_be_verified_wins(fresh: Fresh) {
     for account in ["ada", "bob"] {
         assert!(matches!(
             claim(&fresh, account, EXAMPLE, 5).await,
-            Claimed::Fresh(_)
+            Claimed::New(_)
         ));
     }
     let Verified::Active(domain) = verify(&fresh, "bob", EXAMPLE).await else {
@@ -161,7 +161,7 @@ async fn a_plan_counts_what_is_pending_too_also_at_once(fresh: Fresh) {
     two(&fresh).await;
     let names: Vec<String> = (0..12).map(|n| format!("d{n}.example")).collect();
     let claimed = join_all(names.iter().map(|name| claim(&fresh, "ada", name, 3))).await;
-    let fresh_ones = claimed.iter().filter(|c| matches!(c, Claimed::Fresh(_)));
+    let fresh_ones = claimed.iter().filter(|c| matches!(c, Claimed::New(_)));
     assert_eq!(fresh_ones.count(), 3);
     assert_eq!(
         claimed.iter().filter(|c| **c == Claimed::Full).count(),
@@ -174,11 +174,11 @@ async fn a_plan_counts_what_is_pending_too_also_at_once(fresh: Fresh) {
     release(&fresh, "ada", &held[1].name).await;
     assert!(matches!(
         claim(&fresh, "ada", EXAMPLE, 3).await,
-        Claimed::Fresh(_)
+        Claimed::New(_)
     ));
     assert!(matches!(
         claim(&fresh, "bob", EXAMPLE, 3).await,
-        Claimed::Fresh(_)
+        Claimed::New(_)
     ));
 }
 
@@ -186,7 +186,7 @@ async fn domains_are_listed_newest_first_and_only_to_their_owner(fresh: Fresh) {
     two(&fresh).await;
     let origin = Origin::default();
     for (day, name) in ["first.example", "second.example"].iter().enumerate() {
-        let by = By {
+        let by = DomainCaller {
             at: NOW.plus(DAY * u32::try_from(day).unwrap()),
             ..by("ada")
         };
@@ -217,7 +217,7 @@ async fn the_platforms_domains_cannot_be_claimed_whatever_the_configuration_says
     }
     assert!(matches!(
         claim(&fresh, "ada", "own.example", 5).await,
-        Claimed::Fresh(_)
+        Claimed::New(_)
     ));
     // The domain becomes a platform domain while the claim is pending.
     claim(&fresh, "ada", EXAMPLE, 5).await;
@@ -376,7 +376,7 @@ async fn a_claim_that_is_given_up_leaves_addresses_as_they_are(fresh: Fresh) {
 async fn nothing_is_done_for_a_session_that_ended(fresh: Fresh) {
     two(&fresh).await;
     let origin = Origin::default();
-    let over = By {
+    let over = DomainCaller {
         sid: Some("over"),
         ..by("ada")
     };

@@ -79,7 +79,7 @@ kinds! {
     SessionRevoked = "session_revoked",
     /// A person signed in for a client of the authorization server.
     ClientAgreedTo = "client_agreed_to",
-    /// A client got its first tokens after such a sign-in.
+    /// A client got its first tokens after a person signed in for it.
     OAuthGrantMade = "oauth_grant_made",
     /// The operator ended a client's grant, or the account had too many grants.
     OAuthGrantEnded = "oauth_grant_ended",
@@ -113,7 +113,7 @@ kinds! {
     InvitationFailed = "invitation_failed",
     /// A member sent a message from an address of the account.
     SentByGuest = "sent_by_guest",
-    /// A version of a module was installed and serves from then on.
+    /// A version of a module was installed and activated.
     ModuleInstalled = "module_installed",
     /// An earlier version of a module serves again.
     ModuleRolledBack = "module_rolled_back",

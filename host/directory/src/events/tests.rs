@@ -7,8 +7,8 @@ use crate::testing::{DAY, Fresh, NOW, both, session};
 
 const FOREVER: Timestamp = Timestamp::from_millis(i64::MAX);
 
-fn wanted(address: &str, limit: u32) -> Wanted {
-    Wanted {
+fn wanted(address: &str, limit: u32) -> EventFilter {
+    EventFilter {
         address: address.into(),
         since: Timestamp::from_millis(0),
         until: FOREVER,
@@ -62,7 +62,7 @@ async fn a_list_is_of_one_account_or_all_newest_first_and_bounded(fresh: Fresh) 
     let directory = &fresh.directory;
     directory.with("ada", "ada@example.org", &["one"]).await;
     directory.with("bob", "bob@example.org", &["two"]).await;
-    let kinds = async |wanted: Wanted| {
+    let kinds = async |wanted: EventFilter| {
         let events = directory.events(&wanted).await.unwrap();
         let kinds = events.iter().map(|e| format!("{} {}", e.address, e.kind));
         kinds.collect::<Vec<_>>()
@@ -80,12 +80,12 @@ async fn a_list_is_of_one_account_or_all_newest_first_and_bounded(fresh: Fresh) 
             format!("{ada} signed_in")
         ]
     );
-    let later = Wanted {
+    let later = EventFilter {
         since: NOW.plus(DAY),
         ..wanted("", 9)
     };
     assert!(kinds(later).await.is_empty());
-    directory.forget_events(NOW.plus(DAY)).await.unwrap();
+    directory.delete_events_before(NOW.plus(DAY)).await.unwrap();
     assert!(kinds(wanted("", 9)).await.is_empty());
 }
 
@@ -207,7 +207,7 @@ async fn what_is_old_is_forgotten_however_much_it_is(fresh: Fresh) {
         )
         .await;
     let before = Timestamp::from_millis(2500);
-    fresh.directory.forget_events(before).await.unwrap();
+    fresh.directory.delete_events_before(before).await.unwrap();
     let left = "SELECT COUNT(*) FROM security_events";
     assert_eq!(fresh.number(left).await, 1);
 }

@@ -150,7 +150,7 @@ async fn a_file_that_lies_costs_an_answer_and_no_more() {
             "CREATE TABLE mailserver_last_logins (x)".to_owned(),
             "SELECT 1".to_owned(),
             endless.to_owned(),
-            // Computed, not stored. The value can have a gigabyte.
+            // The column is computed, and its value can have a gigabyte.
             "CREATE VIEW mailserver_last_logins AS SELECT 'phone' AS app_password_id, 1 AS last_login".to_owned(),
             "CREATE TABLE mailserver_last_logins (x, app_password_id AS ('phone'), last_login AS (1)); \
                 INSERT INTO mailserver_last_logins VALUES (1)"
@@ -169,14 +169,14 @@ async fn a_file_that_lies_costs_an_answer_and_no_more() {
             tell(&fresh, &lie).await;
             let asked = std::time::Instant::now();
             assert_eq!(of_ada(&fresh).await, HashMap::new(), "{lie}");
-            assert!(asked.elapsed() < READING * 4, "{lie}");
+            assert!(asked.elapsed() < READ_TIMEOUT * 4, "{lie}");
             fresh.directory.sweep(NOW).await.unwrap();
         }
     };
     on_sqlite(body).await.unwrap();
 }
 
-/// Many rows, equal by a collation that the daemon chose.
+/// Many rows that are equal by a collation that the daemon chose.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_long_or_many_rows_is_answered_with_the_service_s_own_texts() {
     let body = async |fresh: Fresh| {
@@ -211,7 +211,7 @@ async fn a_file_that_cannot_be_read_is_no_failure() {
         tell_of(&fresh, "phone", 1_700_000_000).await;
         let file = file(&fresh).unwrap();
 
-        // Another process keeps the file locked.
+        // Another process locks the file.
         let options = SqliteConnectOptions::new()
             .filename(&file)
             .journal_mode(SqliteJournalMode::Wal)
@@ -221,7 +221,7 @@ async fn a_file_that_cannot_be_read_is_no_failure() {
         sqlx::raw_sql(hold).execute(&mut holder).await.unwrap();
         let asked = std::time::Instant::now();
         of_ada(&fresh).await;
-        assert!(asked.elapsed() < READING * 4);
+        assert!(asked.elapsed() < READ_TIMEOUT * 4);
         drop(holder);
 
         let main = file.with_file_name("../latchmail.db");

@@ -2,7 +2,7 @@
 
 use sqlx::QueryBuilder;
 
-use super::{AT_ONCE, IndexedMessage};
+use super::{IndexedMessage, MAX_PER_STATEMENT};
 use crate::Db;
 use crate::db::{Error, on, on_tx};
 
@@ -11,7 +11,7 @@ const FOLDER: &str =
 /// Conditions and values are appended to `CLEAR` and `MOVE`.
 const CLEAR: &str = "DELETE FROM messages WHERE folder_id = ";
 const MOVE: &str = "UPDATE messages SET folder_id = ";
-/// Deletes nothing if the message has another location by then.
+/// Deletes nothing if the message's location was changed concurrently.
 const REMOVE_LOST: &str = "DELETE FROM messages \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $3 AND uid_validity = $4 AND imap_uid = $5";
 const COPIED_FOLDERS: &str = "SELECT f.path FROM folders f WHERE f.account_id = $1 \
@@ -49,8 +49,8 @@ pub async fn moved(
         .filter_map(|(uid, imap_uid)| Some((i64::try_from(*uid).ok()?, i64::from(*imap_uid))))
         .collect();
     // Each message needs up to three parameters.
-    for messages in messages.chunks(AT_ONCE / 4) {
-        // A concurrent request may have seen the message in the new folder and given it a new number as a copy. The older number is kept.
+    for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
+        // A concurrent request may have found the message in the new folder and assigned a new number to it, as for a copy. The message keeps its old number.
         on_tx!(&mut tx, tx => {
             let mut query = QueryBuilder::new(CLEAR);
             query.push_bind(folder.clone()).push(" AND uid_validity = ").push_bind(validity);
@@ -89,7 +89,7 @@ pub async fn moved(
 pub async fn remove(db: &Db, account: &str, uids: &[u64]) -> Result<(), Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
-    for uids in uids.chunks(AT_ONCE) {
+    for uids in uids.chunks(MAX_PER_STATEMENT) {
         on_tx!(&mut tx, tx => {
             let mut query = QueryBuilder::new(REMOVE);
             query.push_bind(account.to_owned()).push(" AND uid IN (0");

@@ -13,7 +13,7 @@ const CHANGE: &str = "UPDATE folders SET path = $3, uid_validity = $4, uid_next 
 const SET_UID_NEXT: &str = "UPDATE folders SET uid_next = $4 \
      WHERE account_id = $1 AND path = $2 AND uid_validity = $3 AND uid_next < $4";
 /// Replaces the path of a folder with one that no folder can have, because names contain no line feed. A deleted folder keeps its row and its messages' rows.
-const ASIDE: &str = "UPDATE folders SET path = '\n' || id WHERE id = $1";
+const CLEAR_PATH: &str = "UPDATE folders SET path = '\n' || id WHERE id = $1";
 
 /// A folder in the index.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
@@ -106,10 +106,10 @@ pub async fn folders(db: &Db, account: &str) -> Result<Vec<IndexedFolder>, Error
 
 /// Updates the index with all listed folders of an account, and returns their entries in the listed order.
 ///
-/// A listed folder is matched to the entry with the same id of the mail server, otherwise to the entry with the same path and UIDVALIDITY if one of the two has
-/// no such id, otherwise it is new. When folders are indexed for the first time, existing messages cannot have been moved from a known location, so only UIDs
-/// from UIDNEXT on are reconciled later. In a folder that appears after that, every message is reconciled. An entry that is no longer listed keeps its row, so
-/// that its messages are recognized in their new folder, but it loses its path if another folder has it.
+/// A listed folder matches the entry with the same id of the mail server. If the folder or the entry has no such id, they match if they have the same path and
+/// UIDVALIDITY. A folder without a matching entry is new. In new folders, every message is reconciled later. At an account's first indexing, only messages that
+/// arrive afterwards are reconciled, because no message can have been moved from a known location. An entry that is no longer listed keeps its row, so that its
+/// messages are recognized in another folder. It loses its path if a listed folder has this path.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -130,7 +130,7 @@ pub async fn update_folders(
         let moves = are.get(was.id.as_str()).is_some_and(|n| n.path != was.path);
         let displaced = taken.get(was.path.as_str()).is_some_and(|n| n.id != was.id);
         if moves || displaced {
-            on_tx!(&mut tx, tx => sqlx::query(ASIDE).bind(&was.id).execute(tx).await.map(drop))?;
+            on_tx!(&mut tx, tx => sqlx::query(CLEAR_PATH).bind(&was.id).execute(tx).await.map(drop))?;
         }
     }
     let had: HashMap<&str, &IndexedFolder> = indexed.iter().map(|n| (n.id.as_str(), n)).collect();

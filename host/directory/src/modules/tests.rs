@@ -145,7 +145,7 @@ async fn the_configurations_file_is_remembered_until_another_is_seen(fresh: Fres
     assert_eq!(seen().await.as_deref(), Some("a"));
     fresh
         .directory
-        .saw_module_source("mail", "c")
+        .record_module_source("mail", "c")
         .await
         .unwrap();
     assert_eq!(seen().await.as_deref(), Some("c"));

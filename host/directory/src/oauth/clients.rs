@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::super::db::{Tx, on, on_tx};
+use super::super::db::{Source, Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
 use super::super::{Directory, Error};
 use crate::caller::Origin;
@@ -16,9 +16,10 @@ const UNUSED: Duration = Duration::from_hours(24);
 /// How long a registered client without a grant is kept after the last sign-in for it.
 const IDLE: Duration = Duration::from_hours(90 * 24);
 
-/// The limit on clients that nobody has signed in for. If it is exceeded, the oldest client of the busiest network is deleted, so a flood of registrations
-/// evicts itself. Regions are compared before networks: one client may have the /48 of an IPv6 address, which contains 65,536 networks.
-const MOST_UNUSED: i64 = 10_000;
+/// Maximum number of clients that no person has signed in for. If it is exceeded, the oldest client of the network with the most clients is deleted, so that a
+/// flood of registrations evicts only its own clients. The region with the most clients is chosen before the network, because one party can have a /48 of IPv6
+/// addresses, which contains 65,536 networks.
+const MAX_UNUSED: i64 = 10_000;
 
 const INSERT: &str = "INSERT INTO oauth_clients (id, name, redirect_uris, grant_types, secret_hash, created_at, network, region) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -116,7 +117,7 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         let unused: i64 =
             on_tx!(&mut tx, db => sqlx::query_scalar(COUNT_UNUSED).fetch_one(db).await)?;
-        let excess = unused + 1 - MOST_UNUSED;
+        let excess = unused + 1 - MAX_UNUSED;
         if excess > 0 {
             on_tx!(&mut tx, db => sqlx::query(FORGET_OLDEST)
                 .bind(excess)
@@ -167,7 +168,7 @@ impl Directory {
         Ok(rows.into_iter().map(ClientRow::from).collect())
     }
 
-    /// Removes a client and all its grants. The client can also be one that is not stored, because its id is the URL of its metadata document. Returns the app
+    /// Removes a client and all its grants. The client does not need to be stored: the id of a client can be the URL of its metadata document. Returns the app
     /// passwords that were deleted, or `None` if there is no such client and no grant to it.
     ///
     /// # Errors
@@ -194,17 +195,18 @@ impl Directory {
         let mut ended: Vec<String> = Vec::new();
         for owner in &owners {
             tx.lock_account(owner).await?;
-            let died: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(GRANTS)
+            let ended_now: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(GRANTS)
                 .bind(id)
                 .bind(owner)
                 .fetch_all(db).await)?;
-            for app_password in &died {
+            for app_password in &ended_now {
+                tx.project(Source::AppPassword(app_password)).await?;
                 let event = Event::of(Kind::OAuthGrantEnded, owner, now)
                     .about(app_password)
                     .detail("its client was removed");
                 events::record(&mut tx, event, origin).await?;
             }
-            ended.extend(died);
+            ended.extend(ended_now);
         }
         if known == 0 && ended.is_empty() {
             return Ok(None);

@@ -11,26 +11,27 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 /// The time by which a device's polling interval increases each time the device polls too soon (RFC 8628, section 3.5).
-const LESSON: Duration = Duration::from_secs(5);
+const SLOW_DOWN: Duration = Duration::from_secs(5);
 
 /// Minimum time that a device has to fetch its grant after the sign-in.
-const TO_FETCH: Duration = Duration::from_mins(1);
+const MIN_FETCH_TIME: Duration = Duration::from_mins(1);
 
 const INSERT: &str = "INSERT INTO oauth_devices \
     (device_hash, user_code, client_id, client_name, resource, scope, denied, patience, expires_at) VALUES ($1, $2, $3, $4, $5, $6, FALSE, $7, $8)";
 const WAITING: &str = "SELECT client_id, client_name, scope FROM oauth_devices \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $2";
-/// Of two concurrent sign-ins, the second finds an account and matches no row.
-const AGREE: &str = "UPDATE oauth_devices SET account_id = $2, expires_at = CASE WHEN expires_at < $4 THEN $4 ELSE expires_at END \
+/// If two people sign in concurrently, the second update matches no row, because the row already has an account.
+const APPROVE: &str = "UPDATE oauth_devices SET account_id = $2, expires_at = CASE WHEN expires_at < $4 THEN $4 ELSE expires_at END \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $3";
-/// Also denies a device that was approved and has not polled since.
+/// Also denies an approved device that has not fetched its grant.
 const DENY: &str = "UPDATE oauth_devices SET denied = TRUE WHERE user_code = $1 AND NOT denied AND expires_at > $2";
 const EXISTS: &str = "SELECT COUNT(*) FROM oauth_devices WHERE device_hash = $1 AND client_id = $2";
 const STATE: &str = "SELECT client_id, client_name, resource, scope, account_id, denied, patience, asked_at, expires_at \
     FROM oauth_devices WHERE device_hash = $1";
-const ASKED: &str = "UPDATE oauth_devices SET asked_at = $2, patience = $3 WHERE device_hash = $1";
-/// Of two concurrent exchanges, the second matches no row.
-const TAKE: &str = "DELETE FROM oauth_devices WHERE device_hash = $1 AND account_id = $2 AND NOT denied AND expires_at > $3 \
+const RECORD_POLL: &str =
+    "UPDATE oauth_devices SET asked_at = $2, patience = $3 WHERE device_hash = $1";
+/// If a code is exchanged twice concurrently, the second exchange matches no row.
+const CONSUME: &str = "DELETE FROM oauth_devices WHERE device_hash = $1 AND account_id = $2 AND NOT denied AND expires_at > $3 \
     AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_devices.account_id AND a.active)";
 
 /// A device that starts to wait for a sign-in.
@@ -79,7 +80,7 @@ pub enum Poll {
     /// The client has no such device.
     Unknown,
     /// A person signed in, and the device can fetch its grant.
-    Agreed {
+    Approved {
         /// The account whose mailbox the grant is for.
         account_id: String,
         /// The name that the client gives itself.
@@ -162,7 +163,7 @@ impl Directory {
         Ok(devices == 1)
     }
 
-    /// Returns the state of a device that polls. A device that polls too soon must wait longer before the following polls.
+    /// Returns the state of a device that polls. If a device polls too soon, its polling interval increases.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -186,7 +187,7 @@ impl Directory {
             return Ok(Poll::Denied);
         }
         if let Some(account_id) = state.account_id {
-            return Ok(Poll::Agreed {
+            return Ok(Poll::Approved {
                 account_id,
                 client_name: state.client_name,
                 resource: state.resource,
@@ -196,11 +197,11 @@ impl Directory {
         let soon = |asked_at: i64| now.millis().saturating_sub(asked_at) < state.patience;
         let soon = state.asked_at.is_some_and(soon);
         let patience = if soon {
-            state.patience.saturating_add(millis(LESSON))
+            state.patience.saturating_add(millis(SLOW_DOWN))
         } else {
             state.patience
         };
-        on_tx!(&mut tx, db => sqlx::query(ASKED)
+        on_tx!(&mut tx, db => sqlx::query(RECORD_POLL)
             .bind(device_hash)
             .bind(now.millis())
             .bind(patience)
@@ -222,7 +223,7 @@ impl Directory {
     ) -> Result<Option<Vec<String>>, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&grant.account_id).await?;
-        let taken = on_tx!(&mut tx, db => sqlx::query(TAKE)
+        let taken = on_tx!(&mut tx, db => sqlx::query(CONSUME)
             .bind(device_hash)
             .bind(&grant.account_id)
             .bind(grant.at.millis())
@@ -237,7 +238,7 @@ impl Directory {
 }
 
 /// Approves the device that waits with this user code. Returns the client's id and name, or `None` if no device waits with this code.
-pub(super) async fn agree(
+pub(super) async fn approve(
     tx: &mut Tx,
     user_code: &str,
     account_id: &str,
@@ -247,13 +248,13 @@ pub(super) async fn agree(
         .bind(user_code)
         .bind(now.millis())
         .fetch_optional(db).await)?;
-    let agreed = on_tx!(tx, db => sqlx::query(AGREE)
+    let approved = on_tx!(tx, db => sqlx::query(APPROVE)
         .bind(user_code)
         .bind(account_id)
         .bind(now.millis())
-        .bind(now.plus(TO_FETCH).millis())
+        .bind(now.plus(MIN_FETCH_TIME).millis())
         .execute(db).await.map(|done| done.rows_affected()))?;
-    let device = device.filter(|_| agreed == 1);
+    let device = device.filter(|_| approved == 1);
     Ok(device.map(|device| (device.client_id, device.client_name)))
 }
 

@@ -4,14 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use super::super::credentials::{self, NewAppPassword};
-use super::super::db::{Looked, Row, Tx, on, on_tx};
+use super::super::db::{FromLookup, Row, Source, Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
 use super::super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 /// Maximum number of grants of an account. Beyond this limit, the oldest grants are ended.
-const MOST: i64 = 100;
+const MAX_GRANTS: i64 = 100;
 
 /// The kinds of tokens.
 const ACCESS: &str = "access";
@@ -19,18 +19,19 @@ const REFRESH: &str = "refresh";
 
 const INSERT: &str = "INSERT INTO oauth_grants (id, account_id, app_password_id, client_id, resource, scope, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const INSERT_TOKEN: &str = "INSERT INTO oauth_tokens (token_hash, grant_id, kind, sealed_password, expires_at, scope) VALUES ($1, $2, $3, $4, $5, $6)";
-/// The LIMIT is there because SQLite has no OFFSET without LIMIT.
+/// SQLite requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM oauth_grants WHERE account_id = $1 \
     ORDER BY created_at DESC, id DESC LIMIT 1000000 OFFSET $2) RETURNING id";
 const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, COALESCE(t.scope, g.scope) AS scope, t.sealed_password \
     FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id \
     WHERE t.token_hash = $1 AND t.kind = $2 AND t.expires_at > $3 AND a.active";
-/// Of two concurrent uses, the second matches no row.
+/// If a token is used twice concurrently, the second use matches no row.
 const USE: &str = "UPDATE oauth_tokens SET sealed_password = NULL WHERE token_hash = $1 AND sealed_password IS NOT NULL";
 const FORGET_ACCESS: &str =
     "DELETE FROM oauth_tokens WHERE grant_id = $1 AND kind = 'access' AND expires_at <= $2";
-const OVER: &str = "SELECT id, account_id FROM app_passwords WHERE kind = 'oauth_grant' AND expires_at <= $1 ORDER BY account_id, id LIMIT $2";
-const END_OVER: &str = "DELETE FROM app_passwords WHERE id = $1 AND expires_at <= $2 RETURNING id";
+const EXPIRED: &str = "SELECT id, account_id FROM app_passwords WHERE kind = 'oauth_grant' AND expires_at <= $1 ORDER BY account_id, id LIMIT $2";
+const END_EXPIRED: &str =
+    "DELETE FROM app_passwords WHERE id = $1 AND expires_at <= $2 RETURNING id";
 const OWN: &str =
     "SELECT label FROM app_passwords WHERE id = $1 AND account_id = $2 AND kind = 'oauth_grant'";
 const FORGET: [&str; 2] = [
@@ -40,9 +41,9 @@ const FORGET: [&str; 2] = [
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE expires_at <= $1";
 
 /// How long expired codes and tokens are kept, so that they can be distinguished from unknown ones.
-const REMEMBERED: Duration = Duration::from_hours(24);
+const RETENTION: Duration = Duration::from_hours(24);
 /// Grants that one sweep ends. The next sweep ends the rest.
-const SWEPT: i64 = 1000;
+const MAX_SWEPT: i64 = 1000;
 
 /// A token to store.
 #[derive(Clone)]
@@ -83,13 +84,13 @@ pub struct NewGrant {
     pub account_id: String,
     /// The client's id.
     pub client_id: String,
-    /// The resource that its tokens are for.
+    /// The resource that the grant's tokens are for.
     pub resource: String,
-    /// Its scopes, separated by spaces.
+    /// The scopes of the grant, separated by spaces.
     pub scope: String,
     /// The app password that acts for the grant at the mail server.
     pub app_password: NewAppPassword,
-    /// Its first tokens.
+    /// The first tokens of the grant.
     pub tokens: NewTokens,
     /// The current time.
     pub at: Timestamp,
@@ -98,7 +99,7 @@ pub struct NewGrant {
 /// A grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Its id.
+    /// The grant's id.
     pub id: String,
     /// The account whose mailbox the grant is for.
     pub account_id: String,
@@ -110,7 +111,7 @@ pub struct Grant {
     pub app_password_id: String,
     /// The client's id.
     pub client_id: String,
-    /// The resource that its tokens are for.
+    /// The resource that the grant's tokens are for.
     pub resource: String,
     /// The scopes of the token by which it was found, separated by spaces. A refresh token has all scopes of its grant.
     pub scope: String,
@@ -145,7 +146,7 @@ pub enum Rotation {
     Unknown,
 }
 
-impl Looked for Presented {
+impl FromLookup for Presented {
     fn of(row: &Row<'_>) -> Result<Self, Error> {
         Ok(Self {
             sealed_password: row.get("sealed_password")?,
@@ -195,11 +196,11 @@ impl Directory {
         now: Timestamp,
     ) -> Result<Option<Presented>, Error> {
         let good = [hash.into(), kind.into(), now.millis().into()];
-        self.look_up.one(BY_TOKEN, &good).await
+        self.lookup.one(BY_TOKEN, &good).await
     }
 
-    /// Consumes a refresh token and stores the next pair of tokens. The grant then lives as long as the next refresh token. Of two concurrent calls, one
-    /// returns [`Rotation::Rotated`], and the other ends the grant.
+    /// Consumes a refresh token and stores the next pair of tokens. The grant then lives as long as the next refresh token. If two calls use the same token
+    /// concurrently, one returns [`Rotation::Rotated`], and the other ends the grant.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The token is unchanged in that case.
@@ -213,7 +214,7 @@ impl Directory {
     ) -> Result<Rotation, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&grant.account_id).await?;
-        // Read only under the lock: the grant may have ended while this call waited.
+        // Read after the lock was taken, because the grant may have ended while this call waited.
         let lives = on_tx!(&mut tx, db => sqlx::query(BY_TOKEN)
             .bind(hash)
             .bind(REFRESH)
@@ -277,26 +278,27 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails. Grants that were already ended stay ended.
     pub(crate) async fn sweep_grants(&self, now: Timestamp) -> Result<Vec<String>, Error> {
-        let over: Vec<(String, String)> = on!(&self.db, pool => sqlx::query_as(OVER)
+        let over: Vec<(String, String)> = on!(&self.db, pool => sqlx::query_as(EXPIRED)
             .bind(now.millis())
-            .bind(SWEPT)
+            .bind(MAX_SWEPT)
             .fetch_all(pool).await)?;
         let mut ended = Vec::new();
         for (id, account_id) in over {
             let mut tx = self.db.begin().await?;
             tx.lock_account(&account_id).await?;
-            let gone: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_OVER)
+            let gone: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_EXPIRED)
                 .bind(&id)
                 .bind(now.millis())
                 .fetch_optional(db).await)?;
+            tx.project(Source::AppPassword(&id)).await?;
             tx.commit().await?;
             ended.extend(gone);
         }
-        let then = now.minus(REMEMBERED).millis();
+        let then = now.minus(RETENTION).millis();
         for forget in FORGET {
             on!(&self.db, pool => sqlx::query(forget).bind(then).execute(pool).await.map(drop))?;
         }
-        // An expired device is deleted at once: it gives no information later, and anyone can create any number of devices.
+        // Expired devices are deleted at once, because any client can create any number of devices.
         on!(&self.db, pool => sqlx::query(FORGET_DEVICES)
             .bind(now.millis())
             .execute(pool).await.map(drop))?;
@@ -313,12 +315,13 @@ pub(super) async fn insert(
 ) -> Result<Vec<String>, Error> {
     let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
         .bind(&grant.account_id)
-        .bind(MOST - 1)
+        .bind(MAX_GRANTS - 1)
         .fetch_all(db).await)?;
     for id in &ended {
+        tx.project(Source::AppPassword(id)).await?;
         let event = Event::of(Kind::OAuthGrantEnded, &grant.account_id, grant.at)
             .about(id)
-            .detail("one of more than 100");
+            .detail("limit of 100 grants exceeded");
         events::record(tx, event, &Origin::service()).await?;
     }
     let end = grant.tokens.refresh.expires_at;

@@ -73,7 +73,7 @@ async fn password_hash(directory: &Directory, account: &str) -> String {
     directory.password_hash(account).await.unwrap().unwrap()
 }
 
-async fn agree(fresh: &Fresh, account: &str, agreement: Agreement<'_>) -> Agreed {
+async fn approve(fresh: &Fresh, account: &str, approval: Approval<'_>) -> ApprovalOutcome {
     let hash = password_hash(&fresh.directory, account).await;
     let person = Person {
         account_id: account,
@@ -81,15 +81,15 @@ async fn agree(fresh: &Fresh, account: &str, agreement: Agreement<'_>) -> Agreed
         factor: &Factor::None,
         at: NOW,
     };
-    let agreed = fresh.directory.agree(person, agreement, &ORIGIN).await;
+    let agreed = fresh.directory.approve(person, approval, &ORIGIN).await;
     agreed.unwrap()
 }
 
 /// Creates a grant of ada's from a code.
 async fn granted(fresh: &Fresh, id: &str) -> Exchange {
     let code = code(&format!("{id}-code"));
-    let agreed = agree(fresh, "ada", Agreement::Code(&code)).await;
-    assert_eq!(agreed, Agreed::Agreed);
+    let agreed = approve(fresh, "ada", Approval::Code(&code)).await;
+    assert_eq!(agreed, ApprovalOutcome::Approved);
     let grant = grant(id, "ada", NOW);
     let exchanged = fresh.directory.exchange_code(&code.hash, &grant, &ORIGIN);
     exchanged.await.unwrap()
@@ -136,7 +136,7 @@ async fn a_code_makes_one_grant_and_coming_again_ends_it(fresh: Fresh) {
 async fn of_many_that_exchange_a_code_at_once_none_keeps_a_grant(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     let code = code("code");
-    agree(&fresh, "ada", Agreement::Code(&code)).await;
+    approve(&fresh, "ada", Approval::Code(&code)).await;
     let grants: Vec<NewGrant> = (0..8)
         .map(|n| grant(&format!("g{n}"), "ada", NOW))
         .collect();
@@ -157,7 +157,7 @@ async fn a_code_is_nobodys_after_its_minute_or_once_the_password_is_another(fres
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     fresh.directory.with("bob", "bob@example.org", &[]).await;
     for hash in ["late", "changed", "disabled"] {
-        agree(&fresh, "ada", Agreement::Code(&code(hash))).await;
+        approve(&fresh, "ada", Approval::Code(&code(hash))).await;
     }
     let gone = async |hash: &str, account: &str, at| {
         let grant = grant("g", account, at);
@@ -171,7 +171,7 @@ async fn a_code_is_nobodys_after_its_minute_or_once_the_password_is_another(fres
     let set = directory.set_password("ada", "another", NOW, &ORIGIN).await;
     set.unwrap().unwrap();
     assert!(gone("changed", "ada", NOW).await);
-    agree(&fresh, "ada", Agreement::Code(&code("disabled"))).await;
+    approve(&fresh, "ada", Approval::Code(&code("disabled"))).await;
     directory.disable("ada", NOW, &ORIGIN).await.unwrap();
     assert!(gone("disabled", "ada", NOW).await);
 }
@@ -187,9 +187,16 @@ async fn nobody_agrees_with_a_password_that_is_another_by_now(fresh: Fresh) {
     let code = code("code");
     let agreed = fresh
         .directory
-        .agree(person, Agreement::Code(&code), &ORIGIN);
-    assert_eq!(agreed.await.unwrap(), Agreed::AccountChanged);
-    assert!(fresh.directory.agreement("code").await.unwrap().is_none());
+        .approve(person, Approval::Code(&code), &ORIGIN);
+    assert_eq!(agreed.await.unwrap(), ApprovalOutcome::AccountChanged);
+    assert!(
+        fresh
+            .directory
+            .authorization_code("code")
+            .await
+            .unwrap()
+            .is_none()
+    );
 }
 
 async fn refresh_tokens_rotate_and_one_that_comes_again_ends_the_grant(fresh: Fresh) {
@@ -229,8 +236,12 @@ async fn scopes_belong_to_the_grant_and_a_refresh_can_narrow_an_access_token(fre
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     let directory = &fresh.directory;
     let code = code("g-code");
-    agree(&fresh, "ada", Agreement::Code(&code)).await;
-    let agreed = directory.agreement(&code.hash).await.unwrap().unwrap();
+    approve(&fresh, "ada", Approval::Code(&code)).await;
+    let agreed = directory
+        .authorization_code(&code.hash)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(agreed.scope, "mail:read");
     let grant = grant("g", "ada", NOW);
     let made = directory.exchange_code(&code.hash, &grant, &ORIGIN);
@@ -305,19 +316,19 @@ async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
     assert!(directory.deny_device("two", NOW).await.unwrap());
     assert_eq!(poll("two", 0).await, Poll::Denied);
     assert_eq!(
-        agree(&fresh, "ada", Agreement::Device("two")).await,
-        Agreed::NoDevice
+        approve(&fresh, "ada", Approval::Device("two")).await,
+        ApprovalOutcome::NoDevice
     );
     assert_eq!(
-        agree(&fresh, "ada", Agreement::Device("three")).await,
-        Agreed::Agreed
+        approve(&fresh, "ada", Approval::Device("three")).await,
+        ApprovalOutcome::Approved
     );
     assert_eq!(
-        agree(&fresh, "ada", Agreement::Device("three")).await,
-        Agreed::NoDevice
+        approve(&fresh, "ada", Approval::Device("three")).await,
+        ApprovalOutcome::NoDevice
     );
     assert!(
-        matches!(poll("three", 0).await, Poll::Agreed { account_id, .. } if account_id == "ada")
+        matches!(poll("three", 0).await, Poll::Approved { account_id, .. } if account_id == "ada")
     );
     let (one, two) = (grant("g", "ada", NOW), grant("h", "ada", NOW));
     let exchange = |grant| directory.exchange_device("three-hash", grant, &ORIGIN);
@@ -328,8 +339,8 @@ async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
     // A person can deny an approved device until the device fetches its grant.
     directory.add_device(&device("four")).await.unwrap();
     assert_eq!(
-        agree(&fresh, "ada", Agreement::Device("four")).await,
-        Agreed::Agreed
+        approve(&fresh, "ada", Approval::Device("four")).await,
+        ApprovalOutcome::Approved
     );
     assert!(directory.deny_device("four", NOW).await.unwrap());
     assert_eq!(poll("four", 0).await, Poll::Denied);
@@ -402,7 +413,7 @@ async fn a_client_is_removed_with_everything_that_was_granted_to_it(fresh: Fresh
         .unwrap();
     assert_eq!(directory.client("c").await.unwrap(), Some(registered));
     granted(&fresh, "g").await;
-    agree(&fresh, "ada", Agreement::Code(&code("late"))).await;
+    approve(&fresh, "ada", Approval::Code(&code("late"))).await;
     let removed = async || directory.remove_client("c", NOW, &ORIGIN).await.unwrap();
     assert_eq!(removed().await, Some(vec!["g-password".to_owned()]));
     assert!(!lives(&fresh, "g").await);

@@ -1,13 +1,13 @@
 use super::*;
 use crate::credentials::AppPasswordKind;
-use crate::sessions::Made;
+use crate::sessions::CredentialCreation;
 use crate::testing::{Fresh, NOW, both, new_app_password};
 use crate::tokens::NewToken;
 
 const HASHES: &str =
     "SELECT app_password_id, app_password_id FROM mailserver_passwords ORDER BY app_password_id";
 
-/// Ada, with two sessions, a mail client, a shared mailbox's key, an OAuth grant and an API token.
+/// Creates Ada, with two sessions, a mail client, a shared mailbox's key, an OAuth grant and an API token.
 async fn ada(fresh: &Fresh) {
     let directory = &fresh.directory;
     directory
@@ -36,7 +36,7 @@ async fn ada(fresh: &Fresh) {
         expires_at: None,
     };
     let made = directory.create_token("here", &token, 20, &origin).await;
-    assert_eq!(made.unwrap(), Made::Made);
+    assert_eq!(made.unwrap(), CredentialCreation::Created);
 }
 
 async fn change(fresh: &Fresh, sid: &str, checked: &str, next: &str) -> Outcome {

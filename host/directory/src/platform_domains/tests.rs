@@ -1,5 +1,5 @@
 use super::*;
-use crate::domains::{By, Claimed};
+use crate::domains::{Claimed, DomainCaller};
 use crate::testing::{Fresh, NOW, both};
 
 const DOMAINS: &str = "SELECT domain, domain FROM mailserver_domains ORDER BY domain";
@@ -24,7 +24,7 @@ async fn remove(fresh: &Fresh, domain: &str) -> Removed {
 }
 
 async fn claim(fresh: &Fresh, account_id: &str, domain: &str) -> Claimed {
-    let by = By {
+    let by = DomainCaller {
         account_id,
         sid: None,
         at: NOW,
@@ -141,7 +141,7 @@ async fn adding_a_domain_voids_its_claims_but_not_whose_it_is(fresh: Fresh) {
     fresh.directory.with("bob", "bob@example.org", &[]).await;
     for account in ["ada", "bob"] {
         let claimed = claim(&fresh, account, "a.example").await;
-        assert!(matches!(claimed, Claimed::Fresh(_)));
+        assert!(matches!(claimed, Claimed::New(_)));
     }
     assert_eq!(add(&fresh, "a.example").await, Added::Added { voided: 2 });
     assert!(fresh.directory.domains("ada").await.unwrap().is_empty());

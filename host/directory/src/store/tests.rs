@@ -9,13 +9,13 @@ const PLENTY: u64 = 1024 * 1024;
 const MISCOUNTED: &str = "SELECT COUNT(*) FROM stores s WHERE used <> (SELECT COALESCE(SUM(64 + length(e.key) + length(e.value)), 0) \
     FROM store_entries e WHERE e.account_id = s.account_id AND e.module = s.module)";
 
-fn of(account_id: &str) -> Acting<'_> {
-    Acting {
+fn of(account_id: &str) -> AliasCaller<'_> {
+    AliasCaller {
         account_id,
         app_password_id: Some(""),
         sid: account_id,
         at: NOW,
-        guest: None,
+        member: None,
     }
 }
 
@@ -133,7 +133,7 @@ async fn keys_are_listed_in_the_order_of_their_bytes_by_prefix_and_in_stretches(
     let last = ["\u{10ffff}", "\u{10ffff}x"];
     assert_eq!(keys(directory, "\u{10ffff}", "", 9).await, last);
     assert_eq!(keys(directory, "c", "", 9).await, [""; 0]);
-    // None of these is a wildcard.
+    // Prefixes have no wildcards.
     for wild in ["%", "_", "*", "a%", "[a]"] {
         assert_eq!(keys(directory, wild, "", 9).await, [""; 0]);
     }
@@ -191,7 +191,7 @@ async fn of_many_that_count_up_at_once_none_is_lost(fresh: Fresh) {
 async fn what_an_account_may_have_kept_is_bounded_to_the_byte(fresh: Fresh) {
     let directory = &fresh.directory;
     two(directory).await;
-    let quota = 2 * u64::try_from(ENTRY).unwrap() + 10;
+    let quota = 2 * u64::try_from(ENTRY_OVERHEAD).unwrap() + 10;
     let store = async |account, module, key, value: Option<&[u8]>| {
         let stored = directory.store(of(account), entry(module, key), Expected::Any, value, quota);
         stored.await.unwrap()
@@ -307,12 +307,12 @@ async fn a_credential_that_has_ended_changes_nothing(fresh: Fresh) {
     let directory = &fresh.directory;
     two(directory).await;
     set(directory, "ada", "notes", "k", b"v").await;
-    let strange = Acting {
+    let strange = AliasCaller {
         sid: "bob",
         ..of("ada")
     };
-    for acting in [strange, of("nobody")] {
-        let change = directory.store(acting, entry("notes", "k"), Expected::Any, None, PLENTY);
+    for caller in [strange, of("nobody")] {
+        let change = directory.store(caller, entry("notes", "k"), Expected::Any, None, PLENTY);
         assert_eq!(change.await.unwrap(), Change::CredentialOver);
     }
     assert!(get(directory, "ada", "notes", "k").await.is_some());

@@ -1,18 +1,18 @@
 //! Creation, change and revocation of grants. A caller can grant only rights that it holds itself over the whole resource.
 
-use super::super::aliases::{Whose, whose_of};
+use super::super::aliases::{DomainOwner, owner_of};
 use super::super::db::{Tx, on_tx};
 use super::super::events::{self, Event, Kind};
 use super::super::shared::GrantRow;
 use super::super::{Directory, Error};
-use super::changing::{Changing, Refusal};
+use super::caller::{Refusal, TeamCaller};
 use super::{Grant, find_member};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::permissions::{AliasSet, Granted, Grants, Resource, Rights};
 
 /// Maximum number of grants of a member in a mailbox.
-pub const MOST_GRANTS: u32 = 100;
+pub const MAX_GRANTS: u32 = 100;
 
 const ALIAS: &str =
     "SELECT 1 FROM addresses WHERE address = $1 AND account_id = $2 AND kind = 'alias' AND live";
@@ -33,35 +33,35 @@ struct Found {
 }
 
 impl Directory {
-    /// Creates a further grant for a member of a team. A folder whose UIDVALIDITY is 0 does not exist.
+    /// Adds a grant to a member of a team. In a grant for a folder, the UIDVALIDITY 0 means that the mail server has no such folder.
     ///
     /// # Errors
     /// Returns [`Refusal`]. Nothing is granted in that case.
     pub async fn add_grant(
         &self,
-        changing: Changing<'_>,
+        caller: TeamCaller<'_>,
         member: &str,
         grant: &Grant,
         origin: &Origin,
     ) -> Result<(), Refusal> {
-        let (mailbox, at) = (changing.mailbox, changing.asking.at);
+        let (mailbox, at) = (caller.mailbox, caller.session.at);
         let mut tx = self.db.begin().await?;
-        changing.lock(&mut tx, None).await?;
-        let held = changing.manages(&mut tx).await?;
+        caller.lock(&mut tx, None).await?;
+        let held = caller.manager_grants(&mut tx).await?;
         if member == mailbox {
             return Err(Refusal::Owner);
         }
         let found = find_member(&mut tx, mailbox, member).await?;
         let (membership, address) = found.ok_or(Refusal::NoMember)?;
-        judge(&mut tx, mailbox, &held, grant).await?;
+        authorize(&mut tx, mailbox, &held, grant).await?;
         let count: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
             .bind(&membership)
             .fetch_one(db).await)?;
-        if count >= i64::from(MOST_GRANTS) {
+        if count >= i64::from(MAX_GRANTS) {
             return Err(Refusal::TooManyGrants);
         }
         insert(&mut tx, &membership, grant, at).await?;
-        let detail = in_words(&grant.resource, grant.rights);
+        let detail = event_detail(&grant.resource, grant.rights);
         let added = Event::of(Kind::GrantAdded, mailbox, at)
             .about(&address)
             .detail(&detail);
@@ -74,21 +74,21 @@ impl Directory {
     /// Returns [`Refusal`]. Nothing is changed in that case.
     pub async fn change_grant(
         &self,
-        changing: Changing<'_>,
+        caller: TeamCaller<'_>,
         id: &str,
         rights: Rights,
         origin: &Origin,
     ) -> Result<(), Refusal> {
-        let (mailbox, at) = (changing.mailbox, changing.asking.at);
+        let (mailbox, at) = (caller.mailbox, caller.session.at);
         let mut tx = self.db.begin().await?;
-        changing.lock(&mut tx, None).await?;
-        let held = changing.manages(&mut tx).await?;
+        caller.lock(&mut tx, None).await?;
+        let held = caller.manager_grants(&mut tx).await?;
         let (address, before) = find(&mut tx, mailbox, id).await?;
         let resource = before.resource;
         if !rights.within(resource.takes()) {
-            return Err(Refusal::NotTaken(resource));
+            return Err(Refusal::NotApplicable(resource));
         }
-        // The grant may keep rights that the caller does not hold.
+        // Rights that the grant already has do not need to be held by the caller.
         if !rights.within(held.over(&resource).and(before.rights)) {
             return Err(Refusal::NotHeld);
         }
@@ -99,7 +99,11 @@ impl Directory {
             .bind(id)
             .bind(rights.to_string())
             .execute(db).await.map(drop))?;
-        let detail = format!("{}, before: {}", in_words(&resource, rights), before.rights);
+        let detail = format!(
+            "{}, before: {}",
+            event_detail(&resource, rights),
+            before.rights
+        );
         let changed = Event::of(Kind::GrantChanged, mailbox, at)
             .about(&address)
             .detail(&detail);
@@ -112,17 +116,17 @@ impl Directory {
     /// Returns [`Refusal`]. Nothing is changed in that case.
     pub async fn revoke_grant(
         &self,
-        changing: Changing<'_>,
+        caller: TeamCaller<'_>,
         id: &str,
         origin: &Origin,
     ) -> Result<(), Refusal> {
-        let (mailbox, at) = (changing.mailbox, changing.asking.at);
+        let (mailbox, at) = (caller.mailbox, caller.session.at);
         let mut tx = self.db.begin().await?;
-        changing.lock(&mut tx, None).await?;
-        changing.manages(&mut tx).await?;
+        caller.lock(&mut tx, None).await?;
+        caller.manager_grants(&mut tx).await?;
         let (address, grant) = find(&mut tx, mailbox, id).await?;
         on_tx!(&mut tx, db => sqlx::query(DELETE).bind(id).execute(db).await.map(drop))?;
-        let detail = in_words(&grant.resource, grant.rights);
+        let detail = event_detail(&grant.resource, grant.rights);
         let revoked = Event::of(Kind::GrantRevoked, mailbox, at)
             .about(&address)
             .detail(&detail);
@@ -133,8 +137,8 @@ impl Directory {
 /// Checks that a caller with the rights `held` can make a grant.
 ///
 /// # Errors
-/// Returns [`Refusal::NotTaken`], [`Refusal::NotHeld`], the refusal for a missing resource, or [`Refusal::Directory`].
-pub(super) async fn judge(
+/// Returns [`Refusal::NotApplicable`], [`Refusal::NotHeld`], the refusal for a missing resource, or [`Refusal::Directory`].
+pub(super) async fn authorize(
     tx: &mut Tx,
     mailbox: &str,
     held: &Grants,
@@ -142,9 +146,9 @@ pub(super) async fn judge(
 ) -> Result<(), Refusal> {
     let resource = &grant.resource;
     if !grant.rights.within(resource.takes()) {
-        return Err(Refusal::NotTaken(resource.clone()));
+        return Err(Refusal::NotApplicable(resource.clone()));
     }
-    // A caller that may not grant a resource must not learn whether the resource exists.
+    // Checked first, so that a caller that may not grant a resource does not learn whether the resource exists.
     if !grant.rights.within(held.over(resource)) {
         return Err(Refusal::NotHeld);
     }
@@ -171,7 +175,7 @@ async fn exists(tx: &mut Tx, mailbox: &str, resource: &Resource) -> Result<bool,
             found.is_some()
         }
         Resource::AliasSet(AliasSet::Domain(domain)) => {
-            whose_of(tx, mailbox, domain).await? != Whose::Foreign
+            owner_of(tx, mailbox, domain).await? != DomainOwner::Foreign
         }
     })
 }
@@ -227,7 +231,7 @@ fn columns(resource: &Resource) -> (&'static str, Option<String>) {
 }
 
 /// Returns the event details of a grant.
-pub(super) fn in_words(resource: &Resource, rights: Rights) -> String {
+pub(super) fn event_detail(resource: &Resource, rights: Rights) -> String {
     match columns(resource) {
         (kind, None) => format!("{kind}: {rights}"),
         (kind, Some(id)) => format!("{kind} {id}: {rights}"),

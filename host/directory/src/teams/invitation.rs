@@ -6,7 +6,7 @@ use super::super::Directory;
 use super::super::credentials::{self, NewAppPassword};
 use super::super::db::{Tx, on_tx};
 use super::super::events::{self, Event, Kind};
-use super::changing::{Changing, Refusal};
+use super::caller::{Refusal, TeamCaller};
 use super::{Grant, grants};
 use crate::caller::Origin;
 
@@ -26,7 +26,7 @@ pub struct Invitation {
     pub membership: String,
     /// The address of the account, in lower case.
     pub address: String,
-    /// The first grant. A folder whose UIDVALIDITY is 0 does not exist.
+    /// The first grant. In a grant for a folder, the UIDVALIDITY 0 means that the mail server has no such folder.
     pub grant: Grant,
     /// The key for members, which is stored if the mailbox has none.
     pub key: NewKey,
@@ -58,29 +58,29 @@ impl Directory {
     /// Returns [`Refusal`]. No member is added in that case.
     pub async fn invite(
         &self,
-        changing: Changing<'_>,
+        caller: TeamCaller<'_>,
         invitation: &Invitation,
         origin: &Origin,
     ) -> Result<(), Refusal> {
-        let (mailbox, at) = (changing.mailbox, changing.asking.at);
+        let (mailbox, at) = (caller.mailbox, caller.session.at);
         let address = &invitation.address;
         let mut tx = self.db.begin().await?;
         let before = account(&mut tx, address).await?;
-        changing.lock(&mut tx, before.as_deref()).await?;
-        let held = changing.manages(&mut tx).await?;
-        // Read again under the lock.
+        caller.lock(&mut tx, before.as_deref()).await?;
+        let held = caller.manager_grants(&mut tx).await?;
+        // Read again, because the address can have changed hands before the lock was taken.
         let member = account(&mut tx, address).await?;
         let member = member
             .filter(|member| before.as_ref() == Some(member))
             .ok_or(Refusal::NoUser)?;
-        if member == changing.asking.account_id {
+        if member == caller.session.account_id {
             return Err(Refusal::Oneself);
         }
         if member == mailbox {
             return Err(Refusal::OwnerInvited);
         }
         let grant = &invitation.grant;
-        grants::judge(&mut tx, mailbox, &held, grant).await?;
+        grants::authorize(&mut tx, mailbox, &held, grant).await?;
         let there: Option<i32> = on_tx!(&mut tx, db => sqlx::query_scalar(IS_MEMBER)
             .bind(mailbox)
             .bind(&member)
@@ -101,8 +101,8 @@ impl Directory {
             .bind(at.millis())
             .execute(db).await.map(drop))?;
         grants::insert(&mut tx, &invitation.membership, grant, at).await?;
-        keep_key(&mut tx, changing, &invitation.key, origin).await?;
-        let detail = grants::in_words(&grant.resource, grant.rights);
+        store_key_if_missing(&mut tx, caller, &invitation.key, origin).await?;
+        let detail = grants::event_detail(&grant.resource, grant.rights);
         let added = Event::of(Kind::MemberAdded, mailbox, at)
             .about(address)
             .detail(&detail);
@@ -117,13 +117,13 @@ async fn account(tx: &mut Tx, address: &str) -> Result<Option<String>, Refusal> 
 }
 
 /// Stores the key for members if the mailbox has none.
-async fn keep_key(
+async fn store_key_if_missing(
     tx: &mut Tx,
-    changing: Changing<'_>,
+    caller: TeamCaller<'_>,
     key: &NewKey,
     origin: &Origin,
 ) -> Result<(), Refusal> {
-    let (mailbox, at) = (changing.mailbox, changing.asking.at);
+    let (mailbox, at) = (caller.mailbox, caller.session.at);
     let there: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(HAS_KEY)
         .bind(mailbox)
         .fetch_optional(db).await)?;

@@ -3,7 +3,7 @@
 use super::super::db::{Tx, on_tx};
 use super::super::events::{self, Event, Kind};
 use super::super::{Directory, Error, credentials};
-use super::changing::{Changing, Refusal};
+use super::caller::{Refusal, TeamCaller};
 use super::find_member;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
@@ -21,17 +21,17 @@ impl Directory {
     /// Returns [`Refusal`]. The account is still a member in that case.
     pub async fn remove_member(
         &self,
-        changing: Changing<'_>,
+        caller: TeamCaller<'_>,
         member: &str,
         origin: &Origin,
     ) -> Result<Option<String>, Refusal> {
-        let (mailbox, at) = (changing.mailbox, changing.asking.at);
+        let (mailbox, at) = (caller.mailbox, caller.session.at);
         let mut tx = self.db.begin().await?;
-        changing.lock(&mut tx, None).await?;
-        let standing = changing.standing(&mut tx).await?;
-        // Every member may leave, also while members have no access.
-        if member != changing.asking.account_id {
-            standing.manages()?;
+        caller.lock(&mut tx, None).await?;
+        let relation = caller.relation(&mut tx).await?;
+        // A member may remove itself even while members have no access.
+        if member != caller.session.account_id {
+            relation.manager_grants()?;
         }
         if member == mailbox {
             return Err(Refusal::Owner);
@@ -43,7 +43,7 @@ impl Directory {
     }
 }
 
-/// Locks an account that will be deleted and the mailboxes that are shared with it, always in the same order.
+/// Locks an account that will be deleted and the mailboxes that are shared with it, sorted by id, so that transactions cannot deadlock.
 pub(crate) async fn lock_with_mailboxes(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
     let mut accounts = mailboxes(tx, account_id).await?;
     accounts.push(account_id.to_owned());

@@ -8,10 +8,10 @@ mod members;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::credentials::AppPasswordKind;
-use crate::events::Wanted;
+use crate::events::EventFilter;
 use crate::permissions::{GrantedFolder, Resource, Right, Rights};
-use crate::sessions::Asking;
-use crate::teams::{Changing, Grant, Invitation, NewKey, Refusal, Team};
+use crate::sessions::SessionCaller;
+use crate::teams::{Grant, Invitation, NewKey, Refusal, Team, TeamCaller};
 use crate::testing::{Fresh, NOW, new_app_password};
 
 const READ: Rights = Rights::of(&[Right::MailRead]);
@@ -19,9 +19,9 @@ const READ_AND_WRITE: Rights = Rights::of(&[Right::MailRead, Right::MailWrite]);
 const MANAGE_AND_READ: Rights = Rights::of(&[Right::MembersManage, Right::MailRead]);
 
 /// Every session has the name of its account.
-fn asks<'a>(account: &'a str, mailbox: &'a str) -> Changing<'a> {
-    Changing {
-        asking: Asking {
+fn asks<'a>(account: &'a str, mailbox: &'a str) -> TeamCaller<'a> {
+    TeamCaller {
+        session: SessionCaller {
             account_id: account,
             sid: account,
             at: NOW,
@@ -115,7 +115,7 @@ async fn team(fresh: &Fresh) -> Team {
 
 /// Returns the events of `ada`'s team, oldest first: kind, subject, detail and actor.
 async fn recorded(fresh: &Fresh) -> Vec<String> {
-    let wanted = Wanted {
+    let wanted = EventFilter {
         address: "ada@example.org".into(),
         since: Timestamp::from_millis(0),
         until: Timestamp::from_millis(i64::MAX),

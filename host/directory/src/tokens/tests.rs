@@ -25,7 +25,7 @@ async fn kept(fresh: &Fresh, tokens: &[NewToken]) {
         let origin = Origin::default();
         let sid = format!("{}s-session", token.account_id);
         let made = fresh.directory.create_token(&sid, token, 20, &origin).await;
-        assert_eq!(made.unwrap(), Made::Made);
+        assert_eq!(made.unwrap(), CredentialCreation::Created);
     }
 }
 
@@ -118,7 +118,7 @@ async fn of_many_made_at_once_no_more_are_kept_than_there_is_room_for(fresh: Fre
     let made = join_all(made).await;
     let kept = made
         .into_iter()
-        .filter(|made| *made.as_ref().unwrap() == Made::Made);
+        .filter(|made| *made.as_ref().unwrap() == CredentialCreation::Created);
     assert_eq!(kept.count(), 3);
     assert_eq!(fresh.directory.tokens("ada").await.unwrap().len(), 3);
 }
@@ -160,14 +160,14 @@ async fn a_session_that_is_over_makes_none(fresh: Fresh) {
         let made = directory
             .create_token(sid, &token, 20, &Origin::default())
             .await;
-        assert_eq!(made.unwrap(), Made::SessionOver);
+        assert_eq!(made.unwrap(), CredentialCreation::SessionOver);
     }
     fresh.execute("UPDATE accounts SET active = FALSE").await;
     let origin = Origin::default();
     let made = directory
         .create_token("adas-session", &token, 20, &origin)
         .await;
-    assert_eq!(made.unwrap(), Made::SessionOver);
+    assert_eq!(made.unwrap(), CredentialCreation::SessionOver);
 }
 
 both!(

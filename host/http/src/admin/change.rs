@@ -6,8 +6,9 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::{Managing, name};
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// The version to roll back to.
 #[derive(Default, Deserialize, ToSchema)]
@@ -19,7 +20,7 @@ struct RollBack {
 
 /// A success with no data.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "it describes what `Reply::success` answers")]
+#[expect(dead_code, reason = "it describes what `Response::success` answers")]
 struct Success {
     /// Always `true`.
     success: bool,
@@ -47,10 +48,10 @@ struct Success {
 pub(super) async fn enable_module<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let (app, origin) = (state.app(), state.origin(request));
     let report = app.life.enable(app, name(request), &origin).await?;
-    Reply::json(StatusCode::OK, &report)
+    message::json(StatusCode::OK, &report)
 }
 
 /// Disables a module.
@@ -74,10 +75,10 @@ pub(super) async fn enable_module<S: Managing>(
 pub(super) async fn disable_module<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let (app, origin) = (state.app(), state.origin(request));
     let report = app.life.disable(app, name(request), &origin).await?;
-    Reply::json(StatusCode::OK, &report)
+    message::json(StatusCode::OK, &report)
 }
 
 /// Rolls a module back.
@@ -102,7 +103,7 @@ pub(super) async fn disable_module<S: Managing>(
 pub(super) async fn roll_module_back<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let to = if matches!(request.body.trim_ascii(), b"" | b"null") {
         RollBack::default()
     } else {
@@ -113,7 +114,7 @@ pub(super) async fn roll_module_back<S: Managing>(
         .life
         .roll_back(app, name(request), to.digest.as_deref(), &origin)
         .await?;
-    Reply::json(StatusCode::OK, &report)
+    message::json(StatusCode::OK, &report)
 }
 
 /// Removes a module.
@@ -140,7 +141,7 @@ pub(super) async fn roll_module_back<S: Managing>(
 pub(super) async fn remove_module<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let (app, origin) = (state.app(), state.origin(request));
     let purge = match request.query("purge") {
         None | Some("false") => false,
@@ -148,5 +149,5 @@ pub(super) async fn remove_module<S: Managing>(
         Some(_) => return Err(Rejection::bad_request("purge must be true or false")),
     };
     app.life.remove(app, name(request), purge, &origin).await?;
-    Reply::success()
+    message::success()
 }

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Component, Managing, bytes};
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// The components to inspect.
 #[derive(Deserialize, ToSchema)]
@@ -44,12 +45,12 @@ struct Inspected {
 pub(super) async fn inspect_modules<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let components: Components = request.json()?;
     let app = state.app();
     let modules = app
         .life
         .inspect(app, bytes(&components.modules, request)?)
         .await?;
-    Reply::json(StatusCode::OK, &Inspected { modules })
+    message::json(StatusCode::OK, &Inspected { modules })
 }

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Component, Managing, bytes};
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// The modules to install.
 #[derive(Deserialize, ToSchema)]
@@ -58,7 +59,7 @@ struct Installed {
 pub(super) async fn install_modules<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let install: Install = request.json()?;
     let components = bytes(&install.modules, request)?;
     let (app, origin) = (state.app(), state.origin(request));
@@ -66,5 +67,5 @@ pub(super) async fn install_modules<S: Managing>(
         .life
         .install(app, components, install.accept, &origin)
         .await?;
-    Reply::json(StatusCode::CREATED, &Installed { modules })
+    message::json(StatusCode::CREATED, &Installed { modules })
 }

@@ -6,8 +6,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Managing, name};
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// The modules.
 #[derive(Serialize, ToSchema)]
@@ -36,9 +37,9 @@ struct Modules {
         )
     )),
 )]
-pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Reply, Rejection> {
+pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Response, Rejection> {
     let modules = state.app().life.list();
-    Reply::json(StatusCode::OK, &Modules { modules })
+    message::json(StatusCode::OK, &Modules { modules })
 }
 
 /// Shows a module.
@@ -71,7 +72,7 @@ pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Reply, Rejection> {
 pub(super) async fn show_module<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let report = state.app().life.show(name(request)).await?;
-    Reply::json(StatusCode::OK, &report)
+    message::json(StatusCode::OK, &report)
 }

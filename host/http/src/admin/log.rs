@@ -6,8 +6,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Managing, name};
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// Recent log entries of a module.
 #[derive(Serialize, ToSchema)]
@@ -40,10 +41,10 @@ struct ModuleLog {
 pub(super) fn show_module_log<S: Managing>(
     state: &S,
     request: &Request,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let entries = state
         .app()
         .life
         .log(name(request), request.query("request"))?;
-    Reply::json(StatusCode::OK, &ModuleLog { entries })
+    message::json(StatusCode::OK, &ModuleLog { entries })
 }

@@ -161,7 +161,7 @@ struct Component {
 
 /// Returns the bytes of the components, in their order.
 fn bytes(components: &[Component], request: &Request) -> Result<Vec<Bytes>, Rejection> {
-    let bytes = |one: &Component| request.fields.get(one.component).cloned();
+    let bytes = |one: &Component| request.blobs.get(one.component).cloned();
     let bytes: Option<Vec<_>> = components.iter().map(bytes).collect();
     bytes.ok_or_else(|| Rejection::bad_request("component must be in base64"))
 }

@@ -46,7 +46,7 @@ impl State for Socket {
         &self.http
     }
 
-    fn recognise(
+    fn parse_credential(
         &self,
         _headers: &HeaderMap,
         _client: IpAddr,

@@ -6,8 +6,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::App;
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// The registration domains, in the operator's order.
 #[derive(Serialize, ToSchema)]
@@ -51,7 +52,7 @@ pub fn route() -> Route {
     ),
 )]
 #[expect(clippy::unused_async, reason = "all handlers are called alike")]
-pub async fn domains(app: &App, _request: &Request) -> Result<Reply, Rejection> {
+pub async fn domains(app: &App, _request: &Request) -> Result<Response, Rejection> {
     let domains = app
         .auth
         .registration_domains()
@@ -60,7 +61,7 @@ pub async fn domains(app: &App, _request: &Request) -> Result<Reply, Rejection> 
             domain: domain.clone(),
         })
         .collect();
-    Reply::json(StatusCode::OK, &RegistrationDomains { domains }).map_err(|failure| Rejection {
+    message::json(StatusCode::OK, &RegistrationDomains { domains }).map_err(|failure| Rejection {
         text: "Unable to fetch domains".into(),
         ..failure
     })

@@ -13,8 +13,9 @@ use utoipa::ToSchema;
 
 use super::{AuthTokens, secret};
 use crate::App;
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// The credentials of an account.
 #[derive(Deserialize, ToSchema)]
@@ -77,7 +78,7 @@ pub fn route() -> Route {
         (status = 503, description = "The mail server is starting or cannot be reached", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub async fn login(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> {
     let body = credentials(&request.body)
         .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
     let attempt = attempt(app, &body.email, request.client).await?;
@@ -90,8 +91,8 @@ pub async fn login(app: &App, request: &Request) -> Result<Reply, Rejection> {
             &request.origin(),
         )
         .await;
-    attempt.settle(&signed_in);
-    Reply::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
+    attempt.finish(&signed_in);
+    message::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
 }
 
 /// Starts an attempt to sign in to an address (specification, section 8).
@@ -117,7 +118,7 @@ pub(crate) async fn attempt<'a>(
 fn credentials(body: &[u8]) -> Option<LoginBody> {
     let body: LoginBody = latchmail_shape::read(body).ok()?;
     let email = address::fold(&body.email)?;
-    passwords::can_be(&body.password).then_some(LoginBody { email, ..body })
+    passwords::has_valid_length(&body.password).then_some(LoginBody { email, ..body })
 }
 
 #[cfg(test)]

@@ -6,12 +6,13 @@ use utoipa::ToSchema;
 
 use super::{RefreshBody, refresh_token};
 use crate::App;
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// A success with no data.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "it describes what `Reply::success` answers")]
+#[expect(dead_code, reason = "it describes what `Response::success` answers")]
 struct Success {
     /// Always `true`.
     success: bool,
@@ -48,11 +49,11 @@ pub fn route() -> Route {
         (status = 403, description = "The credential is not a web session", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub async fn logout(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub async fn logout(app: &App, request: &Request) -> Result<Response, Rejection> {
     let caller = request.caller()?;
     let presented = refresh_token(request, "refreshToken is required")?;
     app.auth
         .sign_out(&caller.account, &presented, request.origin())
         .await?;
-    Reply::success()
+    message::success()
 }

@@ -1,7 +1,7 @@
 //! The operations under `/api/v1/auth` (specification, section 4.2). Each file contains one operation: its route, request, response, description and handler.
 //! The rules of sign-in and registration are in [`latchmail_accounts::auth`].
 //!
-//! A handler is an `async fn(&App, &Request) -> Result<Reply, Rejection>`, and its file also contains `fn route() -> Route`. [`AuthDescription`] combines the
+//! A handler is an `async fn(&App, &Request) -> Result<Response, Rejection>`, and its file also contains `fn route() -> Route`. [`AuthDescription`] combines the
 //! descriptions. The API description adds what follows from the routes: security, the schema `Error`, the errors before a handler (401, 413, 429), and the
 //! errors of the host (500).
 
@@ -18,7 +18,7 @@ use http::Method;
 use latchmail_accounts::auth::{SignedIn, Tokens};
 use latchmail_core::error::StartError;
 use latchmail_runtime::modules::{Access, BodyForm, Route};
-use latchmail_shape::{self as shape, Misfit};
+use latchmail_shape::{self as shape, ValidationError};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{OpenApi, ToSchema};
@@ -147,8 +147,8 @@ fn refresh_token(request: &Request, missing: &'static str) -> Result<SecretStrin
     }
     match shape::read::<RefreshBody>(&request.body) {
         Ok(body) if !body.refresh_token.expose_secret().is_empty() => Ok(body.refresh_token),
-        Err(misfit @ Misfit::Syntax) => Err(misfit.into()),
-        Ok(_) | Err(Misfit::Shape(_)) => Err(Rejection::bad_request(missing)),
+        Err(error @ ValidationError::Syntax) => Err(error.into()),
+        Ok(_) | Err(ValidationError::Shape(_)) => Err(Rejection::bad_request(missing)),
     }
 }
 

@@ -8,8 +8,9 @@ use utoipa::ToSchema;
 
 use super::{RefreshBody, refresh_token};
 use crate::App;
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// The new pair of tokens.
 #[derive(Serialize, ToSchema)]
@@ -51,14 +52,14 @@ pub fn route() -> Route {
         (status = 401, description = "`Invalid or expired refresh token`", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub async fn refresh(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub async fn refresh(app: &App, request: &Request) -> Result<Response, Rejection> {
     let presented = refresh_token(request, "Missing refresh token")?;
     let tokens = app.auth.refresh(&presented, &request.origin()).await?;
     let body = RefreshedTokens {
         access_token: tokens.access.expose_secret().to_owned(),
         refresh_token: tokens.refresh.expose_secret().to_owned(),
     };
-    Reply::json(StatusCode::OK, &body)
+    message::json(StatusCode::OK, &body)
 }
 
 #[cfg(test)]
@@ -75,7 +76,7 @@ mod tests {
             path: Vec::new(),
             query: Vec::new(),
             headers: HeaderMap::new(),
-            fields: Vec::new(),
+            blobs: Vec::new(),
             body: body.into(),
             client: IpAddr::V4(Ipv4Addr::LOCALHOST),
             caller: None,

@@ -9,8 +9,9 @@ use utoipa::ToSchema;
 
 use super::{AuthTokens, secret};
 use crate::App;
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// The data of a new account.
 #[derive(Deserialize, ToSchema)]
@@ -85,7 +86,7 @@ pub fn route() -> Route {
         (status = 409, description = "`This email address is already taken`", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub async fn register(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub async fn register(app: &App, request: &Request) -> Result<Response, Rejection> {
     app.auth.registration_open()?;
     let body: RegisterBody = request.json()?;
     let form = Form {
@@ -98,7 +99,7 @@ pub async fn register(app: &App, request: &Request) -> Result<Reply, Rejection> 
     };
     let registered = app.auth.register(form, &request.origin()).await?;
     let names = (registered.first_name, registered.last_name);
-    Reply::json(
+    message::json(
         StatusCode::CREATED,
         &AuthTokens::new(registered.signed_in, Some(names)),
     )

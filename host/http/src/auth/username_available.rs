@@ -7,8 +7,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::App;
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// Whether a user name can be registered.
 #[derive(Serialize, ToSchema)]
@@ -68,12 +69,12 @@ pub fn route() -> Route {
         (status = 400, description = "`username` is missing", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub async fn username_available(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub async fn username_available(app: &App, request: &Request) -> Result<Response, Rejection> {
     let username = request
         .query("username")
         .ok_or_else(|| Rejection::bad_request("username query param is required"))?;
     let availability = app.auth.availability(username).await?;
-    Reply::json(StatusCode::OK, &UsernameAvailability::from(availability))
+    message::json(StatusCode::OK, &UsernameAvailability::from(availability))
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! client, and the pages warn against codes from other people.
 
 use http::StatusCode;
-use latchmail_core::limits::Area;
-use latchmail_oauth::device::{Answer, read_code, shown_code};
+use latchmail_core::limits::Bucket;
+use latchmail_oauth::device::{DeviceResponse, read_code, shown_code};
 use latchmail_oauth::error::Refusal;
 use latchmail_oauth::parameters::Parameters;
 use maud::html;
@@ -20,7 +20,7 @@ use super::token::basic;
 use super::{answer, refused};
 use crate::App;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 pub(super) const PATH: &str = "/auth/device";
 pub(super) const PAGE: &str = "/device";
@@ -66,7 +66,7 @@ struct DeviceForm {
         (
             status = 200,
             description = "The codes and the URL of the page",
-            body = Answer,
+            body = DeviceResponse,
             links(
                 ("showDevice" = (operation_id = "showDevice", parameters(("user_code" = "$response.body#/user_code"))))
             )
@@ -75,7 +75,7 @@ struct DeviceForm {
         (status = 401, description = "`invalid_client`", body = Refusal, headers(("WWW-Authenticate" = String, description = "`Basic`, if the client sent an Authorization header"))),
     )
 )]
-pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Response, Rejection> {
     let basic = basic(&request.headers);
     let begun = async {
         let shown = basic.as_ref().map_err(Clone::clone)?;
@@ -102,13 +102,13 @@ pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Reply, 
         (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
     )
 )]
-pub(super) async fn show_device(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub(super) async fn show_device(app: &App, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let typed = request.query("user_code").and_then(read_code);
         let typed = typed.as_deref().map(shown_code).unwrap_or_default();
         letters_page(app, &Browser::of(app, request)?, &typed, None)
     };
-    within(app, request, Area::OAuth, page).await
+    within(app, request, Bucket::OAuth, page).await
 }
 
 /// The fields of the pages. The first page has `user_code`, the second has the others.
@@ -152,7 +152,7 @@ struct DevicePageForm {
         (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),
     )
 )]
-pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let Some((browser, known, fields)) = opened::<Option<Known>>(app, PAGE, request) else {
             return stale(app);
@@ -165,11 +165,15 @@ pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Reply,
         }
     };
     // Guesses of device codes have the same rate limit as guesses of passwords.
-    within(app, request, Area::SignIn, page).await
+    within(app, request, Bucket::SignIn, page).await
 }
 
 /// Handles an entered code: shows the sign-in page if the code is valid, otherwise the page for codes again.
-async fn lettered(app: &App, browser: &Browser, fields: &Parameters) -> Result<Reply, Rejection> {
+async fn lettered(
+    app: &App,
+    browser: &Browser,
+    fields: &Parameters,
+) -> Result<Response, Rejection> {
     let typed = fields.one("user_code").ok().flatten().unwrap_or("");
     let code = read_code(typed);
     let device = match &code {
@@ -195,7 +199,7 @@ async fn lettered(app: &App, browser: &Browser, fields: &Parameters) -> Result<R
     }
 }
 
-async fn denied(app: &App, known: &Known) -> Result<Reply, Rejection> {
+async fn denied(app: &App, known: &Known) -> Result<Response, Rejection> {
     if app.oauth.deny_device(&known.user_code).await? {
         return done(
             app,
@@ -217,7 +221,7 @@ async fn signed_in(
     browser: &Browser,
     known: &Known,
     filled: Option<Filled>,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let filled = filled.as_ref();
     let agreed: Result<(), Rejection> = async {
         let (address, filled, attempt) = checked(app, request, filled).await?;
@@ -227,7 +231,7 @@ async fn signed_in(
             .oauth
             .agree_to_device(&known.user_code, &address, password, code, &origin)
             .await;
-        attempt.settle(&agreed);
+        attempt.finish(&agreed);
         Ok(agreed?)
     }
     .await;
@@ -254,7 +258,7 @@ fn letters_page(
     browser: &Browser,
     typed: &str,
     wrong: Option<&str>,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let sealed = browser.seal(app, PAGE, None::<Known>)?;
     let page = Page {
         status: if wrong.is_some() {
@@ -285,7 +289,7 @@ fn sign_in_page(
     known: &Known,
     address: &str,
     failure: Option<&Rejection>,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let sealed = browser.seal(app, PAGE, Some(known))?;
     let (status, sentence) = told(failure);
     let page = Page {
@@ -314,7 +318,7 @@ fn sign_in_page(
     page.reply(app)
 }
 
-fn done(app: &App, title: &str, sentence: &str) -> Result<Reply, Rejection> {
+fn done(app: &App, title: &str, sentence: &str) -> Result<Response, Rejection> {
     let page = Page {
         status: StatusCode::OK,
         title,

@@ -6,7 +6,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::Reply;
+use crate::Response;
+use crate::message;
 use crate::rejection::Rejection;
 
 pub(super) const PATH: &str = "/.well-known/oauth-authorization-server";
@@ -45,10 +46,10 @@ pub(super) struct AuthorizationServer {
     responses((status = 200, description = "The metadata of the authorization server", body = AuthorizationServer))
 )]
 #[expect(clippy::unused_async, reason = "all handlers are called alike")]
-pub(super) async fn authorization_server(app: &App) -> Result<Reply, Rejection> {
+pub(super) async fn authorization_server(app: &App) -> Result<Response, Rejection> {
     let issuer = app.oauth.issuer();
     let at = |path: &str| format!("{issuer}{path}");
-    Reply::json(
+    message::json(
         StatusCode::OK,
         &AuthorizationServer {
             issuer: issuer.to_owned(),

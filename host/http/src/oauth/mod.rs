@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use latchmail_accounts::auth::Recognised;
+use latchmail_accounts::auth::ParsedCredential;
 use latchmail_core::caller::Caller;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
@@ -27,10 +27,11 @@ use latchmail_runtime::modules::{Access, BodyForm, Route};
 use serde::Serialize;
 use utoipa::OpenApi;
 
-use super::message::{Reply, Request};
+use super::message::{Request, Response};
 use super::router::{HostRoute, Part, Table};
 use super::{About, Http, Running, State};
 use crate::App;
+use crate::message;
 use crate::rejection::Rejection;
 
 /// The maximum size of a form or a registration, in bytes.
@@ -64,22 +65,22 @@ impl Serving for Apart {
 }
 
 impl State for Apart {
-    type Credential = Recognised;
+    type Credential = ParsedCredential;
 
     fn http(&self) -> &Http<Self> {
         &self.http
     }
 
-    fn recognise(
+    fn parse_credential(
         &self,
         headers: &HeaderMap,
         client: IpAddr,
-    ) -> Result<(Recognised, Option<Key>), Failure> {
-        self.app.recognise(headers, client)
+    ) -> Result<(ParsedCredential, Option<Key>), Failure> {
+        self.app.parse_credential(headers, client)
     }
 
-    async fn authenticate(&self, recognised: Recognised) -> Result<Caller, Failure> {
-        self.app.authenticate(recognised).await
+    async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
+        self.app.authenticate(credential).await
     }
 }
 
@@ -214,13 +215,13 @@ fn uncounted(method: Method, path: &str, operation: &str) -> Route {
 }
 
 /// Returns a JSON response that must not be cached.
-fn answer<T: Serialize>(status: StatusCode, value: &T) -> Result<Reply, Rejection> {
-    let reply = Reply::json(status, value)?;
+fn answer<T: Serialize>(status: StatusCode, value: &T) -> Result<Response, Rejection> {
+    let reply = message::json(status, value)?;
     Ok(reply.with(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
 /// Converts an error of the protocol to a response. `basic` states whether the client sent an Authorization header.
-fn refused(error: Error, basic: bool) -> Result<Reply, Rejection> {
+fn refused(error: Error, basic: bool) -> Result<Response, Rejection> {
     let refusal: Refusal = match error {
         Error::Refused(refusal) => refusal,
         Error::Failed(failure) => return Err(failure.into()),

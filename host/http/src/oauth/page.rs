@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use latchmail_core::caller::Scope;
 use latchmail_core::error::Failure;
-use latchmail_core::limits::{Area, Key};
+use latchmail_core::limits::{Bucket, Key};
 use latchmail_oauth::document;
 use latchmail_runtime::modules::Content;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -19,7 +19,7 @@ use super::form::Browser;
 use crate::App;
 use crate::rate_limit;
 use crate::rejection::Rejection;
-use crate::{Reply, Request, answer};
+use crate::{Request, Response, answer};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -43,7 +43,7 @@ pub(super) struct Page<'a> {
 
 impl Page<'_> {
     /// Renders the page to a response.
-    pub(super) fn reply(self, app: &App) -> Result<Reply, Rejection> {
+    pub(super) fn reply(self, app: &App) -> Result<Response, Rejection> {
         let service = &app.config.service_name;
         let document = html! {
             (DOCTYPE)
@@ -88,7 +88,7 @@ impl Page<'_> {
         if let Some(browser) = self.browser {
             headers.insert(header::SET_COOKIE, browser.cookie(app)?);
         }
-        Ok(Reply {
+        Ok(Response {
             status: self.status,
             headers,
             body: Content::Bytes(Bytes::from(document.into_string())),
@@ -122,7 +122,7 @@ pub(super) fn alert(sentence: Option<&str>) -> Markup {
 }
 
 /// Renders a failure as a page.
-fn failed(app: &App, failure: &Rejection) -> Result<Reply, Rejection> {
+fn failed(app: &App, failure: &Rejection) -> Result<Response, Rejection> {
     let page = Page {
         status: failure.status,
         title: "Something went wrong",
@@ -140,11 +140,11 @@ fn failed(app: &App, failure: &Rejection) -> Result<Reply, Rejection> {
 pub(super) async fn within(
     app: &App,
     request: &Request,
-    area: Area,
-    page: impl Future<Output = Result<Reply, Rejection>>,
-) -> Result<Reply, Rejection> {
+    bucket: Bucket,
+    page: impl Future<Output = Result<Response, Rejection>>,
+) -> Result<Response, Rejection> {
     let key = Key::client(request.client);
-    let verdict = match app.http.limits.check(area, &key).admit() {
+    let verdict = match app.http.limits.check(bucket, &key).admit() {
         Ok(verdict) => verdict,
         Err(failure) => return failed(app, &failure.into()),
     };
@@ -196,7 +196,7 @@ fn by_mcp(scopes: &[Scope]) -> Vec<&'static str> {
 /// Renders the client's id if it is a URL. Unlike a client's name, such an id cannot be used by another client.
 pub(super) fn described(client_id: &str) -> Markup {
     html! {
-        @if document::is_address(client_id) {
+        @if document::is_url(client_id) {
             dt { "Application URL" }
             dd { (client_id) }
         }

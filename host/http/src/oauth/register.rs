@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::{answer, refused};
 use crate::App;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 pub(super) const PATH: &str = "/auth/register";
 
@@ -49,7 +49,7 @@ struct ClientMetadata {
         (status = 400, description = "`invalid_redirect_uri` or `invalid_client_metadata`, with `error_description`", body = Refusal),
     )
 )]
-pub(super) async fn register_client(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub(super) async fn register_client(app: &App, request: &Request) -> Result<Response, Rejection> {
     match app.oauth.register(&request.body, request.client).await {
         Ok(registered) => answer(StatusCode::CREATED, &registered),
         Err(error) => refused(error, false),

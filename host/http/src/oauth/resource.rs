@@ -5,7 +5,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::Reply;
+use crate::Response;
+use crate::message;
 use crate::rejection::Rejection;
 
 pub(super) const PATH: &str = "/.well-known/oauth-protected-resource";
@@ -35,8 +36,8 @@ pub(super) struct ProtectedResource {
     responses((status = 200, description = "The metadata of the agent endpoint", body = ProtectedResource))
 )]
 #[expect(clippy::unused_async, reason = "all handlers are called alike")]
-pub(super) async fn protected_resource(app: &App) -> Result<Reply, Rejection> {
-    Reply::json(
+pub(super) async fn protected_resource(app: &App) -> Result<Response, Rejection> {
+    message::json(
         StatusCode::OK,
         &ProtectedResource {
             resource: app.auth.audiences().agent_endpoint(),
@@ -58,6 +59,6 @@ pub(super) async fn protected_resource(app: &App) -> Result<Reply, Rejection> {
     tag = "Authorization",
     responses((status = 200, description = "The metadata of the agent endpoint", body = ProtectedResource))
 )]
-pub(super) async fn protected_agent_endpoint(app: &App) -> Result<Reply, Rejection> {
+pub(super) async fn protected_agent_endpoint(app: &App) -> Result<Response, Rejection> {
     protected_resource(app).await
 }

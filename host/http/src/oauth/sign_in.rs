@@ -6,8 +6,8 @@ use latchmail_accounts::auth::passwords;
 use latchmail_accounts::auth::sessions::CODE_REQUIRED;
 use latchmail_core::address;
 use latchmail_core::error::Failure;
-use latchmail_core::limits::{Area, Attempt};
-use latchmail_oauth::authorization::{Authorization, Unfit};
+use latchmail_core::limits::{Attempt, Bucket};
+use latchmail_oauth::authorization::{Authorization, AuthorizationError};
 use latchmail_oauth::parameters::Parameters;
 use latchmail_oauth::redirect;
 use latchmail_runtime::modules::Content;
@@ -20,7 +20,7 @@ use super::page::{Page, agreement, alert, credentials, described, named, within}
 use crate::App;
 use crate::auth::login::attempt;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 pub(super) const PATH: &str = "/login";
 
@@ -60,7 +60,7 @@ pub(super) struct Filled {
         (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
     )
 )]
-pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let parameters = Parameters::new(request.query.clone());
         match app.oauth.authorization(&parameters).await {
@@ -68,7 +68,7 @@ pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Reply, 
             Err(unfit) => unfit_page(app, unfit),
         }
     };
-    within(app, request, Area::OAuth, page).await
+    within(app, request, Bucket::OAuth, page).await
 }
 
 /// The fields of the page.
@@ -109,7 +109,7 @@ struct SignInForm {
         (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),
     )
 )]
-pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let Some((browser, wish, fields)) = opened::<Authorization>(app, PATH, request) else {
             return stale(app);
@@ -122,7 +122,7 @@ pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Reply
             }),
         }
     };
-    within(app, request, Area::SignIn, page).await
+    within(app, request, Bucket::SignIn, page).await
 }
 
 async fn signing_in(
@@ -138,7 +138,7 @@ async fn signing_in(
         .oauth
         .agree(wish, &address, password, code, &request.origin())
         .await;
-    attempt.settle(&agreed);
+    attempt.finish(&agreed);
     Ok(agreed?)
 }
 
@@ -149,7 +149,7 @@ pub(super) async fn checked<'a>(
     filled: Option<&'a Filled>,
 ) -> Result<(String, &'a Filled, Attempt<'a>), Rejection> {
     let filled = filled
-        .filter(|filled| passwords::can_be(&filled.password))
+        .filter(|filled| passwords::has_valid_length(&filled.password))
         .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
     let address = address::fold(filled.address.trim())
         .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
@@ -161,8 +161,8 @@ pub(super) async fn checked<'a>(
 pub(super) fn once_more(
     failure: Rejection,
     filled: Option<&Filled>,
-    page: impl FnOnce(&str, &Rejection) -> Result<Reply, Rejection>,
-) -> Result<Reply, Rejection> {
+    page: impl FnOnce(&str, &Rejection) -> Result<Response, Rejection>,
+) -> Result<Response, Rejection> {
     if failure.status.is_server_error() {
         return Err(failure);
     }
@@ -205,9 +205,9 @@ fn asked(
     wish: &Authorization,
     address: &str,
     failure: Option<&Rejection>,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let client = named(&wish.client_name);
-    let leads = redirect::shown(&wish.redirect_uri);
+    let leads = redirect::target(&wish.redirect_uri);
     let sealed = browser.seal(app, PATH, wish)?;
     let (status, sentence) = told(failure);
     let wants_code = wants_code(failure);
@@ -231,7 +231,7 @@ fn asked(
             }
             a.button.quiet href=(app.oauth.declined(wish)) rel="noreferrer" { "Cancel" }
         },
-        leads_to: Some(redirect::source(&wish.redirect_uri)),
+        leads_to: Some(redirect::form_action(&wish.redirect_uri)),
         browser: Some(browser),
     };
     page.reply(app)
@@ -267,7 +267,7 @@ pub(super) fn told(failure: Option<&Rejection>) -> (StatusCode, Option<String>) 
 }
 
 /// Renders the response to a form that has expired or belongs to another browser.
-pub(super) fn stale(app: &App) -> Result<Reply, Rejection> {
+pub(super) fn stale(app: &App) -> Result<Response, Rejection> {
     let page = Page {
         status: StatusCode::FORBIDDEN,
         title: "This page has expired",
@@ -281,11 +281,11 @@ pub(super) fn stale(app: &App) -> Result<Reply, Rejection> {
 }
 
 /// Renders the error page for an invalid authorization request.
-fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Rejection> {
+fn unfit_page(app: &App, unfit: AuthorizationError) -> Result<Response, Rejection> {
     let (why, back) = match unfit {
-        Unfit::Failed(failure) => return Err(failure.into()),
-        Unfit::Stranded(why) => (why, None),
-        Unfit::Returned {
+        AuthorizationError::Failed(failure) => return Err(failure.into()),
+        AuthorizationError::NotRedirectable(why) => (why, None),
+        AuthorizationError::Redirectable {
             client_name,
             address,
             refusal,
@@ -312,8 +312,8 @@ fn unfit_page(app: &App, unfit: Unfit) -> Result<Reply, Rejection> {
 }
 
 /// Redirects to the client.
-fn sent_back(address: &str) -> Result<Reply, Rejection> {
-    let mut reply = Reply {
+fn sent_back(address: &str) -> Result<Response, Rejection> {
+    let mut reply = Response {
         status: StatusCode::SEE_OTHER,
         headers: http::HeaderMap::new(),
         body: Content::Bytes(bytes::Bytes::new()),

@@ -6,11 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, StatusCode, header};
 use latchmail_core::error::Failure;
-use latchmail_core::limits::{Area, Key};
+use latchmail_core::limits::{Bucket, Key};
 use latchmail_oauth::GrantType;
 use latchmail_oauth::error::{Error, Refusal};
 use latchmail_oauth::parameters::Parameters;
-use latchmail_oauth::token::Answer;
+use latchmail_oauth::token::TokenResponse;
 use percent_encoding::percent_decode_str;
 use utoipa::ToSchema;
 
@@ -18,7 +18,7 @@ use super::{answer, form, refused};
 use crate::App;
 use crate::rate_limit;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 pub(super) const PATH: &str = "/auth/token";
 
@@ -69,19 +69,19 @@ struct TokenForm {
     tag = "Authorization",
     request_body(content = TokenForm, content_type = "application/x-www-form-urlencoded", description = "The parameters of the grant"),
     responses(
-        (status = 200, description = "The tokens", body = Answer),
+        (status = 200, description = "The tokens", body = TokenResponse),
         (status = 400, description = "A code of RFC 6749, section 5.2, or of RFC 8628, section 3.5", body = Refusal),
         (status = 401, description = "`invalid_client`", body = Refusal, headers(("WWW-Authenticate" = String, description = "`Basic`, if the client sent an Authorization header"))),
         (status = 429, description = "Too many failed exchanges, or too many exchanges of one grant, code or device", body = ref("#/components/schemas/Error")),
     )
 )]
-pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply, Rejection> {
+pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Response, Rejection> {
     let basic = basic(&request.headers);
     let limits = &app.http.limits;
     let counted = OnceLock::new();
     let count = |what: &str| -> Result<(), Failure> {
         let verdict = limits
-            .check(Area::OAuth, &Key::OAuth(what.into()))
+            .check(Bucket::OAuth, &Key::OAuth(what.into()))
             .admit()?;
         counted.get_or_init(|| verdict);
         Ok(())
@@ -98,7 +98,7 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Reply
     let failed = matches!(&exchanged, Err(Error::Refused(refusal)) if !is_waiting(refusal));
     let verdict = if failed {
         let client = Key::client(request.client);
-        Some(limits.check(Area::OAuth, &client).admit()?)
+        Some(limits.check(Bucket::OAuth, &client).admit()?)
     } else {
         counted.into_inner()
     };

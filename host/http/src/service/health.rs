@@ -5,8 +5,9 @@ use latchmail_core::clock::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request, State};
+use crate::{Request, Response, State};
 
 /// The health of the service.
 #[derive(Debug, Serialize, ToSchema)]
@@ -29,10 +30,10 @@ pub(super) struct Health {
     tag = "Service",
     responses((status = 200, description = "The service runs", body = Health))
 )]
-pub(super) fn health<S: State>(state: &S, _: &Request) -> Result<Reply, Rejection> {
+pub(super) fn health<S: State>(state: &S, _: &Request) -> Result<Response, Rejection> {
     let health = Health {
         status: "ok",
         timestamp: state.http().clock.now(),
     };
-    Reply::json(StatusCode::OK, &health)
+    message::json(StatusCode::OK, &health)
 }

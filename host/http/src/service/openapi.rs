@@ -7,7 +7,7 @@ use latchmail_runtime::modules::Content;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::{Reply, Request, State};
+use crate::{Request, Response, State};
 
 /// An OpenAPI 3.1 document.
 #[derive(ToSchema)]
@@ -43,13 +43,13 @@ struct OpenApiDocument {
     tag = "Service",
     responses((status = 200, description = "The description", body = OpenApiDocument))
 )]
-pub(super) fn openapi<S: State>(state: &S, _: &Request) -> Reply {
+pub(super) fn openapi<S: State>(state: &S, _: &Request) -> Response {
     let mut headers = HeaderMap::new();
     headers.insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
-    Reply {
+    Response {
         status: StatusCode::OK,
         headers,
         body: Content::Bytes(state.http().table().description()),

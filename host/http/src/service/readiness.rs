@@ -9,8 +9,9 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use crate::App;
+use crate::message;
 use crate::rejection::Rejection;
-use crate::{Reply, Request};
+use crate::{Request, Response};
 
 /// The timeout of each check.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -53,7 +54,7 @@ pub(super) struct NotReady {
         (status = 503, description = "The database or the mail server cannot be reached", body = NotReady)
     )
 )]
-pub(super) async fn readiness(app: &App, _: &Request) -> Result<Reply, Rejection> {
+pub(super) async fn readiness(app: &App, _: &Request) -> Result<Response, Rejection> {
     check(app.directory.ping(), app.mail.ping(), PATIENCE).await
 }
 
@@ -61,7 +62,7 @@ async fn check<D: Display, M: Display>(
     database: impl Future<Output = Result<(), D>>,
     mail: impl Future<Output = Result<(), M>>,
     patience: Duration,
-) -> Result<Reply, Rejection> {
+) -> Result<Response, Rejection> {
     let (database, mail) = tokio::join!(
         one("database", database, patience),
         one("mail server", mail, patience)
@@ -71,14 +72,14 @@ async fn check<D: Display, M: Display>(
             status: "ok",
             database: "ok",
         };
-        return Reply::json(StatusCode::OK, &ready);
+        return message::json(StatusCode::OK, &ready);
     }
     let not_ready = NotReady {
         status: "unavailable",
         database: word(database),
         mail: word(mail),
     };
-    Reply::json(StatusCode::SERVICE_UNAVAILABLE, &not_ready)
+    message::json(StatusCode::SERVICE_UNAVAILABLE, &not_ready)
 }
 
 async fn one<E: Display>(

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use latchmail_core::turns::Turns;
+use latchmail_core::account_permits::AccountPermits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum size of a message in the pool of small messages, in bytes.
@@ -31,7 +31,7 @@ pub(super) struct Memory {
 struct Pool {
     all: Arc<Semaphore>,
     share: usize,
-    accounts: Turns,
+    accounts: AccountPermits,
 }
 
 /// The permits of one message. They are returned when the value is dropped.
@@ -59,7 +59,7 @@ impl Memory {
         let kibibytes = (FIXED + TIMES * bytes.div_ceil(1024)).min(pool.share);
         let many = u32::try_from(kibibytes).ok()?;
         // Take the account's permits first, so that an account that waits for its own limit does not block the shared pool.
-        let of_account = pool.accounts.turns(account, many).await?;
+        let of_account = pool.accounts.acquire_many(account, many).await?;
         let of_all = Arc::clone(&pool.all).acquire_many_owned(many).await.ok()?;
         Some(Share {
             _of_account: of_account,
@@ -74,7 +74,7 @@ impl Pool {
         Self {
             all: Arc::new(Semaphore::new(size)),
             share,
-            accounts: Turns::new(share),
+            accounts: AccountPermits::new(share),
         }
     }
 }

@@ -14,18 +14,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use latchmail_core::changes::Changes;
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config;
 use latchmail_core::error::StartError;
 use latchmail_core::permissions::Right;
 use latchmail_directory::Directory;
-use latchmail_directory::addresses::Standing;
+use latchmail_directory::addresses::AddressRelation;
 use latchmail_directory::events::{Event, Kind};
 use latchmail_dkim::Signer;
 use latchmail_net::dial::Dial;
 use tokio::time::timeout;
-use tokio_util::task::TaskTracker;
-use tracing::Instrument as _;
 
 use crate::pool::Pool;
 use crate::{Access, Filing, Guest, Mail};
@@ -119,8 +118,8 @@ pub struct Outbox {
     clock: Clock,
     keys: Keys,
     signing: Arc<latchmail_dkim::Keys>,
-    /// The tasks of sends in progress.
-    tasks: TaskTracker,
+    /// The sends in progress.
+    sends: Changes,
     memory: Memory,
     patience: Duration,
 }
@@ -153,7 +152,7 @@ impl Outbox {
             mail,
             signing,
             clock,
-            tasks: TaskTracker::new(),
+            sends: Changes::default(),
             memory: Memory::new(),
             patience: config.timeout,
         })
@@ -174,13 +173,13 @@ impl Outbox {
         {
             return Err(Error::Denied(own));
         }
-        match self.directory.standing(account, &folded).await? {
-            Standing::Own => Ok(Sender {
+        match self.directory.address_relation(account, &folded).await? {
+            AddressRelation::Own => Ok(Sender {
                 account: account.to_owned(),
                 mailbox,
             }),
-            Standing::Foreign => Err(Error::Denied(own)),
-            Standing::ForeignDomain => Err(Error::Denied(
+            AddressRelation::Foreign => Err(Error::Denied(own)),
+            AddressRelation::ForeignDomain => Err(Error::Denied(
                 "You do not have permission to send from this domain",
             )),
         }
@@ -233,13 +232,9 @@ impl Outbox {
                 Some(key) => outbox.once(&access, checked, key).await,
             }
         };
-        let mut sent = self
-            .tasks
-            .spawn(sending.in_current_span())
-            .await
-            .unwrap_or_else(|error| {
-                Err(Error::Unknown(format!("the task ended early: {error}")))
-            })?;
+        let mut sent = self.sends.run(sending).await.unwrap_or_else(|error| {
+            Err(Error::Unknown(format!("the task ended early: {error}")))
+        })?;
         // A member who may not know of the folder does not learn where the copy is.
         if let Some(path) = &sent.saved_to
             && !self.mail.shows(asked, path).await.unwrap_or(false)
@@ -342,10 +337,9 @@ impl Outbox {
         ))
     }
 
-    /// Waits until all sends in progress are complete.
-    pub async fn settled(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
+    /// Waits until no send is in progress.
+    pub async fn finished(&self) {
+        self.sends.finished().await;
     }
 }
 

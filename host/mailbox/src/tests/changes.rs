@@ -36,7 +36,7 @@ impl World {
     }
 
     pub(super) async fn subject(&self, uid: u64) -> Option<String> {
-        let detail = self.mail.message(&self.access, uid, None).await.unwrap();
+        let detail = self.mail.message(&self.access, uid).await.unwrap();
         detail.map(|detail| detail.summary.subject)
     }
 }
@@ -214,7 +214,7 @@ async fn a_change_that_was_begun_runs_to_its_end_though_nobody_waits() {
         let uids = world.with("INBOX", &["a", "b"]).await;
         let abandoned = world.mail.move_to(&world.access, &uids, "Archive");
         let _ = tokio::time::timeout(std::time::Duration::from_micros(300), abandoned).await;
-        world.mail.settled().await;
+        world.mail.finished().await;
         assert_eq!(world.shown("Archive").await.len(), 2);
     })
     .await;

@@ -92,7 +92,7 @@ async fn every_folder_that_is_listed_can_be_opened_whatever_it_is_called() {
             let uid = listing.messages[0].uid;
             let detail = world
                 .mail
-                .message(&world.access, uid, None)
+                .message(&world.access, uid)
                 .await
                 .unwrap()
                 .unwrap();

@@ -92,7 +92,7 @@ async fn a_listing_is_never_stale() {
         assert_eq!(
             world
                 .mail
-                .message(&world.access, before[0].uid, None)
+                .message(&world.access, before[0].uid)
                 .await
                 .unwrap(),
             None
@@ -127,11 +127,7 @@ async fn a_folder_renamed_or_made_anew_is_not_taken_for_the_old_one() {
         assert_eq!(list("Work").await, None);
         // The old number refers to no message, and not to a new one.
         assert_eq!(
-            world
-                .mail
-                .message(&world.access, new[0].uid, None)
-                .await
-                .unwrap(),
+            world.mail.message(&world.access, new[0].uid).await.unwrap(),
             None
         );
     })
@@ -150,13 +146,13 @@ async fn reading_leaves_every_flag_as_it_was() {
         let uid = listing.messages[0].uid;
         world
             .mail
-            .message(&world.access, uid, Some("INBOX"))
+            .message(&world.access, uid)
             .await
             .unwrap()
             .unwrap();
         world
             .mail
-            .attachment(&world.access, uid, 0, None)
+            .attachment(&world.access, uid, 0)
             .await
             .unwrap()
             .unwrap();
@@ -247,7 +243,7 @@ async fn a_newsletter_whose_text_lies_deep_has_a_preview() {
         assert_eq!(listing.messages[1].preview, "Grüße an alle");
         assert!(listing.messages[0].preview.starts_with("word word"));
         for summary in listing.messages {
-            let detail = world.mail.message(&world.access, summary.uid, None).await.unwrap().unwrap();
+            let detail = world.mail.message(&world.access, summary.uid).await.unwrap().unwrap();
             assert_eq!(detail.summary, summary);
         }
     })
@@ -304,7 +300,7 @@ async fn a_message_with_a_header_of_any_length_is_listed_as_it_is() {
         assert_eq!(first.messages[1].preview, "text 2");
         assert_eq!(first.messages[2].preview, "text 1");
         for summary in &first.messages {
-            let detail = world.mail.message(&world.access, summary.uid, None).await.unwrap().unwrap();
+            let detail = world.mail.message(&world.access, summary.uid).await.unwrap().unwrap();
             assert_eq!(detail.summary, *summary);
         }
         assert_eq!(list().await, first);

@@ -64,7 +64,7 @@ async fn downloaded(
     uid: u64,
     index: u32,
 ) -> Option<(Attachment, Vec<u8>)> {
-    let found = mail.attachment(access, uid, index, None).await;
+    let found = mail.attachment(access, uid, index).await;
     let AttachmentContent {
         attachment,
         content,
@@ -83,7 +83,7 @@ async fn a_message_is_read_with_its_text_its_html_and_its_attachments() {
         let uid = listing.messages[0].uid;
         let detail = world
             .mail
-            .message(&world.access, uid, None)
+            .message(&world.access, uid)
             .await
             .unwrap()
             .unwrap();
@@ -141,31 +141,19 @@ async fn a_message_is_read_with_its_text_its_html_and_its_attachments() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_that_names_nothing_is_none_and_the_folder_is_but_a_hint() {
+async fn a_number_that_names_nothing_is_none() {
     in_a_world(async |world| {
         let mut client = world.dovecot.client("ada");
         client.append("INBOX", "()", &super::note("a", "x"));
         let uid = world.listing("INBOX", 0, 1).await.messages[0].uid;
-        for hint in [None, Some("INBOX"), Some("Nope"), Some("Sent\r\n")] {
-            assert!(
-                world
-                    .mail
-                    .message(&world.access, uid, hint)
-                    .await
-                    .unwrap()
-                    .is_some()
-            );
-        }
+        let found = world.mail.message(&world.access, uid).await.unwrap();
+        assert!(found.is_some());
         for unknown in [0, uid + 1, u64::from(u32::MAX), u64::MAX] {
             assert_eq!(
-                world
-                    .mail
-                    .message(&world.access, unknown, None)
-                    .await
-                    .unwrap(),
+                world.mail.message(&world.access, unknown).await.unwrap(),
                 None
             );
-            let attachment = world.mail.attachment(&world.access, unknown, 0, None).await;
+            let attachment = world.mail.attachment(&world.access, unknown, 0).await;
             assert!(attachment.unwrap().is_none());
         }
         // Numbers are separate for each mailbox: the number of one account means nothing in another.
@@ -175,7 +163,7 @@ async fn a_number_that_names_nothing_is_none_and_the_folder_is_but_a_hint() {
             .with("bob", "bob@example.org", &[])
             .await;
         let bob = super::access("bob", "bobs");
-        assert_eq!(world.mail.message(&bob, uid, None).await.unwrap(), None);
+        assert_eq!(world.mail.message(&bob, uid).await.unwrap(), None);
     })
     .await;
 }
@@ -189,7 +177,7 @@ async fn a_large_message_comes_whole() {
         large.extend_from_slice(b"\r\n--b--\r\n");
         client.append("INBOX", "()", &large);
         let summary = &world.listing("INBOX", 0, 1).await.messages[0];
-        let detail = world.mail.message(&world.access, summary.uid, None).await.unwrap().unwrap();
+        let detail = world.mail.message(&world.access, summary.uid).await.unwrap().unwrap();
         assert_eq!(&detail.summary, summary);
         assert_eq!((detail.attachments[0].size, detail.truncated), (9_000_000, false));
     })
@@ -219,7 +207,7 @@ async fn a_message_of_more_than_one_reply_is_read_to_its_last_byte() {
             let size = lines as u64 * 18;
             let detail = world
                 .mail
-                .message(&world.access, uid, None)
+                .message(&world.access, uid)
                 .await
                 .unwrap()
                 .unwrap();
@@ -259,17 +247,12 @@ async fn an_attachment_in_a_folder_that_was_made_anew_is_not_anothers() {
         // The first message is found in its renamed folder. After its deletion, no other message is returned for its number.
         assert!(downloaded(mail, access, before, 0).await.is_some());
         client.ok("DELETE Old");
-        let gone = mail.attachment(access, before, 0, None).await.unwrap();
+        let gone = mail.attachment(access, before, 0).await.unwrap();
         assert!(gone.is_none());
         let (_, bytes) = downloaded(mail, access, after, 0).await.unwrap();
         assert_eq!(bytes.len(), 60_000 * 18);
         client.ok("DELETE Films");
-        assert!(
-            mail.attachment(access, after, 0, None)
-                .await
-                .unwrap()
-                .is_none()
-        );
+        assert!(mail.attachment(access, after, 0).await.unwrap().is_none());
     })
     .await;
 }
@@ -287,12 +270,7 @@ async fn room_for_large_messages_is_given_back_and_waited_for() {
         mail.room = Arc::clone(&room);
         let mail = Arc::new(mail);
         for _ in 0..5 {
-            assert!(
-                mail.message(&world.access, uid, None)
-                    .await
-                    .unwrap()
-                    .is_some()
-            );
+            assert!(mail.message(&world.access, uid).await.unwrap().is_some());
             assert_eq!(room.available_permits(), all);
         }
         let readers: Vec<_> = (0..6)
@@ -301,7 +279,7 @@ async fn room_for_large_messages_is_given_back_and_waited_for() {
                 tokio::spawn(async move {
                     match n % 2 {
                         0 => mail
-                            .message(&access, uid, None)
+                            .message(&access, uid)
                             .await
                             .map(|found| found.is_some()),
                         _ => Ok(downloaded(&mail, &access, uid, 0).await.is_some()),
@@ -329,32 +307,17 @@ async fn room_for_large_messages_is_given_back_and_waited_for() {
             .unwrap()
             .messages[0]
             .uid;
-        assert!(
-            mail.message(&world.access, small, None)
-                .await
-                .unwrap()
-                .is_some()
-        );
-        let refused = mail.message(&world.access, uid, None).await;
+        assert!(mail.message(&world.access, small).await.unwrap().is_some());
+        let refused = mail.message(&world.access, uid).await;
         assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
         drop(taken);
-        assert!(
-            mail.message(&world.access, uid, None)
-                .await
-                .unwrap()
-                .is_some()
-        );
+        assert!(mail.message(&world.access, uid).await.unwrap().is_some());
         // A cancelled call returns its memory.
         for millis in [0, 1, 2, 4, 8, 16] {
-            let call = mail.message(&world.access, uid, None);
+            let call = mail.message(&world.access, uid);
             let _ = tokio::time::timeout(Duration::from_millis(millis), call).await;
         }
-        assert!(
-            mail.message(&world.access, uid, None)
-                .await
-                .unwrap()
-                .is_some()
-        );
+        assert!(mail.message(&world.access, uid).await.unwrap().is_some());
     })
     .await;
 }

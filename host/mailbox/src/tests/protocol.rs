@@ -164,7 +164,7 @@ async fn a_folder_that_is_open_for_writing_is_not_opened_to_flag_once_more() {
         assert_eq!(flagged().await, anew);
         assert_eq!(flagged().await, store);
         // The folder is opened again after the connection opened it for reading, and on a new connection.
-        mail.message(&access, 1, None).await.ok();
+        mail.message(&access, 1).await.ok();
         told.take();
         assert_eq!(flagged().await, anew);
         told.hang_up().await;

@@ -69,15 +69,14 @@ impl std::fmt::Debug for Dns {
 }
 
 impl Dns {
-    /// Creates the client from the configuration. Sends no query.
+    /// Creates the client from the configuration. `mail_host` is the public name of the mail server. Sends no query.
     ///
     /// # Errors
     /// Returns an error that names the setting that cannot be used.
-    pub fn new(config: &config::Dns) -> Result<Self, StartError> {
-        let mail_host = name::host(&config.mail_host).map_err(|_| {
+    pub fn new(config: &config::Dns, mail_host: &str) -> Result<Self, StartError> {
+        let mail_host = name::host(mail_host).map_err(|_| {
             StartError::new(format!(
-                "`dns.mail_host` `{}` is not a valid host name",
-                config.mail_host
+                "`dns.mail_host` `{mail_host}` is not a valid host name"
             ))
         })?;
         let (servers, mut options) = servers(config)?;

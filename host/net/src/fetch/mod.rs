@@ -51,7 +51,7 @@ const HOSTS_OWN: [HeaderName; 5] = [
 ];
 
 /// A request to send.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Request {
     /// HTTP method.
     pub method: String,

@@ -20,11 +20,7 @@ const KEY: &[u8] = include_bytes!("tests/key.pem");
 const MOMENT: Duration = Duration::from_millis(200);
 
 fn dns() -> Arc<Dns> {
-    let config = config::Dns {
-        mail_host: "mail.invalid".into(),
-        ..config::Dns::default()
-    };
-    Arc::new(Dns::new(&config).unwrap())
+    Arc::new(Dns::new(&config::Dns::default(), "mail.invalid").unwrap())
 }
 
 fn fetch() -> Fetch {

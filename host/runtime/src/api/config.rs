@@ -1,5 +1,5 @@
-//! `config`: the module's own settings from the configuration. Of the service's settings it contains only those that the agents' module receives at
-//! the start (`Config::tell_agents_module`).
+//! `config`: the module's own settings from the configuration. Of the service's settings it contains only those that
+//! the agents' module receives (`Config::modules_with_service_settings`).
 
 use latchmail_bindings::latchmail::host::config::Host;
 
@@ -13,13 +13,14 @@ impl Host for Call {
     async fn get(&mut self, key: String) -> wasmtime::Result<Option<String>> {
         #[cfg(feature = "testing")]
         assert_ne!(key, PANIC, "a capability panicked");
-        Ok(self.settings.config.get(&key).cloned())
+        Ok(self.settings.config.0.get(&key).cloned())
     }
 
     async fn all(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
         Ok(self
             .settings
             .config
+            .0
             .iter()
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect())

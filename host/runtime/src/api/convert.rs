@@ -1,5 +1,6 @@
 //! Conversion between the host's types and the generated WIT types.
 
+use latchmail_accounts::mail_server;
 use latchmail_bindings::latchmail::host::types as wit;
 use latchmail_core::caller::Scope;
 use latchmail_core::error::{Failure, Kind};
@@ -62,6 +63,22 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         }
         latchmail_mailbox::Error::Internal(detail) => {
             tracing::error!("mailbox operation failed: {detail}");
+            wit::Error::Internal
+        }
+    }
+}
+
+/// The module receives the kind of an error. The details are logged here.
+pub(super) fn mail_server_error(error: mail_server::Error) -> wit::Error {
+    match error {
+        mail_server::Error::CredentialRefused => wit::Error::CredentialRefused,
+        mail_server::Error::Unavailable(detail) => {
+            tracing::warn!("mail server unavailable: {detail}");
+            wit::Error::Unavailable
+        }
+        mail_server::Error::Rejected(sentence) => wit::Error::Rejected(sentence),
+        mail_server::Error::Internal(detail) => {
+            tracing::error!("mail server operation failed: {detail}");
             wit::Error::Internal
         }
     }

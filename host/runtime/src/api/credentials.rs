@@ -1,6 +1,6 @@
 //! `credentials`: the API tokens, app passwords and sessions of the caller's account.
 
-use latchmail_accounts::auth::api_tokens::Wanted;
+use latchmail_accounts::auth::api_tokens::TokenRequest;
 use latchmail_bindings::latchmail::host::credentials::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::{Error, Scope};
 use latchmail_core::clock::Timestamp;
@@ -29,7 +29,7 @@ impl Host for Call {
         at_most: u32,
     ) -> wasmtime::Result<Result<wit::CreatedToken, Error>> {
         let scopes = scopes.into_iter().map(convert::held).collect();
-        let wanted = Wanted {
+        let wanted = TokenRequest {
             label,
             scopes,
             days,
@@ -66,7 +66,7 @@ impl Host for Call {
 }
 
 impl Own {
-    async fn new_token(&self, mut wanted: Wanted) -> Result<wit::CreatedToken, Error> {
+    async fn new_token(&self, mut wanted: TokenRequest) -> Result<wit::CreatedToken, Error> {
         label(&wanted.label)?;
         wanted.at_most = wanted.at_most.min(MOST);
         if wanted.scopes.is_empty() {

@@ -61,8 +61,8 @@ impl Owner {
         let own = &self.own;
         let claim = self.domains.claim(own.session(), name, &own.origin);
         match claim.await.map_err(failed)? {
-            Claim::Fresh(claimed) => Ok(wit::Claimed::Fresh(domain(claimed))),
-            Claim::Standing(claimed) => Ok(wit::Claimed::Standing(domain(claimed))),
+            Claim::New(claimed) => Ok(wit::Claimed::Created(domain(claimed))),
+            Claim::Existing(claimed) => Ok(wit::Claimed::Existing(domain(claimed))),
             Claim::Invalid => Err(not_ones_own()),
             Claim::Taken => Err(Error::Conflict(
                 "The domain is claimed by another account".into(),

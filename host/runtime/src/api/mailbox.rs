@@ -25,13 +25,6 @@ const MOST_FLAGS: usize = 100;
 
 impl Host for Call {
     async fn list_folders(&mut self) -> wasmtime::Result<Result<Vec<wit::Folder>, Error>> {
-        let folders = self.folders().await;
-        Ok(folders.map(|all| all.into_iter().map(|one| one.folder).collect()))
-    }
-
-    async fn list_identified_folders(
-        &mut self,
-    ) -> wasmtime::Result<Result<Vec<wit::IdentifiedFolder>, Error>> {
         Ok(self.folders().await)
     }
 
@@ -43,33 +36,16 @@ impl Host for Call {
         Ok(self.messages(&folder, page).await)
     }
 
-    async fn get_message(
-        &mut self,
-        uid: u64,
-        folder: Option<String>,
-    ) -> wasmtime::Result<Result<wit::Detail, Error>> {
-        Ok(self.message(uid, folder.as_deref()).await.map(detail))
-    }
-
-    async fn get_authenticated_message(
-        &mut self,
-        uid: u64,
-        folder: Option<String>,
-    ) -> wasmtime::Result<Result<wit::AuthenticatedMessage, Error>> {
-        let message = self.message(uid, folder.as_deref()).await;
-        Ok(message.map(|message| wit::AuthenticatedMessage {
-            authentication: self::authentication(message.authentication.clone()),
-            detail: detail(message),
-        }))
+    async fn get_message(&mut self, uid: u64) -> wasmtime::Result<Result<wit::Detail, Error>> {
+        Ok(self.message(uid).await.map(detail))
     }
 
     async fn get_attachment(
         &mut self,
         uid: u64,
         index: u32,
-        folder: Option<String>,
     ) -> wasmtime::Result<Result<Option<wit::AttachmentContent>, Error>> {
-        let found = match self.attachment(uid, index, folder.as_deref()).await {
+        let found = match self.attachment(uid, index).await {
             Ok(found) => found,
             Err(error) => return Ok(Err(error)),
         };
@@ -130,7 +106,7 @@ impl Source for Attached {
 }
 
 impl Call {
-    async fn folders(&mut self) -> Result<Vec<wit::IdentifiedFolder>, Error> {
+    async fn folders(&mut self) -> Result<Vec<wit::Folder>, Error> {
         let access = self.mailbox(Scope::MailRead)?;
         let folders = self
             .services
@@ -138,12 +114,7 @@ impl Call {
             .folders(&access)
             .await
             .map_err(mailbox_error)?;
-        let identified =
-            |(folder, id): (latchmail_mailbox::Folder, Arc<str>)| wit::IdentifiedFolder {
-                id: id.to_string(),
-                folder: self::folder(folder),
-            };
-        Ok(folders.into_iter().map(identified).collect())
+        Ok(folders.into_iter().map(self::folder).collect())
     }
 
     async fn messages(&mut self, folder: &str, page: wit::Page) -> Result<wit::Listing, Error> {
@@ -233,16 +204,12 @@ impl Call {
         Ok(access)
     }
 
-    async fn message(
-        &mut self,
-        uid: u64,
-        folder: Option<&str>,
-    ) -> Result<latchmail_mailbox::Detail, Error> {
+    async fn message(&mut self, uid: u64) -> Result<latchmail_mailbox::Detail, Error> {
         let access = self.mailbox(Scope::MailRead)?;
         let detail = self
             .services
             .mail
-            .message(&access, uid, folder)
+            .message(&access, uid)
             .await
             .map_err(mailbox_error)?;
         detail.ok_or(Error::NotFound)
@@ -252,12 +219,11 @@ impl Call {
         &mut self,
         uid: u64,
         index: u32,
-        folder: Option<&str>,
     ) -> Result<Option<latchmail_mailbox::AttachmentContent>, Error> {
         let access = self.mailbox(Scope::MailRead)?;
         self.services
             .mail
-            .attachment(&access, uid, index, folder)
+            .attachment(&access, uid, index)
             .await
             .map_err(mailbox_error)?
             .ok_or(Error::NotFound)
@@ -294,8 +260,9 @@ fn role(role: latchmail_mailbox::Role) -> wit::Role {
     }
 }
 
-fn folder(folder: latchmail_mailbox::Folder) -> wit::Folder {
+fn folder((folder, id): (latchmail_mailbox::Folder, Arc<str>)) -> wit::Folder {
     wit::Folder {
+        id: id.to_string(),
         path: folder.path,
         name: folder.name,
         delimiter: folder.delimiter,
@@ -331,6 +298,7 @@ fn detail(detail: latchmail_mailbox::Detail) -> wit::Detail {
         html: detail.html,
         attachments: detail.attachments.into_iter().map(attachment).collect(),
         truncated: detail.truncated,
+        authentication: authentication(detail.authentication),
     }
 }
 

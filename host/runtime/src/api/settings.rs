@@ -1,15 +1,13 @@
 //! The settings of a module that host functions use: its own settings, its storage quota and its allowed hosts.
 
-use std::collections::BTreeMap;
-
-use latchmail_core::config;
+use latchmail_core::config::{self, ModuleSettings};
 use latchmail_net::fetch::Hosts;
 
 /// The part of a module's configuration section that host functions use.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The module's own settings.
-    pub(super) config: BTreeMap<String, String>,
+    pub(super) config: ModuleSettings,
     /// The storage quota for one account, in bytes.
     pub(super) store: u64,
     /// The hosts that the module may connect to.

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use latchmail_accounts::teams::{self, Listed, Roster, Seen, Teams, Wanted};
+use latchmail_accounts::teams::{self, GrantRequest, Roster, TeamMember, TeamSummary, Teams};
 use latchmail_bindings::latchmail::host::teams::{self as wit, Host, Missing, Refused};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::permissions::{AliasSet, GrantedFolder, Resource, Right, Rights};
 use latchmail_directory::teams::{Grant, Refusal};
 use secrecy::SecretString;
 
-use super::convert::{failed, mailbox_error};
+use super::convert::{failed, mail_server_error};
 use super::{Call, Own, confirmed};
 
 /// A signed-in caller and the teams service.
@@ -161,8 +161,8 @@ fn team_error(error: teams::Error) -> Refused {
     Refused::Failed(match error {
         teams::Error::Refused(refusal) => return refused(refusal),
         teams::Error::Invalid(sentence) => Error::Invalid(sentence),
-        teams::Error::WrongPassword => Error::Denied("Your password is not right".into()),
-        teams::Error::Mail(error) => mailbox_error(error),
+        teams::Error::WrongPassword => Error::Denied("Wrong password".into()),
+        teams::Error::MailServer(error) => mail_server_error(error),
         teams::Error::Failed(failure) => failed(failure),
     })
 }
@@ -188,13 +188,15 @@ fn refused(refusal: Refusal) -> Refused {
         }
         Refusal::TooManyGrants => invalid(format!(
             "A member may have {} grants; revoke one before making another",
-            latchmail_directory::teams::MOST_GRANTS
+            latchmail_directory::teams::MAX_GRANTS
         )),
-        Refusal::Member => conflict("They are a member already"),
-        Refusal::Full => conflict("The plan's guests are all in use"),
+        Refusal::Member => conflict("The account is already a member"),
+        Refusal::Full => conflict("The plan's limit of guests is reached"),
         // The teams service reports these errors in other ways.
         Refusal::SessionOver => Refused::Failed(Error::CredentialRefused),
-        Refusal::NotTaken(_) => invalid("rights must be those that apply to the resource".into()),
+        Refusal::NotApplicable(_) => {
+            invalid("rights must be those that apply to the resource".into())
+        }
         Refusal::Directory(error) => Refused::Failed(failed(error.into())),
     }
 }
@@ -227,8 +229,8 @@ fn given(rights: &[wit::Right]) -> Rights {
     each.fold(Rights::NONE, Rights::and)
 }
 
-fn wanted(grant: wit::NewGrant) -> Wanted {
-    Wanted {
+fn wanted(grant: wit::NewGrant) -> GrantRequest {
+    GrantRequest {
         resource: match grant.target {
             wit::Target::Mailbox => Resource::Mailbox,
             wit::Target::Folder(id) => Resource::Folder(GrantedFolder {
@@ -264,7 +266,7 @@ const fn role(owner: bool) -> wit::Role {
     }
 }
 
-fn summary(team: Listed) -> wit::Summary {
+fn summary(team: TeamSummary) -> wit::Summary {
     wit::Summary {
         id: team.mailbox,
         address: team.address,
@@ -283,7 +285,7 @@ fn roster_told(roster: Roster) -> wit::Team {
     }
 }
 
-fn member(member: Seen) -> wit::Member {
+fn member(member: TeamMember) -> wit::Member {
     wit::Member {
         id: member.account,
         username: member.username,

@@ -27,7 +27,7 @@ pub(super) struct Allowed {
 impl Allowed {
     fn of(config: &Config) -> Self {
         Self {
-            named: config.modules.clone(),
+            named: config.modules_with_service_settings(),
             unnamed: config.new_modules.clone().map(|ceiling| config::Module {
                 source: None,
                 ..ceiling
@@ -74,7 +74,6 @@ impl Ceilings {
             Ok(mut config) => {
                 // The base URL of a running service does not change.
                 config.base_url.clone_from(&self.base_url);
-                config.tell_agents_module();
                 Ok(Allowed::of(&config))
             }
             Err(why) => Err(Refusal::Conflict(why.to_string())),

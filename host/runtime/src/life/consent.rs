@@ -162,14 +162,14 @@ mod tests {
     fn neither_an_interface_of_a_later_version_nor_what_every_module_has_is_a_new_import() {
         let old = ["latchmail:host/mailbox@1.0.0".to_owned()];
         let new = [
-            "latchmail:host/mailbox@1.8.0".to_owned(),
-            "latchmail:host/outbox@1.8.0".to_owned(),
-            "latchmail:host/log@1.8.0".to_owned(),
+            "latchmail:host/mailbox@1.1.0".to_owned(),
+            "latchmail:host/outbox@1.1.0".to_owned(),
+            "latchmail:host/log@1.1.0".to_owned(),
             "wasi:random/random@0.2.6".to_owned(),
         ];
         assert_eq!(
             imports(&old, &new),
-            ["it imports latchmail:host/outbox@1.8.0"]
+            ["it imports latchmail:host/outbox@1.1.0"]
         );
     }
 

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use latchmail_core::cpu::{Elsewhere, thread_time};
+use latchmail_core::cpu::{ChargedTime, thread_time};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 use wasmtime::component::ResourceTableError;
@@ -91,7 +91,7 @@ impl HostCalls {
 pub(crate) struct CpuTime {
     most: Duration,
     taken: Duration,
-    elsewhere: Elsewhere,
+    charged: ChargedTime,
 }
 
 impl CpuTime {
@@ -99,7 +99,7 @@ impl CpuTime {
         Self {
             most,
             taken: Duration::ZERO,
-            elsewhere: Elsewhere::default(),
+            charged: ChargedTime::default(),
         }
     }
 
@@ -126,8 +126,8 @@ impl CpuTime {
         poll_fn(move |context| {
             let _runs = Runs::begin();
             let before = thread_time();
-            let polled = self.apart(|| self.elsewhere.scope(|| future.as_mut().poll(context)));
-            self.taken += thread_time().saturating_sub(before) + self.elsewhere.collect();
+            let polled = self.apart(|| self.charged.scope(|| future.as_mut().poll(context)));
+            self.taken += thread_time().saturating_sub(before) + self.charged.collect();
             if polled.is_pending() && self.taken >= self.most {
                 return Poll::Ready(Err(Exceeded::CpuTime(self.most).into()));
             }

@@ -86,7 +86,7 @@ impl Module {
         let account = request.caller.as_ref().map(|caller| &caller.account);
         let admitted = async {
             let turn = match account {
-                Some(account) => self.turns.turn(account).await,
+                Some(account) => self.permits.acquire(account).await,
                 None => None,
             };
             let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
@@ -162,7 +162,8 @@ impl Module {
         };
         let mut request = request;
         let id = request.id.clone();
-        let call = self.call(request.caller.take(), std::mem::take(&mut request.origin));
+        let origin = request.origin();
+        let call = self.call(request.caller.take(), origin);
         let mut cpu = CpuTime::new(self.budget.cpu);
         let mut instance = match kept {
             Some(kept) => kept.again(call, self.budget),
@@ -178,7 +179,7 @@ impl Module {
                 })?,
         };
         let store = &mut instance.store;
-        let request = convert::request(request, &mut store.data_mut().call.table)
+        let request = convert::request(request, route.body, &mut store.data_mut().call.table)
             .map_err(|e| trapped(format!("{e:#}")))?;
         let module = instance.guest.latchmail_host_module();
         let called = cpu

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use latchmail_bindings::Blob;
 use latchmail_bindings::exports::latchmail::host::module as wit;
 use wasmtime::component::ResourceTable;
 
@@ -146,7 +147,7 @@ fn route(route: wit::Route) -> Result<Route, String> {
             },
             wit::Access::Oauth => Access::OAuth,
         },
-        area: route.area,
+        area: route.bucket,
         max_body: route.max_body as usize,
         body: match route.body {
             wit::BodyForm::Bytes => BodyForm::Bytes,
@@ -220,6 +221,7 @@ fn description(text: &str, routes: &[Route]) -> Result<serde_json::Value, String
 /// Converts a request for the sandbox that owns `table`.
 pub(crate) fn request(
     request: Request,
+    body: BodyForm,
     table: &mut ResourceTable,
 ) -> wasmtime::Result<wit::Request> {
     let headers = HANDED_IN
@@ -232,16 +234,16 @@ pub(crate) fn request(
     let blobs = request
         .blobs
         .into_iter()
-        .map(|blob| Ok(table.push(blob)?))
+        .map(|bytes| Ok(table.push(Blob::new(bytes))?))
         .collect::<wasmtime::Result<_>>()?;
     Ok(wit::Request {
         id: request.id,
         path: request.path,
         query: request.query,
         headers,
-        body: match request.body {
-            Content::Bytes(bytes) => wit::Body::Bytes(bytes.into()),
-            Content::Blob(blob) => wit::Body::Blob(table.push(blob)?),
+        body: match body {
+            BodyForm::Bytes => wit::Body::Bytes(request.body.into()),
+            BodyForm::Blob => wit::Body::Blob(table.push(Blob::new(request.body))?),
         },
         blobs,
     })
@@ -282,7 +284,28 @@ pub(crate) fn response(
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderMap, HeaderValue, header};
+
     use super::*;
+
+    #[test]
+    fn a_module_is_handed_no_credential() {
+        let mut headers = HeaderMap::new();
+        for name in [header::AUTHORIZATION, header::COOKIE, header::ACCEPT] {
+            headers.insert(name, HeaderValue::from_static("secret"));
+        }
+        let mut given = Request::probe();
+        given.headers = headers;
+        given.body = "body".into();
+        let mut table = ResourceTable::new();
+        let handed = request(given, BodyForm::Blob, &mut table).unwrap();
+        assert_eq!(handed.headers, [("accept".into(), "secret".into())]);
+        let wit::Body::Blob(blob) = handed.body else {
+            panic!("bytes");
+        };
+        let blob = table.delete(blob).unwrap();
+        assert_eq!(blob.into_bytes().unwrap(), "body");
+    }
 
     fn a_route(path: &str, operation: &str) -> wit::Route {
         wit::Route {
@@ -290,7 +313,7 @@ mod tests {
             path: path.into(),
             operation: operation.into(),
             access: wit::Access::Session,
-            area: "mail".into(),
+            bucket: "mail".into(),
             max_body: 0,
             body: wit::BodyForm::Bytes,
             blob_fields: Vec::new(),

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use latchmail_bindings::EverythingPre;
+use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::StartError;
 use latchmail_core::hexadecimal;
-use latchmail_core::turns::Turns;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, mpsc};
 use wasmtime::Engine;
@@ -64,7 +64,7 @@ pub struct Loader {
     engine: Engine,
     services: Services,
     clock: Clock,
-    turns: Arc<Turns>,
+    permits: Arc<AccountPermits>,
     rooms: Rooms,
     /// The sandbox permits of each module. All versions of a module share them, because two versions run while one replaces the other.
     places: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
@@ -146,7 +146,7 @@ impl Loader {
             engine: engine::engine(rooms.size(), &config.cache_dir)?,
             services,
             clock,
-            turns: Arc::new(Turns::new(SHARE)),
+            permits: Arc::new(AccountPermits::new(SHARE)),
             rooms,
             places: Mutex::default(),
             logs: Mutex::default(),
@@ -240,7 +240,7 @@ impl Loader {
             places: self.places(&manifest.name, ceiling.concurrency.min(room.size())),
             room: room.clone(),
             idle: Idle::new(ceiling.reuse),
-            turns: Arc::clone(&self.turns),
+            permits: Arc::clone(&self.permits),
             health: Health::default(),
             failing: self.failing.clone(),
             clock: self.clock.clone(),

@@ -14,6 +14,7 @@ mod idle;
 mod linker;
 mod load;
 mod manifest;
+mod message;
 mod room;
 mod sandbox;
 #[cfg(any(test, feature = "testing"))]
@@ -23,11 +24,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use latchmail_bindings::EverythingPre;
 pub use latchmail_bindings::VERSION as CONTRACT;
-use latchmail_bindings::{Blob, EverythingPre};
-use latchmail_core::caller::{Caller, Origin};
 use latchmail_core::clock::Clock;
 use latchmail_core::config;
 use latchmail_core::error::Failure;
@@ -43,49 +41,9 @@ use idle::Idle;
 pub use linker::{GRANTABLE, covered as granted};
 pub use load::{Examined, Failing, Loader, digest, precompile};
 pub use manifest::{Access, BodyForm, Manifest, Route};
+pub use message::{Content, Request, Response};
 use room::Room;
 use sandbox::{Budget, Sandbox};
-
-/// A request for a sandbox: routed, admitted and read.
-#[derive(Debug)]
-pub struct Request {
-    /// The request's id.
-    pub id: String,
-    /// The named segments of the path, decoded, in the order of the path.
-    pub path: Vec<(String, String)>,
-    /// The names and values of the query, decoded.
-    pub query: Vec<(String, String)>,
-    /// All headers. Only those on an allow-list are passed to a module.
-    pub headers: HeaderMap,
-    /// The body.
-    pub body: Content,
-    /// Decoded blob fields.
-    pub blobs: Vec<Blob>,
-    /// The caller. `None` on a public route.
-    pub caller: Option<Caller>,
-    /// The origin of the request.
-    pub origin: Origin,
-}
-
-/// The body of a request or a response.
-#[derive(Debug)]
-pub enum Content {
-    /// Bytes.
-    Bytes(Bytes),
-    /// A blob, whose bytes are not copied into the sandbox.
-    Blob(Blob),
-}
-
-/// The response of a module, after the checks.
-#[derive(Debug)]
-pub struct Response {
-    /// 200 to 599.
-    pub status: StatusCode,
-    /// Headers that a module may set.
-    pub headers: HeaderMap,
-    /// The body.
-    pub body: Content,
-}
 
 /// An error of a call without a response. The detail is for the log.
 #[derive(Debug, thiserror::Error)]
@@ -147,7 +105,7 @@ pub struct Module {
     places: Arc<Semaphore>,
     room: Room,
     idle: Idle,
-    turns: Arc<latchmail_core::turns::Turns>,
+    permits: Arc<latchmail_core::account_permits::AccountPermits>,
     health: Health,
     failing: mpsc::UnboundedSender<Failing>,
     clock: Clock,
@@ -190,21 +148,5 @@ impl Module {
     #[must_use]
     pub fn health(&self) -> Counts {
         self.health.counts()
-    }
-}
-
-impl Request {
-    /// Returns a request of the host itself, for the probe of a module.
-    fn probe() -> Self {
-        Self {
-            id: "probe".into(),
-            path: Vec::new(),
-            query: Vec::new(),
-            headers: HeaderMap::new(),
-            body: Content::Bytes(Bytes::new()),
-            blobs: Vec::new(),
-            caller: None,
-            origin: Origin::service(),
-        }
     }
 }

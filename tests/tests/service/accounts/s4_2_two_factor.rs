@@ -381,12 +381,7 @@ async fn routes_that_take_the_password_take_the_code_too() {
     });
     let change = json!({ "current_password": PASSWORD, "new_password": "Another-Horse-9" });
     for (path, body, status, wrong) in [
-        (
-            &*invitations,
-            &invitation,
-            403,
-            "Your password is not right",
-        ),
+        (&*invitations, &invitation, 403, "Wrong password"),
         (
             "/api/v1/profile/password",
             &change,

@@ -170,7 +170,7 @@ async fn an_agent_reads_what_people_see() {
         "Your invoice. https://bank.example <https://evil.example/pay>"
     );
     assert!(
-        warnings.to_string().contains("people are not shown"),
+        warnings.to_string().contains("has hidden text in its HTML"),
         "{warnings}"
     );
     let both = |html: &str| {

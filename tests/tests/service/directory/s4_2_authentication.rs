@@ -210,7 +210,7 @@ async fn signing_out_ends_what_is_open_at_the_mail_server() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let now = service.clock.now();
-    let password = app_password(service.database(), &ada.address, now).await;
+    let password = app_password(&service.database(), &ada.address, now).await;
     let mut adas = log_in(&service, &ada.address, &password).await.unwrap();
     let mut bobs = imap(&bob).await;
     adas.noop().await.unwrap();

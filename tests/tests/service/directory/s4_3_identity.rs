@@ -147,7 +147,7 @@ async fn what_another_client_moves_while_it_is_deleted_is_deleted_where_it_is_an
     }
 }
 
-/// The table in docs/mail.md: a mail server with neither X-GUID nor OBJECTID.
+/// The table in docs/http-api.md: a mail server with neither X-GUID nor OBJECTID.
 #[tokio::test]
 async fn without_the_mail_servers_ids_messages_are_recognized_by_their_data() {
     let relay = Relay::new().await;

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 use super::token::OpaqueToken;
 
 /// Maximum size of a response in bytes.
-const LARGEST_ANSWER: usize = 64 * 1024;
+const MAX_RESPONSE: usize = 64 * 1024;
 
 /// Characters to encode in a form (`application/x-www-form-urlencoded`).
 const FORM: &AsciiSet = &NON_ALPHANUMERIC
@@ -34,7 +34,7 @@ pub(super) struct Introspection {
     hosts: Hosts,
     /// Value of the Authorization header: `Basic` and the encoded credentials.
     authorization: SecretString,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// Does not print the secret.
@@ -53,7 +53,7 @@ impl Introspection {
         hosts: Hosts,
         client_id: &str,
         client_secret: &str,
-        patience: Duration,
+        timeout: Duration,
     ) -> Self {
         // RFC 6749, section 2.3.1: both parts are form-encoded first.
         let pair = Zeroizing::new(format!(
@@ -67,20 +67,20 @@ impl Introspection {
             url: url.to_owned(),
             hosts,
             authorization: SecretString::from(authorization.as_str()),
-            patience,
+            timeout,
         }
     }
 
     /// Returns the timeout of a request.
-    pub(super) const fn patience(&self) -> Duration {
-        self.patience
+    pub(super) const fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Sends an introspection request and returns the body of the response.
     ///
     /// # Errors
     /// Returns an error for the log if there is no response or it is not 200.
-    pub(super) async fn ask(&self, token: &OpaqueToken) -> Result<Bytes, String> {
+    pub(super) async fn query(&self, token: &OpaqueToken) -> Result<Bytes, String> {
         let form = format!(
             "token={}&token_type_hint=access_token",
             utf8_percent_encode(token.secret().expose_secret(), FORM)
@@ -95,16 +95,16 @@ impl Introspection {
                 header("accept", "application/json"),
             ],
             body: form.into(),
-            timeout: Some(self.patience),
-            largest: Some(LARGEST_ANSWER),
+            timeout: Some(self.timeout),
+            largest: Some(MAX_RESPONSE),
         };
-        let answer = self.fetch.send(&self.hosts, request).await;
-        let answer = answer.map_err(|error| error.to_string())?;
-        match answer.status {
-            StatusCode::OK => Ok(answer.body),
+        let response = self.fetch.send(&self.hosts, request).await;
+        let response = response.map_err(|error| error.to_string())?;
+        match response.status {
+            StatusCode::OK => Ok(response.body),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(format!(
                 "it responded with {} to the configured client_id and client_secret",
-                answer.status.as_u16()
+                response.status.as_u16()
             )),
             other => Err(format!("it responded with {}", other.as_u16())),
         }

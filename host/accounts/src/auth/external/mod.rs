@@ -5,13 +5,13 @@
 //! |---|---|
 //! | `settings` | reads and validates the configuration |
 //! | `introspection` | sends one introspection request |
-//! | `answer` | interprets a response |
+//! | `response` | interprets a response |
 //! | `token` | a token as the client sent it |
 //!
 //! This module does not query accounts; it reports the owner of a token by address.
 
-mod answer;
 mod introspection;
+mod response;
 mod settings;
 mod token;
 
@@ -26,29 +26,29 @@ use futures_util::future::{BoxFuture, Shared};
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::Config;
 use latchmail_core::error::{Failure, StartError};
-use latchmail_mailbox::Mail;
 use latchmail_net::fetch::Fetch;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
-use self::answer::Expected;
-pub(super) use self::answer::Verdict;
 use self::introspection::Introspection;
+use self::response::Expected;
+pub(super) use self::response::TokenStatus;
 pub use self::token::OpaqueToken;
+use crate::mail_server::MailServer;
 
 /// How long a response is cached (specification, section 5), from the start of its request.
-const LONGEST: Duration = Duration::from_mins(1);
+const CACHE_LIFETIME: Duration = Duration::from_mins(1);
 
 /// Number of responses that are cached.
-const REMEMBERED: usize = 10_000;
+const CACHE_CAPACITY: usize = 10_000;
 
 /// Maximum number of concurrent introspection requests.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT: usize = 64;
 
 /// Maximum length of a token in bytes. A longer token does not fit into a line of an IMAP or SMTP log-in.
-const LARGEST_TOKEN: usize = 4096;
+const MAX_TOKEN: usize = 4096;
 
 /// An external authorization server.
 pub(super) struct External(Arc<Inner>);
@@ -57,23 +57,23 @@ struct Inner {
     introspection: Introspection,
     expected: Expected,
     clock: Clock,
-    mail: Arc<Mail>,
+    mail_server: Arc<dyn MailServer>,
     /// Cached responses by the tokens' hashes.
-    answers: Cache<String, Answered>,
-    under_way: Mutex<HashMap<String, Asking>>,
-    room: Semaphore,
+    cache: Cache<String, CachedStatus>,
+    pending: Mutex<HashMap<String, PendingQuery>>,
+    permits: Semaphore,
 }
 
 /// A cached response.
 #[derive(Clone)]
-struct Answered {
-    verdict: Verdict,
+struct CachedStatus {
+    status: TokenStatus,
     /// End of the caching time, on the monotonic clock.
     until: Duration,
 }
 
 /// A request that several callers can wait for. Its error is for the log.
-type Asking = Shared<BoxFuture<'static, Result<Verdict, Arc<str>>>>;
+type PendingQuery = Shared<BoxFuture<'static, Result<TokenStatus, Arc<str>>>>;
 
 impl fmt::Debug for External {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +91,7 @@ impl External {
     pub(super) fn new(
         config: &Config,
         fetch: Fetch,
-        mail: Arc<Mail>,
+        mail_server: Arc<dyn MailServer>,
         clock: Clock,
     ) -> Result<Option<Self>, StartError> {
         let Some((introspection, expected)) = settings::read(config, fetch)? else {
@@ -101,26 +101,26 @@ impl External {
             introspection,
             expected,
             clock,
-            mail,
-            answers: Cache::new(REMEMBERED),
-            under_way: Mutex::default(),
-            room: Semaphore::new(AT_ONCE),
+            mail_server,
+            cache: Cache::new(CACHE_CAPACITY),
+            pending: Mutex::default(),
+            permits: Semaphore::new(MAX_CONCURRENT),
         }))))
     }
 
-    /// Returns the server's verdict on a token, from the cache or with a request.
+    /// Returns the status of a token, from the cache or from the server.
     ///
     /// # Errors
     /// Returns 503 if the server cannot be queried. The failure is not cached.
-    pub(super) async fn judge(&self, token: &OpaqueToken) -> Result<Verdict, Failure> {
-        if token.len() > LARGEST_TOKEN {
-            return Ok(Verdict::Refused("the token is too long"));
+    pub(super) async fn check(&self, token: &OpaqueToken) -> Result<TokenStatus, Failure> {
+        if token.len() > MAX_TOKEN {
+            return Ok(TokenStatus::Rejected("the token is too long"));
         }
-        let verdict = match self.0.known_or_asked(token) {
-            Ok(verdict) => verdict,
-            Err(asking) => asking.await.map_err(|why| away(&why))?,
+        let status = match self.0.cached_or_pending(token) {
+            Ok(status) => status,
+            Err(query) => query.await.map_err(|why| unavailable(&why))?,
         };
-        Ok(verdict.at(self.0.clock.now()))
+        Ok(status.at(self.0.clock.now()))
     }
 
     /// Converts a time to an [`Instant`], for code that does not use the service's clock.
@@ -128,85 +128,86 @@ impl External {
         let now = Instant::now();
         let left = at.since(self.0.clock.now());
         // If the time cannot be represented, the idle timeout of the connection applies.
-        now.checked_add(left).unwrap_or(now + LONGEST)
+        now.checked_add(left).unwrap_or(now + CACHE_LIFETIME)
     }
 }
 
 impl Inner {
-    fn under_way(&self) -> MutexGuard<'_, HashMap<String, Asking>> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, HashMap<String, PendingQuery>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached verdict of a token. Otherwise returns the request that is in progress for the token, and starts one if there is
+    /// Returns the cached status of a token. Otherwise returns the request that is in progress for the token, and starts one if there is
     /// none. The request continues even if no caller waits for it any longer.
-    fn known_or_asked(self: &Arc<Self>, token: &OpaqueToken) -> Result<Verdict, Asking> {
-        // The lock covers both maps: a request caches its response before it is removed from `under_way`.
-        let mut under_way = self.under_way();
+    fn cached_or_pending(
+        self: &Arc<Self>,
+        token: &OpaqueToken,
+    ) -> Result<TokenStatus, PendingQuery> {
+        // The lock covers both maps: a request caches its response before it is removed from `pending`.
+        let mut pending = self.pending();
         let now = self.clock.monotonic();
-        if let Some(answered) = self.answers.get(token.hash())
-            && now < answered.until
+        if let Some(cached) = self.cache.get(token.hash())
+            && now < cached.until
         {
-            return Ok(answered.verdict);
+            return Ok(cached.status);
         }
-        match under_way.entry(token.hash().to_owned()) {
-            Entry::Occupied(asking) => Err(asking.get().clone()),
-            Entry::Vacant(place) => {
+        match pending.entry(token.hash().to_owned()) {
+            Entry::Occupied(query) => Err(query.get().clone()),
+            Entry::Vacant(entry) => {
                 let (this, token) = (Arc::clone(self), token.clone());
                 let task = async move {
-                    let ending = Ending(&this, token.hash());
-                    let asked = this.ask(&token, now).await;
-                    drop(ending);
-                    asked
+                    let guard = RemoveOnDrop(&this, token.hash());
+                    let queried = this.query(&token, now).await;
+                    drop(guard);
+                    queried
                 };
                 let task = tokio::spawn(task.in_current_span());
-                let asking = async {
+                let query = async {
                     task.await
                         .unwrap_or_else(|error| Err(Arc::from(error.to_string())))
                 };
-                Err(place.insert(asking.boxed().shared()).clone())
+                Err(entry.insert(query.boxed().shared()).clone())
             }
         }
     }
 
     /// Sends a request and caches the response from `now`.
-    async fn ask(&self, token: &OpaqueToken, now: Duration) -> Result<Verdict, Arc<str>> {
-        let asked = async {
-            let _turn = self.room.acquire().await.map_err(|e| e.to_string())?;
-            self.introspection.ask(token).await
+    async fn query(&self, token: &OpaqueToken, now: Duration) -> Result<TokenStatus, Arc<str>> {
+        let queried = async {
+            let _permit = self.permits.acquire().await.map_err(|e| e.to_string())?;
+            self.introspection.query(token).await
         };
-        let body = timeout(self.introspection.patience(), asked)
+        let body = timeout(self.introspection.timeout(), queried)
             .await
             .unwrap_or_else(|_| Err("the request timed out".into()))?;
-        let verdict = answer::read(&body, &self.expected, self.clock.now())?;
-        if let Some(why) = verdict.differs() {
+        let status = response::parse(&body, &self.expected, self.clock.now())?;
+        if let Some(why) = status.unexpected() {
             tracing::info!(why, "active access token rejected");
         }
-        let before = self.answers.peek(token.hash());
-        let answered = Answered {
-            verdict: verdict.clone(),
-            until: now.saturating_add(LONGEST),
+        let before = self.cache.peek(token.hash());
+        let cached = CachedStatus {
+            status: status.clone(),
+            until: now.saturating_add(CACHE_LIFETIME),
         };
-        self.answers.insert(token.hash().to_owned(), answered);
-        let was_good = before.is_some_and(|before| matches!(before.verdict, Verdict::Good(_)));
-        if was_good && matches!(verdict, Verdict::Refused(_)) {
-            self.mail.close(token.hash());
+        self.cache.insert(token.hash().to_owned(), cached);
+        let was_good = before.is_some_and(|before| matches!(before.status, TokenStatus::Active(_)));
+        if was_good && matches!(status, TokenStatus::Rejected(_)) {
+            self.mail_server.close_connections(token.hash());
         }
-        Ok(verdict)
+        Ok(status)
     }
 }
 
-/// Removes a request from `under_way` when dropped.
-struct Ending<'a>(&'a Inner, &'a str);
+/// Removes a request from `pending` when dropped.
+struct RemoveOnDrop<'a>(&'a Inner, &'a str);
 
-impl Drop for Ending<'_> {
+impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.under_way().remove(self.1);
+        self.0.pending().remove(self.1);
     }
 }
 
-fn away(why: &str) -> Failure {
+fn unavailable(why: &str) -> Failure {
     Failure::unavailable("The authorization server cannot be reached, please try again in a moment")
         .because(format!("cannot query the authorization server: {why}"))
 }

@@ -8,8 +8,8 @@ use latchmail_core::error::StartError;
 use latchmail_core::key_file;
 use latchmail_net::fetch::{self, Fetch, Host, Hosts, Target};
 
-use super::answer::Expected;
 use super::introspection::Introspection;
+use super::response::Expected;
 use crate::auth::audience::Audiences;
 
 /// All addresses. The operator configured the endpoint, so it may be at any address.
@@ -24,10 +24,11 @@ pub(super) fn read(
     fetch: Fetch,
 ) -> Result<Option<(Introspection, Expected)>, StartError> {
     let (base_url, auth_url) = (config.base_url(), config.auth_url());
-    let named = origin(&auth_url);
-    let elsewhere = auth_url != base_url && (named.is_none() || named != origin(&base_url));
-    let apart = config.oauth.listen.is_some();
-    let configured = match (&config.oauth.introspection, elsewhere, apart) {
+    let auth_origin = origin(&auth_url);
+    let is_external =
+        auth_url != base_url && (auth_origin.is_none() || auth_origin != origin(&base_url));
+    let has_own_listener = config.oauth.listen.is_some();
+    let configured = match (&config.oauth.introspection, is_external, has_own_listener) {
         (None, false, false) | (None, true, true) => return Ok(None),
         (Some(configured), true, false) => configured,
         (None, false, true) => {
@@ -51,7 +52,7 @@ pub(super) fn read(
             ));
         }
     };
-    if !named.is_some_and(|named| is_safe(&named)) {
+    if !auth_origin.is_some_and(|origin| is_safe(&origin)) {
         return Err(StartError::new(format!(
             "`auth_url` {auth_url} must be an https origin such as https://auth.example.com (http is allowed only for a loopback address)"
         )));
@@ -89,11 +90,14 @@ fn introspection(
             "must contain the secret as one line",
         ));
     }
-    let most = fetch::PATIENCE;
-    if configured.timeout < Duration::from_millis(1) || configured.timeout > most {
+    let longest = fetch::PATIENCE;
+    if configured.timeout < Duration::from_millis(1) || configured.timeout > longest {
         return Err(wrong(
             "timeout",
-            &format!("must be more than 0 and at most {} seconds", most.as_secs()),
+            &format!(
+                "must be more than 0 and at most {} seconds",
+                longest.as_secs()
+            ),
         ));
     }
     Ok(Introspection::new(
@@ -118,7 +122,7 @@ fn expected(
     }
     Ok(Expected {
         audiences: Audiences::new(base_url),
-        further: configured.audience.clone(),
+        other_audiences: configured.audience.clone(),
         audience_required: configured.audience_required,
         issuers: if configured.issuer.is_empty() {
             vec![auth_url.to_owned(), format!("{auth_url}/")]

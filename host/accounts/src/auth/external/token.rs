@@ -20,10 +20,10 @@ impl fmt::Debug for OpaqueToken {
 }
 
 impl OpaqueToken {
-    pub(in crate::auth) fn of(presented: &str) -> Self {
+    pub(in crate::auth) fn of(token: &str) -> Self {
         Self {
-            secret: SecretString::from(presented),
-            hash: sha256_hex(presented),
+            secret: SecretString::from(token),
+            hash: sha256_hex(token),
         }
     }
 

@@ -83,9 +83,9 @@ export class Service {
     const { routes, description } = module.describe();
     this.#routes = routes;
     const { paths } = JSON.parse(description);
-    for (const { method, path, operation, area } of routes) {
+    for (const { method, path, operation, bucket } of routes) {
       // The service does not install a module that has a route without a rate limit, or whose description and routes differ.
-      if (area === '') {
+      if (bucket === '') {
         throw new Error(`${method} ${path} names no rate limit`);
       }
       if (paths[path]?.[method]?.operationId !== operation) {

@@ -89,7 +89,7 @@ class Service:
         for route in manifest.routes:
             described = paths.get(route.path, {}).get(route.method.name.lower(), {})
             # The service does not install a module that has a route without a rate limit, or whose description and routes differ.
-            assert route.area, f"{route.path} names no rate limit"
+            assert route.bucket, f"{route.path} names no rate limit"
             assert described.get("operationId") == route.operation, f"the description has no operation {route.operation}"
 
     def get(self, target):

@@ -4,7 +4,7 @@
 -- only what they need: no person's password, no sealed secret, no session. Within a version, columns can only be added. On PostgreSQL, the same names are views
 -- (../../postgres/0001_initial.sql).
 --
--- Runs at every start, in one transaction. The file is a projection: connection.sql keeps it in sync, and repair.sql rebuilds it. A change to a table's shape
+-- Runs at every start, in one transaction. The file is a projection: `src/db/sqlite/projection.rs` keeps it in sync, and repair.sql rebuilds it. A change to a table's shape
 -- must drop the old table first.
 
 CREATE VIEW IF NOT EXISTS mailserver_version AS

@@ -1,6 +1,6 @@
 -- Makes the file that mail servers read match the directory, and changes only the rows that differ. Runs in a write transaction, at every start and with every
--- sweep. Differences have three causes: a transaction over two files in WAL mode is atomic within each file but not across a crash between the two, a file can
--- be lost or restored from a backup, and mail daemons can write this file.
+-- sweep. Differences have three causes: a failure during a commit (`src/db/sqlite/projection.rs` describes the guarantee), a file that was lost or restored from
+-- a backup, and a write by a mail daemon.
 
 DELETE FROM mailserver.mailserver_users AS p WHERE NOT EXISTS (
     SELECT 1 FROM temp.due_users d WHERE d.address = p.address AND d.mailbox = p.mailbox);

@@ -1,8 +1,8 @@
 //! The SQLite file to which mail servers write log-ins. It is created if missing and opened again for every access.
 //!
-//! The service does not depend on this file. Mail daemons can write anything to it, so it is opened as described in [`shared`]. It is opened read-only unless
-//! rows are deleted, only up to a maximum size, and only if its table is a plain one that computes no values. Queries have a time limit, and callers must
-//! validate what they read.
+//! The service does not depend on this file. Mail daemons can write anything to it, so it is opened as described in [`shared`]. The file is opened only if it
+//! does not exceed a maximum size and if its table is a plain table without computed columns. Reads use a read-only connection. Queries have a time limit, and
+//! callers must validate what they read.
 
 use std::fs;
 use std::io;
@@ -14,25 +14,25 @@ use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{BEGIN_SQLITE, Error, MAILSERVER_MODE, make_file, shared, shared_options, unusable};
 
-const SHAPE: &str = include_str!("../../../migrations/mailserver/sqlite/last_logins.sql");
+const CREATE_TABLE: &str = include_str!("../../../migrations/mailserver/sqlite/last_logins.sql");
 
 const NAME: &str = "last-logins.db";
 
 /// Maximum size of the file. A row takes about 100 bytes with its index. This also limits the size of a row, which can contain text from a daemon.
-const LARGEST: u64 = 64 * 1024 * 1024;
+const MAX_SIZE: u64 = 64 * 1024 * 1024;
 
-/// Excludes views, virtual tables, computed columns, and foreign indexes and triggers, because each of these could compute a gigabyte.
+/// Excludes views, virtual tables, computed columns, and foreign indexes and triggers, because each of these could compute a value of a gigabyte.
 const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
         WHERE name = 'mailserver_last_logins' AND type = 'table' AND rootpage > 0) \
     AND NOT EXISTS (SELECT 1 FROM sqlite_schema \
         WHERE lower(tbl_name) = 'mailserver_last_logins' AND type IN ('index', 'trigger') AND sql IS NOT NULL) \
     AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_last_logins') WHERE hidden <> 0)";
 
-/// How long to wait while the file is locked. Callers must not be delayed for long.
+/// How long to wait while the file is locked.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The number of virtual machine steps between two checks of the time limit: some tens of microseconds.
-const STEPS_BETWEEN_LOOKS: i32 = 10_000;
+const STEPS_PER_CHECK: i32 = 10_000;
 
 /// The location of the file.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl LastLoginsFile {
         let options = shared_options(&self.file).busy_timeout(BUSY_TIMEOUT);
         let mut connection = options.connect().await?;
         shared::make_wal(&mut connection, &self.file).await?;
-        sqlx::raw_sql(SHAPE).execute(&mut connection).await?;
+        sqlx::raw_sql(CREATE_TABLE).execute(&mut connection).await?;
         connection.close().await?;
         Ok(())
     }
@@ -77,7 +77,7 @@ impl LastLoginsFile {
     }
 
     /// Opens a connection that can delete rows, with the same time limit.
-    pub(crate) async fn open_to_forget(
+    pub(crate) async fn open_writable(
         &self,
         patience: Duration,
     ) -> Result<SqliteConnection, Error> {
@@ -91,7 +91,7 @@ impl LastLoginsFile {
         shared::guard(&self.main, &self.file)?;
         let too_large = [self.file.clone(), shared::beside(&self.file, "-wal")]
             .iter()
-            .any(|file| fs::metadata(file).is_ok_and(|found| found.len() > LARGEST));
+            .any(|file| fs::metadata(file).is_ok_and(|found| found.len() > MAX_SIZE));
         if too_large {
             return Err(unusable(&self.file, &io::ErrorKind::FileTooLarge.into()));
         }
@@ -104,7 +104,8 @@ impl LastLoginsFile {
         Ok(options.connect().await?)
     }
 
-    /// Starts the time limit and the transaction for all queries of the connection. The transaction prevents that the table is replaced concurrently.
+    /// Starts the time limit and the transaction for all queries of the connection. The transaction prevents mail daemons from replacing the table
+    /// concurrently.
     async fn bound(
         &self,
         connection: &mut SqliteConnection,
@@ -115,7 +116,7 @@ impl LastLoginsFile {
         connection
             .lock_handle()
             .await?
-            .set_progress_handler(STEPS_BETWEEN_LOOKS, move || Instant::now() < end);
+            .set_progress_handler(STEPS_PER_CHECK, move || Instant::now() < end);
         sqlx::raw_sql(begin).execute(&mut *connection).await?;
         let plain: bool = sqlx::query_scalar(IS_PLAIN).fetch_one(connection).await?;
         if plain {

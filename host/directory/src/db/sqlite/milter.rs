@@ -13,7 +13,7 @@ use super::{
 };
 use crate::config;
 
-const SHAPE: &str = include_str!("../../../migrations/mailserver/sqlite/milter_file.sql");
+const CREATE_TABLE: &str = include_str!("../../../migrations/mailserver/sqlite/milter_file.sql");
 const CONNECTION: &str =
     include_str!("../../../migrations/mailserver/sqlite/milter_connection.sql");
 const WITHDRAWN: &str = include_str!("../../../migrations/mailserver/sqlite/withdrawn.sql");
@@ -25,8 +25,9 @@ const JOURNAL_MODE: &str = "PRAGMA milter.journal_mode";
 const EMPTY: &str =
     "PRAGMA secure_delete = ON; DELETE FROM mailserver_dkim_keys; PRAGMA wal_checkpoint(TRUNCATE)";
 
-/// Makes a connection record the keys that a transaction withdraws, whether there is a milter or not.
-pub(super) async fn note(connection: &mut SqliteConnection) -> Result<(), Error> {
+/// Creates the table in which the triggers record the keys that a transaction withdraws. The table exists on every connection, whether there is a milter or
+/// not.
+pub(super) async fn create_withdrawn_table(connection: &mut SqliteConnection) -> Result<(), Error> {
     sqlx::raw_sql(WITHDRAWN).execute(connection).await?;
     Ok(())
 }
@@ -51,7 +52,7 @@ pub(super) struct MilterFile {
 
 impl MilterFile {
     /// Returns the configured file, or the default file beside the main file.
-    pub(super) fn named_by(
+    pub(super) fn from_config(
         config: &config::Database,
         main: &Path,
         mailserver: &Path,
@@ -64,7 +65,7 @@ impl MilterFile {
         let folders = [main.parent(), mailserver.parent()];
         if folders.contains(&file.parent()) {
             return Err(Error::Unusable(format!(
-                "`database.milter` has to name a file in a folder of its own, not {}: it holds private keys",
+                "`database.milter` must name a file in a folder of its own, not {}: the file contains private keys",
                 file.display()
             )));
         }
@@ -82,9 +83,9 @@ impl MilterFile {
     }
 
     /// Creates the file's table.
-    pub(super) async fn shape(&self) -> Result<(), Error> {
+    pub(super) async fn create_table(&self) -> Result<(), Error> {
         let mut connection = self.open().await?;
-        sqlx::raw_sql(SHAPE).execute(&mut connection).await?;
+        sqlx::raw_sql(CREATE_TABLE).execute(&mut connection).await?;
         connection.close().await?;
         Ok(())
     }
@@ -96,7 +97,7 @@ impl MilterFile {
         }
         shared::guard(&self.main, &self.file)?;
         let mut connection = self.open().await?;
-        sqlx::raw_sql(SHAPE).execute(&mut connection).await?;
+        sqlx::raw_sql(CREATE_TABLE).execute(&mut connection).await?;
         sqlx::raw_sql(EMPTY).execute(&mut connection).await?;
         connection.close().await?;
         Ok(())

@@ -1,12 +1,12 @@
 //! The folder that mail daemons share with the service, and how a file in it is opened.
 //!
-//! Daemons can write the files, because a reader of a write-ahead log must be able to. The contents are therefore not trusted. Daemons must not be able to
-//! create files with other names: before SQLite reads a database, it plays back a journal with the database's name and then deletes the file that the journal
-//! names. Therefore, the folder becomes writable for its owner only before anything in it is opened, an existing journal is refused, and the service never
-//! creates a journal. A journal would have the database's mode, so that daemons could write it.
+//! Daemons can write the files, because a reader of a database in WAL mode must be able to write it. The contents are therefore not trusted. Daemons must not
+//! be able to create files with other names: before SQLite reads a database, it plays back a journal with the database's name and then deletes the file that
+//! the journal names. Before the service opens a file, it makes the folder writable for the owner only, and refuses a file that has a journal. The service
+//! itself never creates a journal, because a journal has the database's mode, so daemons could write it.
 //!
-//! Daemons cannot create -wal and -shm, so both must persist. The connection that closes a database last removes them, unless it cannot. Therefore, every
-//! connection that can write attaches the file a second time, read-only. The second attachment is closed after the first and keeps both files.
+//! Daemons cannot create -wal and -shm, so both must persist. When the last connection to a database closes, SQLite removes both files, unless this connection
+//! is read-only. Therefore, every connection that can write attaches the file a second time, read-only. SQLite closes this second attachment last.
 
 use std::fs::{self, Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use sqlx::SqliteConnection;
 
-use super::{Error, same, unusable};
+use super::{Error, same_file, unusable};
 
 /// The permissions of group and others to create, rename and remove files in a folder.
 const OTHERS_WRITE: u32 = 0o022;
@@ -29,7 +29,7 @@ pub(super) fn guard(main: &Path, file: &Path) -> Result<(), Error> {
 
     let theirs = fs::symlink_metadata(file).map_err(|error| unusable(file, &error))?;
     if (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()) {
-        return Err(same(main));
+        return Err(same_file(main));
     }
     plain(file, &theirs)?;
     for suffix in ["-wal", "-shm"] {
@@ -48,7 +48,7 @@ pub(super) fn guard(main: &Path, file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes effect at once, also for processes that have the folder open.
+/// The new mode applies at once, also to processes that have the folder open.
 fn close_folder(file: &Path, ours: &Metadata) -> Result<(), Error> {
     let Some(folder) = file.parent() else {
         return Ok(());

@@ -3,6 +3,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use tokio::time::timeout;
 
 use super::*;
+use crate::db::on_tx;
 use crate::testing::{Fresh, on_created_sqlite, on_sqlite};
 use crate::{Db, Directory};
 
@@ -95,7 +96,7 @@ async fn a_planted_journal_deletes_nothing() {
             .execute("INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) \
                 VALUES ('phone', 'a', 'app_password', '', 'x', 'x', 0)")
             .await;
-        // A directory that already has its connection, so that it never opens the file while the journal exists.
+        // This directory already has its only connection, so it does not open the file while the journal exists.
         let standing = config::Database {
             max_connections: 1,
             ..fresh.config.clone()
@@ -119,7 +120,7 @@ async fn a_planted_journal_deletes_nothing() {
             let now = crate::clock::Timestamp::from_millis(0);
             standing.sweep(now).await.unwrap();
             let started = Directory::open(&fresh.config, &[]).await;
-            let verb = Directory::beside(&fresh.config).await;
+            let verb = Directory::open_beside_service(&fresh.config).await;
             if name == "mailserver.db" {
                 let refused = started.unwrap_err().to_string();
                 assert!(refused.contains("mailserver.db-journal"), "{refused}");
@@ -357,6 +358,19 @@ async fn a_replaced_row_does_not_slip_past_the_projection() {
             .await;
         let seen = fresh.as_mail_server(USERS).await;
         assert_eq!(seen, [("new@example.org".to_owned(), "a".to_owned())]);
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
+#[should_panic(expected = "was not projected")]
+async fn a_change_without_its_projection_fails_a_test() {
+    let body = async |fresh: Fresh| {
+        fresh.directory.with("a", "ada@example.org", &[]).await;
+        let mut tx = fresh.directory.db().begin().await.unwrap();
+        let change = "UPDATE accounts SET active = FALSE";
+        on_tx!(&mut tx, db => sqlx::query(change).execute(db).await.map(drop)).unwrap();
+        tx.commit().await.unwrap();
     };
     on_sqlite(body).await.unwrap();
 }

@@ -9,12 +9,12 @@ use super::{
 use crate::caller::Origin;
 use crate::credentials::AppPasswordKind;
 use crate::permissions::{AliasSet, Grants, Resource, Right, Rights};
-use crate::teams::{Grant, MOST_GRANTS, Refusal};
+use crate::teams::{Grant, MAX_GRANTS, Refusal};
 use crate::testing::{Fresh, both, new_app_password};
 
 const SEND: Rights = Rights::of(&[Right::MailSend]);
 
-/// Creates a further grant for a member of `ada`'s mailbox, made by `by`.
+/// Adds a grant to a member of `ada`'s mailbox, as the caller `by`.
 async fn add(fresh: &Fresh, by: &str, member: &str, grant: Grant) -> Result<(), Refusal> {
     let directory = &fresh.directory;
     directory
@@ -87,9 +87,9 @@ async fn a_grant_is_on_what_the_mailbox_has(fresh: Fresh) {
         assert!(matches!(refused, Refusal::NoDomain), "{name}");
     }
     let misplaced = refused(folder("home"), SEND).await;
-    assert!(matches!(misplaced, Refusal::NotTaken(_)));
+    assert!(matches!(misplaced, Refusal::NotApplicable(_)));
     let misplaced = change(&fresh, "ada", "0", SEND).await;
-    assert!(matches!(misplaced, Err(Refusal::NotTaken(_))));
+    assert!(matches!(misplaced, Err(Refusal::NotApplicable(_))));
 }
 
 async fn a_manager_hands_on_what_it_holds_and_learns_of_nothing_else(fresh: Fresh) {
@@ -128,7 +128,7 @@ async fn a_manager_hands_on_what_it_holds_and_learns_of_nothing_else(fresh: Fres
     let same = grant("y", Resource::Alias("shop@ada.example".into()), SEND);
     add(&fresh, "bob", "cyd", same).await.unwrap();
 
-    // A member that may not manage members changes nothing, and gets the same refusal for members and grants that do not exist.
+    // A member that may not manage members cannot change anything. The refusal is the same for members and grants that do not exist.
     let nothing = grant("z", Resource::Mailbox, READ);
     for member in ["bob", "nobody", "ada"] {
         let refused = add(&fresh, "cyd", member, nothing.clone()).await;
@@ -217,7 +217,7 @@ async fn a_member_has_a_hundred_grants_and_no_more(fresh: Fresh) {
     invite(&fresh, "ada", "bob", Resource::Mailbox, READ)
         .await
         .unwrap();
-    for n in 1..MOST_GRANTS {
+    for n in 1..MAX_GRANTS {
         // An equal grant is a separate grant.
         let more = grant(&n.to_string(), Resource::Mailbox, READ);
         add(&fresh, "ada", "bob", more).await.unwrap();

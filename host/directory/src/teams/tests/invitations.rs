@@ -36,7 +36,7 @@ async fn a_guest_is_let_in_with_a_grant_and_a_key_that_acts_for_it(fresh: Fresh)
         ("bob", "bob@example.org")
     );
     assert_eq!(bob.joined_at, NOW);
-    // The folder as it was at the invitation.
+    // The grant has the folder's name at the time of the invitation.
     let expected = Grant {
         label: Some("Our work".into()),
         ..grant("g", folder("work"), READ)
@@ -95,7 +95,7 @@ async fn of_many_invitations_for_the_last_places_no_more_succeed_than_there_are(
     assert_eq!(team(&fresh).await.members.len(), 3);
     let keys = "SELECT COUNT(*) FROM app_passwords WHERE kind = 'team_key'";
     assert_eq!(fresh.number(keys).await, 1);
-    // A member that leaves frees its place.
+    // After a member leaves, another member can be invited.
     let member = team(&fresh).await.members[0].account_id.clone();
     assert_eq!(remove(&fresh, "ada", &member).await.unwrap(), None);
     let again = came_of_it.iter().position(full).unwrap();

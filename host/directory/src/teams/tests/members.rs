@@ -54,7 +54,7 @@ async fn teams_are_ones_own_and_those_that_are_shared_by_address(fresh: Fresh) {
     assert_eq!(teams(&fresh, "ada").await.len(), 1);
     assert_eq!(fresh.directory.teams("nobody").await.unwrap(), []);
 
-    // Without a key, without an active owner, without a right.
+    // The mailbox is not listed without a key, without an active owner, or without a right.
     let (origin, directory) = (Origin::default(), &fresh.directory);
     let gone = directory.revoke_app_password("ada", "key-of-ada", NOW, &origin);
     assert_eq!(gone.await.unwrap(), Revocation::Revoked);
@@ -138,10 +138,10 @@ async fn a_session_that_is_over_changes_nothing(fresh: Fresh) {
         .unwrap();
     let (directory, origin) = (&fresh.directory, Origin::default());
     let mut over = asks("ada", "ada");
-    // A session after its end, and the session of another account.
+    // The caller's session has ended, or belongs to another account.
     let ends = [("ada", NOW.plus(DAY * 31)), ("bob", NOW)];
     for (sid, at) in ends {
-        (over.asking.sid, over.asking.at) = (sid, at);
+        (over.session.sid, over.session.at) = (sid, at);
         let invitation = invitation("cyd", grant("g", Resource::Mailbox, READ));
         let more = grant("g", Resource::Mailbox, READ);
         for refused in [

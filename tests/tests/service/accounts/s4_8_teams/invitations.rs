@@ -10,8 +10,8 @@ use super::{
 };
 
 const NO_USER: &str = "There is no such user";
-const MEMBER: &str = "They are a member already";
-const FULL: &str = "The plan's guests are all in use";
+const MEMBER: &str = "The account is already a member";
+const FULL: &str = "The plan's limit of guests is reached";
 
 #[tokio::test]
 async fn an_invitation_makes_a_member_at_once_and_mints_the_standing_key() {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const TEAMS: &str = "/api/v1/teams";
 const NO_TEAM: &str = "Team not found";
 const NOT_MANAGING: &str = "You may not manage the members of this mailbox";
-const WRONG: &str = "Your password is not right";
+const WRONG: &str = "Wrong password";
 const OWNERS: &str = "The mailbox's owner can be neither removed nor granted anything";
 const LABEL: &str = "Shared mailbox";
 

@@ -97,7 +97,9 @@ async fn a_team_outlives_its_owners_password_and_not_its_owners_account() {
 
 /// The standing key of the only shared mailbox, opened with the service's key.
 async fn key(service: &Service) -> SecretString {
-    let directory = Directory::beside(service.database()).await.unwrap();
+    let directory = Directory::open_beside_service(&service.database())
+        .await
+        .unwrap();
     let [(mailbox, sealed)] = &directory.team_keys().await.unwrap()[..] else {
         panic!("one key");
     };

@@ -1,0 +1,112 @@
+//! Checks that `docs/configuration.md` has exactly the keys of the configuration types.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use super::Config;
+
+/// The sections that contain keys, with a table for each. `<name>` is any name.
+const SECTIONS: [&str; 18] = [
+    "log",
+    "http",
+    "database",
+    "imap",
+    "smtp",
+    "inbound",
+    "registration",
+    "audit",
+    "dns",
+    "dkim",
+    "dkim.keys.<name>",
+    "limits",
+    "oauth",
+    "oauth.introspection",
+    "mcp",
+    "modules.<name>",
+    "admin",
+    "plans.<name>",
+];
+
+/// Returns the keys of a section. The error for an unknown key lists them.
+fn keys(section: &str) -> Vec<String> {
+    let header = match section {
+        "" => String::new(),
+        section => format!("[{}]", section.replace("<name>", "name")),
+    };
+    let text = format!("{header}\nno_such_key = 1");
+    let error = Config::parse(&text, "test", HashMap::new()).unwrap_err();
+    let error = error.to_string();
+    let (_, expected) = error.split_once("expected").unwrap();
+    let quoted = expected.split('`').skip(1).step_by(2);
+    let prefix = match section {
+        "" => String::new(),
+        section => format!("{section}."),
+    };
+    quoted.map(|key| format!("{prefix}{key}")).collect()
+}
+
+/// Returns the keys in the first column of all tables with the header `Key`. A key such as `.selector` continues the key before it.
+fn documented(text: &str) -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    let mut in_table = false;
+    let mut section = "";
+    for line in text.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            section = heading;
+        }
+        in_table = line.starts_with("| Key |") || in_table && line.starts_with('|');
+        let cell = line.split('|').nth(1).filter(|_| in_table);
+        let mut before = String::new();
+        for key in cell.unwrap_or_default().split('`').skip(1).step_by(2) {
+            let key = match key.strip_prefix('.') {
+                Some(last) => match before.rsplit_once('.') {
+                    Some((prefix, _)) => format!("{prefix}.{last}"),
+                    None => key.to_owned(),
+                },
+                None if section == "Modules" && !key.contains('.') => {
+                    format!("modules.<name>.{key}")
+                }
+                None => key.to_owned(),
+            };
+            before.clone_from(&key);
+            keys.insert(key);
+        }
+    }
+    keys
+}
+
+#[test]
+fn the_documentation_has_exactly_the_keys_of_the_configuration() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let mut documented = documented(&std::fs::read_to_string(file).unwrap());
+    // References to other tables, and a setting of one module.
+    for other in [
+        "limits.*",
+        "modules.<name>.*",
+        "new_modules.*",
+        "modules.credentials.config.jmap",
+    ] {
+        assert!(documented.remove(other), "{other} is not documented");
+    }
+    let mut configured = BTreeSet::new();
+    for key in keys("") {
+        let is_section = SECTIONS
+            .iter()
+            .any(|section| section.split('.').next() == Some(&key));
+        if !is_section && key != "new_modules" {
+            configured.insert(key);
+        }
+    }
+    for section in SECTIONS {
+        let nested = |key: &String| {
+            SECTIONS
+                .iter()
+                .any(|other| *other == key || other.strip_suffix(".<name>") == Some(key))
+        };
+        configured.extend(keys(section).into_iter().filter(|key| !nested(key)));
+    }
+    let missing: Vec<_> = configured.difference(&documented).collect();
+    let unknown: Vec<_> = documented.difference(&configured).collect();
+    assert!(missing.is_empty(), "not documented: {missing:?}");
+    assert!(unknown.is_empty(), "documented but unknown: {unknown:?}");
+}

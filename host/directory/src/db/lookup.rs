@@ -1,0 +1,229 @@
+//! Lookups of single rows by key. Nearly every request needs one.
+//!
+//! On SQLite, lookups read on the calling thread. A pooled connection of sqlx works on its own thread, and switching between the threads takes several times as
+//! long as reading a row. A lookup does not block the calling thread for long: it reads one row through an index, and in WAL mode a reader does not wait for a
+//! writer. While SQLite recovers the log after a crash, the lookup is retried.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::types::{FromSql, ToSqlOutput};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
+use sqlx::postgres::PgRow;
+use sqlx::{Decode, PgPool, Postgres, Row as _, Type};
+use tokio::time::{Instant, sleep};
+
+use super::Error;
+use super::sqlite::BUSY_TIMEOUT;
+
+/// How long to wait before a lookup is retried while another connection has locked the file exclusively.
+const AGAIN: Duration = Duration::from_millis(1);
+
+/// The names of a lookup's parameters.
+const NAMES: [&str; 3] = ["$1", "$2", "$3"];
+
+/// The source of lookups.
+#[derive(Clone, Debug)]
+pub(crate) enum Lookup {
+    /// Reads the SQLite file on the calling thread.
+    Sqlite(File),
+    /// Queries the PostgreSQL server.
+    Postgres(PgPool),
+}
+
+/// A parameter of a query.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Parameter<'a> {
+    Text(&'a str),
+    Number(i64),
+}
+
+/// A row of either database.
+pub(crate) enum Row<'a> {
+    Sqlite(&'a rusqlite::Row<'a>),
+    Postgres(&'a PgRow),
+}
+
+/// A value that is read from a row.
+pub(crate) trait FromLookup: Sized {
+    /// Converts a row.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if a column is missing or has another type.
+    fn of(row: &Row<'_>) -> Result<Self, Error>;
+}
+
+/// Reads only whether a row exists.
+impl FromLookup for () {
+    fn of(_row: &Row<'_>) -> Result<Self, Error> {
+        Ok(())
+    }
+}
+
+/// A column type of both databases.
+pub(crate) trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres> {}
+
+impl<T: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres>> Column for T {}
+
+/// An SQLite file and its idle connections. There are at most as many connections as concurrent lookups.
+#[derive(Clone)]
+pub(crate) struct File {
+    path: Arc<Path>,
+    /// `None` once the file is closed.
+    idle: Arc<Mutex<Option<Vec<Connection>>>>,
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Lookup {
+    /// Returns the row that the query finds, or `None` if it finds no row.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub(crate) async fn one<T: FromLookup>(
+        &self,
+        query: &'static str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Option<T>, Error> {
+        match self {
+            Self::Sqlite(file) => file.one(query, parameters).await,
+            Self::Postgres(pool) => {
+                let query = sqlx::query(query);
+                let bound = parameters
+                    .iter()
+                    .fold(query, |query, parameter| match parameter {
+                        Parameter::Text(text) => query.bind(*text),
+                        Parameter::Number(number) => query.bind(*number),
+                    });
+                let row = bound.fetch_optional(pool).await?;
+                row.map(|row| T::of(&Row::Postgres(&row))).transpose()
+            }
+        }
+    }
+
+    /// Closes the idle connections, so that the pool's last connection is also the file's last connection. A later lookup opens a new connection.
+    pub(crate) fn close(&self) {
+        if let Self::Sqlite(file) = self {
+            *file.idle() = None;
+        }
+    }
+}
+
+impl File {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path: path.into(),
+            idle: Arc::new(Mutex::new(Some(Vec::new()))),
+        }
+    }
+
+    async fn one<T: FromLookup>(
+        &self,
+        query: &'static str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Option<T>, Error> {
+        let began = Instant::now();
+        loop {
+            match self.look(query, parameters) {
+                Err(Error::Lookup(error)) if is_busy(&error) && began.elapsed() < BUSY_TIMEOUT => {
+                    sleep(AGAIN).await;
+                }
+                looked => return looked,
+            }
+        }
+    }
+
+    fn look<T: FromLookup>(
+        &self,
+        query: &'static str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Option<T>, Error> {
+        let idle = self.idle().as_mut().and_then(Vec::pop);
+        let connection = idle.map_or_else(|| self.connect(), Ok)?;
+        let looked = first(&connection, query, parameters)?;
+        // A connection whose query failed is not reused.
+        if let Some(idle) = self.idle().as_mut() {
+            idle.push(connection);
+        }
+        Ok(looked)
+    }
+
+    fn connect(&self) -> Result<Connection, rusqlite::Error> {
+        // Each connection is used by one thread at a time.
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.path, flags)?;
+        connection.busy_timeout(Duration::ZERO)?;
+        Ok(connection)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<Vec<Connection>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn first<T: FromLookup>(
+    connection: &Connection,
+    query: &'static str,
+    parameters: &[Parameter<'_>],
+) -> Result<Option<T>, Error> {
+    let mut statement = connection.prepare_cached(query)?;
+    // Bound by name, because SQLite numbers parameters in the order in which the query names them.
+    for (at, parameter) in parameters.iter().enumerate() {
+        let name = NAMES.get(at).copied().unwrap_or_default();
+        let index = statement.parameter_index(name)?;
+        let index = index.ok_or_else(|| rusqlite::Error::InvalidParameterName(name.into()))?;
+        statement.raw_bind_parameter(index, parameter)?;
+    }
+    let mut rows = statement.raw_query();
+    let row = rows.next()?;
+    row.map(|row| T::of(&Row::Sqlite(row))).transpose()
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+}
+
+impl Row<'_> {
+    /// Returns the value of a column.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the column is missing or has another type.
+    pub(crate) fn get<T: Column>(&self, column: &str) -> Result<T, Error> {
+        Ok(match self {
+            Self::Sqlite(row) => row.get(column)?,
+            Self::Postgres(row) => row.try_get(column)?,
+        })
+    }
+}
+
+impl<'a> From<&'a str> for Parameter<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<i64> for Parameter<'_> {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl ToSql for Parameter<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Self::Text(text) => text.to_sql(),
+            Self::Number(number) => number.to_sql(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! Approvals of clients. A person approves a client by signing in. The client gets a code that it can exchange once for tokens, within a minute, or its waiting
+//! device is approved.
+
+use super::super::db::{Tx, on, on_tx};
+use super::super::events::{self, Event, Kind};
+use super::super::two_factor::{self, Consumption, Person};
+use super::super::{Directory, Error, credentials};
+use super::devices;
+use super::grants::{self, NewGrant};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+const INSERT: &str = "INSERT INTO oauth_codes \
+    (code_hash, account_id, client_id, client_name, redirect_uri, challenge, resource, scope, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const USE_CLIENT: &str = "UPDATE oauth_clients SET used_at = $2 WHERE id = $1";
+const FIND: &str = "SELECT account_id, client_id, client_name, redirect_uri, challenge, resource, scope FROM oauth_codes WHERE code_hash = $1";
+const OWNER: &str = "SELECT account_id FROM oauth_codes WHERE code_hash = $1";
+/// If a code is exchanged twice concurrently, the second exchange matches no row, because the row already has a grant.
+const MARK_EXCHANGED: &str = "UPDATE oauth_codes SET grant_id = $2 WHERE code_hash = $1 AND grant_id IS NULL AND expires_at > $3 \
+    AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_codes.account_id AND a.active)";
+const APP_PASSWORD_OF_CODE: &str = "SELECT g.app_password_id FROM oauth_codes c JOIN oauth_grants g ON g.id = c.grant_id WHERE c.code_hash = $1";
+
+/// An authorization code to store.
+#[derive(Clone, Debug)]
+pub struct NewCode {
+    /// SHA-256 of the code, lower-case hexadecimal.
+    pub hash: String,
+    /// The client's id.
+    pub client_id: String,
+    /// The name that the client gives itself.
+    pub client_name: String,
+    /// The URI to which the person is redirected.
+    pub redirect_uri: String,
+    /// The code challenge (RFC 7636, S256).
+    pub challenge: String,
+    /// The resource that the tokens are for.
+    pub resource: String,
+    /// The scopes of the grant, separated by spaces.
+    pub scope: String,
+    /// The time until which the code can be exchanged.
+    pub expires_at: Timestamp,
+}
+
+/// An approval.
+#[derive(Clone, Copy, Debug)]
+pub enum Approval<'a> {
+    /// The client gets this code.
+    Code(&'a NewCode),
+    /// The device that shows this user code is approved.
+    Device(&'a str),
+}
+
+/// The result of an approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApprovalOutcome {
+    /// The approval was stored, and the second factor's code was consumed.
+    Approved,
+    /// The second factor's code was consumed concurrently, or too many wrong codes were tried.
+    CodeUsed,
+    /// The account was disabled or deleted concurrently, or its password or factor was changed.
+    AccountChanged,
+    /// No device waits with this user code any longer.
+    NoDevice,
+}
+
+/// A code that a client presents. The code may already be exchanged, or may have expired.
+#[derive(Clone, Debug, sqlx_macros::FromRow)]
+pub struct Presented {
+    /// The account whose mailbox the tokens are for.
+    pub account_id: String,
+    /// The client that the code was created for.
+    pub client_id: String,
+    /// The name that the client gives itself.
+    pub client_name: String,
+    /// The URI to which the person was redirected.
+    pub redirect_uri: String,
+    /// The code challenge.
+    pub challenge: String,
+    /// The resource that the tokens are for.
+    pub resource: String,
+    /// The scopes of the grant, separated by spaces.
+    pub scope: String,
+}
+
+/// The result of exchanging a code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// The grant was created.
+    Granted {
+        /// The app passwords that were deleted because the account had too many grants.
+        ended: Vec<String>,
+    },
+    /// The code expired or does not exist, or its account is not active.
+    Gone,
+    /// The code was exchanged before. Its grant was ended, because two parties have the code.
+    Replayed {
+        /// The app password that was deleted with the grant.
+        ended: String,
+    },
+}
+
+impl Directory {
+    /// Stores the approval of a person who signed in, and consumes the second factor's code, in one transaction.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is stored in that case.
+    pub async fn approve(
+        &self,
+        person: Person<'_>,
+        approval: Approval<'_>,
+        origin: &Origin,
+    ) -> Result<ApprovalOutcome, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(person.account_id).await?;
+        let with = match two_factor::consume(&mut tx, person).await? {
+            Consumption::Valid { with } => with,
+            Consumption::Used => return Ok(ApprovalOutcome::CodeUsed),
+            Consumption::AccountChanged => return Ok(ApprovalOutcome::AccountChanged),
+        };
+        let (client_id, client_name) = match approval {
+            Approval::Code(code) => {
+                insert(&mut tx, person.account_id, code).await?;
+                (code.client_id.clone(), code.client_name.clone())
+            }
+            Approval::Device(user_code) => {
+                match devices::approve(&mut tx, user_code, person.account_id, person.at).await? {
+                    Some(client) => client,
+                    None => return Ok(ApprovalOutcome::NoDevice),
+                }
+            }
+        };
+        on_tx!(&mut tx, db => sqlx::query(USE_CLIENT)
+            .bind(&client_id)
+            .bind(person.at.millis())
+            .execute(db).await.map(drop))?;
+        let detail = format!("{client_name}{with}");
+        let approved = Event::of(Kind::ClientAgreedTo, person.account_id, person.at)
+            .about(&client_id)
+            .detail(&detail);
+        events::commit(tx, approved, origin).await?;
+        Ok(ApprovalOutcome::Approved)
+    }
+
+    /// Returns the code with this hash, or `None`.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn authorization_code(&self, code_hash: &str) -> Result<Option<Presented>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(FIND)
+            .bind(code_hash)
+            .fetch_optional(pool).await)?)
+    }
+
+    /// Creates the grant of a code, once. If the code is presented again, its grant is ended.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. The code is unchanged in that case.
+    pub async fn exchange_code(
+        &self,
+        code_hash: &str,
+        grant: &NewGrant,
+        origin: &Origin,
+    ) -> Result<Exchange, Error> {
+        let mut tx = self.db.begin().await?;
+        let owner: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(OWNER)
+            .bind(code_hash)
+            .fetch_optional(db).await)?;
+        let Some(owner) = owner.filter(|owner| *owner == grant.account_id) else {
+            return Ok(Exchange::Gone);
+        };
+        tx.lock_account(&owner).await?;
+        let taken = on_tx!(&mut tx, db => sqlx::query(MARK_EXCHANGED)
+            .bind(code_hash)
+            .bind(&grant.id)
+            .bind(grant.at.millis())
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if taken == 1 {
+            let ended = grants::insert(&mut tx, grant, origin).await?;
+            tx.commit().await?;
+            return Ok(Exchange::Granted { ended });
+        }
+        let app_password: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(APP_PASSWORD_OF_CODE)
+            .bind(code_hash)
+            .fetch_optional(db).await)?;
+        let Some(app_password) = app_password else {
+            return Ok(Exchange::Gone);
+        };
+        credentials::delete(&mut tx, &app_password).await?;
+        let replayed = Event::of(Kind::OAuthGrantReused, &owner, grant.at)
+            .about(&app_password)
+            .detail("its code was used a second time");
+        events::commit(tx, replayed, origin).await?;
+        Ok(Exchange::Replayed {
+            ended: app_password,
+        })
+    }
+}
+
+async fn insert(tx: &mut Tx, account_id: &str, code: &NewCode) -> Result<(), Error> {
+    on_tx!(tx, db => sqlx::query(INSERT)
+        .bind(&code.hash)
+        .bind(account_id)
+        .bind(&code.client_id)
+        .bind(&code.client_name)
+        .bind(&code.redirect_uri)
+        .bind(&code.challenge)
+        .bind(&code.resource)
+        .bind(&code.scope)
+        .bind(code.expires_at.millis())
+        .execute(db).await.map(drop))?;
+    Ok(())
+}

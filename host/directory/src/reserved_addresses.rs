@@ -1,0 +1,144 @@
+//! Addresses that the operator reserves, such as the address of a mailing list. No account can have such an address, and this service accepts no mail for it.
+
+use super::db::{Tx, on_tx};
+use super::events::{self, Event, Kind};
+use super::{Directory, Error};
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+const FOUND: &str = "SELECT kind, live, account_id FROM addresses WHERE address = $1";
+const RESERVE: &str = "INSERT INTO addresses (address, kind, live, active, created_at, changed_at) \
+    VALUES ($1, 'held', TRUE, FALSE, $2, $2) ON CONFLICT (address) DO NOTHING";
+const TAKE_OVER: &str = "UPDATE addresses SET kind = 'held', account_id = NULL, live = TRUE, active = FALSE, changed_at = $2 \
+    WHERE address = $1 AND NOT live";
+const RELEASE: &str = "DELETE FROM addresses WHERE address = $1 AND kind = 'held'";
+
+/// The result of reserving an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reservation {
+    /// The address is reserved now.
+    Reserved,
+    /// The address was already reserved.
+    Already,
+    /// An account has the address.
+    Taken,
+}
+
+impl Directory {
+    /// Reserves an address that no account has. A deleted account or alias may have had the address.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn reserve_address(
+        &self,
+        address: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Reservation, Error> {
+        let mut tx = self.db.begin().await?;
+        let found: Option<(String, bool, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(FOUND)
+            .bind(address)
+            .fetch_optional(db).await)?;
+        let (query, owner) = match found {
+            None => (RESERVE, None),
+            Some((kind, _, _)) if kind == "held" => return Ok(Reservation::Already),
+            Some((_, true, _)) => return Ok(Reservation::Taken),
+            Some((_, false, owner)) => (TAKE_OVER, owner),
+        };
+        let held = on_tx!(&mut tx, db => sqlx::query(query)
+            .bind(address)
+            .bind(now.millis())
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if held == 0 {
+            return Ok(Reservation::Taken);
+        }
+        record_and_commit(tx, Kind::AddressHeld, address, owner, now, origin).await?;
+        Ok(Reservation::Reserved)
+    }
+
+    /// Releases an address that the operator reserved. Returns `true` if it was reserved.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn release_reserved_address(
+        &self,
+        address: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
+        let gone = on_tx!(&mut tx, db => sqlx::query(RELEASE)
+            .bind(address)
+            .execute(db).await.map(|done| done.rows_affected()))?;
+        if gone == 0 {
+            return Ok(false);
+        }
+        record_and_commit(tx, Kind::AddressFreed, address, None, now, origin).await?;
+        Ok(true)
+    }
+}
+
+/// Records an event about an address and commits the transaction.
+async fn record_and_commit(
+    tx: Tx,
+    kind: Kind,
+    address: &str,
+    owner: Option<String>,
+    now: Timestamp,
+    origin: &Origin,
+) -> Result<(), Error> {
+    let event = Event {
+        account: owner.as_deref(),
+        address,
+        ..Event::of(kind, "", now).about(address)
+    };
+    events::commit(tx, event, origin).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::accounts::Creation;
+    use super::super::administration::AddressRelease;
+    use super::super::testing::{Fresh, NOW, account, both};
+    use super::*;
+
+    const LIST: &str = "list@example.org";
+
+    async fn nobody_gets_an_address_that_is_held_until_it_is_let_go(fresh: Fresh) {
+        let (directory, operator) = (&fresh.directory, Origin::operator());
+        let hold = || directory.reserve_address(LIST, NOW, &operator);
+        assert_eq!(hold().await.unwrap(), Reservation::Reserved);
+        assert_eq!(hold().await.unwrap(), Reservation::Already);
+        let register = async || {
+            let account = account("a", LIST);
+            let made = directory.create_account(&account, None, &operator).await;
+            made.unwrap()
+        };
+        assert_eq!(register().await, Creation::AddressTaken);
+        assert_eq!(directory.reserved_on("example.org").await.unwrap(), [LIST]);
+        let freeing = directory.free_address(LIST, NOW, &operator).await;
+        assert_eq!(freeing.unwrap(), AddressRelease::InUse);
+
+        let let_go = || directory.release_reserved_address(LIST, NOW, &operator);
+        assert!(let_go().await.unwrap());
+        assert!(!let_go().await.unwrap());
+        assert_eq!(register().await, Creation::Created);
+        assert_eq!(hold().await.unwrap(), Reservation::Taken);
+        assert!(!let_go().await.unwrap());
+    }
+
+    async fn what_is_nobodys_any_more_can_be_held(fresh: Fresh) {
+        let (directory, operator) = (&fresh.directory, Origin::operator());
+        directory.with("a", LIST, &[]).await;
+        directory.delete_account("a", NOW, &operator).await.unwrap();
+        let held = directory.reserve_address(LIST, NOW, &operator).await;
+        assert_eq!(held.unwrap(), Reservation::Reserved);
+        let rows = "SELECT COUNT(*) FROM addresses WHERE kind = 'held' AND account_id IS NULL AND live AND NOT active";
+        assert_eq!(fresh.number(rows).await, 1);
+    }
+
+    both!(
+        nobody_gets_an_address_that_is_held_until_it_is_let_go,
+        what_is_nobodys_any_more_can_be_held,
+    );
+}

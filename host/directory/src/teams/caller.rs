@@ -1,0 +1,159 @@
+//! The caller of a change to a team, and its right to make the change. Both are checked in the transaction of the change, so that a revoked right has no effect
+//! from then on.
+
+use super::super::Error;
+use super::super::db::{Tx, on_tx};
+use super::super::sessions::SessionCaller;
+use super::super::shared::GrantRow;
+use crate::permissions::{Granted, Grants, Resource, Right};
+
+/// Returns one row for each grant, and one row if there is no grant.
+const RELATION: &str = "SELECT a.active AND EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = m.mailbox) AS open, \
+        g.resource_kind, g.resource_id, g.uid_validity, g.rights \
+    FROM team_members m JOIN accounts a ON a.id = m.mailbox LEFT JOIN team_grants g ON g.membership = m.id \
+    WHERE m.mailbox = $1 AND m.member = $2";
+
+/// The caller of a change to a team.
+#[derive(Clone, Copy, Debug)]
+pub struct TeamCaller<'a> {
+    /// The caller's session, which must be live. The caller is the owner or a member.
+    pub session: SessionCaller<'a>,
+    /// The mailbox's id.
+    pub mailbox: &'a str,
+}
+
+/// The reason why a change to a team was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The caller's session ended.
+    #[error("the caller's session ended")]
+    SessionOver,
+    /// The mailbox does not exist, or it is not shared with the caller.
+    #[error("there is no such team")]
+    NoTeam,
+    /// The caller may not manage the members.
+    #[error("the caller may not manage the members")]
+    NotManaging,
+    /// The caller does not hold all of these rights over the whole resource.
+    #[error("the caller does not hold these rights")]
+    NotHeld,
+    /// Some of these rights do not apply to the resource of the grant.
+    #[error("these rights do not apply to {0:?}")]
+    NotApplicable(Resource),
+    /// No active account has this address.
+    #[error("there is no such user")]
+    NoUser,
+    /// The owner is not a member, so it can get no grants and cannot be removed.
+    #[error("the account is the mailbox's owner")]
+    Owner,
+    /// The owner cannot be invited.
+    #[error("the owner cannot be invited")]
+    OwnerInvited,
+    /// The caller cannot invite itself.
+    #[error("the caller cannot invite itself")]
+    Oneself,
+    /// The mailbox has no such alias.
+    #[error("there is no such alias")]
+    NoAlias,
+    /// The mailbox's owner may not have aliases on the domain.
+    #[error("the mailbox's owner may not have aliases on the domain")]
+    NoDomain,
+    /// The mailbox has no such folder.
+    #[error("there is no such folder")]
+    NoFolder,
+    /// There is no such member.
+    #[error("there is no such member")]
+    NoMember,
+    /// There is no such grant.
+    #[error("there is no such grant")]
+    NoGrant,
+    /// The account is already a member.
+    #[error("the account is already a member")]
+    Member,
+    /// The plan's limit of members is reached.
+    #[error("the plan's limit of members is reached")]
+    Full,
+    /// The member's limit of grants is reached.
+    #[error("the member's limit of grants is reached")]
+    TooManyGrants,
+    /// The directory failed.
+    #[error(transparent)]
+    Directory(#[from] Error),
+}
+
+impl From<sqlx::Error> for Refusal {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Directory(error.into())
+    }
+}
+
+/// The caller's relation to a mailbox.
+pub(super) enum Relation {
+    Owner,
+    /// `open` is `false` if the mailbox's owner is disabled or the mailbox has no key. No member then has access.
+    Member {
+        open: bool,
+        grants: Grants,
+    },
+}
+
+#[derive(sqlx_macros::FromRow)]
+struct Row {
+    open: bool,
+    #[sqlx(flatten)]
+    grant: GrantRow,
+}
+
+impl TeamCaller<'_> {
+    /// Locks the accounts of the caller, the mailbox and `other`, sorted by id, so that transactions cannot deadlock. Fails if the caller's session is not
+    /// live.
+    pub(super) async fn lock(&self, tx: &mut Tx, other: Option<&str>) -> Result<(), Refusal> {
+        let mut accounts = vec![self.session.account_id, self.mailbox];
+        accounts.extend(other);
+        accounts.sort_unstable();
+        accounts.dedup();
+        for account in accounts {
+            tx.lock_account(account).await?;
+        }
+        if self.session.lock(tx).await? {
+            Ok(())
+        } else {
+            Err(Refusal::SessionOver)
+        }
+    }
+
+    /// Returns the caller's relation to the mailbox.
+    pub(super) async fn relation(&self, tx: &mut Tx) -> Result<Relation, Refusal> {
+        if self.session.account_id == self.mailbox {
+            return Ok(Relation::Owner);
+        }
+        let rows: Vec<Row> = on_tx!(tx, db => sqlx::query_as(RELATION)
+            .bind(self.mailbox)
+            .bind(self.session.account_id)
+            .fetch_all(db).await)?;
+        let open = rows.first().ok_or(Refusal::NoTeam)?.open;
+        let granted: Vec<Granted> = rows.iter().filter_map(|row| row.grant.granted()).collect();
+        let grants = granted.into();
+        Ok(Relation::Member { open, grants })
+    }
+
+    /// Returns the caller's rights if it may manage the members.
+    pub(super) async fn manager_grants(&self, tx: &mut Tx) -> Result<Grants, Refusal> {
+        self.relation(tx).await?.manager_grants()
+    }
+}
+
+impl Relation {
+    /// Returns the rights of a caller that may manage the members. While members have no access, only the owner may manage them, so that no member can restore
+    /// its own access or that of another member.
+    pub(super) fn manager_grants(self) -> Result<Grants, Refusal> {
+        match self {
+            Self::Owner => Ok(Grants::owner()),
+            Self::Member { open: false, .. } => Err(Refusal::NoTeam),
+            Self::Member { grants, .. } if grants.over_mailbox().hold(Right::MembersManage) => {
+                Ok(grants)
+            }
+            Self::Member { .. } => Err(Refusal::NotManaging),
+        }
+    }
+}

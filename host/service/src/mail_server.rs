@@ -1,0 +1,57 @@
+//! The mail server for authentication and shared mailboxes: an adapter of the mailboxes.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use latchmail_accounts::mail_server::{Error, MailServer};
+use latchmail_core::caller::MailCredential;
+use latchmail_mailbox::{self as mailbox, Access, Mail};
+
+/// The mail server that the mailboxes are on.
+#[derive(Debug)]
+pub(super) struct Adapter(pub(super) Arc<Mail>);
+
+impl MailServer for Adapter {
+    fn ping(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.0
+            .ping()
+            .map(|pinged| pinged.map_err(converted))
+            .boxed()
+    }
+
+    fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()> {
+        self.0.end(app_passwords).boxed()
+    }
+
+    fn close_connections(&self, credential: &str) {
+        self.0.close(credential);
+    }
+
+    fn folder_uid_validity<'a>(
+        &'a self,
+        account: &'a str,
+        credential: MailCredential,
+        folder: &'a str,
+    ) -> BoxFuture<'a, Result<Option<u32>, Error>> {
+        async move {
+            let access = Access {
+                account: account.to_owned(),
+                credential,
+                guest: None,
+            };
+            let found = self.0.uid_validity(&access, folder).await;
+            found.map_err(converted)
+        }
+        .boxed()
+    }
+}
+
+fn converted(error: mailbox::Error) -> Error {
+    match error {
+        mailbox::Error::CredentialRefused => Error::CredentialRefused,
+        mailbox::Error::Unavailable(why) => Error::Unavailable(why),
+        mailbox::Error::Rejected(text) => Error::Rejected(text),
+        error => Error::Internal(error.to_string()),
+    }
+}
