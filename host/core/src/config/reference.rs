@@ -37,6 +37,8 @@ fn keys(section: &str) -> Vec<String> {
     let error = Config::parse(&text, "test", HashMap::new()).unwrap_err();
     let error = error.to_string();
     let (_, expected) = error.split_once("expected").unwrap();
+    // The name of the section can follow the keys.
+    let expected = expected.split(" for key ").next().unwrap();
     let quoted = expected.split('`').skip(1).step_by(2);
     let prefix = match section {
         "" => String::new(),
