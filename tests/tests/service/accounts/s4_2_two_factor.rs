@@ -50,7 +50,7 @@ impl Device {
 
 /// The recovery codes, which are printed last.
 fn recovery(shown: &str) -> Vec<String> {
-    let (_, codes) = shown.split_once("in place of a code:\n").unwrap();
+    let (_, codes) = shown.split_once("instead of a code:\n").unwrap();
     let codes: Vec<String> = codes.lines().map(ToOwned::to_owned).collect();
     assert_eq!(codes.len(), 10);
     codes

@@ -22,7 +22,7 @@ async fn an_operator_looks_before_installing_and_says_yes_at_the_command_line() 
     for mention in [
         "variant 1.0.0",
         "GET /variant/version for any client",
-        "it can be installed",
+        "can be installed",
     ] {
         assert!(said.contains(mention), "{said}");
     }

@@ -1,4 +1,4 @@
-//! Finds the configuration file that a command works with.
+//! Finds the configuration file of a command.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,26 +11,28 @@ use rustix::process::geteuid;
 
 const ROOT: u32 = 0;
 /// Mode bits that let group and others write.
-const SHARED: u32 = 0o022;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Returns the given file, otherwise the file named by `LATCHMAIL_CONFIG`, otherwise the file that `latchmail dev` created in its state
-/// folder. The last is used only if no other user can have created or changed it.
+/// Returns the file `given`, otherwise the file in `LATCHMAIL_CONFIG`, otherwise the file that `latchmail dev` created in its state folder.
+/// The last one is used only if no other user can have created or changed it.
 pub(crate) fn locate(
     given: Option<&Path>,
     environment: &HashMap<String, String>,
 ) -> anyhow::Result<PathBuf> {
-    let named = |variable: &str| environment.get(variable).filter(|value| !value.is_empty());
+    let variable = |name: &str| environment.get(name).filter(|value| !value.is_empty());
     if let Some(file) = given {
         return Ok(file.to_owned());
     }
-    if let Some(file) = named("LATCHMAIL_CONFIG") {
+    if let Some(file) = variable("LATCHMAIL_CONFIG") {
         return Ok(file.into());
     }
-    let state = named("LATCHMAIL_STATE").map_or(STATE, String::as_str);
-    let left = Path::new(state).join(STATE_FILE);
-    if left.is_file() {
-        for path in [Path::new(state), &left] {
-            if !kept_to_caller(path).with_context(|| format!("cannot use {}", path.display()))? {
+    let state = variable("LATCHMAIL_STATE").map_or(STATE, String::as_str);
+    let default = Path::new(state).join(STATE_FILE);
+    if default.is_file() {
+        for path in [Path::new(state), &default] {
+            if !only_caller_can_write(path)
+                .with_context(|| format!("cannot use {}", path.display()))?
+            {
                 bail!(
                     "{} belongs to another user, or other users can write to it, so it may describe a different service. Give the \
                      configuration with --config FILE or LATCHMAIL_CONFIG",
@@ -38,23 +40,23 @@ pub(crate) fn locate(
                 );
             }
         }
-        return Ok(left);
+        return Ok(default);
     }
     bail!(
         "no configuration: give it with --config FILE or LATCHMAIL_CONFIG. {}, which `latchmail dev` creates, does not exist",
-        left.display()
+        default.display()
     )
 }
 
-/// Returns whether a file or folder is owned by the caller or root, and only its owner can write to it. A symbolic link must have such an
-/// owner, too.
-fn kept_to_caller(path: &Path) -> io::Result<bool> {
+/// Returns whether a file or folder belongs to the caller or root, and no other user can write to it. A symbolic link must also belong to the
+/// caller or root.
+fn only_caller_can_write(path: &Path) -> io::Result<bool> {
     let caller = geteuid().as_raw();
-    let (named, found) = (fs::symlink_metadata(path)?, fs::metadata(path)?);
-    let trusted = [&named, &found]
+    let (link, target) = (fs::symlink_metadata(path)?, fs::metadata(path)?);
+    let trusted = [&link, &target]
         .iter()
-        .all(|found| [caller, ROOT].contains(&found.uid()));
-    Ok(trusted && found.mode() & SHARED == 0)
+        .all(|metadata| [caller, ROOT].contains(&metadata.uid()));
+    Ok(trusted && target.mode() & WRITABLE_BY_OTHERS == 0)
 }
 
 #[cfg(test)]
@@ -69,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_goes_over_what_is_named_and_that_over_what_was_left() {
+    fn the_option_overrides_the_variable_which_overrides_the_state_folder() {
         let state = std::env::temp_dir().join(format!("lm-operator-{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&state).unwrap();
         let folder = state.to_str().unwrap();

@@ -1,20 +1,18 @@
-//! Formats the service's JSON responses about modules as lines of text.
+//! Formats the service's responses about modules as text.
 
 use serde_json::Value;
 
-use super::plain;
-use crate::shown::table;
+use crate::output::{escape, table};
 
 /// Number of characters of a digest that is shown. `rollback --to` accepts such a prefix.
-const DIGITS: usize = 12;
+const DIGEST_PREFIX: usize = 12;
 
 /// Returns a table with one row per module.
-pub(super) fn modules(answer: &Value) -> Vec<String> {
+pub(super) fn modules(response: &Value) -> Vec<String> {
     let heading = [
         "MODULE", "STATE", "VERSION", "DIGEST", "REQUESTS", "FAILED", "",
-    ]
-    .map(ToOwned::to_owned);
-    let rows = list(answer, "modules").iter().map(|module| {
+    ];
+    let rows = list(response, "modules").iter().map(|module| {
         let health = &module["health"];
         let failed = ["trapped", "wrong", "late", "busy"]
             .iter()
@@ -39,10 +37,10 @@ pub(super) fn modules(answer: &Value) -> Vec<String> {
             remark,
         ]
     });
-    table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())
+    table(heading, rows)
 }
 
-/// Returns everything about one module.
+/// Returns all details of a module.
 pub(super) fn module(report: &Value) -> Vec<String> {
     let mut lines = vec![
         format!("{} is {}", text(&report["name"]), text(&report["state"])),
@@ -70,7 +68,7 @@ pub(super) fn module(report: &Value) -> Vec<String> {
             ));
         }
     }
-    lines.extend(what_it_is(report));
+    lines.extend(manifest_lines(report));
     lines.push("versions".into());
     lines.extend(list(report, "versions").iter().map(|version| {
         let serving = version["serving"] == true;
@@ -96,40 +94,40 @@ pub(super) fn inspection(inspected: &Value) -> Vec<String> {
         ),
         format!("digest    {}", text(&inspected["digest"])),
     ];
-    lines.extend(what_it_is(inspected));
+    lines.extend(manifest_lines(inspected));
     for (heading, key) in [
-        ("needs consent", "needs"),
+        ("requires consent", "needs"),
         ("cannot be installed", "problems"),
     ] {
         lines.extend(
             list(inspected, key)
                 .iter()
-                .map(|what| format!("{heading}: {}", text(what))),
+                .map(|item| format!("{heading}: {}", text(item))),
         );
     }
     if list(inspected, "problems").is_empty() {
-        lines.push("it can be installed".into());
+        lines.push("can be installed".into());
     }
     lines
 }
 
-/// Returns the policy, the imports with a mark on those that are not granted, and the routes.
-fn what_it_is(value: &Value) -> Vec<String> {
-    let ceiling = &value["ceiling"];
+/// Returns the policy, the imports and the routes. Marks imports that are not granted.
+fn manifest_lines(value: &Value) -> Vec<String> {
+    let policy = &value["ceiling"];
     let mut lines = Vec::new();
-    if ceiling.is_object() {
-        lines.push(format!("grants    {}", words(&ceiling["grants"])));
-        lines.push(format!("paths     {}", words(&ceiling["paths"])));
+    if policy.is_object() {
+        lines.push(format!("grants    {}", joined(&policy["grants"])));
+        lines.push(format!("paths     {}", joined(&policy["paths"])));
         lines.push(format!(
             "limits    {} MiB of memory, {} s of CPU, {} s in all, {} concurrent requests, {} host calls, {} MiB of response",
-            number(&ceiling["memory"]),
-            number(&ceiling["cpu"]),
-            number(&ceiling["deadline"]),
-            number(&ceiling["concurrency"]),
-            number(&ceiling["hostCalls"]),
-            number(&ceiling["response"]),
+            number(&policy["memory"]),
+            number(&policy["cpu"]),
+            number(&policy["deadline"]),
+            number(&policy["concurrency"]),
+            number(&policy["hostCalls"]),
+            number(&policy["response"]),
         ));
-        lines.extend(beside(ceiling));
+        lines.extend(optional_settings(policy));
     }
     lines.push("imports".into());
     lines.extend(list(value, "imports").iter().map(|import| {
@@ -152,21 +150,21 @@ fn what_it_is(value: &Value) -> Vec<String> {
     lines
 }
 
-/// Returns the settings that apply to some modules only, such as the store and the allowed hosts.
-fn beside(ceiling: &Value) -> Vec<String> {
+/// Returns the settings that not every module has, such as the size of its store and the allowed hosts.
+fn optional_settings(policy: &Value) -> Vec<String> {
     let granted = |grant: &str| {
-        let grants = ceiling["grants"].as_array();
+        let grants = policy["grants"].as_array();
         grants.is_some_and(|grants| grants.iter().any(|one| one == grant))
     };
     let mut lines = Vec::new();
     if granted("store") {
         lines.push(format!(
             "store     {} KiB per account",
-            number(&ceiling["store"])
+            number(&policy["store"])
         ));
     }
     if granted("http-client") {
-        let hosts = words(&ceiling["hosts"]);
+        let hosts = joined(&policy["hosts"]);
         let hosts = if hosts.is_empty() {
             "none".into()
         } else {
@@ -174,14 +172,14 @@ fn beside(ceiling: &Value) -> Vec<String> {
         };
         lines.push(format!("hosts     {hosts}"));
     }
-    if ceiling["reuse"] == true {
-        lines.push("reuse     a sandbox serves one request after another".into());
+    if policy["reuse"] == true {
+        lines.push("reuse     a sandbox serves several requests, one after another".into());
     }
-    if ceiling["activeContent"] == true {
-        lines.push("content   may respond with HTML, JavaScript and XML".into());
+    if policy["activeContent"] == true {
+        lines.push("content   responses may be HTML, JavaScript and XML".into());
     }
-    if ceiling["rollsBack"] == true {
-        lines.push("breaker   rolled back if most requests trap".into());
+    if policy["rollsBack"] == true {
+        lines.push("breaker   roll back if most requests fail".into());
     }
     lines
 }
@@ -190,14 +188,14 @@ fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-fn words(value: &Value) -> String {
-    let words = value.as_array().into_iter().flatten().map(text);
-    words.collect::<Vec<_>>().join(", ")
+fn joined(value: &Value) -> String {
+    let joined = value.as_array().into_iter().flatten().map(text);
+    joined.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a JSON string escaped for the terminal. The author of a module chooses its texts.
+/// Returns a JSON string with escaped control characters, because the author of a module chooses its texts.
 fn text(value: &Value) -> String {
-    value.as_str().map(plain).unwrap_or_default()
+    value.as_str().map(escape).unwrap_or_default()
 }
 
 fn number(value: &Value) -> String {
@@ -209,5 +207,5 @@ fn number(value: &Value) -> String {
 }
 
 fn digest(value: &Value) -> String {
-    text(value).chars().take(DIGITS).collect()
+    text(value).chars().take(DIGEST_PREFIX).collect()
 }

@@ -1,4 +1,4 @@
-//! New passwords, either generated or read from standard input as one line.
+//! Generates new passwords, or reads them from standard input as one line.
 //!
 //! Passwords are never read from arguments or the environment, which other processes can see.
 
@@ -13,57 +13,61 @@ use rustix::termios::{
 use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
-use super::sentence;
+use crate::output::print_line;
 
 /// Value of a special character that is disabled (`_POSIX_VDISABLE`).
 const DISABLED: u8 = 0;
 
-/// A new password, and whether it was generated here and so must be shown.
-pub(crate) struct New {
+/// A new password. The operator must see it if the program generated it.
+pub(crate) struct NewPassword {
     pub(crate) password: SecretString,
-    pub(crate) made: bool,
+    generated: bool,
 }
 
-impl New {
+impl NewPassword {
     /// Generates or reads a password that satisfies the password rules.
-    pub(crate) fn get(generate: bool) -> anyhow::Result<Self> {
-        let password = if generate { made()? } else { typed()? };
-        person::new_password("password", password.expose_secret())
-            .map_err(|failure| sentence(&failure))?;
+    pub(crate) fn generate_or_read(generate: bool) -> anyhow::Result<Self> {
+        let password = if generate {
+            generate_password()?
+        } else {
+            read_password()?
+        };
+        person::new_password("password", password.expose_secret())?;
         Ok(Self {
             password,
-            made: generate,
+            generated: generate,
         })
     }
 
     /// Prints the password if it was generated.
-    pub(crate) fn show(&self) -> anyhow::Result<()> {
-        if !self.made {
+    pub(crate) fn print_if_generated(&self) -> anyhow::Result<()> {
+        if !self.generated {
             return Ok(());
         }
-        super::say("The password, which is not shown again:")?;
-        super::say(self.password.expose_secret())
+        print_line("The password, which is not shown again:")?;
+        print_line(self.password.expose_secret())
     }
 }
 
-/// Generates a password of about 120 random bits, in groups, with an upper-case letter and a digit, as the password rules require.
-fn made() -> anyhow::Result<SecretString> {
+/// Generates a password of about 120 random bits in groups of five characters. It has an upper-case letter and a digit, as the password rules
+/// require.
+fn generate_password() -> anyhow::Result<SecretString> {
     loop {
-        let symbols = secrets::symbols::<25>().map_err(|failure| sentence(&failure))?;
+        let symbols = secrets::symbols::<25>()?;
         let mut text = Zeroizing::new(String::with_capacity(32));
-        let mut capital = false;
-        for (at, symbol) in symbols.chars().enumerate() {
-            if at > 0 && at % 5 == 0 {
+        let mut has_upper_case = false;
+        for (index, symbol) in symbols.chars().enumerate() {
+            if index > 0 && index % 5 == 0 {
                 text.push('-');
             }
-            if !capital && symbol.is_ascii_lowercase() {
-                capital = true;
+            if !has_upper_case && symbol.is_ascii_lowercase() {
+                has_upper_case = true;
                 text.push(symbol.to_ascii_uppercase());
             } else {
                 text.push(symbol);
             }
         }
-        // One password in a hundred has no digit and is rejected.
+        // About one password in a hundred has no digit. Another one is generated instead.
         if person::new_password("password", &text).is_ok() {
             return Ok(SecretString::from(text.as_str()));
         }
@@ -71,36 +75,36 @@ fn made() -> anyhow::Result<SecretString> {
 }
 
 /// Reads a password from standard input. On a terminal, asks twice and does not echo the input.
-fn typed() -> anyhow::Result<SecretString> {
+fn read_password() -> anyhow::Result<SecretString> {
     if !io::stdin().is_terminal() {
-        return line(&[]);
+        return read_line(&[]);
     }
-    let first = asked("New password: ")?;
-    let second = asked("Repeat the password: ")?;
+    let first = prompt_line("NewPassword password: ")?;
+    let second = prompt_line("Repeat the password: ")?;
     if first.expose_secret() != second.expose_secret() {
         bail!("the passwords do not match; nothing was changed");
     }
     Ok(first)
 }
 
-fn asked(prompt: &str) -> anyhow::Result<SecretString> {
+fn prompt_line(prompt: &str) -> anyhow::Result<SecretString> {
     // Disable echo before the prompt, so that no early input is shown.
-    let silent = Silent::begin().context("cannot disable the terminal's echo")?;
+    let echo_off = EchoOff::begin().context("cannot disable the terminal's echo")?;
     let mut terminal = io::stderr();
     write!(terminal, "{prompt}").and_then(|()| terminal.flush())?;
-    let line = line(&silent.given_up);
-    drop(silent);
+    let line = read_line(&echo_off.abort_keys);
+    drop(echo_off);
     writeln!(terminal)?;
     line
 }
 
-/// Reads one line of standard input, without its line ending. Returns an error if the input contains a byte of `given_up`.
-fn line(given_up: &[u8]) -> anyhow::Result<SecretString> {
+/// Reads one line of standard input, without its line ending. Returns an error if the input contains a byte of `abort_keys`.
+fn read_line(abort_keys: &[u8]) -> anyhow::Result<SecretString> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(passwords::MAX_LENGTH + 3));
-    let longest = u64::try_from(passwords::MAX_LENGTH + 3)?;
-    for byte in io::stdin().lock().take(longest).bytes() {
+    let limit = u64::try_from(passwords::MAX_LENGTH + 3)?;
+    for byte in io::stdin().lock().take(limit).bytes() {
         let byte = byte.context("cannot read standard input")?;
-        if given_up.contains(&byte) {
+        if abort_keys.contains(&byte) {
             bail!("interrupted; nothing was changed");
         }
         bytes.push(byte);
@@ -119,20 +123,20 @@ fn line(given_up: &[u8]) -> anyhow::Result<SecretString> {
     ))
 }
 
-/// A terminal with echo disabled while this value lives.
+/// Disables the echo of the terminal until drop.
 ///
-/// The keys that interrupt, quit or suspend the program are read as input during this time: a program that ends by a signal would leave the
-/// terminal without echo.
-struct Silent {
+/// During this time, the keys that interrupt, quit or suspend the program are normal input, because a program that ends by a signal would
+/// leave the terminal without echo.
+struct EchoOff {
     before: Termios,
-    given_up: Vec<u8>,
+    abort_keys: Vec<u8>,
 }
 
-impl Silent {
+impl EchoOff {
     fn begin() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
-        let mut silent = before.clone();
-        silent
+        let mut settings = before.clone();
+        settings
             .local_modes
             .remove(LocalModes::ECHO | LocalModes::ISIG);
         let keys = [
@@ -140,19 +144,19 @@ impl Silent {
             SpecialCodeIndex::VQUIT,
             SpecialCodeIndex::VSUSP,
         ];
-        // Make interrupt and quit end the line, so that they are read at once. The terminal has only two such characters; suspend is read
-        // with the line.
+        // Interrupt and quit end the line, so that they are read at once. A terminal has only two additional end-of-line characters, so
+        // suspend is read with the rest of the line.
         let [interrupt, quit, suspend] = keys.map(|key| before.special_codes[key]);
-        silent.special_codes[SpecialCodeIndex::VEOL] = interrupt;
-        silent.special_codes[SpecialCodeIndex::VEOL2] = quit;
-        tcsetattr(io::stdin(), OptionalActions::Flush, &silent)?;
-        let mut given_up = vec![interrupt, quit, suspend];
-        given_up.retain(|key| *key != DISABLED);
-        Ok(Self { before, given_up })
+        settings.special_codes[SpecialCodeIndex::VEOL] = interrupt;
+        settings.special_codes[SpecialCodeIndex::VEOL2] = quit;
+        tcsetattr(io::stdin(), OptionalActions::Flush, &settings)?;
+        let mut abort_keys = vec![interrupt, quit, suspend];
+        abort_keys.retain(|key| *key != DISABLED);
+        Ok(Self { before, abort_keys })
     }
 }
 
-impl Drop for Silent {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
     }
@@ -166,11 +170,11 @@ mod tests {
 
     #[test]
     fn a_generated_password_is_valid_and_unique() {
-        let made: HashSet<String> = (0..200)
-            .map(|_| made().unwrap().expose_secret().to_owned())
+        let passwords: HashSet<String> = (0..200)
+            .map(|_| generate_password().unwrap().expose_secret().to_owned())
             .collect();
-        assert_eq!(made.len(), 200);
-        for password in made {
+        assert_eq!(passwords.len(), 200);
+        for password in passwords {
             assert!(
                 person::new_password("password", &password).is_ok(),
                 "{password}"

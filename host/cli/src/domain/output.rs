@@ -1,4 +1,4 @@
-//! Formats domains: as lines for people, as JSON for programs.
+//! Formats domains as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -8,22 +8,23 @@ use latchmail_directory::platform_domains::{InUse, PlatformDomain};
 use latchmail_net::dns::Record;
 use serde_json::{Value, json};
 
-use super::shown::{instant, plain, table};
+use crate::output::{aligned, escape, format_time};
 
-/// Everything to show about one domain.
-pub(crate) struct Shown<'a> {
+/// All details of a domain.
+pub(crate) struct DomainDetail<'a> {
     pub(crate) name: &'a str,
     pub(crate) platform: Option<&'a PlatformDomain>,
     pub(crate) claims: &'a [Claim],
-    /// For each claim, whether its challenge is published. `None` if the DNS lookup failed or the domain is already verified.
-    pub(crate) proved: &'a [Option<bool>],
+    /// For each claim, whether the DNS has its challenge. `None` if the lookup failed or the claim is already verified.
+    pub(crate) published: &'a [Option<bool>],
     pub(crate) in_use: InUse,
-    pub(crate) held: &'a [String],
+    pub(crate) reserved: &'a [String],
     pub(crate) records: &'a [Record],
 }
 
+/// Returns the cells of a platform domain in the list of domains.
 pub(crate) fn platform_row(domain: &PlatformDomain) -> [String; 4] {
-    let since = domain.added_at.map_or_else(|| "-".into(), instant);
+    let since = domain.added_at.map_or_else(|| "-".into(), format_time);
     [
         domain.domain.clone(),
         platform_state(domain).into(),
@@ -32,6 +33,7 @@ pub(crate) fn platform_row(domain: &PlatformDomain) -> [String; 4] {
     ]
 }
 
+/// Returns the cells of a claim in the list of domains.
 pub(crate) fn claim_row(claim: &Claim) -> [String; 4] {
     let domain = &claim.domain;
     let since = domain.verified_at.unwrap_or(domain.created_at);
@@ -48,7 +50,7 @@ pub(crate) fn platform_json(domain: &PlatformDomain) -> Value {
         "domain": domain.domain,
         "state": "platform",
         "configured": domain.added_at.is_none(),
-        "addedAt": domain.added_at.map(instant),
+        "addedAt": domain.added_at.map(format_time),
     })
 }
 
@@ -63,13 +65,14 @@ pub(crate) fn claim_json(claim: &Claim) -> Value {
     })
 }
 
-impl Shown<'_> {
-    pub(crate) fn lines(&self) -> String {
+impl DomainDetail<'_> {
+    /// Returns the details as text.
+    pub(crate) fn text(&self) -> String {
         let mut text = self.name.to_owned();
         if let Some(platform) = self.platform {
             let _ = write!(text, "\n  {:14}{}", "state", platform_state(platform));
         }
-        for (claim, proved) in self.claims.iter().zip(self.proved) {
+        for (claim, published) in self.claims.iter().zip(self.published) {
             let domain = &claim.domain;
             let _ = write!(text, "\n  {:14}{}", state(domain), claim.owner);
             let _ = write!(text, "\n  {:14}{}", "claimed", domain.created_at);
@@ -83,7 +86,7 @@ impl Shown<'_> {
                         text,
                         "\n  {:14}{host} TXT {value}  ({})",
                         "challenge",
-                        found(*proved)
+                        found(*published)
                     );
                 }
                 (None, None) => {}
@@ -92,32 +95,37 @@ impl Shown<'_> {
         let InUse { accounts, aliases } = self.in_use;
         let _ = write!(text, "\n  {:14}{accounts}", "accounts");
         let _ = write!(text, "\n  {:14}{aliases}", "aliases");
-        for address in self.held {
-            let _ = write!(text, "\n  {:14}{}", "held", plain(address));
+        for address in self.reserved {
+            let _ = write!(text, "\n  {:14}{}", "held", escape(address));
         }
         text.push_str("\nrecords");
         let rows: Vec<[String; 4]> = self.records.iter().map(record_row).collect();
-        for line in table(&rows) {
+        for line in aligned(&rows) {
             let _ = write!(text, "\n  {line}");
         }
         text
     }
 
+    /// Returns the details as JSON.
     pub(crate) fn json(&self) -> Value {
-        let claims = self.claims.iter().zip(self.proved).map(|(claim, proved)| {
-            let mut shown = claim_json(claim);
-            if let Some(Challenge { host, value }) = Challenge::of(&claim.domain) {
-                shown["challenge"] = json!({ "host": host, "value": value, "ok": proved });
-            }
-            shown
-        });
+        let claims = self
+            .claims
+            .iter()
+            .zip(self.published)
+            .map(|(claim, published)| {
+                let mut json = claim_json(claim);
+                if let Some(Challenge { host, value }) = Challenge::of(&claim.domain) {
+                    json["challenge"] = json!({ "host": host, "value": value, "ok": published });
+                }
+                json
+            });
         json!({
             "domain": self.name,
             "platform": self.platform.map(platform_json),
             "claims": claims.collect::<Vec<_>>(),
             "accounts": self.in_use.accounts,
             "aliases": self.in_use.aliases,
-            "held": self.held,
+            "held": self.reserved,
             "records": self.records.iter().map(record_json).collect::<Vec<_>>(),
         })
     }

@@ -12,23 +12,23 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 /// Maximum size of a response in bytes, enough for a list of modules with a thousand routes each.
-const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+const MAX_RESPONSE: usize = 16 * 1024 * 1024;
 
-/// A response of the service that is not a success.
+/// The service rejected the request.
 #[derive(Debug, thiserror::Error)]
-#[error("{sentence}")]
-pub(super) struct Refused {
+#[error("{message}")]
+pub(super) struct ErrorResponse {
     /// HTTP status of the response.
     pub(super) status: StatusCode,
     /// The service's error message.
-    pub(super) sentence: String,
+    pub(super) message: String,
 }
 
 /// Sends a request to the running service and returns its JSON response.
 ///
 /// # Errors
-/// Returns [`Refused`] if the response is not a success. Returns another error if no service is running or its response cannot be read.
-pub(super) async fn ask(
+/// Returns [`ErrorResponse`] if the response is not a success. Returns another error if no service is running or its response cannot be read.
+pub(super) async fn send(
     socket: &Path,
     method: Method,
     path: &str,
@@ -36,7 +36,7 @@ pub(super) async fn ask(
 ) -> anyhow::Result<Value> {
     if socket.as_os_str().is_empty() {
         bail!(
-            "`admin.socket` is not configured, and commands on modules need it to reach the running service"
+            "`admin.socket` is not configured; commands for modules need it to connect to the running service"
         );
     }
     let stream = UnixStream::connect(socket).await.map_err(|error| {
@@ -53,32 +53,32 @@ pub(super) async fn ask(
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(body))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let answer = async {
+    let exchange = async {
         let response = sender.send_request(request).await?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), LARGEST_ANSWER);
+        let body = Limited::new(response.into_body(), MAX_RESPONSE);
         let body = body.collect().await.map_err(|error| anyhow!(error))?;
         Ok::<_, anyhow::Error>((status, body.to_bytes()))
     };
-    tokio::pin!(answer);
+    tokio::pin!(exchange);
     let (status, body) = tokio::select! {
-        // Read a response that arrived before the connection closed.
+        // The response can arrive before the connection closes, so the exchange is polled first.
         biased;
-        answer = &mut answer => answer,
-        _ = connection => answer.await,
+        result = &mut exchange => result,
+        _ = connection => exchange.await,
     }
     .context("the service did not respond")?;
-    let answer: Value =
-        serde_json::from_slice(&body).context("the service's response is not JSON")?;
+    let response: Value =
+        serde_json::from_slice(&body).context("the response of the service is not JSON")?;
     if status.is_success() {
-        return Ok(answer);
+        return Ok(response);
     }
-    let sentence = answer["error"]
+    let message = response["error"]
         .as_str()
-        .unwrap_or("the service gave no reason");
-    Err(Refused {
+        .unwrap_or("the service returned no error message");
+    Err(ErrorResponse {
         status,
-        sentence: super::plain(sentence),
+        message: crate::output::escape(message),
     }
     .into())
 }
