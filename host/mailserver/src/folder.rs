@@ -236,7 +236,7 @@ fn install(
         .context("cannot run install")?;
     if !installed.status.success() {
         bail!(
-            "cannot make the folders of the mail servers: {}",
+            "cannot create the folders of the mail servers: {}",
             String::from_utf8_lossy(&installed.stderr).trim()
         );
     }

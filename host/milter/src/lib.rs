@@ -141,7 +141,7 @@ impl Milter {
             tokio::spawn(async move {
                 // Postfix tells the client to try again if a connection breaks.
                 if let Err(error) = Connection::new(&shared).run(stream).await {
-                    tracing::warn!(%error, "connection of the mail server ended");
+                    tracing::warn!(%error, "milter connection from Postfix failed");
                 }
                 drop(permit);
             });
