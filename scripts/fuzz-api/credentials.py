@@ -1,4 +1,4 @@
-"""The accounts and credentials of a run, and the values that make requests of a run meaningful."""
+"""Creates accounts and credentials for a run, and the configuration of Schemathesis with valid values."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ SCOPES = ["mail:read", "mail:send", "mail:write", "aliases:read", "aliases:write
 
 @dataclasses.dataclass
 class Kind:
-    """A kind of credential. `value` is a credential that does not expire; `oauth` is the id of a client that obtains one."""
+    """A kind of credential. `value` is a credential that does not expire. `oauth` is the id of the OAuth client that obtains tokens."""
 
     name: str
     base: str
@@ -67,7 +67,7 @@ VERIFIER, CHALLENGE = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", "E9Melhoa2O
 
 
 def oauth_token(base, client, address):
-    """The authorization code flow, as a person's browser and an agent make it."""
+    """Obtains an access token with the authorization code flow."""
     browser = requests.Session()
     parameters = {
         "client_id": client,
@@ -79,8 +79,8 @@ def oauth_token(base, client, address):
     page = browser.get(f"{base}/login", params=parameters, timeout=30)
     hidden = re.search(r'name="request" value="([^"]*)"', page.text)[1]
     fields = {"request": hidden, "email": address, "password": PASSWORD}
-    answer = browser.post(f"{base}/login", data=fields, allow_redirects=False, timeout=30)
-    [code] = urllib.parse.parse_qs(urllib.parse.urlparse(answer.headers["Location"]).query)["code"]
+    response = browser.post(f"{base}/login", data=fields, allow_redirects=False, timeout=30)
+    [code] = urllib.parse.parse_qs(urllib.parse.urlparse(response.headers["Location"]).query)["code"]
     grant = {"grant_type": "authorization_code", "client_id": client, "code": code, "code_verifier": VERIFIER, "redirect_uri": REDIRECT}
     return call("POST", base, "/auth/token", data=grant).json()["access_token"]
 
@@ -97,7 +97,7 @@ def deliver(base, session, address):
 
 
 def kinds(running, program, settings):
-    """Creates the accounts, and returns every kind of credential."""
+    """Creates the accounts and returns all kinds of credentials."""
     base = running["baseUrl"]
     names = ["session", "token", "oauth", "owner", "member", "root-person", "guest"]
     accounts = {name: register(base, name) for name in names}
@@ -128,7 +128,7 @@ def kinds(running, program, settings):
         return {"address": accounts[owner], "guest": accounts["guest"], "team": team, "user": user, "client": client, **more}
 
     token = sessions["token"]
-    # The last kind can disable the modules of all others.
+    # The administrator is last, because it can disable modules that the other kinds need.
     return [
         Kind("anonymous", base, known=known("session")),
         Kind("session", base, accounts["session"], known=known("session")),
@@ -141,7 +141,7 @@ def kinds(running, program, settings):
 
 
 def config(kind, hooks):
-    """The configuration of Schemathesis for a kind: values that random data would not find, each with the probability of its use."""
+    """Returns the configuration of Schemathesis for a kind: valid values that random data would not contain, and how often to use them."""
     values = {
         "address": [kind.known["address"]],
         "password": [PASSWORD],

@@ -56,7 +56,7 @@ fn a_port_that_is_in_use_is_named_with_the_way_out() {
     assert_eq!(
         last_words(run().env("LATCHMAIL_LISTEN", &listen)),
         format!(
-            "run: {listen} is in use by another program; LATCHMAIL_LISTEN=127.0.0.1:0 ./just run takes any free port"
+            "run: {listen} is in use by another program; to use any free port, run: LATCHMAIL_LISTEN=127.0.0.1:0 ./just run"
         )
     );
 }
