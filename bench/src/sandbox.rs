@@ -122,7 +122,7 @@ macro_rules! listing {
                     subject: text(number),
                     date: 1_795_161_600_000 + i64::from(number),
                     flags: vec!["\\Seen".into()],
-                    workload: 20_000,
+                    size: 20_000,
                     preview: text(number).repeat(3),
                 })
                 .collect(),
@@ -235,7 +235,7 @@ impl host::types::Host for Memory {}
 impl host::blobs::Host for Memory {}
 
 impl host::blobs::HostBlob for Memory {
-    async fn workload(&mut self, _: Resource<Blob>) -> wasmtime::Result<u64> {
+    async fn size(&mut self, _: Resource<Blob>) -> wasmtime::Result<u64> {
         Err(wasmtime::Error::msg("blobs are not supported"))
     }
 

@@ -33,7 +33,11 @@ pub struct Selection {
 /// # Errors
 /// Returns an error with one sentence for the operator.
 pub async fn run(service: &ServiceArgs, selection: &Selection) -> anyhow::Result<()> {
-    let address = selection.account.as_deref().map(folded).transpose()?;
+    let address = selection
+        .account
+        .as_deref()
+        .map(parse_address)
+        .transpose()?;
     let context = CliContext::open(service).await?;
     let since = match &selection.since {
         Some(text) => parse_since(text, context.clock.now())?,

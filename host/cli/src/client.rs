@@ -88,7 +88,7 @@ async fn add(
 async fn list_all(context: &CliContext, json: bool) -> anyhow::Result<()> {
     let clients = context.directory.clients().await?;
     if json {
-        return list(clients.iter().map(|row| to_json(row).to_string()));
+        return print_lines(clients.iter().map(|row| to_json(row).to_string()));
     }
     if clients.is_empty() {
         return print_line("There are no clients.");

@@ -129,7 +129,7 @@ impl CliContext {
         if json {
             let platform = platform.iter().map(output::platform_json);
             let claims = claims.iter().map(output::claim_json);
-            return list(platform.chain(claims).map(|line| line.to_string()));
+            return print_lines(platform.chain(claims).map(|line| line.to_string()));
         }
         if platform.is_empty() && claims.is_empty() {
             return print_line("There are no domains.");

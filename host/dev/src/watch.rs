@@ -2,9 +2,9 @@
 //!
 //! If a build fails, the serving version stays, and the compiler prints the reason. [`latchmail_runtime::life`] implements the installation.
 //!
-//! The files are polled twice a second, and the structure of a project is parsed from the output of `cargo metadata`, without the crates `notify` and
-//! `cargo_metadata`: `notify` misses changes on NFS and behind symbolic links, and `cargo_metadata` enables serde_json's feature `unbounded_depth`, which
-//! would then apply to the whole program.
+//! The files are polled twice a second, and the output of `cargo metadata` is parsed here, without the crates `notify` and `cargo_metadata`: `notify`
+//! misses changes on NFS and behind symbolic links, and `cargo_metadata` enables the feature `unbounded_depth` of `serde_json`, which would then apply to
+//! the whole program.
 
 mod project;
 mod snapshot;

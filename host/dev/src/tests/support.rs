@@ -116,7 +116,7 @@ pub(super) async fn stack(folder: &Folder) -> (Stack, Directory) {
 pub(super) struct Connection(pub(super) BufReader<TcpStream>);
 
 impl Connection {
-    pub(super) async fn with(address: std::net::SocketAddr) -> Self {
+    pub(super) async fn open(address: std::net::SocketAddr) -> Self {
         let mut connection = Self(BufReader::new(TcpStream::connect(address).await.unwrap()));
         connection.line().await;
         connection
