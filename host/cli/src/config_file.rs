@@ -75,9 +75,9 @@ mod tests {
         let state = std::env::temp_dir().join(format!("lm-operator-{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&state).unwrap();
         let folder = state.to_str().unwrap();
-        let named = ("LATCHMAIL_CONFIG", "/etc/latchmail.toml");
-        let both = environment(&[named, ("LATCHMAIL_STATE", folder)]);
-        let left = environment(&[("LATCHMAIL_CONFIG", ""), ("LATCHMAIL_STATE", folder)]);
+        let variable = ("LATCHMAIL_CONFIG", "/etc/latchmail.toml");
+        let both = environment(&[variable, ("LATCHMAIL_STATE", folder)]);
+        let state_only = environment(&[("LATCHMAIL_CONFIG", ""), ("LATCHMAIL_STATE", folder)]);
 
         let given = Path::new("given.toml");
         assert_eq!(locate(Some(given), &both).unwrap(), given);
@@ -85,36 +85,36 @@ mod tests {
             locate(None, &both).unwrap(),
             Path::new("/etc/latchmail.toml")
         );
-        let nothing = locate(None, &left).unwrap_err().to_string();
-        assert!(nothing.contains("--config FILE"), "{nothing}");
-        let kept = state.join("latchmail.toml");
-        fs::write(&kept, "").unwrap();
+        let error = locate(None, &state_only).unwrap_err().to_string();
+        assert!(error.contains("--config FILE"), "{error}");
+        let default = state.join("latchmail.toml");
+        fs::write(&default, "").unwrap();
         let mode = |path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-        mode(&kept, 0o600).unwrap();
-        assert_eq!(locate(None, &left).unwrap(), kept);
+        mode(&default, 0o600).unwrap();
+        assert_eq!(locate(None, &state_only).unwrap(), default);
 
         // A file or folder that others can write to is rejected.
-        let refused = |path: &Path| {
-            let refused = locate(None, &left).unwrap_err().to_string();
-            let named = format!("{} belongs to another user", path.display());
-            assert!(refused.starts_with(&named), "{refused}");
+        let assert_rejected = |path: &Path| {
+            let error = locate(None, &state_only).unwrap_err().to_string();
+            let expected = format!("{} belongs to another user", path.display());
+            assert!(error.starts_with(&expected), "{error}");
         };
         for (path, own, shared) in [
             (&state, 0o700, [0o720, 0o702]),
-            (&kept, 0o600, [0o620, 0o602]),
+            (&default, 0o600, [0o620, 0o602]),
         ] {
             for shared in shared {
                 mode(path, shared).unwrap();
-                refused(path);
+                assert_rejected(path);
             }
             mode(path, own).unwrap();
             // Only root can change the owner.
             if chown(path, Some(1), None).is_ok() {
-                refused(path);
+                assert_rejected(path);
                 chown(path, Some(ROOT), None).unwrap();
             }
         }
-        assert_eq!(locate(None, &left).unwrap(), kept);
+        assert_eq!(locate(None, &state_only).unwrap(), default);
         fs::remove_dir_all(&state).unwrap();
     }
 }

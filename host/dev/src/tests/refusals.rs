@@ -90,18 +90,18 @@ async fn no_message_can_be_smuggled_behind_another() {
 
 #[tokio::test]
 async fn a_client_that_pipelines_before_the_greeting_reply_is_disconnected() {
-    let folder = Folder::new("turn");
+    let folder = Folder::new("pipelining");
     let (stack, _directory) = stack(&folder).await;
     for port in [stack.smtp, stack.submission] {
         let mut smtp = Connection::open(port).await;
         let ahead = b"EHLO there.example\r\nMAIL FROM:<friend@there.example>\r\n";
         smtp.0.write_all(ahead).await.unwrap();
-        let mut answers = String::new();
-        timeout(TIMEOUT, smtp.0.read_to_string(&mut answers))
+        let mut replies = String::new();
+        timeout(TIMEOUT, smtp.0.read_to_string(&mut replies))
             .await
             .expect("the connection was not closed")
             .unwrap();
-        assert!(answers.contains("554 5.5.0"), "{answers}");
+        assert!(replies.contains("554 5.5.0"), "{replies}");
     }
     stack.stop().await.unwrap();
 }

@@ -34,7 +34,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // The logs of a failed test are kept.
+        // The folder of a failed test is not removed, because it contains the logs.
         if !std::thread::panicking() {
             let _ = std::fs::remove_dir_all(&self.0);
         }
