@@ -15,7 +15,7 @@ const TARGET: f64 = 1.2;
 /// Minimum size in bytes of a page of 50 messages.
 const MIN_LENGTH: usize = 10_000;
 
-/// Fills compare_sides folders and measures them.
+/// Fills both folders and measures the listings.
 pub(crate) fn measure(
     service: &Service,
     workload: &Workload,

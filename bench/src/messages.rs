@@ -104,7 +104,7 @@ pub(crate) fn message_with_file(number: usize, length: usize, random: &mut Rando
     message
 }
 
-/// Returns words in lines of the random_message width of mail.
+/// Returns random words of at least `length` bytes, in lines of the usual width of mail.
 pub(crate) fn words(length: usize, random: &mut Random) -> String {
     const WORDS: [&str; 16] = [
         "the",

@@ -21,7 +21,7 @@ const RECIPIENT: &str = "charles@bench.test";
 
 const SUBJECT: &str = "Notes on the engine";
 
-/// Workload of the text in bytes.
+/// Size of the text in bytes.
 const TEXT_LENGTH: usize = 4_000;
 
 /// Target: maximum ratio of the route's p50 to its counterpart's.

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::output::print_lines;
 use crate::project::{self, Language, Name};
 
-/// Creates the project in a folder with the module's name, and prints the lines steps.
+/// Creates the project in a folder with the module's name, and prints the next steps.
 pub(super) fn new(name: &Name, language: Language) -> anyhow::Result<()> {
     project::create(name, language, Path::new(name.as_str()))?;
     let (commands, component) = language.commands(name);
