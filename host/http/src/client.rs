@@ -7,8 +7,9 @@ use std::net::IpAddr;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName};
+use ipnet::IpNet;
 use latchmail_core::error::StartError;
-use latchmail_core::network::Network;
+use latchmail_core::network;
 
 /// The header `X-Request-Id`.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -16,7 +17,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The trusted proxies.
 #[derive(Clone, Debug, Default)]
-pub struct Proxies(Vec<Network>);
+pub struct Proxies(Vec<IpNet>);
 
 impl Proxies {
     /// Reads `http.trusted_proxies`: IP addresses, or networks such as `10.0.0.0/8`.
@@ -27,7 +28,7 @@ impl Proxies {
         entries
             .iter()
             .map(|entry| {
-                Network::parse(entry.trim()).ok_or_else(|| {
+                network::parse(entry.trim()).ok_or_else(|| {
                     StartError::new(format!(
                         "`http.trusted_proxies` contains `{entry}`, which is neither an IP address nor a network"
                     ))
@@ -40,7 +41,7 @@ impl Proxies {
     /// Returns `true` if `address` belongs to a trusted proxy.
     #[must_use]
     pub fn hold(&self, address: IpAddr) -> bool {
-        self.0.iter().any(|network| network.holds(address))
+        self.0.iter().any(|network| network.contains(&address))
     }
 
     /// Returns the client's IP address. If `peer` is not a trusted proxy, `peer` is the client. Otherwise the client is the last address in `X-Forwarded-For`

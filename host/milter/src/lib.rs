@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ipnet::IpNet;
 use latchmail_core::address;
 use latchmail_core::config::{Config, LocalFrom};
 use latchmail_core::error::StartError;
-use latchmail_core::network::Network;
 use latchmail_directory::mailserver::MailServerView;
 use latchmail_net::dns;
 use mail_auth::MessageAuthenticator;
@@ -67,7 +67,7 @@ pub struct Milter {
 struct Shared {
     authserv_id: String,
     local_from: LocalFrom,
-    list_servers: Vec<Network>,
+    list_servers: Vec<IpNet>,
     directory: MailServerView,
     verifier: Verifier,
     memory: Arc<Semaphore>,
@@ -353,7 +353,7 @@ impl<'a> Connection<'a> {
 
     /// Whether a local sender without proof is marked instead of refused.
     fn is_tolerated(&self) -> bool {
-        let from_list = |ip: IpAddr| self.shared.list_servers.iter().any(|one| one.holds(ip));
+        let from_list = |ip: IpAddr| self.shared.list_servers.iter().any(|one| one.contains(&ip));
         self.shared.local_from == LocalFrom::Mark || self.ip.is_some_and(from_list)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::values::list;
 use crate::error::StartError;
-use crate::network::Network;
+use crate::network;
 
 /// `[inbound]`
 #[derive(Clone, Debug, Deserialize)]
@@ -64,14 +65,14 @@ impl Inbound {
     ///
     /// # Errors
     /// Returns a sentence that names the entry.
-    pub fn list_networks(&self) -> Result<Vec<Network>, StartError> {
-        let network = |entry: &String| {
-            Network::parse(entry).ok_or_else(|| {
+    pub fn list_networks(&self) -> Result<Vec<IpNet>, StartError> {
+        let parse = |entry: &String| {
+            network::parse(entry).ok_or_else(|| {
                 StartError::new(format!(
                     "`inbound.list_servers` has `{entry}`, which is neither an IP address nor a network such as 192.0.2.0/24"
                 ))
             })
         };
-        self.list_servers.iter().map(network).collect()
+        self.list_servers.iter().map(parse).collect()
     }
 }

@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
-use latchmail_core::network::Network;
+use ipnet::IpNet;
+use latchmail_core::network;
 
-use super::address::{is_public, plain};
+use super::address::{embedded_v4, is_public};
 use super::target::{Host, Target};
 
 /// A list of hosts and networks.
@@ -16,7 +17,7 @@ use super::target::{Host, Target};
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     listed: Vec<Listed>,
-    networks: Vec<Network>,
+    networks: Vec<IpNet>,
     /// Whether every host of the public internet is permitted over TLS.
     public: bool,
 }
@@ -39,7 +40,7 @@ impl Hosts {
             let read = entry.trim();
             if let Some(host) = Listed::parse(read) {
                 hosts.listed.push(host);
-            } else if let Some(network) = Network::parse(read).filter(|_| read.contains('/')) {
+            } else if let Some(network) = network::parse(read).filter(|_| read.contains('/')) {
                 hosts.networks.push(network);
             } else {
                 return Err(format!(
@@ -67,11 +68,11 @@ impl Hosts {
 
     /// Returns whether a server on the list may have this address.
     pub(super) fn open(&self, at: SocketAddr) -> bool {
-        let address = plain(at.ip());
+        let address = embedded_v4(at.ip());
         let by_address = |listed: &Listed| {
             listed.target.host == Host::Address(address) && listed.target.port == at.port()
         };
-        let in_network = |network: &Network| network.holds(address) || network.holds(at.ip());
+        let in_network = |network: &IpNet| network.contains(&address) || network.contains(&at.ip());
         is_public(address)
             || self.listed.iter().any(by_address)
             || self.networks.iter().any(in_network)
