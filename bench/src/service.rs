@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Database;
-use latchmail_mailserver::{Lookup, Stack};
+use latchmail_mailserver::{LocalServers, Lookup};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -24,7 +24,7 @@ const PASSWORD: &str = "Correct-Horse-7";
 /// A running service.
 pub(crate) struct Service {
     http: SocketAddr,
-    stack: Stack,
+    stack: LocalServers,
     host: Host,
     token: String,
     app_password: String,
@@ -55,7 +55,7 @@ impl Service {
         let state = folder.path();
         let mailserver = state.join("mailserver/mailserver.db");
         fs::create_dir_all(state.join("mailserver"))?;
-        let stack = Stack::start(&state.join("mail"), &Lookup::Sqlite(mailserver)).await?;
+        let stack = LocalServers::start(&state.join("mail"), &Lookup::Sqlite(mailserver)).await?;
         // This port was free a moment ago. No other program allocates loopback ports of this machine during a run.
         let http = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let limits: String = ["mail", "search", "sign_in", "registration", "public"]

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use latchmail_directory::testing::{PostgresDatabase, empty_postgres};
-use latchmail_mailserver::{Lookup, Milter, Stack};
+use latchmail_mailserver::{LocalServers, Lookup, MilterOptions};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
@@ -48,8 +48,8 @@ pub struct MailServers {
     pub log: PathBuf,
 }
 
-impl From<&Stack> for MailServers {
-    fn from(stack: &Stack) -> Self {
+impl From<&LocalServers> for MailServers {
+    fn from(stack: &LocalServers) -> Self {
         Self {
             imap: stack.imap,
             submission: stack.submission,
@@ -194,7 +194,7 @@ async fn start(shared: &Path, folder: &Path, kind: Kind) -> Record {
     };
     let until = File::open(shared.join("until")).unwrap();
     let lookup = lookup(folder, database.clone());
-    let stack = Stack::start_shared(&folder.join("mail"), &lookup, &milter(""), &until)
+    let stack = LocalServers::start_shared(&folder.join("mail"), &lookup, &milter(""), &until)
         .await
         .unwrap();
     let servers = MailServers::from(&stack);
@@ -202,11 +202,12 @@ async fn start(shared: &Path, folder: &Path, kind: Kind) -> Record {
 }
 
 /// The service's milter. Only with settings, such as `dns.server`, it looks names up in the DNS.
-pub(crate) fn milter(settings: &str) -> Milter {
-    Milter {
+pub(crate) fn milter(settings: &str) -> MilterOptions {
+    MilterOptions {
         program: program(),
         settings: format!("inbound.authserv_id = '{AUTHSERV_ID}'\n{settings}"),
         dns: !settings.is_empty(),
+        ready_text: latchmail_milter::READY,
     }
 }
 

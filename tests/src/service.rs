@@ -14,7 +14,7 @@ use latchmail_directory::Db;
 use latchmail_directory::testing::{PostgresDatabase, copy_sqlite, execute};
 use latchmail_http::App;
 use latchmail_http::router::Entry;
-use latchmail_mailserver::{Lookup, Stack};
+use latchmail_mailserver::{LocalServers, Lookup};
 use latchmail_runtime::modules::Access;
 use latchmail_service::Running;
 use lettre::address::Envelope;
@@ -61,7 +61,7 @@ pub struct Service {
     /// The folder with all files of this service.
     pub state: PathBuf,
     mail: Option<MailServers>,
-    stack: Option<Stack>,
+    stack: Option<LocalServers>,
     logs: Option<Logs>,
     running: Option<Running>,
     config: Config,
@@ -155,7 +155,7 @@ impl Setup {
             (Mail::None, _) | (Mail::Shared, Some(_)) => None,
             (Mail::Own | Mail::Shared, _) => {
                 let (folder, milter) = (state.join("mail"), milter(&self.milter));
-                let started = Stack::start_with_milter(&folder, &lookup, &milter);
+                let started = LocalServers::start_with_milter(&folder, &lookup, &milter);
                 Some(started.await.unwrap())
             }
         };
@@ -385,7 +385,7 @@ impl Service {
 
     /// The private mail servers that the test requested.
     #[track_caller]
-    pub fn stack(&mut self) -> &mut Stack {
+    pub fn stack(&mut self) -> &mut LocalServers {
         self.stack
             .as_mut()
             .expect("the test asked for mail servers of its own")

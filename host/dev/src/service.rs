@@ -10,7 +10,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::{Config, LocalFrom, STATE_FILE};
 use latchmail_core::logging;
 use latchmail_directory::Directory;
-use latchmail_mailserver::{Lookup, Milter, Stack};
+use latchmail_mailserver::{LocalServers, Lookup, MilterOptions};
 use latchmail_service::Running;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -35,7 +35,7 @@ pub struct Options {
 
 /// The running parts.
 struct Service {
-    stack: Stack,
+    stack: LocalServers,
     running: Running,
     run_file: RunFile,
     demo: Demo,
@@ -106,7 +106,7 @@ impl Service {
             directory.close().await;
             Lookup::Postgres(database.url.clone())
         };
-        let stack = Stack::start_with_milter(&mail, &lookup, &milter(&config)?).await?;
+        let stack = LocalServers::start_with_milter(&mail, &lookup, &milter(&config)?).await?;
         let servers = Servers {
             imap: stack.imap,
             submission: stack.submission,
@@ -167,8 +167,8 @@ Ctrl-C ends everything.",
     }
 }
 
-/// Starts the milter. It uses the DNS only if a DNS server is configured, because a developer's machine can be offline.
-fn milter(config: &Config) -> anyhow::Result<Milter> {
+/// Returns the options for the milter. The milter uses the DNS only if a DNS server is configured, because a developer's machine can be offline.
+fn milter(config: &Config) -> anyhow::Result<MilterOptions> {
     let inbound = &config.inbound;
     let mut settings = format!(
         "inbound.authserv_id = {}\ninbound.local_from = \"{}\"\ninbound.list_servers = {}\n",
@@ -185,10 +185,11 @@ fn milter(config: &Config) -> anyhow::Result<Milter> {
         settings += &settings::quoted(&config.dns.server);
         settings += "\n";
     }
-    Ok(Milter {
+    Ok(MilterOptions {
         program: std::env::current_exe()?,
         settings,
         dns,
+        ready_text: latchmail_milter::READY,
     })
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use latchmail_core::config::{STATE, STATE_FILE};
-use latchmail_mailserver::{Stack, unsuitable};
+use latchmail_mailserver::{LocalServers, check_folder};
 use serde::Serialize;
 
 use super::demo::Demo;
@@ -42,11 +42,11 @@ pub(crate) fn lock(state: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// Returns the mail servers' folder: `mail` in the state folder. If that folder cannot be used (see [`unsuitable`]), `mail` becomes a permanent link to a
+/// Returns the mail servers' folder: `mail` in the state folder. If that folder cannot be used (see [`check_folder`]), `mail` becomes a permanent link to a
 /// folder in `/var/tmp`.
 pub(crate) fn mail_folder(state: &Path) -> anyhow::Result<PathBuf> {
     let wanted = state.join("mail");
-    let Some(reason) = unsuitable(&wanted) else {
+    let Err(reason) = check_folder(&wanted) else {
         return Ok(wanted);
     };
     if let Ok(kept) = fs::read_link(&wanted) {
@@ -107,7 +107,7 @@ impl RunFile {
         state: &Path,
         base_url: &str,
         auth_url: &str,
-        stack: &Stack,
+        stack: &LocalServers,
         demo: &Demo,
         modules: &Path,
     ) -> anyhow::Result<Self> {

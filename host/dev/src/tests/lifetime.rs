@@ -7,8 +7,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::TcpStream;
 
 use super::{
-    ANN, Folder, Lookup, PASSWORD, PATIENCE, Stack, a_mail_goes_all_the_way, arrived, deliver,
-    execute, imap, logged_in, sleep, sqlite, stack, timeout,
+    ANN, Folder, LocalServers, Lookup, PASSWORD, PATIENCE, a_mail_goes_all_the_way, arrived,
+    deliver, execute, imap, logged_in, sleep, sqlite, stack, timeout,
 };
 
 #[tokio::test]
@@ -44,11 +44,11 @@ async fn an_outage_of_imap_ends_on_the_same_port_with_the_mail_kept() {
 async fn mail_is_there_when_a_stack_starts_again_in_the_same_folder() {
     let folder = Folder::new("again");
     let (lookup, _directory) = sqlite(&folder.0).await;
-    let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+    let stack = LocalServers::start(&folder.0, &lookup).await.unwrap();
     deliver(&stack, ANN, "kept").await;
     arrived(&mut imap(&stack).await, 1).await;
     stack.stop().await.unwrap();
-    let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+    let stack = LocalServers::start(&folder.0, &lookup).await.unwrap();
     // One or two copies: Postfix delivers a message again if it was stopped before it received the confirmation (RFC 5321, section 4.5.4.1).
     let inbox = imap(&stack).await.imap("SELECT INBOX").await;
     assert!(!inbox.contains("* 0 EXISTS"), "{inbox}");
@@ -59,11 +59,11 @@ async fn mail_is_there_when_a_stack_starts_again_in_the_same_folder() {
 async fn a_stack_that_is_stopped_or_dropped_leaves_no_process() {
     let folder = Folder::new("drop");
     let (lookup, _directory) = sqlite(&folder.0).await;
-    let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+    let stack = LocalServers::start(&folder.0, &lookup).await.unwrap();
     assert!(!processes(&folder.0).is_empty());
     stack.stop().await.unwrap();
     assert_eq!(processes(&folder.0), [""; 0]);
-    drop(Stack::start(&folder.0, &lookup).await.unwrap());
+    drop(LocalServers::start(&folder.0, &lookup).await.unwrap());
     nothing_left(&folder.0).await;
 }
 
@@ -107,7 +107,7 @@ async fn a_stack_whose_host_is_killed_leaves_no_process() {
 async fn a_host_to_be_killed() {
     let folder = PathBuf::from(std::env::var_os("LATCHMAIL_STATE").unwrap());
     let lookup = Lookup::Sqlite(folder.join("mailserver").join("mailserver.db"));
-    let stack = Stack::start(&folder, &lookup).await.unwrap();
+    let stack = LocalServers::start(&folder, &lookup).await.unwrap();
     // An open connection keeps a Dovecot process busy.
     let _imap = imap(&stack).await;
     let mut out = tokio::io::stdout();
@@ -123,7 +123,7 @@ async fn a_daemon_that_cannot_start_says_why() {
     // The look-up file is a folder.
     let file = folder.0.join("mailserver").join("mailserver.db");
     std::fs::create_dir_all(&file).unwrap();
-    let error = Stack::start(&folder.0, &Lookup::Sqlite(file))
+    let error = LocalServers::start(&folder.0, &Lookup::Sqlite(file))
         .await
         .unwrap_err();
     assert!(error.to_string().contains("mailserver.db"), "{error}");
@@ -163,7 +163,7 @@ async fn mail_flows_while_the_service_is_down() {
     directory.close().await;
     drop(directory);
     for subject in ["first", "second"] {
-        let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+        let stack = LocalServers::start(&folder.0, &lookup).await.unwrap();
         let answer = deliver(&stack, ANN, subject).await;
         assert!(answer.starts_with("250"), "{answer}");
         logged_in(&stack, ANN, PASSWORD).await;

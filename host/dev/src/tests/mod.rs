@@ -12,7 +12,7 @@ use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail_directory::sessions::NewSession;
 use latchmail_directory::testing::{self, NOW, PostgresDatabase};
-use latchmail_mailserver::{Lookup, Stack};
+use latchmail_mailserver::{LocalServers, Lookup};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -114,9 +114,12 @@ async fn postgres() -> (Lookup, Directory) {
     (Lookup::Postgres(url), directory(&database).await)
 }
 
-async fn stack(folder: &Folder) -> (Stack, Directory) {
+async fn stack(folder: &Folder) -> (LocalServers, Directory) {
     let (lookup, directory) = sqlite(&folder.0).await;
-    (Stack::start(&folder.0, &lookup).await.unwrap(), directory)
+    (
+        LocalServers::start(&folder.0, &lookup).await.unwrap(),
+        directory,
+    )
 }
 
 /// A line-based connection to a server.
@@ -172,18 +175,18 @@ impl Talk {
     }
 }
 
-async fn imap(stack: &Stack) -> Talk {
+async fn imap(stack: &LocalServers) -> Talk {
     logged_in(stack, ANN, PASSWORD).await
 }
 
-async fn logged_in(stack: &Stack, address: &str, password: &str) -> Talk {
+async fn logged_in(stack: &LocalServers, address: &str, password: &str) -> Talk {
     let mut imap = Talk::with(stack.imap).await;
     let answer = imap.imap(&format!("LOGIN {address} {password}")).await;
     assert!(answer.starts_with("t OK"), "{answer}");
     imap
 }
 
-async fn deliver(stack: &Stack, to: &str, subject: &str) -> String {
+async fn deliver(stack: &LocalServers, to: &str, subject: &str) -> String {
     let mut smtp = Talk::with(stack.smtp).await;
     smtp.smtp("EHLO there.example").await;
     smtp.smtp("MAIL FROM:<friend@there.example>").await;
@@ -212,7 +215,7 @@ async fn arrived(imap: &mut Talk, messages: u32) {
 }
 
 /// Waits until the sink contains a message with `text`, and returns the message.
-async fn sent(stack: &Stack, text: &str) -> String {
+async fn sent(stack: &LocalServers, text: &str) -> String {
     timeout(PATIENCE, async {
         loop {
             let files = std::fs::read_dir(&stack.sink).unwrap();
@@ -228,11 +231,11 @@ async fn sent(stack: &Stack, text: &str) -> String {
     .expect("the mail to leave")
 }
 
-async fn submission(stack: &Stack) -> Talk {
+async fn submission(stack: &LocalServers) -> Talk {
     submission_of(stack, ANN, PASSWORD).await
 }
 
-async fn submission_of(stack: &Stack, address: &str, password: &str) -> Talk {
+async fn submission_of(stack: &LocalServers, address: &str, password: &str) -> Talk {
     use base64::prelude::{BASE64_STANDARD, Engine as _};
     let mut smtp = Talk::with(stack.submission).await;
     smtp.smtp("EHLO here.example").await;
@@ -242,7 +245,7 @@ async fn submission_of(stack: &Stack, address: &str, password: &str) -> Talk {
     smtp
 }
 
-async fn a_mail_goes_all_the_way(stack: &Stack) {
+async fn a_mail_goes_all_the_way(stack: &LocalServers) {
     let mut imap = imap(stack).await;
     for (to, seen) in [(ANN, 1), ("Shop@Latchmail.test", 2)] {
         let answer = deliver(stack, to, "first").await;
@@ -255,7 +258,7 @@ async fn a_mail_goes_all_the_way(stack: &Stack) {
     assert!(elsewhere.starts_with("554"), "{elsewhere}");
 }
 
-async fn an_app_password_opens_and_nothing_else_does(stack: &Stack) {
+async fn an_app_password_opens_and_nothing_else_does(stack: &LocalServers) {
     imap(stack).await;
     let wrong = format!("abcdefgh{}", "x".repeat(24));
     let hostile = [
@@ -294,7 +297,7 @@ async fn an_app_password_opens_and_nothing_else_does(stack: &Stack) {
 async fn postgresql_is_read_as_a_role_that_sees_nothing_else() {
     let (lookup, directory) = postgres().await;
     let folder = Folder::new("pg");
-    let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+    let stack = LocalServers::start(&folder.0, &lookup).await.unwrap();
     an_app_password_opens_and_nothing_else_does(&stack).await;
     a_mail_goes_all_the_way(&stack).await;
     submission(&stack).await;

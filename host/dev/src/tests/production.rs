@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 
-use latchmail_mailserver::{Version, free_port};
+use latchmail_mailserver::{DovecotVersion, free_port};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -43,9 +43,9 @@ async fn mail_clients_log_in_by_tls_and_the_machine_itself_without() {
     let folder = Folder::new("production");
     let (mut stack, _directory) = stack(&folder).await;
     stack.stop_imap().await.unwrap();
-    let template = match Version::installed().unwrap() {
-        Version::V2_3 => include_str!("../../../mailserver/dovecot/2.3/production.conf"),
-        Version::V2_4 => include_str!("../../../mailserver/dovecot/2.4/production.conf"),
+    let template = match DovecotVersion::installed().unwrap() {
+        DovecotVersion::V2_3 => include_str!("../../../mailserver/dovecot/2.3/production.conf"),
+        DovecotVersion::V2_4 => include_str!("../../../mailserver/dovecot/2.4/production.conf"),
     };
     let imaps = free_port().unwrap().local_addr().unwrap().port();
     let settings = template

@@ -14,8 +14,8 @@ use secrecy::SecretString;
 use tokio::time::Instant;
 
 use super::{
-    ANN, Duration, Folder, NOW, PASSWORD, PATIENCE, Stack, Talk, execute, logged_in, postgres,
-    sleep, sqlite, submission, submission_of, timeout,
+    ANN, Duration, Folder, LocalServers, NOW, PASSWORD, PATIENCE, Talk, execute, logged_in,
+    postgres, sleep, sqlite, submission, submission_of, timeout,
 };
 
 const BOB: &str = "bob@latchmail.test";
@@ -25,7 +25,7 @@ const BOBS: &str = "bobsbobsbobsbobsbobsbobsbobsbobs";
 
 /// Mail servers with Ann, who has mail clients and a web session, and Bob, who has a mail client.
 struct World {
-    stack: Stack,
+    stack: LocalServers,
     directory: Directory,
     _folder: Folder,
 }
@@ -34,18 +34,18 @@ impl World {
     async fn on_sqlite() -> Self {
         let folder = Folder::new("sessions");
         let (lookup, directory) = sqlite(&folder.0).await;
-        let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+        let stack = LocalServers::start(&folder.0, &lookup).await.unwrap();
         Self::of(stack, directory, folder).await
     }
 
     async fn on_postgres() -> Self {
         let folder = Folder::new("sessions-pg");
         let (lookup, directory) = postgres().await;
-        let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+        let stack = LocalServers::start(&folder.0, &lookup).await.unwrap();
         Self::of(stack, directory, folder).await
     }
 
-    async fn of(stack: Stack, directory: Directory, folder: Folder) -> Self {
+    async fn of(stack: LocalServers, directory: Directory, folder: Folder) -> Self {
         let bob = NewAccount {
             id: "m2".into(),
             address: BOB.into(),

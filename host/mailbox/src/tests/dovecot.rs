@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use latchmail_core::config;
-use latchmail_mailserver::{Version, free_port};
+use latchmail_mailserver::{DovecotVersion, free_port};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper,
     waitpgid,
@@ -18,7 +18,7 @@ use rustix::process::{
 pub(super) const PASSWORD: &str = "lmk \"secret\\";
 
 pub(super) struct Dovecot {
-    version: Version,
+    version: DovecotVersion,
     folder: PathBuf,
     port: u16,
     child: Child,
@@ -32,10 +32,10 @@ impl Dovecot {
         std::os::unix::fs::chown(folder.join("home"), Some(65534), Some(65534)).unwrap();
         // A restart needs the same port.
         let port = free_port().unwrap().local_addr().unwrap().port();
-        let version = Version::installed().unwrap();
+        let version = DovecotVersion::installed().unwrap();
         let (first, last) = match version {
-            Version::V2_3 => ("", CONFIGURATION_2_3),
-            Version::V2_4 => (
+            DovecotVersion::V2_3 => ("", CONFIGURATION_2_3),
+            DovecotVersion::V2_4 => (
                 "dovecot_config_version = 2.4.1\ndovecot_storage_version = 2.4.1",
                 CONFIGURATION_2_4,
             ),
@@ -90,8 +90,8 @@ impl Dovecot {
     pub(super) fn log_ins(&self) -> usize {
         let log = std::fs::read_to_string(self.folder.join("log")).unwrap();
         let words = match self.version {
-            Version::V2_3 => "imap-login: Info: Login: ",
-            Version::V2_4 => "imap-login: Info: Logged in: ",
+            DovecotVersion::V2_3 => "imap-login: Info: Login: ",
+            DovecotVersion::V2_4 => "imap-login: Info: Logged in: ",
         };
         log.matches(words).count()
     }

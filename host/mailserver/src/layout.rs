@@ -1,4 +1,4 @@
-//! The private folder of a stack: checks the folder and creates the subfolders and files that the daemons expect, with the required owners and modes.
+//! The private folder of the local servers: checks its path, and creates the subfolders and files that the daemons expect, with the required owners and modes.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions, Permissions};
@@ -17,20 +17,21 @@ use rustix::io::Errno;
 
 /// The maximum length of the folder's path. The path of a UNIX socket has at most 107 bytes, and the longest one in the folder is
 /// `/run-xxxxxx/token-login/imap-urlauth`.
-const LONGEST: usize = 70;
+const MAX_PATH_LENGTH: usize = 70;
 
-/// The owner of the mail on a development machine: a system user that exists on every Debian and Ubuntu.
+/// The owner of the mail: a system user that exists on every Debian and Ubuntu.
 pub(crate) const MAIL_USER: &str = "mail";
 
-/// The group that can read the look-ups on a development machine: Postfix's own group. Dovecot's `auth-worker` is a member, too.
+/// The group that can read the database of the mail servers: Postfix's own group. Dovecot's `auth-worker` is configured as a member.
 pub(crate) const LOOKUP_GROUP: &str = "postfix";
 
+/// The subfolders of the queue that only Postfix itself can read.
 const PRIVATE_QUEUES: [&str; 11] = [
     "active", "bounce", "corrupt", "defer", "deferred", "flush", "hold", "incoming", "private",
     "saved", "trace",
 ];
 
-/// The paths in a stack's folder.
+/// The paths in the folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) root: PathBuf,
@@ -44,54 +45,56 @@ pub(crate) struct Layout {
     pub(crate) mail: PathBuf,
     pub(crate) sink: PathBuf,
     pub(crate) log: PathBuf,
-    /// Returns the number of the group of Postfix's daemons.
+    /// The id of the group of Postfix's daemons.
     pub(crate) postfix_group: u32,
 }
 
-/// Returns why `folder` cannot be used for a stack, or `None` if it can.
-#[must_use]
-pub fn unsuitable(folder: &Path) -> Option<String> {
+/// Checks whether the local servers can use `folder`. Creates nothing.
+///
+/// # Errors
+/// Returns the reason why the folder cannot be used.
+pub fn check_folder(folder: &Path) -> Result<(), String> {
     let text = folder.to_string_lossy();
     if !folder.is_absolute() {
-        return Some(format!("{text} is not an absolute path"));
+        return Err(format!("{text} is not an absolute path"));
     }
-    if text.len() > LONGEST {
-        return Some(format!(
-            "{text} is too long for the sockets below it: {} bytes, where {LONGEST} can be",
+    if text.len() > MAX_PATH_LENGTH {
+        return Err(format!(
+            "{text} is too long for a folder with sockets: it has {} bytes, and the limit is {MAX_PATH_LENGTH}",
             text.len()
         ));
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
     if !text.chars().all(plain) {
-        return Some(format!(
-            "{text} has characters that cannot stand in the mail servers' configuration"
+        return Err(format!(
+            "{text} has characters that are not allowed in the mail servers' configuration; use letters, digits and /._-+@"
         ));
     }
     // The daemons drop root privileges and can then only enter folders that are open to all users.
     let closed = folder.ancestors().skip(1).find(|ancestor| {
         fs::metadata(ancestor).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
     });
-    closed.map(|closed| {
-        format!(
-            "the mail servers' processes, which do not run as root, cannot pass through {}",
+    match closed {
+        Some(closed) => Err(format!(
+            "the mail servers' processes, which do not run as root, cannot enter {}; allow it with chmod o+x",
             closed.display()
-        )
-    })
+        )),
+        None => Ok(()),
+    }
 }
 
 impl Layout {
-    /// Creates the missing parts of a stack's folder. `instance` names the folder of its sockets, so that an earlier stack that is still ending cannot remove
-    /// them.
-    pub(crate) fn make(folder: &Path, instance: &str) -> anyhow::Result<Self> {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    /// Creates the missing subfolders. The name of the folder for sockets contains `instance`, so that daemons of an earlier start that are still ending
+    /// cannot remove the sockets.
+    pub(crate) fn create(folder: &Path, instance: &str) -> anyhow::Result<Self> {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         let root = folder
             .canonicalize()
-            .with_context(|| format!("cannot find {}", folder.display()))?;
-        if let Some(reason) = unsuitable(&root) {
-            bail!("{reason}");
-        }
+            .with_context(|| format!("cannot resolve {}", folder.display()))?;
+        check_folder(&root).map_err(anyhow::Error::msg)?;
         fs::set_permissions(&root, Permissions::from_mode(0o711))?;
-        remove_stale_runs(&root)?;
+        remove_old_sockets(&root)?;
         let mut layout = Self {
             dovecot: root.join("dovecot"),
             doveadm_key: root.join("dovecot/doveadm.key"),
@@ -121,19 +124,19 @@ impl Layout {
             queue,
             &queue.join("pid"),
         ];
-        install("root", "root", "0755", &open)?;
-        install(MAIL_USER, MAIL_USER, "0700", &[mail, sink])?;
+        create_folders("root", "root", "0755", &open)?;
+        create_folders(MAIL_USER, MAIL_USER, "0700", &[mail, sink])?;
         // The owners that `postfix set-permissions` sets. If another user owns queue/private, the master ends without a message.
         let private = PRIVATE_QUEUES.map(|name| queue.join(name));
-        install("postfix", "root", "0700", &private)?;
-        install("postfix", "postfix", "0700", &[data])?;
-        install("postfix", "postdrop", "0730", &[queue.join("maildrop")])?;
-        install("postfix", "postdrop", "0710", &[queue.join("public")])?;
+        create_folders("postfix", "root", "0700", &private)?;
+        create_folders("postfix", "postfix", "0700", &[data])?;
+        create_folders("postfix", "postdrop", "0730", &[queue.join("maildrop")])?;
+        create_folders("postfix", "postdrop", "0710", &[queue.join("public")])?;
         layout.postfix_group = fs::metadata(&layout.data)?.gid();
         Ok(layout)
     }
 
-    /// Writes a configuration file that only root and Postfix's daemons can read, because a look-up may contain a password.
+    /// Writes a configuration file that only root and Postfix's daemons can read, because a database URL can contain a password.
     pub(crate) fn write(&self, path: &Path, text: &str) -> anyhow::Result<()> {
         let write = || {
             let mut file = OpenOptions::new()
@@ -144,61 +147,60 @@ impl Layout {
                 .open(path)?;
             fchown(&file, None, Some(self.postfix_group))?;
             file.write_all(text.as_bytes())?;
-            // If a file was changed very recently, each Postfix program reads the file repeatedly, 0.3 s apart, until it is sure that the file is no longer
-            // being written.
+            // If a file was changed very recently, each Postfix program reads the file repeatedly, 0.3 s apart, until the file has not changed for a while.
             file.set_modified(SystemTime::now() - Duration::from_mins(1))
         };
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Removes the sockets.
-    pub(crate) fn remove_run(&self) {
+    /// Removes the folder of the sockets.
+    pub(crate) fn remove_sockets(&self) {
         let _ = fs::remove_dir_all(&self.run);
     }
 }
 
-/// Lets the mail servers read an SQLite look-up file and its folder. A reader of a write-ahead log must be able to write in the folder. An empty file is an
-/// empty database, in which the directory creates the tables.
+/// Gives the mail servers access to the SQLite database `file` and its folder, because a reader of a write-ahead log must be able to write in the folder.
+/// Creates an empty file if there is none. The service creates the tables in it.
 ///
-/// The mail servers can write in the folder and could replace the file. Therefore links are not followed, and the group and mode of the file change only if it
-/// is a regular file.
-pub(crate) fn open_lookup_to_mail(file: &Path) -> anyhow::Result<PathBuf> {
+/// A compromised mail server could replace the file. Therefore this function follows no links, and changes the group and mode of a regular file only.
+pub(crate) fn share_lookup_file(file: &Path) -> anyhow::Result<PathBuf> {
     let folder = file
         .parent()
-        .with_context(|| format!("{} is in no folder", file.display()))?;
-    install("root", LOOKUP_GROUP, "2750", &[folder])?;
-    make_empty(file).with_context(|| format!("cannot make {}", file.display()))?;
+        .with_context(|| format!("{} has no parent folder", file.display()))?;
+    create_folders("root", LOOKUP_GROUP, "2750", &[folder])?;
+    create_empty(file).with_context(|| format!("cannot create {}", file.display()))?;
     let group = fs::metadata(folder)?.gid();
     for suffix in ["", "-wal", "-shm"] {
         let mut name = file.as_os_str().to_owned();
         name.push(suffix);
         let path = PathBuf::from(name);
-        give_to_group(&path, group)
-            .with_context(|| format!("cannot open {} to the mail servers", path.display()))?;
+        share_with_group(&path, group).with_context(|| {
+            format!("cannot give the mail servers access to {}", path.display())
+        })?;
     }
     let file = file.canonicalize()?;
     // Only the group can enter the folder itself, but all users must be able to enter its parent folders.
-    match file.parent().and_then(unsuitable) {
-        Some(reason) => bail!("the look-ups cannot be read there: {reason}"),
-        None => Ok(file),
+    if let Some(Err(reason)) = file.parent().map(check_folder) {
+        bail!("the mail servers cannot read {}: {reason}", file.display());
     }
+    Ok(file)
 }
 
 /// Creates an empty file. An existing file or link is not changed.
-fn make_empty(file: &Path) -> io::Result<()> {
-    let made = OpenOptions::new()
+fn create_empty(file: &Path) -> io::Result<()> {
+    let created = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o660)
         .open(file);
-    match made {
+    match created {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
 }
 
-/// Opens a regular file to `group`. Does nothing if the file does not exist.
-fn give_to_group(path: &Path, group: u32) -> anyhow::Result<()> {
+/// Lets `group` read and write a regular file. Does nothing if the file does not exist.
+fn share_with_group(path: &Path, group: u32) -> anyhow::Result<()> {
     // O_PATH does not follow a link and does not wait for the other end of a pipe. Closing such a handle does not release the locks that SQLite may hold on the
     // file in this process (fcntl(2), "Advisory record locking").
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -207,43 +209,43 @@ fn give_to_group(path: &Path, group: u32) -> anyhow::Result<()> {
         Err(Errno::NOENT) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    let found = handle.metadata()?;
-    if !found.is_file() {
-        bail!("it is not a plain file");
+    let metadata = handle.metadata()?;
+    if !metadata.is_file() {
+        bail!("it is not a regular file");
     }
-    if found.nlink() != 1 {
-        bail!("it has another name too");
+    if metadata.nlink() != 1 {
+        bail!("it has another hard link");
     }
-    // Refers to the file of the handle, even if the name now belongs to another file (proc(5), "/proc/pid/fd"). fchown and fchmod do not accept an O_PATH
-    // handle.
-    let held = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
-    chown(&held, None, Some(group))?;
-    fs::set_permissions(&held, Permissions::from_mode(0o660))?;
+    // This path refers to the opened file, even if the original path now refers to another file (proc(5), "/proc/pid/fd"). fchown and fchmod do not accept an
+    // O_PATH handle.
+    let opened = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
+    chown(&opened, None, Some(group))?;
+    fs::set_permissions(&opened, Permissions::from_mode(0o660))?;
     Ok(())
 }
 
-/// Runs `install -d`, which resolves users and groups from all name services.
-fn install(
+/// Creates folders with `install -d`, which resolves user and group names with all configured name services.
+fn create_folders(
     user: &str,
     group: &str,
     mode: &str,
     folders: &[impl AsRef<OsStr>],
 ) -> anyhow::Result<()> {
-    let installed = Command::new("install")
+    let output = Command::new("install")
         .args(["-d", "-o", user, "-g", group, "-m", mode, "--"])
         .args(folders)
         .output()
-        .context("cannot run install")?;
-    if !installed.status.success() {
+        .context("cannot run `install`")?;
+    if !output.status.success() {
         bail!(
-            "cannot make the folders of the mail servers: {}",
-            String::from_utf8_lossy(&installed.stderr).trim()
+            "cannot create the folders of the mail servers: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
         );
     }
     Ok(())
 }
 
-fn remove_stale_runs(root: &Path) -> anyhow::Result<()> {
+fn remove_old_sockets(root: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(root)? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with("run-") {
@@ -260,35 +262,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_too_long_for_sockets_is_refused_with_the_reason() {
-        let long = PathBuf::from(format!("/tmp/{}", "x".repeat(LONGEST)));
-        assert!(unsuitable(&long).unwrap().contains("too long"));
+    fn a_path_that_is_too_long_for_sockets_is_rejected_with_the_reason() {
+        let long = PathBuf::from(format!("/tmp/{}", "x".repeat(MAX_PATH_LENGTH)));
+        assert!(check_folder(&long).unwrap_err().contains("too long"));
         assert!(
-            unsuitable(Path::new("/tmp/with space"))
-                .unwrap()
+            check_folder(Path::new("/tmp/with space"))
+                .unwrap_err()
                 .contains("characters")
         );
         assert!(
-            unsuitable(Path::new("relative"))
-                .unwrap()
+            check_folder(Path::new("relative"))
+                .unwrap_err()
                 .contains("absolute")
         );
-        assert_eq!(unsuitable(Path::new("/tmp/stack")), None);
+        assert_eq!(check_folder(Path::new("/tmp/servers")), Ok(()));
     }
 
     #[test]
-    fn a_folder_below_a_closed_one_is_refused_with_its_name() {
+    fn a_folder_in_a_closed_folder_is_rejected_with_the_name_of_the_closed_one() {
         let closed = std::env::temp_dir().join(format!("lm-closed-{}", std::process::id()));
         fs::create_dir(&closed).unwrap();
         fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
-        let reason = unsuitable(&closed.join("stack")).unwrap();
+        let reason = check_folder(&closed.join("servers")).unwrap_err();
         fs::remove_dir(&closed).unwrap();
         assert!(reason.contains(closed.to_str().unwrap()), "{reason}");
     }
 
     /// Files that a compromised mail daemon could leave in the folder.
     #[test]
-    fn a_planted_name_opens_no_file_of_anybody_else() {
+    fn a_planted_file_gives_no_access_to_another_file() {
         let root = std::env::temp_dir().join(format!("lm-planted-{}", std::process::id()));
         let folder = root.join("mailserver");
         let secret = root.join("secret");
@@ -302,21 +304,21 @@ mod tests {
         let file = folder.join("mailserver.db");
         for suffix in ["", "-wal", "-shm"] {
             let planted = folder.join(format!("mailserver.db{suffix}"));
-            let plants: [(&str, &dyn Fn()); 4] = [
-                ("plain", &|| symlink(&secret, &planted).unwrap()),
-                ("another name", &|| {
+            let planted_files: [(&str, &dyn Fn()); 4] = [
+                ("regular", &|| symlink(&secret, &planted).unwrap()),
+                ("another hard link", &|| {
                     fs::hard_link(&secret, &planted).unwrap();
                 }),
-                ("plain", &|| fs::create_dir(&planted).unwrap()),
-                ("plain", &|| {
-                    let made = Command::new("mkfifo").arg(&planted).status();
-                    assert!(made.unwrap().success());
+                ("regular", &|| fs::create_dir(&planted).unwrap()),
+                ("regular", &|| {
+                    let status = Command::new("mkfifo").arg(&planted).status();
+                    assert!(status.unwrap().success());
                 }),
             ];
-            for (reason, plant) in plants {
+            for (reason, plant) in planted_files {
                 let _ = fs::remove_file(&planted);
                 plant();
-                let refused = format!("{:#}", open_lookup_to_mail(&file).unwrap_err());
+                let refused = format!("{:#}", share_lookup_file(&file).unwrap_err());
                 assert!(refused.contains(reason), "{suffix}: {refused}");
                 secret_is_closed();
                 let _ = fs::remove_dir(&planted);
@@ -324,23 +326,23 @@ mod tests {
             fs::remove_file(&planted).unwrap();
         }
         fs::remove_file(&file).unwrap();
-        symlink(root.join("made"), &file).unwrap();
-        open_lookup_to_mail(&file).unwrap_err();
-        assert!(!root.join("made").exists(), "nothing is made elsewhere");
+        symlink(root.join("target"), &file).unwrap();
+        share_lookup_file(&file).unwrap_err();
+        assert!(!root.join("target").exists(), "the link was followed");
         fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
-    fn a_look_up_file_belongs_to_the_folder_s_group_with_its_log() {
+    fn the_lookup_file_and_its_log_get_the_group_of_the_folder() {
         let root = std::env::temp_dir().join(format!("lm-group-{}", std::process::id()));
         fs::create_dir(&root).unwrap();
         let file = root.join("mailserver").join("mailserver.db");
-        open_lookup_to_mail(&file).unwrap();
+        share_lookup_file(&file).unwrap();
         let log = root.join("mailserver").join("mailserver.db-wal");
         fs::write(&log, "").unwrap();
         fs::set_permissions(&log, Permissions::from_mode(0o600)).unwrap();
         chown(&log, None, Some(0)).unwrap();
-        open_lookup_to_mail(&file).unwrap();
+        share_lookup_file(&file).unwrap();
         let group = fs::metadata(file.parent().unwrap()).unwrap().gid();
         assert_ne!(group, 0);
         for path in [&file, &log] {

@@ -1,5 +1,5 @@
-# Runs one daemon. Starts the daemon, and ends it and all its processes when standard input closes, which happens when the host stops the daemon or dies. Exits
-# early if the daemon exits. Arguments: the file for the daemon's output, the time before the daemon is killed (in fiftieths of a second), and the command.
+# Runs one daemon. Ends the daemon and all its processes when standard input closes, which happens when the host stops the daemon or dies. Exits early if the
+# daemon exits. Arguments: the file for the daemon's output, the time before the daemon is killed (in fiftieths of a second), and the command.
 
 output=$1
 grace=$2
@@ -16,11 +16,11 @@ while kill -0 "$daemon" && kill -0 "$host"; do
     wait -n
 done 2>/dev/null
 
-# The group does not exist until setsid has run.
+# The process group does not exist until setsid has run.
 signal() { kill "-$1" -- "-$daemon" || kill "-$1" "$daemon"; } 2>/dev/null
 
-# Returns whether a process of the group is running. Zombies do not count: their new parent may take seconds to reap them.
-alive() {
+# Succeeds if a process of the group is running. Zombies do not count, because their new parent may take seconds to reap them.
+is_running() {
     local stat line
     for stat in /proc/[0-9]*/stat; do
         read -r line <"$stat" || continue
@@ -34,10 +34,10 @@ kill "$host" 2>/dev/null
 for ((i = 0; i < grace; i++)); do
     # The signal is sent repeatedly, because it can miss a process that is being forked.
     ((i % 10)) || signal TERM
-    alive || exit 0
+    is_running || exit 0
     sleep 0.02
 done
 signal KILL
-while alive; do
+while is_running; do
     sleep 0.01
 done

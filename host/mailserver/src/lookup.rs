@@ -1,16 +1,14 @@
-//! The look-up source of the mail servers, in the configuration syntax of Dovecot and of Postfix.
+//! The database that the mail servers read, in the configuration syntax of Dovecot and of Postfix.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use super::folder::open_lookup_to_mail;
-use super::stack::Lookup;
+use crate::layout::share_lookup_file;
 
-/// The role that can read only what mail servers need. The stack sets this role regardless of its login, so that a developer's mail servers have the same
-/// rights as in production.
+/// The role that can read only what mail servers need. It is set for every login, so that the mail servers have the same privileges as in production.
 const ROLE: &str = "options=-crole%3Dlatchmail_mailserver";
 
 /// The connection parameters that Dovecot 2.4's configuration supports, with libpq's names.
@@ -19,16 +17,25 @@ const PARAMETERS: [&str; 6] = ["host", "port", "user", "password", "dbname", "ss
 /// The value of each of [`PARAMETERS`]. An empty value means libpq's default.
 pub(crate) type Parameters = [(&'static str, String); PARAMETERS.len()];
 
-/// A look-up source in the syntax of both servers.
+/// The database that the mail servers read: the views `mailserver_*`, see `docs/mailserver.md`.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub enum Lookup {
+    /// An SQLite file that contains the tables. An empty file is created if it does not exist. The mail servers get write access to its folder.
+    Sqlite(PathBuf),
+    /// The `postgres://` URL of a database that contains the views. The login must be a member of the role `latchmail_mailserver`.
+    Postgres(String),
+}
+
+/// The settings for the database in the syntax of both servers.
+#[derive(Clone, Debug)]
+pub(crate) struct LookupSettings {
     /// Dovecot's `driver`.
     pub(crate) driver: &'static str,
     /// Dovecot 2.3's `connect`, and the file of an SQLite database for 2.4.
     pub(crate) dovecot: String,
-    /// The URL of a `PostgreSQL` database as given; see [`parameters`].
+    /// The URL of a `PostgreSQL` database without the role. [`parameters`] splits it.
     pub(crate) url: Option<String>,
-    /// The same for the last log-ins, which Dovecot writes.
+    /// `dovecot` for the database of the last log-ins, which Dovecot writes.
     pub(crate) last_logins: String,
     /// Postfix's map type.
     pub(crate) maps: &'static str,
@@ -36,13 +43,13 @@ pub(crate) struct Source {
     pub(crate) postfix: String,
 }
 
-impl Source {
-    /// Converts `lookup`. Creates an SQLite file if it does not exist, and lets the mail servers read it.
-    pub(crate) fn of(lookup: &Lookup) -> anyhow::Result<Self> {
+impl LookupSettings {
+    /// Creates the settings. Creates an SQLite file if it does not exist, and lets the mail servers read it.
+    pub(crate) fn new(lookup: &Lookup) -> anyhow::Result<Self> {
         match lookup {
             Lookup::Sqlite(file) => {
-                let last_logins = open_lookup_to_mail(&file.with_file_name("last-logins.db"))?;
-                Ok(Self::sqlite(&open_lookup_to_mail(file)?, &last_logins))
+                let last_logins = share_lookup_file(&file.with_file_name("last-logins.db"))?;
+                Ok(Self::sqlite(&share_lookup_file(file)?, &last_logins))
             }
             Lookup::Postgres(url) => Ok(Self::postgres(url)),
         }
@@ -63,8 +70,8 @@ impl Source {
     fn postgres(given: &str) -> Self {
         // libpq accepts both scheme names. Postfix recognizes only the longer one as a URL.
         let rest = given.split_once("://").map_or(given, |(_, rest)| rest);
-        let mark = if rest.contains('?') { '&' } else { '?' };
-        let url = format!("postgresql://{rest}{mark}{ROLE}");
+        let separator = if rest.contains('?') { '&' } else { '?' };
+        let url = format!("postgresql://{rest}{separator}{ROLE}");
         Self {
             driver: "pgsql",
             dovecot: url.clone(),
@@ -78,7 +85,7 @@ impl Source {
 
 /// Splits a database URL into the parameters of Dovecot 2.4, which accepts no URL, by libpq's rules (`PostgreSQL` documentation, section "Connection URIs").
 pub(crate) fn parameters(url: &str) -> anyhow::Result<Parameters> {
-    let url = Url::parse(url).context("the database's URL is not valid")?;
+    let url = Url::parse(url).context("the database URL is not valid")?;
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let mut parameters = PARAMETERS.map(|name| {
         let value = match name {
@@ -97,7 +104,7 @@ pub(crate) fn parameters(url: &str) -> anyhow::Result<Parameters> {
         match parameters.iter_mut().find(|(known, _)| *known == name) {
             Some(parameter) => parameter.1 = value.into_owned(),
             None => bail!(
-                "the database's URL has the parameter {name:?}; in Dovecot's configuration there are {} only",
+                "the database URL has the parameter {name:?}, which Dovecot's configuration does not support; remove it or use one of {}",
                 PARAMETERS.join(", ")
             ),
         }
@@ -110,22 +117,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_postgres_url_takes_the_role_of_mail_servers() {
-        let source = Source::postgres("postgres://a@127.0.0.1:5/b");
+    fn a_postgres_url_sets_the_role_of_mail_servers() {
+        let settings = LookupSettings::postgres("postgres://a@127.0.0.1:5/b");
         assert_eq!(
-            source.dovecot,
+            settings.dovecot,
             "postgresql://a@127.0.0.1:5/b?options=-crole%3Dlatchmail_mailserver"
         );
-        let source = Source::postgres("postgresql:///b?host=/tmp");
+        let settings = LookupSettings::postgres("postgresql:///b?host=/tmp");
         assert!(
-            source
+            settings
                 .postfix
                 .ends_with("?host=/tmp&options=-crole%3Dlatchmail_mailserver")
         );
     }
 
     #[test]
-    fn a_postgres_url_is_taken_apart() {
+    fn a_postgres_url_is_split_into_parameters() {
         let parts = |url| parameters(url).unwrap().map(|(_, value)| value);
         assert_eq!(
             parts("postgres://a%40b:p%2Fq@[::1]:5/b?sslmode=disable"),
