@@ -1,39 +1,39 @@
 //! The milter protocol, version 6: frames, commands and replies.
 //!
-//! Knows nothing of mail. The protocol has no specification besides libmilter's `mfdef.h`; Postfix's side of it is `milter8.c`.
+//! This module does not interpret messages. The only specification of the protocol is libmilter's `mfdef.h`. Postfix implements it in `milter8.c`.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The version that this program speaks, and the oldest that has the flags below.
+/// The version of the protocol that this program uses. It is the oldest version with the flags below.
 const VERSION: u32 = 6;
 
-/// The longest frame. Postfix sends at most 64 KiB of a body at a time, and one header field of at most `header_size_limit` bytes (100 KiB).
-const LONGEST: usize = 1024 * 1024;
+/// Maximum length of a frame in bytes. Postfix sends at most 64 KiB of a body at a time, and one header field of at most `header_size_limit` bytes (100 KiB).
+const MAX_FRAME_LENGTH: usize = 1024 * 1024;
 
-/// Actions: add and change header fields.
+/// Actions that the milter takes: add and change header fields.
 const ACTIONS: u32 = 0x01 | 0x10;
 
-/// Steps: no recipients (0x08), unknown commands (0x100) or DATA (0x200); no replies to header fields (0x80), connection (0x1000), HELO (0x2000), sender
-/// (0x4000), end of header (0x40000) and body (0x80000); values with their leading space (0x100000).
+/// Options of the protocol. The mail server does not send recipients (0x08), unknown commands (0x100) and DATA (0x200). The milter does not reply to header
+/// fields (0x80), connection (0x1000), HELO (0x2000), sender (0x4000), end of header (0x40000) and body (0x80000). Values have their leading space (0x100000).
 const STEPS: u32 =
     0x08 | 0x80 | 0x100 | 0x200 | 0x1000 | 0x2000 | 0x4000 | 0x4_0000 | 0x8_0000 | 0x10_0000;
 
 /// A message from the mail server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// The versions, actions and steps that the server offers.
+    /// The version, actions and steps that the mail server offers.
     Negotiate([u32; 3]),
-    /// Values that belong to the next command.
+    /// Names and values of macros, which belong to the next command.
     Macros(Vec<(String, String)>),
-    /// The client's IP address, if it has one.
+    /// The IP address of the mail server's client. `None` if the client uses a UNIX socket.
     Connect(Option<IpAddr>),
     Hello(String),
-    /// The envelope sender without angle brackets; empty for the null sender.
+    /// The envelope sender without angle brackets. Empty for the null sender.
     Sender(String),
-    /// The value is folded with LF only.
+    /// A header field. Its value is folded with LF only.
     Field {
         name: Vec<u8>,
         value: Vec<u8>,
@@ -41,36 +41,36 @@ pub(crate) enum Command {
     EndOfHeader,
     Body(Vec<u8>),
     EndOfMessage,
-    /// Forget the message.
+    /// The message ended early.
     Abort,
-    /// Forget the client.
+    /// Another client follows on the same connection.
     NewClient,
     Quit,
-    /// Needs a reply and has no meaning here.
+    /// A command that needs a reply and has no effect.
     Other,
 }
 
-/// Reads one command. `None` if the server closed the connection.
+/// Reads one command. Returns `None` if the mail server closed the connection.
 pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Command>> {
     let length = match stream.read_u32().await {
         Ok(length) => length as usize,
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(error),
     };
-    if !(1..=LONGEST).contains(&length) {
+    if !(1..=MAX_FRAME_LENGTH).contains(&length) {
         return Err(malformed("the length of a frame is out of range"));
     }
     let mut frame = vec![0; length];
     stream.read_exact(&mut frame).await?;
     let data = frame.split_off(1);
-    command(frame[0], data).map(Some)
+    parse(frame[0], data).map(Some)
 }
 
-fn command(code: u8, data: Vec<u8>) -> io::Result<Command> {
+fn parse(code: u8, data: Vec<u8>) -> io::Result<Command> {
     Ok(match code {
         b'O' => Command::Negotiate(numbers(&data)?),
         b'D' => {
-            let mut texts = texts(data.get(1..).unwrap_or_default());
+            let mut texts = strings(data.get(1..).unwrap_or_default());
             let pairs = std::iter::from_fn(|| Some((texts.next()?, texts.next()?)));
             let bare = |(name, value): (String, String)| {
                 let name = name.trim_matches(['{', '}']).to_owned();
@@ -78,10 +78,10 @@ fn command(code: u8, data: Vec<u8>) -> io::Result<Command> {
             };
             Command::Macros(pairs.map(bare).collect())
         }
-        b'C' => Command::Connect(client(&data)),
-        b'H' => Command::Hello(texts(&data).next().unwrap_or_default()),
+        b'C' => Command::Connect(client_address(&data)),
+        b'H' => Command::Hello(strings(&data).next().unwrap_or_default()),
         b'M' => {
-            let sender = texts(&data).next().unwrap_or_default();
+            let sender = strings(&data).next().unwrap_or_default();
             let bare = sender.trim_start_matches('<').trim_end_matches('>');
             Command::Sender(bare.to_owned())
         }
@@ -104,14 +104,14 @@ fn command(code: u8, data: Vec<u8>) -> io::Result<Command> {
     })
 }
 
-/// The address of a client: its name, a zero, the family, the port, the address and a zero.
-fn client(data: &[u8]) -> Option<IpAddr> {
+/// Returns the address of a client. The data is its name, a zero, the address family, the port, the address and a zero.
+fn client_address(data: &[u8]) -> Option<IpAddr> {
     let after_name = data.iter().position(|byte| *byte == 0)? + 1;
     let (family, rest) = data.get(after_name..)?.split_first()?;
-    let address = texts(rest.get(2..)?).next()?;
+    let address = strings(rest.get(2..)?).next()?;
     match family {
         b'4' => address.parse().ok(),
-        // Sendmail writes `IPv6:` before it.
+        // Sendmail writes the prefix `IPv6:`.
         b'6' => {
             let address: Ipv6Addr = address.trim_start_matches("IPv6:").parse().ok()?;
             Some(IpAddr::V6(address).to_canonical())
@@ -120,8 +120,8 @@ fn client(data: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The texts of a list, each of which ends with a zero.
-fn texts(data: &[u8]) -> impl Iterator<Item = String> {
+/// Returns the strings of a list. Each ends with a zero.
+fn strings(data: &[u8]) -> impl Iterator<Item = String> {
     let data = data.strip_suffix(&[0]).unwrap_or(data);
     data.split(|byte| *byte == 0)
         .map(|text| String::from_utf8_lossy(text).into_owned())
@@ -143,7 +143,7 @@ fn malformed(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// What is sent for one command.
+/// The replies to one command.
 #[derive(Debug, Default)]
 pub(crate) struct Replies(Vec<u8>);
 
@@ -152,12 +152,15 @@ impl Replies {
         &self.0
     }
 
-    /// Accepts what the server offers, if it offers everything that is needed.
+    /// Replies with the version, actions and steps that the milter needs.
+    ///
+    /// # Errors
+    /// Returns an error if the mail server does not offer all of them.
     pub(crate) fn negotiate(&mut self, [version, actions, steps]: [u32; 3]) -> io::Result<()> {
         if version < VERSION || actions & ACTIONS != ACTIONS || steps & STEPS != STEPS {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "the mail server does not speak version 6 of the milter protocol",
+                "the mail server does not support version 6 of the milter protocol",
             ));
         }
         let numbers = [VERSION, ACTIONS, STEPS].map(u32::to_be_bytes);
@@ -173,17 +176,17 @@ impl Replies {
         self.frame(b'a', &[]);
     }
 
-    /// Ends the message with a reply to the client, such as `550 5.7.1 …`.
-    pub(crate) fn refuse(&mut self, reply: &str) {
+    /// Ends the message with an SMTP reply to the client, such as `550 5.7.1 …`.
+    pub(crate) fn reject(&mut self, reply: &str) {
         self.frame(b'y', &[reply.as_bytes(), &[0]]);
     }
 
-    /// Deletes the field that is number `index`, from 1, of those with this name.
+    /// Deletes the field with index `index`, from 1, among the fields of this name.
     pub(crate) fn delete(&mut self, index: u32, name: &str) {
         self.frame(b'm', &[&index.to_be_bytes(), name.as_bytes(), &[0, 0]]);
     }
 
-    /// Inserts a field above all others. The value begins with its space.
+    /// Inserts a field above all others. The value begins with a space.
     pub(crate) fn insert(&mut self, name: &str, value: &str) {
         let parts: [&[u8]; 5] = [&[0; 4], name.as_bytes(), &[0], value.as_bytes(), &[0]];
         self.frame(b'i', &parts);
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn commands_are_read() {
+    async fn all_commands_are_parsed() {
         let session = [
             framed(b'C', b"client.example\x004\x00\x19192.0.2.1\x00"),
             framed(
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_lacks_a_flag_is_refused() {
+    fn a_mail_server_without_a_needed_flag_is_rejected() {
         let mut replies = Replies::default();
         replies.negotiate([6, 0x1ff, 0x1f_ffff]).unwrap();
         for offered in [
