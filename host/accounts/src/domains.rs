@@ -354,7 +354,7 @@ impl Domains {
             .dkim
             .as_ref()
             .map(|key| (key.selector.as_str(), key.key.as_str()));
-        let records = self.dns.states(&domain.name, key).await;
+        let records = self.dns.check_records(&domain.name, key).await;
         Inspected { domain, records }
     }
 
@@ -429,7 +429,7 @@ impl Domains {
 
 /// Returns the folded name, or `None` if it cannot be claimed. The name of the challenge record must also fit into the maximum length.
 fn folded(name: &str) -> Option<String> {
-    let name = String::from(dns::fold(name).ok()?);
+    let name = String::from(dns::DomainName::parse(name).ok()?);
     (host(&name).len() <= LONGEST_NAME).then_some(name)
 }
 

@@ -372,7 +372,7 @@ impl Desk {
 }
 
 fn named(domain: &str) -> anyhow::Result<String> {
-    let name = dns::fold(domain);
+    let name = dns::DomainName::parse(domain);
     let name = name.map_err(|_| anyhow!("`{}` is not a domain", shown::plain(domain)))?;
     Ok(name.into())
 }

@@ -92,8 +92,8 @@ impl Capabilities {
                 Capability::Imap4rev1 => {}
                 Capability::Auth(mechanism) => {
                     all.auth_plain |= mechanism.eq_ignore_ascii_case("PLAIN");
-                    all.auth_oauthbearer |= Mechanism::OAuthBearer.is(mechanism);
-                    all.auth_xoauth2 |= Mechanism::XOAuth2.is(mechanism);
+                    all.auth_oauthbearer |= Mechanism::OAuthBearer.has_name(mechanism);
+                    all.auth_xoauth2 |= Mechanism::XOAuth2.has_name(mechanism);
                 }
                 Capability::Atom(name) => match name.to_ascii_uppercase().as_str() {
                     "SASL-IR" => all.sasl_ir = true,

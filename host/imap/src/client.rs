@@ -8,7 +8,7 @@ use imap_proto::{Response, ResponseCode, Status};
 use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
-use latchmail_net::dial::Dial;
+use latchmail_net::endpoint::Endpoint;
 use tokio::time::timeout;
 
 use super::Error;
@@ -20,7 +20,7 @@ use super::wire::{Wire, parse};
 /// The address of the mail server and the settings of its connections.
 #[derive(Clone, Debug)]
 pub struct Connector {
-    dial: Dial,
+    dial: Endpoint,
     timeout: Duration,
     /// `true` after the missing extensions have been logged.
     logged_missing: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ impl Connector {
     /// Returns an error if the address is invalid.
     pub fn new(config: &config::Imap) -> Result<Self, StartError> {
         Ok(Self {
-            dial: Dial::new("imap.address", &config.address, config.tls)?,
+            dial: Endpoint::new("imap.address", &config.address, config.tls)?,
             timeout: config.timeout,
             logged_missing: Arc::default(),
             guid: Arc::default(),

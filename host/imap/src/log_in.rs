@@ -85,7 +85,7 @@ async fn with_token(
         Mechanism::OAuthBearer => capabilities.auth_oauthbearer,
         Mechanism::XOAuth2 => capabilities.auth_xoauth2,
     };
-    let mechanism = Mechanism::best(offered).ok_or_else(|| {
+    let mechanism = Mechanism::preferred(offered).ok_or_else(|| {
         Error::Unavailable(
             "log-in with an access token requires AUTH=OAUTHBEARER or AUTH=XOAUTH2, and the mail server offers neither".into(),
         )
@@ -97,7 +97,7 @@ async fn with_token(
         return Ok(outcome);
     }
     // The server has sent the reason of the failure as a continuation request. The server completes the command after the client's response.
-    wire.queue_line(mechanism.farewell());
+    wire.queue_line(mechanism.error_response());
     wire.finish_one(tag, on).await
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use imap_proto::{Response, ResponseCode, Status};
-use latchmail_net::dial::Io;
+use latchmail_net::endpoint::Io;
 use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -20,7 +20,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
-use latchmail_net::dial::Dial;
+use latchmail_net::endpoint::Endpoint;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
@@ -44,7 +44,7 @@ const NOBODY: u64 = 68;
 
 /// Dovecot's doveadm API.
 pub(crate) struct Doveadm {
-    dial: Dial,
+    dial: Endpoint,
     host: HeaderValue,
     authorization: HeaderValue,
 }
@@ -104,7 +104,7 @@ impl Doveadm {
             );
             return Ok(None);
         }
-        let dial = Dial::new("imap.doveadm", &config.doveadm, false)?;
+        let dial = Endpoint::new("imap.doveadm", &config.doveadm, false)?;
         let key = read_key(&config.doveadm_key_file)?;
         let unusable = |e| StartError::new(format!("imap.doveadm cannot be used: {e}"));
         let host = HeaderValue::from_str(&config.doveadm).map_err(unusable)?;

@@ -54,7 +54,7 @@ impl Documents {
             .map_err(|why| StartError::new(format!("the `oauth.client_hosts` {why}")))?;
         Ok(Self {
             fetch,
-            hosts: hosts.and_public(),
+            hosts: hosts.with_public_hosts(),
             clock,
             cache: Cache::new(CACHE_CAPACITY),
         })
@@ -90,7 +90,7 @@ impl Documents {
             url: url.to_owned(),
             headers: vec![("accept".into(), "application/json".into())],
             timeout: Some(TIMEOUT),
-            largest: Some(MAX_DOCUMENT),
+            max_response_size: Some(MAX_DOCUMENT),
             ..fetch::Request::default()
         };
         let answer = match self.fetch.send(&self.hosts, request).await {

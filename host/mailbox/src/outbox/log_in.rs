@@ -66,7 +66,7 @@ async fn with_token(
     // Send EHLO again, because lettre does not expose the extensions that it does not use.
     let told = connection.command(Ehlo::new(hello.clone())).await?;
     let offered: Vec<&str> = told.message().filter_map(mechanisms).flatten().collect();
-    let mechanism = Mechanism::best(|one| offered.iter().any(|name| one.is(name)));
+    let mechanism = Mechanism::preferred(|one| offered.iter().any(|name| one.has_name(name)));
     let mechanism = mechanism.ok_or_else(|| {
         Error::Unavailable(
             "log-in with an access token requires AUTH OAUTHBEARER or AUTH XOAUTH2, and the server offers neither".into(),
@@ -83,7 +83,7 @@ async fn with_token(
     };
     if answer.has_code(GO_ON) {
         // The server has sent the reason of the failure, and completes the command after this reply.
-        answer = connection.command(Line(mechanism.farewell())).await?;
+        answer = connection.command(Line(mechanism.error_response())).await?;
     }
     if answer.has_code(GO_ON) {
         return Err(Error::Unavailable(

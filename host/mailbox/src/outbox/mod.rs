@@ -23,7 +23,7 @@ use latchmail_directory::Directory;
 use latchmail_directory::addresses::AddressRelation;
 use latchmail_directory::events::{Event, Kind};
 use latchmail_dkim::Signer;
-use latchmail_net::dial::Dial;
+use latchmail_net::endpoint::Endpoint;
 use tokio::time::timeout;
 
 use crate::pool::Pool;
@@ -136,7 +136,7 @@ impl Outbox {
         signing: Arc<latchmail_dkim::Keys>,
         clock: Clock,
     ) -> Result<Self, StartError> {
-        let dial = Dial::new("smtp.address", &config.address, config.tls)?;
+        let dial = Endpoint::new("smtp.address", &config.address, config.tls)?;
         let pool = Pool::new(
             Connector::new(dial, config.timeout),
             config.connections_per_account,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{fmt, io, net};
 
 use latchmail_core::caller::MailCredential;
-use latchmail_net::dial::{Dial, Io};
+use latchmail_net::endpoint::{Endpoint, Io};
 use lettre::Address;
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
@@ -27,7 +27,7 @@ const LONG: u32 = 6;
 /// Opens connections.
 #[derive(Debug)]
 pub(super) struct Connector {
-    dial: Dial,
+    dial: Endpoint,
     timeout: Duration,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Envelope {
 }
 
 impl Connector {
-    pub(super) fn new(dial: Dial, timeout: Duration) -> Self {
+    pub(super) fn new(dial: Endpoint, timeout: Duration) -> Self {
         Self { dial, timeout }
     }
 

@@ -21,7 +21,7 @@ impl Host for Call {
             timeout: request
                 .timeout
                 .map(|millis| Duration::from_millis(millis.into())),
-            largest: None,
+            max_response_size: None,
         };
         let sent = self
             .services
@@ -41,12 +41,12 @@ impl Call {
             fetch::Error::Denied(_) => return Error::Denied(sentence),
             fetch::Error::Invalid(_) => return Error::Invalid(sentence),
             fetch::Error::TooLarge(_) => return Error::TooLarge(sentence),
-            fetch::Error::Forbidden { found, .. } => {
-                let why = format!("{sentence}: {found}");
+            fetch::Error::Blocked { addresses, .. } => {
+                let why = format!("{sentence}: {addresses}");
                 (Error::Denied(sentence), why)
             }
             fetch::Error::Unavailable(_) => (Error::Unavailable, sentence),
-            fetch::Error::Unknown(_) => (Error::OutcomeUnknown, sentence),
+            fetch::Error::OutcomeUnknown(_) => (Error::OutcomeUnknown, sentence),
         };
         if self.may_log() {
             let module = &*self.module;

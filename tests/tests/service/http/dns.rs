@@ -32,7 +32,10 @@ impl World {
     }
 
     async fn state(&self, kind: Kind) -> Option<bool> {
-        let states = self.dns.states("ada.example", Some(("s1", "AQID"))).await;
+        let states = self
+            .dns
+            .check_records("ada.example", Some(("s1", "AQID")))
+            .await;
         states.into_iter().find(|one| one.kind == kind).unwrap().ok
     }
 
@@ -216,7 +219,10 @@ async fn corrected_records_are_visible_at_once() {
 #[tokio::test]
 async fn each_record_is_found_missing_or_unknown_by_itself() {
     let world = world().await;
-    let states = world.dns.states("ada.example", Some(("s1", "AQID"))).await;
+    let states = world
+        .dns
+        .check_records("ada.example", Some(("s1", "AQID")))
+        .await;
     let told: Vec<_> = states
         .iter()
         .map(|one| {
@@ -259,7 +265,7 @@ async fn each_record_is_found_missing_or_unknown_by_itself() {
     assert_eq!(world.state(Kind::Dkim).await, None);
     assert_eq!(world.state(Kind::Dmarc).await, None);
     assert_eq!(world.state(Kind::Mx).await, Some(true));
-    assert_eq!(world.dns.states("ada.example", None).await.len(), 3);
+    assert_eq!(world.dns.check_records("ada.example", None).await.len(), 3);
     world.server.mx("ada.example", "elsewhere.example");
     assert_eq!(world.state(Kind::Mx).await, Some(false));
     world.server.txts(
@@ -288,7 +294,10 @@ async fn all_states_are_reported_in_time_without_a_response() {
         world.server.silent(name);
     }
     let asked = Instant::now();
-    let states = world.dns.states("ada.example", Some(("s1", "AQID"))).await;
+    let states = world
+        .dns
+        .check_records("ada.example", Some(("s1", "AQID")))
+        .await;
     assert!(states.iter().all(|one| one.ok.is_none()), "{states:?}");
     assert!(asked.elapsed() < PATIENCE * 3, "{:?}", asked.elapsed());
 
@@ -296,7 +305,7 @@ async fn all_states_are_reported_in_time_without_a_response() {
     let record = "v=spf1 a:silent.example include:mail.latchmail.example ~all";
     world.server.txt("ada.example", &[record]);
     world.server.silent("silent.example");
-    let states = world.dns.states("ada.example", None).await;
+    let states = world.dns.check_records("ada.example", None).await;
     let told: Vec<_> = states.iter().map(|one| one.ok).collect();
     assert_eq!(told, [Some(false), None, Some(false)]);
 }

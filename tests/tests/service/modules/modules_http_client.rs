@@ -271,7 +271,7 @@ async fn invalid_entries_of_hosts_stop_the_start() {
         let sentence = refusal(&keeper(&["good.example.com", entry], "")).await;
         assert!(
             sentence.contains("`keeper`")
-                && sentence.contains(&format!("its `hosts` hold `{entry}`")),
+                && sentence.contains(&format!("its `hosts` contain `{entry}`")),
             "{sentence}"
         );
     }

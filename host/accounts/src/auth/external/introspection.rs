@@ -96,7 +96,7 @@ impl Introspection {
             ],
             body: form.into(),
             timeout: Some(self.timeout),
-            largest: Some(MAX_RESPONSE),
+            max_response_size: Some(MAX_RESPONSE),
         };
         let response = self.fetch.send(&self.hosts, request).await;
         let response = response.map_err(|error| error.to_string())?;

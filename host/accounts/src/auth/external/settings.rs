@@ -90,7 +90,7 @@ fn introspection(
             "must contain the secret as one line",
         ));
     }
-    let longest = fetch::PATIENCE;
+    let longest = fetch::MAX_TIMEOUT;
     if configured.timeout < Duration::from_millis(1) || configured.timeout > longest {
         return Err(wrong(
             "timeout",

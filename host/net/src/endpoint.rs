@@ -1,5 +1,5 @@
-//! TCP connections to the mail server, with implicit TLS (RFC 8314) if configured, and the TLS client configuration that other clients use as well. This module
-//! knows no protocol above TLS.
+//! TCP connections to the mail server, with implicit TLS (RFC 8314) if configured, and the TLS client configuration for all clients. This module implements no
+//! protocol above TLS.
 
 use std::fmt;
 use std::io;
@@ -21,57 +21,57 @@ impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
 
 /// The address of a server and its TLS settings.
 #[derive(Clone)]
-pub struct Dial {
+pub struct Endpoint {
     address: String,
     tls: Option<(TlsConnector, ServerName<'static>)>,
 }
 
-impl fmt::Debug for Dial {
+impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dial")
+        f.debug_struct("Endpoint")
             .field("address", &self.address)
             .field("tls", &self.tls.is_some())
             .finish_non_exhaustive()
     }
 }
 
-impl fmt::Display for Dial {
+impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.address)
     }
 }
 
-/// Returns a TLS connector that trusts the certificates of the system's trust store. `whom` names the server in the error message.
-pub(crate) fn tls_towards(whom: &str) -> Result<TlsConnector, StartError> {
+/// Returns a TLS connector that trusts the certificates in the system's trust store. `server` names the server in the error message.
+pub(crate) fn tls_connector(server: &str) -> Result<TlsConnector, StartError> {
     let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(BuilderVerifierExt::with_platform_verifier)
-        .map_err(|e| StartError::new(format!("cannot set up TLS for {whom}: {e}")))?
+        .map_err(|e| StartError::new(format!("cannot set up TLS for {server}: {e}")))?
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(client)))
 }
 
-impl Dial {
-    /// Parses the address in the setting `key`. Does not connect.
+impl Endpoint {
+    /// Parses the address `host:port` from the setting `key`. Does not connect.
     ///
     /// # Errors
-    /// Returns an error if the address is invalid or the certificates of the system cannot be read.
+    /// Returns an error if the address is invalid or the system's trust store cannot be read.
     pub fn new(key: &str, address: &str, tls: bool) -> Result<Self, StartError> {
-        let unusable =
-            |why: &str| StartError::new(format!("{key} {address:?} cannot be used: {why}"));
+        let invalid =
+            |reason: &str| StartError::new(format!("{key} {address:?} cannot be used: {reason}"));
         let (host, port) = address
             .rsplit_once(':')
-            .ok_or_else(|| unusable("it must be host:port"))?;
+            .ok_or_else(|| invalid("it must be host:port"))?;
         if host.is_empty() || port.parse::<u16>().is_err() {
-            return Err(unusable("it must be host:port"));
+            return Err(invalid("it must be host:port"));
         }
         let tls = if tls {
             let host = host
                 .trim_start_matches('[')
                 .trim_end_matches(']')
                 .to_owned();
-            let name = ServerName::try_from(host).map_err(|e| unusable(&e.to_string()))?;
-            Some((tls_towards("the mail server")?, name))
+            let name = ServerName::try_from(host).map_err(|e| invalid(&e.to_string()))?;
+            Some((tls_connector("the mail server")?, name))
         } else {
             None
         };
