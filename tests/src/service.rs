@@ -475,7 +475,7 @@ impl Service {
     /// Syncs the milter's keys, as happens every hour.
     pub async fn tell_milter(&self) {
         let dkim = &self.running.as_ref().unwrap().app.dkim;
-        dkim.tell_milter().await.unwrap();
+        dkim.sync_milter().await.unwrap();
     }
 
     /// Installs components as the operator does, with consent to everything.

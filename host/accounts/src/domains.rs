@@ -341,7 +341,7 @@ impl Domains {
         match released.await? {
             Released::SessionOver => Err(session_over()),
             Released::Released => {
-                self.signing.released(&name);
+                self.signing.evict(&name);
                 Ok(Released::Released)
             }
             released => Ok(released),
@@ -393,7 +393,7 @@ impl Domains {
         let activated = activated.await?;
         // If this fails, the domain is active nevertheless, and the hourly run writes the key.
         if let Verified::Active(domain) = &activated
-            && let Err(error) = self.signing.verified(&domain.name).await
+            && let Err(error) = self.signing.add_to_milter(&domain.name).await
         {
             tracing::error!(domain = domain.name, %error, "failed to publish the domain's key to the milter");
         }

@@ -20,7 +20,7 @@ use super::wire::{Wire, parse};
 /// The address of the mail server and the settings of its connections.
 #[derive(Clone, Debug)]
 pub struct Connector {
-    dial: Endpoint,
+    endpoint: Endpoint,
     timeout: Duration,
     /// `true` after the missing extensions have been logged.
     logged_missing: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ impl Connector {
     /// Returns an error if the address is invalid.
     pub fn new(config: &config::Imap) -> Result<Self, StartError> {
         Ok(Self {
-            dial: Endpoint::new("imap.address", &config.address, config.tls)?,
+            endpoint: Endpoint::new("imap.address", &config.address, config.tls)?,
             timeout: config.timeout,
             logged_missing: Arc::default(),
             guid: Arc::default(),
@@ -114,7 +114,7 @@ impl Connector {
             return;
         }
         for (extension, effect) in capabilities.missing_extensions() {
-            tracing::warn!(server = %self.dial, "the mail server does not offer {extension}: {effect}");
+            tracing::warn!(server = %self.endpoint, "the mail server does not offer {extension}: {effect}");
         }
     }
 
@@ -128,17 +128,16 @@ impl Connector {
             Ok(done) => done,
             Err(_) => Err(Error::Unavailable(format!(
                 "{} did not respond in time",
-                self.dial
+                self.endpoint
             ))),
         }
     }
 
     async fn greet(&self) -> Result<(Wire, Option<Capabilities>), Error> {
-        let io = self
-            .dial
-            .connect()
-            .await
-            .map_err(|e| Error::Unavailable(format!("{} cannot be reached: {e}", self.dial)))?;
+        let io =
+            self.endpoint.connect().await.map_err(|e| {
+                Error::Unavailable(format!("{} cannot be reached: {e}", self.endpoint))
+            })?;
         let mut wire = Wire::new(io);
         let greeting = wire.reply().await?;
         match parse(&greeting)? {
@@ -148,7 +147,7 @@ impl Connector {
             } => Ok((wire, listed_capabilities(outcome.code.as_ref()))),
             _ => Err(Error::Unavailable(format!(
                 "{} did not send an IMAP greeting",
-                self.dial
+                self.endpoint
             ))),
         }
     }

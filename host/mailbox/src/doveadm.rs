@@ -44,7 +44,7 @@ const NOBODY: u64 = 68;
 
 /// Dovecot's doveadm API.
 pub(crate) struct Doveadm {
-    dial: Endpoint,
+    endpoint: Endpoint,
     host: HeaderValue,
     authorization: HeaderValue,
 }
@@ -90,7 +90,7 @@ fn plain(name: &str) -> bool {
 impl fmt::Debug for Doveadm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Doveadm")
-            .field("dial", &self.dial)
+            .field("endpoint", &self.endpoint)
             .finish_non_exhaustive()
     }
 }
@@ -104,7 +104,7 @@ impl Doveadm {
             );
             return Ok(None);
         }
-        let dial = Endpoint::new("imap.doveadm", &config.doveadm, false)?;
+        let endpoint = Endpoint::new("imap.doveadm", &config.doveadm, false)?;
         let key = read_key(&config.doveadm_key_file)?;
         let unusable = |e| StartError::new(format!("imap.doveadm cannot be used: {e}"));
         let host = HeaderValue::from_str(&config.doveadm).map_err(unusable)?;
@@ -112,7 +112,7 @@ impl Doveadm {
         let mut authorization = HeaderValue::from_str(&text).map_err(unusable)?;
         authorization.set_sensitive(true);
         Ok(Some(Self {
-            dial,
+            endpoint,
             host,
             authorization,
         }))
@@ -144,7 +144,7 @@ impl Doveadm {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(commands.to_string())))
             .map_err(unreachable)?;
-        let stream = self.dial.connect().await.map_err(unreachable)?;
+        let stream = self.endpoint.connect().await.map_err(unreachable)?;
         let handshake = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(unreachable)?;
         let answer = async {

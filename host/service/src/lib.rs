@@ -123,7 +123,7 @@ async fn build(
     dkim.reseal()
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
-    dkim.tell_milter()
+    dkim.sync_milter()
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
     let dkim = Arc::new(dkim);
@@ -202,8 +202,8 @@ async fn sweep(app: Arc<App>) {
             Ok(ended) => app.mail.end(&ended).await,
             Err(error) => tracing::error!(%error, "failed to delete expired data"),
         }
-        app.dkim.forget();
-        if let Err(error) = app.dkim.tell_milter().await {
+        app.dkim.clear_cache();
+        if let Err(error) = app.dkim.sync_milter().await {
             tracing::error!(%error, "failed to sync milter keys");
         }
         let kept = DAY.saturating_mul(app.config.audit.days.max(1));

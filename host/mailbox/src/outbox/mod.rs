@@ -136,9 +136,9 @@ impl Outbox {
         signing: Arc<latchmail_dkim::Keys>,
         clock: Clock,
     ) -> Result<Self, StartError> {
-        let dial = Endpoint::new("smtp.address", &config.address, config.tls)?;
+        let endpoint = Endpoint::new("smtp.address", &config.address, config.tls)?;
         let pool = Pool::new(
-            Connector::new(dial, config.timeout),
+            Connector::new(endpoint, config.timeout),
             config.connections_per_account,
             config.timeout,
             config.idle_timeout,

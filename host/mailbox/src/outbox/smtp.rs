@@ -27,7 +27,7 @@ const LONG: u32 = 6;
 /// Opens connections.
 #[derive(Debug)]
 pub(super) struct Connector {
-    dial: Endpoint,
+    endpoint: Endpoint,
     timeout: Duration,
 }
 
@@ -61,13 +61,17 @@ pub(super) struct Envelope {
 }
 
 impl Connector {
-    pub(super) fn new(dial: Endpoint, timeout: Duration) -> Self {
-        Self { dial, timeout }
+    pub(super) fn new(endpoint: Endpoint, timeout: Duration) -> Self {
+        Self { endpoint, timeout }
     }
 
     async fn logged_in(&self, credential: &MailCredential) -> Result<Session, crate::Error> {
-        let away = |why: String| crate::Error::Unavailable(format!("{}: {why}", self.dial));
-        let stream = self.dial.connect().await.map_err(|e| away(e.to_string()))?;
+        let away = |why: String| crate::Error::Unavailable(format!("{}: {why}", self.endpoint));
+        let stream = self
+            .endpoint
+            .connect()
+            .await
+            .map_err(|e| away(e.to_string()))?;
         let hello = ClientId::Ipv4(net::Ipv4Addr::LOCALHOST);
         let mut connection =
             AsyncSmtpConnection::connect_with_transport(Box::new(Stream::new(stream)), &hello)
