@@ -266,30 +266,17 @@ impl LocalServers {
         let deadline = Instant::now() + START_TIMEOUT;
         let (ports, name, log) = (self.ports, self.instance.as_str(), &self.layout.log);
         let dovecot = self.dovecot.as_mut().context("Dovecot is stopped")?;
-        for port in [ports.imap, ports.lmtp] {
-            require_ready(
-                wait_for_greeting(port, name, dovecot, deadline).await?,
-                port,
-                dovecot,
-                log,
-            )?;
+        for (daemon, ports) in [
+            (dovecot, &[ports.imap, ports.lmtp][..]),
+            (&mut self.postfix, &[ports.smtp, ports.submission]),
+            (&mut self.sink_daemon, &[ports.sink]),
+        ] {
+            for port in ports {
+                let state = wait_for_greeting(*port, name, daemon, deadline).await?;
+                require_ready(state, *port, daemon, log)?;
+            }
         }
-        let postfix = &mut self.postfix;
-        for port in [ports.smtp, ports.submission] {
-            require_ready(
-                wait_for_greeting(port, name, postfix, deadline).await?,
-                port,
-                postfix,
-                log,
-            )?;
-        }
-        let sink = &mut self.sink_daemon;
-        require_ready(
-            wait_for_greeting(ports.sink, name, sink, deadline).await?,
-            ports.sink,
-            sink,
-            log,
-        )
+        Ok(())
     }
 }
 
