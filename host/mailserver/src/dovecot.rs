@@ -11,8 +11,8 @@ use crate::daemon::GracePeriod;
 use crate::layout::{LOOKUP_GROUP, Layout, MAIL_USER};
 use crate::lookup::{self, LookupSettings};
 use crate::ports::Ports;
+use crate::private_file::write_private;
 use crate::template::fill;
-use crate::write_private;
 
 /// A configuration file: its name and its template.
 type Template = (&'static str, &'static str);

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::layout::share_lookup_file;
 
-/// The role that can read only what mail servers need. It is set for every login, so that the mail servers have the same privileges as in production.
+/// The role that can read only what mail servers need. The local servers set this role, so that they have the same privileges as in production.
 const ROLE: &str = "options=-crole%3Dlatchmail_mailserver";
 
 /// The connection parameters that Dovecot 2.4's configuration supports, with libpq's names.

@@ -10,7 +10,7 @@ use crate::daemon::{Daemon, GracePeriod};
 use crate::layout::Layout;
 use crate::lookup::Lookup;
 use crate::ports::{POLL_INTERVAL, Ports, StartupState, loopback};
-use crate::write_private;
+use crate::private_file::write_private;
 
 /// The time before the milter is killed. It is short, because Postfix tells clients to retry if the milter ends during a message.
 pub(crate) const GRACE: GracePeriod = GracePeriod(5);

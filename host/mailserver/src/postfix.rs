@@ -29,7 +29,7 @@ const LIBRARIES: &str = "/usr/lib/postfix";
 /// The path of Postfix's master on Debian and Ubuntu. The command `postfix start` takes a hundred times longer, because it runs checks.
 pub(crate) const PROGRAM: &str = "/usr/lib/postfix/sbin/master";
 
-/// The time before the master is killed. After the signal to stop, the master ends all other processes and sleeps for a second. A kill does not damage the queue.
+/// The time before the master is killed. On SIGTERM, the master ends all other processes and sleeps for a second. A kill does not damage the queue.
 pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 
 /// The path of the sink, which is a part of Postfix. The sink accepts all mail and stores each message in a file.

@@ -7,8 +7,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::results;
 use super::senders::{MAX_SENDERS, Senders};
 
-/// Fields that name the sender of a submission besides From. Resent-From and Resent-Sender name the account that sends a message again (RFC
-/// 5322, section 3.6.6).
+/// Fields that name the sender of a submission besides From. Resent-From and Resent-Sender name the account that sends a message again (RFC 5322, section
+/// 3.6.6).
 const OTHER_SENDER_FIELDS: [&str; 3] = ["Sender", "Resent-From", "Resent-Sender"];
 
 /// Maximum number of signatures that are verified. The others are ignored.

@@ -38,8 +38,8 @@ impl Mechanism {
         name.eq_ignore_ascii_case(self.name())
     }
 
-    /// Returns the client's only message, in base64. Returns `None` if the user name or the token is empty or contains a character that is not allowed, such as the
-    /// separator of the fields.
+    /// Returns the client's only message, in base64. Returns `None` if the user name or the token is empty or contains a character that is not allowed,
+    /// such as the separator of the fields.
     #[must_use]
     pub fn response(self, username: &str, token: &SecretString) -> Option<Zeroizing<String>> {
         let token = token.expose_secret();
@@ -59,7 +59,7 @@ impl Mechanism {
         Some(Zeroizing::new(STANDARD.encode(message.as_bytes())))
     }
 
-    /// Returns the client's response to the server's error message, in base64. The server reports the failure only after this response (RFC 7628, section 3.2.3).
+    /// Returns the response to the server's error message, in base64. The server waits for this response before it reports the failure (RFC 7628, section 3.2.3).
     #[must_use]
     pub const fn error_response(self) -> &'static str {
         match self {

@@ -179,8 +179,8 @@ impl Dns {
             Ok(found) => return Ok(Some(found)),
             Err(error) => negative_response(error)?,
         };
-        // The resolver follows only a few aliases, and reports no records if there are more. A real negative response has an SOA record (RFC 2308, section 2) and
-        // is for the requested name.
+        // The resolver follows only a few aliases, and reports no records if there are more. A real negative response has an SOA record (RFC 2308, section 2)
+        // and contains the requested name.
         let last = negative.query.name().clone();
         if negative.soa.is_some() && last == name {
             return Ok(None);

@@ -14,8 +14,8 @@ pub struct DomainName(String);
 pub struct InvalidDomain;
 
 impl DomainName {
-    /// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Converts letters of other scripts to `xn--…`. This form is always shown,
-    /// so that a domain cannot imitate a similar one.
+    /// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Converts letters of other scripts to `xn--…`. This form is always
+    /// shown, so that a domain cannot imitate a similar one.
     ///
     /// # Errors
     /// Returns [`InvalidDomain`] for invalid host names (DNS, STD 3), IP addresses, single labels and public suffixes.

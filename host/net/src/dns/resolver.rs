@@ -45,7 +45,7 @@ pub(super) fn servers(config: &config::Dns) -> Result<(ResolverConfig, ResolverO
         single_server(parse_server(&config.server)?)
     };
     options.timeout = config.timeout / config.attempts;
-    // The resolver counts only the repetitions.
+    // `dns.attempts` includes the first attempt, and the resolver's option does not.
     options.attempts = usize::try_from(config.attempts - 1).unwrap_or(usize::MAX);
     Ok((servers, options))
 }

@@ -61,8 +61,7 @@ impl Connector {
     /// Connects to a server at one of the addresses for which `is_allowed` returns `true`.
     ///
     /// # Errors
-    /// Returns [`Error::Blocked`] if `is_allowed` rejects all addresses of the server, and [`Error::Unreachable`] if every connection
-    /// fails.
+    /// Returns [`Error::Blocked`] if `is_allowed` rejects all addresses of the server, and [`Error::Unreachable`] if every connection fails.
     pub(crate) async fn connect(
         &self,
         target: &Target,

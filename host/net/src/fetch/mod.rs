@@ -1,7 +1,7 @@
 //! HTTP client for requests to servers on the internet, used on behalf of modules and of the service itself.
 //!
-//! A request goes only to servers on a list of hosts, and only to addresses that the list allows. Time and size of every exchange are limited. Redirects are not
-//! followed and proxies are not used, because either could lead to a server that was not checked.
+//! A request goes only to servers on a list of hosts, and only to addresses that the list allows. Time and size of every exchange are limited. Redirects are
+//! not followed and proxies are not used, because either could lead to a server that was not checked.
 //!
 //! Every request uses its own connection, so no state of an earlier request is reused. This module does not depend on WIT or on modules.
 //!
