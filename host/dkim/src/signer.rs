@@ -74,7 +74,7 @@ impl Signer {
         })
     }
 
-    /// Returns the header field `DKIM-Signature` with its CRLF. The caller must insert the field before the message. Every line of `message` must end with CRLF.
+    /// Returns the header field `DKIM-Signature` with its CRLF. The caller inserts the field before the message. Every line of `message` must end with CRLF.
     ///
     /// # Errors
     /// Returns [`Error::Unusable`] if the key is inconsistent.

@@ -59,7 +59,7 @@ impl Mechanism {
         Some(Zeroizing::new(STANDARD.encode(message.as_bytes())))
     }
 
-    /// Returns the response to the server's error message, in base64. The server waits for this response before it reports the failure (RFC 7628, section 3.2.3).
+    /// Returns the response to the server's error message, in base64. The server reports the failure after this response (RFC 7628, section 3.2.3).
     #[must_use]
     pub const fn error_response(self) -> &'static str {
         match self {
