@@ -25,24 +25,28 @@ const SPECIAL_V4: [Ipv4Net; 15] = [
 
 /// Special-purpose blocks within [`GLOBAL_V6`].
 const SPECIAL_V6: [Ipv6Net; 4] = [
-    v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23), // protocol assignments, including Teredo
-    v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), // documentation
-    v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16), // 6to4: can contain any IPv4 address
-    v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), // documentation
+    v6(0x2001, 0, 23),     // protocol assignments, including Teredo
+    v6(0x2001, 0xdb8, 32), // documentation
+    v6(0x2002, 0, 16),     // 6to4: can contain any IPv4 address
+    v6(0x3fff, 0, 20),     // documentation
 ];
 
 /// The assigned global unicast addresses of IPv6. Other addresses are loopback, private, link-local, multicast, translations or unassigned.
-const GLOBAL_V6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
+const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
 
 /// The well-known prefix with which IPv6-only networks reach IPv4 addresses (NAT64, RFC 6052).
-const NAT64: Ipv6Net = v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
+const NAT64: Ipv6Net = v6(0x64, 0xff9b, 96);
 
 const fn v4([a, b, c, d]: [u8; 4], prefix_length: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix_length)
 }
 
-const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], prefix_length: u8) -> Ipv6Net {
-    Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, e, f, g, h), prefix_length)
+/// Returns the network whose address begins with these two segments.
+const fn v6(first: u16, second: u16, prefix_length: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(
+        Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0),
+        prefix_length,
+    )
 }
 
 /// Returns `true` if an address belongs to the public internet.
