@@ -39,7 +39,7 @@ pub(crate) fn write_body(body: &[u8], mut write: impl FnMut(&[u8])) {
     while !rest.is_empty() {
         let (terminated, after) = rest.split_at(line_length(rest));
         rest = after;
-        let line = terminated.strip_suffix(b"\r\n").unwrap_or(whole);
+        let line = terminated.strip_suffix(b"\r\n").unwrap_or(terminated);
         let line = trim_end(line);
         if line.is_empty() {
             empty_lines += 1;
