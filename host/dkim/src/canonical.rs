@@ -39,8 +39,8 @@ pub(crate) fn write_body(body: &[u8], mut write: impl FnMut(&[u8])) {
     while !rest.is_empty() {
         let (terminated, after) = rest.split_at(line_length(rest));
         rest = after;
-        let line = terminated.strip_suffix(b"\r\n").unwrap_or(terminated);
-        let line = trim_end(line);
+        let unterminated = terminated.strip_suffix(b"\r\n").unwrap_or(terminated);
+        let line = trim_end(unterminated);
         if line.is_empty() {
             empty_lines += 1;
             continue;
@@ -48,7 +48,8 @@ pub(crate) fn write_body(body: &[u8], mut write: impl FnMut(&[u8])) {
         for _ in 0..std::mem::take(&mut empty_lines) {
             write(b"\r\n");
         }
-        if terminated.len() == line.len() + 2 && memchr2(b' ', b'\t', line).is_none() {
+        let is_unchanged = terminated.ends_with(b"\r\n") && line.len() == unterminated.len();
+        if is_unchanged && memchr2(b' ', b'\t', line).is_none() {
             write(terminated);
         } else {
             write_collapsed(line, &mut write);
@@ -119,6 +120,9 @@ mod tests {
         assert_eq!(canonical_body("a\r\n\r\nb"), "a\r\n\r\nb\r\n");
         assert_eq!(canonical_body("\r\n\r\na\r\n \r\n"), "\r\n\r\na\r\n");
         assert_eq!(canonical_body("a \t \r\n\t\r\nb\r\n"), "a\r\n\r\nb\r\n");
+        for end in ["", " ", "  ", " \t ", "\r\n", " \r\n"] {
+            assert_eq!(canonical_body(&format!("a{end}")), "a\r\n", "{end:?}");
+        }
     }
 
     #[test]
