@@ -145,7 +145,7 @@ mod tests {
                 &["a@outside.test", "b@outside.test"],
             ),
         ] {
-            let senders = Senders::of(value.as_bytes());
+            let senders = Senders::parse(value.as_bytes());
             assert!(senders.is_unambiguous, "{value}: {senders:?}");
             assert_eq!(senders.addresses, addresses, "{value}");
             let domains: Vec<&String> = senders.domains.iter().collect();
@@ -164,7 +164,7 @@ mod tests {
             " <@first.test:a@outside.test>",
             " support@first.test@outside.test",
         ] {
-            let senders = Senders::of(value.as_bytes());
+            let senders = Senders::parse(value.as_bytes());
             assert!(!senders.is_unambiguous, "{value}: {senders:?}");
             if !value.contains('"') {
                 assert!(
@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn domains_are_folded() {
-        let senders = Senders::of(" a@B\u{fc}cher.Example.".as_bytes());
+        let senders = Senders::parse(" a@B\u{fc}cher.Example.".as_bytes());
         let domains: Vec<&String> = senders.domains.iter().collect();
         assert_eq!(domains, ["xn--bcher-kva.example"]);
-        assert!(Senders::of(b" friends:;").domains.is_empty());
+        assert!(Senders::parse(b" friends:;").domains.is_empty());
     }
 }
