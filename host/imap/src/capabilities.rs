@@ -1,6 +1,6 @@
 //! The IMAP extensions of the server that this client uses.
 
-use imap_proto::Capability;
+use imap_proto::{Capability, ResponseCode};
 use latchmail_net::sasl::Mechanism;
 
 /// The extensions that the server offers.
@@ -111,5 +111,14 @@ impl Capabilities {
             }
         }
         all
+    }
+
+    /// Returns the extensions listed in a response code, or `None` if the code is not CAPABILITY.
+    #[must_use]
+    pub fn in_code(code: Option<&ResponseCode<'_>>) -> Option<Self> {
+        match code {
+            Some(ResponseCode::Capabilities(named)) => Some(Self::of(named)),
+            _ => None,
+        }
     }
 }

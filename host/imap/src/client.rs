@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use imap_proto::{Response, ResponseCode, Status};
+use imap_proto::{Response, Status};
 use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
@@ -145,20 +145,12 @@ impl Connector {
             Response::Data {
                 status: Status::Ok,
                 outcome,
-            } => Ok((wire, listed_capabilities(outcome.code.as_ref()))),
+            } => Ok((wire, Capabilities::in_code(outcome.code.as_ref()))),
             _ => Err(Error::Unavailable(format!(
                 "{} did not send an IMAP greeting",
                 self.dial
             ))),
         }
-    }
-}
-
-/// Returns the capabilities in a response code.
-pub(crate) fn listed_capabilities(code: Option<&ResponseCode<'_>>) -> Option<Capabilities> {
-    match code {
-        Some(ResponseCode::Capabilities(named)) => Some(Capabilities::of(named)),
-        _ => None,
     }
 }
 

@@ -10,7 +10,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
 use super::capabilities::Capabilities;
-use super::client::listed_capabilities;
 use super::wire::{OnReply, Outcome, Wire};
 use super::{Error, quoted};
 
@@ -36,7 +35,7 @@ pub(crate) async fn log_in(
             with_token(wire, capabilities, username, token, on).await?
         }
     };
-    let listed = listed_capabilities(outcome.code.as_ref());
+    let listed = Capabilities::in_code(outcome.code.as_ref());
     check_outcome(outcome)?;
     Ok(listed.or(untagged))
 }
