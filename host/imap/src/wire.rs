@@ -73,6 +73,14 @@ impl Outcome {
             .is_some_and(|code| code.eq_ignore_ascii_case(name))
     }
 
+    /// Returns `true` if the response code of a NO says that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
+    pub(crate) fn is_missing_folder(&self) -> bool {
+        matches!(self.code, Some(ResponseCode::TryCreate))
+            || self.has_code("TRYCREATE")
+            || self.has_code("NONEXISTENT")
+            || self.has_code("CANNOT")
+    }
+
     /// Returns the outcome if it is OK, otherwise an error.
     pub(crate) fn ok(self) -> Result<Self, Error> {
         match self.status {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use latchmail_core::permissions::Right;
 use latchmail_directory::message_index::{self, Location};
-use latchmail_imap::change::{Moved, Writable};
+use latchmail_imap::change::Moved;
 use latchmail_imap::flag::Flag;
-use latchmail_imap::{Connector, Session};
+use latchmail_imap::{Connector, Session, Writable};
 
 use super::places::spot_of;
 use super::pool::Lease;
