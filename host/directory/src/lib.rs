@@ -27,6 +27,7 @@ pub mod platform_domains;
 pub mod profiles;
 pub mod reserved_addresses;
 pub mod sendings;
+pub mod session_caller;
 pub mod sessions;
 pub mod shared;
 pub mod store;

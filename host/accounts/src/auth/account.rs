@@ -10,11 +10,13 @@ use latchmail_core::error::Failure;
 use latchmail_core::limits::Key;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword};
-use latchmail_directory::credentials::{AppPasswordKind, Credential, NewAppPassword, Revocation};
+use latchmail_directory::credentials::{
+    AppPasswordKind, Credential, CredentialCreation, NewAppPassword, Revocation,
+};
 use latchmail_directory::events::{Event, Kind};
 use latchmail_directory::password::{Change, Outcome, Renewed};
 use latchmail_directory::profiles::{self, Changes, Profile};
-use latchmail_directory::sessions::{CredentialCreation, SessionCaller};
+use latchmail_directory::session_caller::SessionCaller;
 use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;

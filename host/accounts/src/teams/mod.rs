@@ -17,7 +17,7 @@ use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::permissions::{Resource, Rights};
 use latchmail_directory::Directory;
-use latchmail_directory::sessions::SessionCaller;
+use latchmail_directory::session_caller::SessionCaller;
 use latchmail_directory::teams::{Grant, Refusal, TeamCaller};
 
 use crate::auth::Auth;
