@@ -40,9 +40,8 @@ pub mod two_factor;
 
 use latchmail_core::{caller, clock, config, error, hexadecimal, network, permissions};
 
-use db::Lookup;
 pub use db::{Db, Error};
-use last_logins::LastLogins;
+use db::{LastLogins, Lookup};
 
 /// The service's database.
 #[derive(Clone, Debug)]
