@@ -16,17 +16,9 @@ use subtle::ConstantTimeEq as _;
 use utoipa::ToSchema;
 
 use super::error::{Error, Refusal};
+use super::metadata::{client_name, grant_types, invalid_metadata, redirect_uris};
 use super::parameters::Parameters;
-use super::{
-    BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, GRANT_TYPES, GrantType, OAuth, document, redirect,
-};
-
-/// The maximum number of redirect URIs of a client.
-const MAX_REDIRECT_URIS: usize = 20;
-/// The maximum total length of a client's redirect URIs, in bytes.
-const MAX_REDIRECT_URI_BYTES: usize = 4096;
-/// The maximum length of a client's name, in characters. Longer names are truncated.
-const MAX_NAME: usize = 100;
+use super::{BY_CODE, BY_DEVICE_CODE, GRANT_TYPES, GrantType, OAuth, document, redirect};
 
 /// The error text for a client that cannot use the device grant because `oauth.device_grant` is off.
 pub(crate) const NO_DEVICES: &str =
@@ -121,7 +113,7 @@ impl OAuth {
             name: metadata
                 .get("client_name")
                 .and_then(Value::as_str)
-                .map(name)
+                .map(client_name)
                 .unwrap_or_default(),
             redirect_uris,
             grant_types: grant_types.iter().map(ToString::to_string).collect(),
@@ -213,10 +205,7 @@ fn check_secret(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal>
 ///
 /// # Errors
 /// Returns a sentence that names the invalid redirect URI or the failure.
-pub fn confidential(
-    name_given: &str,
-    redirect_uris: &[String],
-) -> Result<(Client, IssuedToken), String> {
+pub fn confidential(name: &str, redirect_uris: &[String]) -> Result<(Client, IssuedToken), String> {
     for uri in redirect_uris {
         redirect::check(uri).map_err(|why| format!("{uri}: {why}"))?;
     }
@@ -224,26 +213,12 @@ pub fn confidential(
     let secret = IssuedToken::generate(Use::Client).map_err(failed)?;
     let client = Client {
         id: secrets::id().map_err(failed)?,
-        name: name(name_given),
+        name: client_name(name),
         redirect_uris: redirect_uris.to_vec(),
         grant_types: GRANT_TYPES.map(ToOwned::to_owned).to_vec(),
         secret_hash: Some(sha256_hex(secret.secret().expose_secret())),
     };
     Ok((client, secret))
-}
-
-/// Returns a client's name as it is shown to users: on one line, without deceptive characters, and truncated to [`MAX_NAME`]. Returns an empty string if
-/// no letter or digit remains.
-pub(crate) fn name(given: &str) -> String {
-    let shown = given.chars().filter(|c| !is_deceptive(*c));
-    let text: String = shown.collect();
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let name: String = words.join(" ").chars().take(MAX_NAME).collect();
-    if name.chars().any(char::is_alphanumeric) {
-        name
-    } else {
-        String::new()
-    }
 }
 
 /// Checks that a client registered for a grant.
@@ -258,77 +233,4 @@ pub(crate) fn check_grant_type(client: &Client, grant: &'static str) -> Result<(
         "unauthorized_client",
         format!("The client is not registered for the grant {grant}"),
     ))
-}
-
-/// Returns `true` for control characters, characters without a width, and characters that change the direction of text.
-fn is_deceptive(c: char) -> bool {
-    (c.is_control() && !c.is_whitespace())
-        || latchmail_shape::invisible(c).is_some()
-        // The blank Braille pattern, and characters that are reserved for future invisible ones.
-        || matches!(c, '\u{2800}' | '\u{e0080}'..='\u{e0fff}')
-}
-
-/// Reads and checks the redirect URIs of a client's metadata.
-pub(crate) fn redirect_uris(metadata: &Map<String, Value>) -> Result<Vec<String>, Error> {
-    let refused = |why: String| Error::Refused(Refusal::new("invalid_redirect_uri", why));
-    let uris = match metadata.get("redirect_uris") {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(uris)) => uris,
-        Some(_) => return Err(refused("redirect_uris must be an array".into())),
-    };
-    let length: usize = uris.iter().filter_map(Value::as_str).map(str::len).sum();
-    if uris.len() > MAX_REDIRECT_URIS || length > MAX_REDIRECT_URI_BYTES {
-        return Err(refused(format!(
-            "redirect_uris must contain at most {MAX_REDIRECT_URIS} URIs and {MAX_REDIRECT_URI_BYTES} characters in total"
-        )));
-    }
-    let read = |uri: &Value| {
-        let uri = uri
-            .as_str()
-            .ok_or_else(|| refused("redirect_uris must contain strings".into()))?;
-        redirect::check(uri).map_err(|why| refused(why.into()))?;
-        Ok(uri.to_owned())
-    };
-    uris.iter().map(read).collect()
-}
-
-/// Returns the supported grants of a client's metadata. The default is `authorization_code` and `refresh_token`.
-pub(crate) fn grant_types(metadata: &Map<String, Value>) -> Result<Vec<&'static str>, Error> {
-    let requested = match metadata.get("grant_types") {
-        None | Some(Value::Null) => return Ok(vec![BY_CODE, BY_REFRESH_TOKEN]),
-        Some(Value::Array(requested)) => requested,
-        Some(_) => return Err(invalid_metadata("grant_types must be an array")),
-    };
-    let is_requested = |known: &&str| requested.iter().any(|one| one.as_str() == Some(*known));
-    let supported: Vec<&'static str> = GRANT_TYPES.into_iter().filter(is_requested).collect();
-    if supported.iter().any(|grant| *grant != BY_REFRESH_TOKEN) {
-        Ok(supported)
-    } else {
-        Err(invalid_metadata(
-            "grant_types must contain authorization_code or the device code grant",
-        ))
-    }
-}
-
-fn invalid_metadata(why: &'static str) -> Error {
-    Error::Refused(Refusal::new("invalid_client_metadata", why))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_shown_on_one_line_without_what_deceives() {
-        assert_eq!(name("  My\nagent\t2 "), "My agent 2");
-        assert_eq!(
-            name("Bank\u{202E}gnirahS\u{200B}\u{E0041}\u{7}"),
-            "BankgnirahS"
-        );
-        assert_eq!(name(&"x".repeat(500)).len(), MAX_NAME);
-        assert_eq!(name("Ärger"), "Ärger");
-        for empty in ["", "  ", "\u{3164}\u{2800}", "…", "\u{E0041}"] {
-            assert_eq!(name(empty), "", "{empty:?}");
-        }
-    }
 }

@@ -15,8 +15,8 @@ use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::clients;
 use super::error::{Error, Refusal};
+use super::metadata;
 
 /// The maximum length of a client's URL, in bytes.
 const MAX_URL: usize = 500;
@@ -120,13 +120,13 @@ impl Documents {
 
 /// Reads the document of the client with a URL.
 fn read(url: &str, body: &[u8]) -> Result<Client, String> {
-    let metadata: Map<String, Value> =
+    let document: Map<String, Value> =
         serde_json::from_slice(body).map_err(|_| "it is not a JSON object".to_owned())?;
-    let text = |name: &str| metadata.get(name).and_then(Value::as_str);
+    let text = |name: &str| document.get(name).and_then(Value::as_str);
     if text("client_id") != Some(url) {
         return Err("its client_id is not its URL".into());
     }
-    if metadata.contains_key("client_secret") {
+    if document.contains_key("client_secret") {
         return Err("it contains a client_secret".into());
     }
     if text("token_endpoint_auth_method").unwrap_or("none") != "none" {
@@ -136,11 +136,11 @@ fn read(url: &str, body: &[u8]) -> Result<Client, String> {
         Error::Refused(refusal) => refusal.description.into_owned(),
         Error::Failed(failure) => failure.text.into_owned(),
     };
-    let redirect_uris = clients::redirect_uris(&metadata).map_err(description)?;
-    let grant_types = clients::grant_types(&metadata).map_err(description)?;
+    let redirect_uris = metadata::redirect_uris(&document).map_err(description)?;
+    let grant_types = metadata::grant_types(&document).map_err(description)?;
     Ok(Client {
         id: url.to_owned(),
-        name: clients::name(text("client_name").unwrap_or("")),
+        name: metadata::client_name(text("client_name").unwrap_or("")),
         redirect_uris,
         grant_types: grant_types.iter().map(ToString::to_string).collect(),
         secret_hash: None,
@@ -172,7 +172,7 @@ mod tests {
     const URL: &str = "https://app.example/client.json";
 
     #[test]
-    fn an_address_is_an_id_as_it_is_written_alone() {
+    fn only_the_normalized_form_of_a_url_is_an_id() {
         assert!(is_valid(URL));
         assert!(is_valid("https://app.example:8443/a/b"));
         for other in [
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_of_its_own_address_and_holds_no_secret() {
+    fn a_document_names_its_own_url_and_contains_no_secret() {
         let good = json!({
             "client_id": URL,
             "client_name": "Agent",

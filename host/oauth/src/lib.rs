@@ -9,6 +9,7 @@
 //! | [`error`] | the errors of the protocol |
 //! | [`redirect`] | redirect URIs |
 //! | [`clients`] | the registration and authentication of clients |
+//! | `metadata` | the metadata of clients |
 //! | [`document`] | client metadata documents at a URL |
 //! | [`authorization`] | authorization requests |
 //! | [`token`] | the exchange of codes and refresh tokens |
@@ -20,6 +21,7 @@ pub mod clients;
 pub mod device;
 pub mod document;
 pub mod error;
+mod metadata;
 pub mod parameters;
 mod pkce;
 pub mod redirect;
