@@ -211,7 +211,7 @@ fn served(
     method: &str,
     params: &rpc::Params,
     position: Position,
-) -> Result<methods::Served, RpcError> {
+) -> Result<rpc::MethodResult, RpcError> {
     let revision = headers::revision_of(request, params)?;
     if revision.is_stateless() {
         headers::check(request, method, params)?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::Capabilities;
 use crate::outcome::Called;
 use crate::revision::{self, Revision};
-use crate::rpc::{Params, RpcError};
+use crate::rpc::{MethodResult, Params, RpcError};
 use crate::tools::{self, Listed};
 
 /// The version of the endpoint (specification, section 9).
@@ -45,14 +45,6 @@ struct ListToolsResult {
     cache_scope: Option<&'static str>,
 }
 
-/// The outcome of a request.
-pub(crate) struct Served {
-    /// The result, serialized as JSON.
-    pub(crate) result: Box<RawValue>,
-    /// The number of bytes of HTML that were converted to text.
-    pub(crate) converted: usize,
-}
-
 /// Serves one request.
 ///
 /// # Errors
@@ -62,7 +54,7 @@ pub(crate) fn serve(
     revision: Revision,
     method: &str,
     params: &Params,
-) -> Result<Served, RpcError> {
+) -> Result<MethodResult, RpcError> {
     let mut converted = 0;
     let result = match (method, revision.is_stateless()) {
         ("server/discover", true) => complete(host, revision, discovered()),
@@ -76,7 +68,7 @@ pub(crate) fn serve(
         }
         (_, stateless) => Err(RpcError::no_method(stateless)),
     };
-    Ok(Served {
+    Ok(MethodResult {
         result: result?,
         converted,
     })

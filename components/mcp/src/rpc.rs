@@ -6,8 +6,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::methods::Served;
-
 /// Parameters of a request.
 pub(crate) type Params = Map<String, Value>;
 
@@ -162,6 +160,14 @@ fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 
+/// The result of a method.
+pub(crate) struct MethodResult {
+    /// The result, serialized as JSON.
+    pub(crate) result: Box<RawValue>,
+    /// The number of bytes of HTML that were converted to text.
+    pub(crate) converted: usize,
+}
+
 /// The response to a message.
 #[derive(Debug, Serialize)]
 pub(crate) struct Response {
@@ -184,9 +190,9 @@ pub(crate) struct Response {
 
 impl Response {
     /// Creates the response to the request with this id.
-    pub(crate) fn to(id: Value, answer: Result<Served, RpcError>) -> Self {
+    pub(crate) fn to(id: Value, answer: Result<MethodResult, RpcError>) -> Self {
         match answer {
-            Ok(Served { result, converted }) => Self {
+            Ok(MethodResult { result, converted }) => Self {
                 jsonrpc: "2.0",
                 id: Some(id),
                 result: Some(result),
