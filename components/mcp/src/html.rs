@@ -5,9 +5,11 @@
 //! bounded.
 
 mod colour;
+mod length;
 mod link;
 mod position;
 mod sheet;
+mod steps;
 mod style;
 mod tree;
 
@@ -16,7 +18,8 @@ use html5gum::{Token, Tokenizer};
 use url::Url;
 
 use colour::Paint;
-use sheet::{Rules, Sheet, Steps};
+use sheet::{Rules, Sheet};
+use steps::Steps;
 use style::{Cascade, INHERITED, Style, VISIBILITY};
 use tree::{Nodes, Stack};
 

@@ -1,60 +1,11 @@
 //! Detects elements that are outside the page, clipped to nothing, or transformed out of sight.
 
-use super::style::measure;
+use super::length::{measure, pixels};
 
 /// The distance beyond the upper or left edge, in pixels, at which an element is outside the page.
 const OFF: f32 = -500.0;
 /// The distance beyond the right or lower edge, in pixels. It exceeds the width of screens because a page can be scrolled.
 const FAR: f32 = 5000.0;
-/// The maximum number of terms read from a `calc()` expression.
-const MOST_TERMS: usize = 16;
-
-/// Returns the approximate length in pixels. Percentages are relative to 600 pixels, the usual width of a mail.
-pub(super) fn pixels(value: &str) -> Option<f32> {
-    if let Some(sum) = value.strip_prefix("calc(") {
-        return calculated(sum.strip_suffix(')')?);
-    }
-    let (number, unit) = measure(value)?;
-    let each = match unit {
-        "px" => 1.0,
-        "" if number == 0.0 => 1.0,
-        "pt" => 96.0 / 72.0,
-        "pc" | "em" | "rem" | "lh" | "rlh" => 16.0,
-        "ex" | "ch" => 8.0,
-        "in" => 96.0,
-        "cm" => 96.0 / 2.54,
-        "mm" => 96.0 / 25.4,
-        "q" => 96.0 / 101.6,
-        "%" => 6.0,
-        "vw" | "vh" | "vmin" | "vmax" => 10.0,
-        _ => return None,
-    };
-    Some(number * each)
-}
-
-/// Returns the sum of a `calc()` expression that only adds and subtracts.
-fn calculated(sum: &str) -> Option<f32> {
-    let mut total = 0.0;
-    let mut sign = 1.0;
-    for (number, word) in sum.split_ascii_whitespace().enumerate() {
-        match (word, number % 2) {
-            (_, _) if number >= 2 * MOST_TERMS => return None,
-            ("+", 1) => sign = 1.0,
-            ("-", 1) => sign = -1.0,
-            (_, 1) => return None,
-            (term, _) => {
-                let (number, unit) = measure(term)?;
-                let term = if unit.is_empty() {
-                    number
-                } else {
-                    pixels(term)?
-                };
-                total += sign * term;
-            }
-        }
-    }
-    Some(total)
-}
 
 /// Returns whether an offset or margin of the upper or left side moves an element outside the page.
 pub(super) fn is_off(value: &str) -> Option<bool> {

@@ -3,11 +3,12 @@
 //! Rules are split as browsers split them. simplecss parses and matches selectors. It does not support all of them: [`Sheet::is_unread`] then reports that an
 //! unapplied rule may hide text. [`Steps`] bounds the cost of a sheet.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 
 use simplecss::Selector;
 
+use super::length::pixels;
+use super::steps::Steps;
 use super::style::{Cascade, Declaration, declarations};
 use super::tree::Node;
 
@@ -21,31 +22,8 @@ const DEEPEST: usize = 8;
 const MOST_PARTS: usize = 32;
 /// The maximum length of the selectors of a nested block, in bytes.
 const LONGEST_NESTED: usize = 4096;
-/// The maximum number of steps for matching selectors. One step takes about 20 ns.
-const MOST_STEPS: u32 = 5_000_000;
 /// The window width that media queries are evaluated for, in pixels.
 const WINDOW: f32 = 1024.0;
-
-/// The number of steps left for matching.
-#[derive(Debug)]
-pub(super) struct Steps(Cell<u32>);
-
-impl Steps {
-    pub(super) fn new() -> Self {
-        Self(Cell::new(MOST_STEPS))
-    }
-
-    /// Uses one step. Returns `false` if none is left.
-    pub(super) fn take(&self) -> bool {
-        let left = self.0.get();
-        self.0.set(left.saturating_sub(1));
-        left > 0
-    }
-
-    fn are_left(&self) -> bool {
-        self.0.get() > 0
-    }
-}
 
 /// The texts of a message's sheets, split into rules. The selectors are not parsed yet.
 #[derive(Debug, Default)]
@@ -415,7 +393,7 @@ fn one_applies(query: &str) -> bool {
             .trim_end_matches(')')
             .split_once(':')
             .unwrap_or((feature, ""));
-        let width = super::position::pixels(value.trim());
+        let width = pixels(value.trim());
         match (feature.trim(), width) {
             ("max-width" | "max-device-width", Some(most)) => WINDOW <= most,
             ("min-width" | "min-device-width", Some(least)) => WINDOW >= least,

@@ -1,6 +1,7 @@
 //! Parses CSS declarations, as far as they affect visibility.
 
 use super::colour::{self, Paint};
+use super::length::{is_nothing, measure, pixels};
 use super::position;
 
 /// The number of inherited properties that may hide text: font size, visibility, line height and indentation. Child elements may override them.
@@ -489,7 +490,7 @@ fn extent(value: &str) -> Option<Value> {
             Extent::Enough
         }
         _ if is_nothing(value)? => Extent::Nothing,
-        _ if position::pixels(value).is_some_and(|pixels| pixels < 4.0) => Extent::Little,
+        _ if pixels(value).is_some_and(|length| length < 4.0) => Extent::Little,
         _ => Extent::Enough,
     };
     Some(Value::Extent(extent))
@@ -533,44 +534,4 @@ fn font_size(value: &str) -> Option<Size> {
         "em" | "%" | "ex" | "ch" | "lh" => Size::Follows,
         _ => Size::Shows,
     })
-}
-
-/// Returns whether a length is zero or too small to be seen.
-fn is_nothing(value: &str) -> Option<bool> {
-    match measure(value)? {
-        (number, _) if number < 0.0 => None,
-        (number, "") => (number == 0.0).then_some(true),
-        (number, "px" | "pt" | "q") => Some(number < 1.0),
-        (number, "%") => Some(number < 5.0),
-        (number, _) => Some(number < 0.05),
-    }
-}
-
-/// Splits a length into a number and its unit.
-pub(super) fn measure(value: &str) -> Option<(f32, &str)> {
-    let number = value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
-    let unit = &value[number.len()..];
-    let known = matches!(
-        unit,
-        "" | "%"
-            | "px"
-            | "pt"
-            | "pc"
-            | "q"
-            | "mm"
-            | "cm"
-            | "in"
-            | "em"
-            | "rem"
-            | "ex"
-            | "ch"
-            | "lh"
-            | "rlh"
-            | "vw"
-            | "vh"
-            | "vmin"
-            | "vmax"
-    );
-    let number = number.parse().ok().filter(|_| known)?;
-    Some((number, unit))
 }

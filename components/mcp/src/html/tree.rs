@@ -9,7 +9,7 @@ use html5gum::emitters::default::StartTag;
 use simplecss::{AttributeOperator, Element, PseudoClass};
 
 use super::attribute;
-use super::sheet::Steps;
+use super::steps::Steps;
 
 /// The maximum nesting depth. Newsletters have up to 100 levels; browsers stop at 512.
 const DEEPEST: usize = 256;
