@@ -152,7 +152,7 @@ mod tests {
         assert!(matches!(read::<u32>(&host, "n"), Err(Error::Internal)));
         let refused = change(&host, "n", |_: Option<u32>| Some(7));
         assert!(matches!(refused, Err(Error::Internal)));
-        assert_eq!(host.kept()["n"], b"\"seven\"");
+        assert_eq!(host.stored_values()["n"], b"\"seven\"");
     }
 
     #[test]
@@ -160,6 +160,6 @@ mod tests {
         let host = FakeHost::new();
         write(&host, "n", &7).unwrap();
         assert_eq!(change(&host, "n", |_: Option<u32>| None).unwrap(), None);
-        assert!(host.kept().is_empty());
+        assert!(host.stored_values().is_empty());
     }
 }

@@ -86,7 +86,7 @@ mod tests {
         ] {
             service.post("/api/v1/digest/mark", &body).fails(400, text);
         }
-        assert!(service.host.kept().is_empty());
+        assert!(service.host.stored_values().is_empty());
     }
 
     #[test]

@@ -135,7 +135,7 @@ mod tests {
         ] {
             service.put(PATH, &body).fails(400, text);
         }
-        assert!(service.host.kept().is_empty());
+        assert!(service.host.stored_values().is_empty());
     }
 
     #[test]

@@ -45,29 +45,23 @@
 )]
 
 mod account;
-mod addresses;
 mod answer;
 mod blob_fields;
-mod credentials;
 mod host;
 mod letter;
-mod mailbox;
 mod manifest;
-mod outbox;
+mod remote;
 mod request;
 mod route;
 mod service;
-mod store;
-mod teams;
 #[cfg(test)]
 mod tests;
-mod web;
 
+pub use account::sent::{SentFile, SentMessage};
 pub use answer::Answer;
 pub use host::FakeHost;
 pub use letter::Letter;
 pub use manifest::manifest_error;
-pub use outbox::{SentFile, SentMessage};
 pub use request::{json, request};
 pub use service::Service;
 

@@ -313,7 +313,7 @@ fn values_are_an_accounts_own_and_bounded() {
     host.delete_value("a/1").unwrap();
     assert!(host.set_value("c", b"x").is_ok());
     host.sign_in("grace@example.test");
-    assert!(host.kept().is_empty());
+    assert!(host.stored_values().is_empty());
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn other_peoples_servers_answer_what_the_test_wrote() {
         headers: Vec::new(),
         body: b"tea".to_vec(),
     };
-    host.answer("GET", "https://api.example.com/", Ok(answer));
+    host.set_response("GET", "https://api.example.com/", Ok(answer));
     assert_eq!(
         host.fetch(&request("https://api.example.com/"))
             .unwrap()

@@ -1,11 +1,21 @@
-//! A fake host for tests, which keeps everything in memory.
+//! A fake host for tests, with all data in memory. Each capability has a file, which checks the caller's credential and delegates to the account.
+
+mod aliases;
+mod credentials;
+mod domains;
+mod http_client;
+mod mailbox;
+mod outbox;
+mod profile;
+mod store;
+mod teams;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use super::NOW;
 use super::account::Account;
-use super::web::Web;
+use super::remote::RemoteServers;
 use crate::capability::{Caller, Config, Error, Identity, Kind, Level, Log, Scope, Timestamp};
 use crate::scope;
 
@@ -24,12 +34,12 @@ pub struct FakeHost {
     fault: RefCell<Option<Error>>,
     calls: Cell<usize>,
     now: Cell<Timestamp>,
-    pub(super) web: RefCell<Web>,
+    remote: RefCell<RemoteServers>,
 }
 
 /// What a capability requires of the caller's credential.
 #[derive(Clone, Copy)]
-pub(super) enum Need {
+enum Need {
     Caller,
     Scope(Scope),
     Session,
@@ -45,7 +55,7 @@ impl Default for FakeHost {
             fault: RefCell::default(),
             calls: Cell::new(0),
             now: Cell::new(NOW),
-            web: RefCell::default(),
+            remote: RefCell::default(),
         };
         host.sign_in(ADA);
         host
@@ -175,7 +185,7 @@ impl FakeHost {
 
     /// Calls `act` with the signed-in account, regardless of the credential.
     #[track_caller]
-    pub(super) fn with_account<T>(&self, act: impl FnOnce(&mut Account) -> T) -> T {
+    fn with_account<T>(&self, act: impl FnOnce(&mut Account) -> T) -> T {
         let address = self.signed_in();
         let mut accounts = self.accounts.borrow_mut();
         let Some(account) = accounts.get_mut(&address) else {
@@ -192,7 +202,7 @@ impl FakeHost {
     }
 
     /// Calls `act` with the caller's account if the caller's credential is sufficient.
-    pub(super) fn allow<T>(
+    fn allow<T>(
         &self,
         need: Need,
         act: impl FnOnce(&mut Account) -> Result<T, Error>,
@@ -218,21 +228,17 @@ impl FakeHost {
     }
 
     /// Returns the error that a test set with [`FakeHost::fail`].
-    pub(super) fn check_fault(&self) -> Result<(), Error> {
+    fn check_fault(&self) -> Result<(), Error> {
         self.fault.borrow().clone().map_or(Ok(()), Err)
     }
 
     /// Calls `act` with the account of this address, if it exists.
-    pub(super) fn account_of<T>(
-        &self,
-        address: &str,
-        act: impl FnOnce(&mut Account) -> T,
-    ) -> Option<T> {
+    fn account_of<T>(&self, address: &str, act: impl FnOnce(&mut Account) -> T) -> Option<T> {
         self.accounts.borrow_mut().get_mut(address).map(act)
     }
 
     /// Returns whether an account other than the caller's meets a condition.
-    pub(super) fn another_account(&self, meets: impl Fn(&Account) -> bool) -> bool {
+    fn another_account(&self, meets: impl Fn(&Account) -> bool) -> bool {
         let caller = self.caller.borrow();
         let accounts = self.accounts.borrow();
         let mut others = accounts
@@ -242,7 +248,7 @@ impl FakeHost {
     }
 
     /// Returns the addresses of all accounts.
-    pub(super) fn addresses(&self) -> Vec<String> {
+    fn addresses(&self) -> Vec<String> {
         self.accounts.borrow().keys().cloned().collect()
     }
 }
