@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_is_switched_and_deleted_by_its_id() {
+    fn an_alias_is_enabled_disabled_and_deleted_by_its_id() {
         let host = FakeHost::new();
         let id = host
             .create_alias("shop", "example.test")

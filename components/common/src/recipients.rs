@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::strings::Strings;
 
 /// The maximum length of an address in SMTP (RFC 5321, section 4.5.3.1.3, without the brackets).
-const LONGEST: usize = 254;
+const MAX_ADDRESS: usize = 254;
 
 /// A list of recipients: a string or an array of strings. An empty string contains no recipients.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -62,7 +62,7 @@ pub(crate) fn read(list: &str) -> Option<Vec<Address>> {
         .into_iter()
         .map(|mailbox| {
             let address = mailbox.email.to_string();
-            (address.len() <= LONGEST).then(|| Address {
+            (address.len() <= MAX_ADDRESS).then(|| Address {
                 name: mailbox.name.unwrap_or_default(),
                 address,
             })
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_in_all_their_shapes() {
+    fn all_forms_of_address_lists_are_parsed() {
         assert_eq!(shown("a@b.example"), [pair("", "a@b.example")]);
         assert_eq!(
             shown(" a@b.example,Bo Müller <bo@c.example> ,  \"Last, First\" <d@e.example>"),
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_read_is_an_address_and_nothing_else(list in any::<String>()) {
+        fn every_parsed_address_is_valid(list in any::<String>()) {
             for one in read(&list).unwrap_or_default() {
                 prop_assert!(one.address.contains('@'));
                 prop_assert!(!one.address.chars().chain(one.name.chars()).any(char::is_control));
@@ -115,7 +115,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_as_a_list_is_read_as_one(
+        fn a_list_of_quoted_names_and_addresses_is_parsed(
             people in prop::collection::vec(("[a-z]{1,9}", "[^\\p{C}\"\\\\]{0,20}"), 1..5)
         ) {
             let written: Vec<String> = people
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_none() {
+    fn invalid_lists_are_rejected() {
         for list in [
             "a",
             "a@",

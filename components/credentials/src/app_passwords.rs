@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_app_password_is_made_and_shown_once() {
+    fn the_secret_of_an_app_password_is_only_in_the_first_response() {
         let host = FakeHost::new();
         let made = create_app_password(&host, &posted(r#"{"label": " Phone "}"#)).unwrap();
         assert_eq!(made.status, 201);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn one_without_a_label_is_refused() {
+    fn an_app_password_requires_a_label() {
         let host = FakeHost::new();
         for body in ["{}", r#"{"label": ""}"#, r#"{"label": null}"#] {
             let refused = create_app_password(&host, &posted(body)).unwrap_err();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_acts_for_a_token_is_left_and_the_token_named() {
+    fn an_app_password_of_a_token_is_not_revoked_and_the_error_names_the_token() {
         let host = FakeHost::new();
         host.create_token("CI", &[Scope::MailRead], None, 20)
             .unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_one_and_a_failing_host_are_told_apart() {
+    fn a_missing_app_password_is_404_and_a_failing_host_is_500() {
         let delete = request(&[("id", "p")], &[], "");
         let gone = delete_app_password(&FakeHost::new(), &delete).unwrap_err();
         assert_eq!(gone, Failure::not_found("App password not found"));

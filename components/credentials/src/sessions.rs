@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_views_show_the_same_set_in_their_own_words() {
+    fn both_views_contain_the_same_app_passwords() {
         let host = FakeHost::new();
         host.create_token("label", &[Scope::MailRead], None, 20)
             .unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_one_and_a_failing_host_are_told_apart() {
+    fn a_missing_app_password_is_404_and_a_failing_host_is_500() {
         let delete = request(&[("id", "p")], &[], "");
         let gone = delete_session(&FakeHost::new(), &delete).unwrap_err();
         assert_eq!(gone, Failure::not_found("Session not found"));

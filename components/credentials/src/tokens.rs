@@ -10,7 +10,7 @@ use crate::label::label;
 use crate::model::{Token, TokenScope};
 
 /// Maximum number of tokens of an account, including expired ones.
-const MOST: u32 = 20;
+const MAX_TOKENS: u32 = 20;
 
 const EXPIRY: &str = "expiresInDays must be an integer from 1 to 365";
 
@@ -84,7 +84,7 @@ pub(crate) fn create_token(
     let scopes = scopes(&body.scopes.unwrap_or_default())?;
     let days = body.expires_in_days.as_ref().map(days).transpose()?;
     let made = host
-        .create_token(label, &scopes, days, MOST)
+        .create_token(label, &scopes, days, MAX_TOKENS)
         .map_err(|error| match error {
             Error::Conflict(_) => Failure::conflict(
                 "You already have 20 API tokens; revoke one before creating another",
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_made_and_shown_once() {
+    fn the_secret_of_a_token_is_only_in_the_first_response() {
         let host = FakeHost::new();
         let body =
             r#"{"label": " CI ", "scopes": ["mail:send", "mail:read"], "expiresInDays": 30.0}"#;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_an_unknown_one_and_a_failing_host_are_told_apart() {
+    fn each_error_of_the_host_has_its_status() {
         let host = FakeHost::new();
         let body = posted(r#"{"label": "a", "scopes": ["mail:read"]}"#);
         for _ in 0..20 {

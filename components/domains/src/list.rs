@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn domains_are_listed_with_what_the_plan_allows() {
+    fn domains_are_listed_with_the_limit_of_the_plan() {
         let host = FakeHost::new();
         host.claim_domain("first.example").unwrap();
         host.claim_domain("second.example").unwrap();

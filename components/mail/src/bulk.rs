@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::change::{self, Action, FlagName, bad_flags, bad_move};
 
 /// The maximum number of messages of a request.
-const MOST: usize = 200;
+const MAX_MESSAGES: usize = 200;
 
 /// A message's `uid`.
 #[derive(ToSchema)]
@@ -172,7 +172,7 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
             numbers.push(uid);
         }
     }
-    if numbers.len() > MOST {
+    if numbers.len() > MAX_MESSAGES {
         return Err(Failure::bad_request(
             "Too many messages (max 200 per request)",
         ));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_twice_is_done_and_counted_once() {
+    fn duplicate_numbers_are_processed_and_counted_once() {
         let host = FakeHost::new();
         for _ in 0..3 {
             host.deliver(Letter::from("grace@example.org"));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_come_before_all_else_and_are_one_to_two_hundred() {
+    fn numbers_are_checked_first_and_limited_to_200() {
         let host = FakeHost::new();
         let delete = |uids: &str| bulk_delete(&host, &posted(&format!("{{\"uids\": {uids}}}")));
         for none in ["[]", "null"] {

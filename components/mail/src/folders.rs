@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_has_its_role_only_where_the_server_gives_one() {
+    fn a_folder_has_a_role_only_if_the_server_reports_one() {
         let host = FakeHost::new();
         host.file("Work", Letter::from("grace@example.org"));
         let answer = json(list_folders(&host, &Request::default()));
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_credential_is_told_to_a_person_otherwise_than_to_a_token() {
+    fn the_error_for_a_rejected_credential_depends_on_its_kind() {
         let host = FakeHost::failing(Error::CredentialRefused);
         let told = || list_folders(&host, &Request::default()).unwrap_err();
         assert_eq!(told().text, "Mail session expired, please log in again");

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_of_what_was_found_is_answered_with_its_place() {
+    fn a_page_of_results_is_returned_with_its_number_and_size() {
         let host = FakeHost::new();
         for _ in 0..41 {
             host.deliver(Letter::from("grace@example.org").subject("Viele Grüße"));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_searched_for_is_refused_in_the_specifications_words() {
+    fn an_invalid_search_has_the_error_of_the_specification() {
         let host = FakeHost::new();
         let refused = |query: &[(&str, &str)]| {
             let failure = search_messages(&host, &request(&[], query, "")).unwrap_err();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_fails_says_so() {
+    fn a_failed_search_is_reported() {
         let answered = |error| {
             let search = request(&[], &[("q", "x")], "");
             let failure = search_messages(&FakeHost::failing(error), &search).unwrap_err();

@@ -10,10 +10,10 @@ use crate::rpc::{self, Message, Response, RpcError};
 use crate::{Capabilities, headers, methods, origin};
 
 /// The maximum number of messages in a batch. The messages of a batch share the limits of one HTTP request.
-pub(crate) const MOST_MESSAGES: usize = 10;
+pub(crate) const MAX_BATCH: usize = 10;
 /// The budget of a batch, in bytes of responses and of HTML converted to text. When it is exceeded, the remaining messages get an error. The budget plus one
 /// more message fits within the response limit and the time limit of a module.
-const MOST_SPENT: usize = 1024 * 1024;
+const BATCH_BUDGET: usize = 1024 * 1024;
 
 /// A message of JSON-RPC 2.0.
 #[derive(ToSchema)]
@@ -144,15 +144,15 @@ fn answers(host: &impl Capabilities, request: &Request) -> Result<Answers, RpcEr
             "The body must be one message: only revision 2025-03-26 has batches",
         ));
     }
-    if messages.is_empty() || messages.len() > MOST_MESSAGES {
+    if messages.is_empty() || messages.len() > MAX_BATCH {
         return Err(RpcError::invalid_request(format!(
-            "A batch must contain 1 to {MOST_MESSAGES} messages"
+            "A batch must contain 1 to {MAX_BATCH} messages"
         )));
     }
     let mut answers = Vec::new();
     let mut spent = 0;
     for message in messages {
-        let position = if spent > MOST_SPENT {
+        let position = if spent > BATCH_BUDGET {
             Position::Beyond
         } else {
             Position::Batch

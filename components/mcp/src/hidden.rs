@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_do_not_see_is_told_of() {
+    fn invisible_characters_are_reported() {
         for (text, what) in [
             ("invoice\u{202e}fdp.exe", "bidirectional"),
             ("a\u{2066}b\u{2069}", "bidirectional"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_in_any_language_is_not() {
+    fn ordinary_text_in_any_language_is_not_reported() {
         for text in [
             "Grüße, 日本語, שלום, مرحبا",
             "👩\u{200d}👩\u{200d}👧",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn in_text_they_are_escapes() {
+    fn invisible_characters_are_escaped_in_text() {
         let slight = json(&["a\u{200c}\u{200d}\u{200e}\u{61c}\u{ad}\u{206a}❤\u{fe0f}"]).unwrap();
         assert_eq!(
             slight,
@@ -192,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn escapes_change_nothing(text in any::<String>()) {
+        fn escapes_do_not_change_the_value(text in any::<String>()) {
             let written = json(&text).unwrap();
             prop_assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
             prop_assert!(!written.chars().any(is_escaped));

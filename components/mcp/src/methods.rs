@@ -15,7 +15,7 @@ use crate::tools::{self, Listed};
 const VERSION: &str = "1.0.0";
 
 /// How long a client may cache a list, in milliseconds. The list changes with the scopes of the token.
-const FRESH: u32 = 300_000;
+const CACHE_TTL: u32 = 300_000;
 
 /// Instructions for the model about the server.
 const INSTRUCTIONS: &str = "Tools for the one mailbox that the user authorized. \
@@ -98,7 +98,7 @@ fn discovered() -> Value {
         "supportedVersions": revision::ALL.map(Revision::name),
         "capabilities": { "tools": {} },
         "instructions": INSTRUCTIONS,
-        "ttlMs": FRESH,
+        "ttlMs": CACHE_TTL,
         "cacheScope": "private",
     })
 }
@@ -131,7 +131,7 @@ fn listed(
             .filter(|tool| scopes.contains(&tool.scope))
             .map(|tool| tool.listed(revision.has_structure()))
             .collect(),
-        ttl_ms: stateless.then_some(FRESH),
+        ttl_ms: stateless.then_some(CACHE_TTL),
         cache_scope: stateless.then_some("private"),
     })
 }

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_what_is_written_so_and_nothing_that_begins_so() {
+    fn only_exact_loopback_origins_are_loopback() {
         for origin in [
             "http://localhost",
             "http://localhost:6274",

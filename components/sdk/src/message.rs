@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_begins_where_the_one_before_it_ends() {
+    fn a_page_begins_after_the_previous_page() {
         let paging = |query: &[(&str, &str)]| asked(query).paging(50, "no").unwrap();
         assert_eq!((paging(&[]).offset, paging(&[]).limit), (0, 50));
         assert_eq!(paging(&[("page", "3"), ("limit", "7")]).offset, 14);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_out_of_range_is_refused_and_never_bent() {
+    fn a_page_out_of_range_is_refused() {
         for (name, value) in [
             ("page", "0"),
             ("page", "-1"),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_in_the_path_is_digits_alone() {
+    fn a_number_in_the_path_consists_of_digits() {
         let request = |uid: &str| Request {
             path: vec![("uid".into(), uid.into())],
             ..Request::default()

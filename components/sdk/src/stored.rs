@@ -121,7 +121,7 @@ mod tests {
     use crate::testing::FakeHost;
 
     #[test]
-    fn a_change_is_made_to_what_is_there_when_it_is_made() {
+    fn a_change_applies_to_the_current_value() {
         let host = FakeHost::new();
         let calls = Cell::new(0);
         let now = change(&host, "n", |was: Option<u32>| {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn others_that_always_come_between_are_a_conflict() {
+    fn repeated_concurrent_changes_are_a_conflict() {
         let host = FakeHost::new();
         let refused = change(&host, "n", |was: Option<u32>| {
             write(&host, "n", &(was.unwrap_or_default() + 1)).unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_value_stays_as_it_is() {
+    fn a_value_of_another_type_is_not_changed() {
         let host = FakeHost::new();
         host.set_value("n", b"\"seven\"").unwrap();
         assert!(matches!(read::<u32>(&host, "n"), Err(Error::Internal)));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn none_takes_the_value_away() {
+    fn none_deletes_the_value() {
         let host = FakeHost::new();
         write(&host, "n", &7).unwrap();
         assert_eq!(change(&host, "n", |_: Option<u32>| None).unwrap(), None);

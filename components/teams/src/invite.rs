@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_has_its_status() {
+    fn each_error_of_the_host_has_its_status() {
         let service = service();
         let with = |field: &str, value: &str| {
             let mut body = invitation();

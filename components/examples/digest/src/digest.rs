@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unread_and_came_since_the_mark_is_new() {
+    fn unread_messages_after_the_mark_are_new() {
         let service = Service::of(crate::module());
         service.host.deliver(letter("old"));
         service.host.deliver(letter("older than the mark"));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_without_a_mark_has_everything_before_it() {
+    fn all_unread_messages_are_new_without_a_mark() {
         let service = Service::of(crate::module());
         let empty = json!({ "messages": [], "more": 0, "upto": 0 });
         assert_eq!(service.get("/api/v1/digest").succeeds(200), empty);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_moves_is_no_news() {
+    fn a_moved_message_is_not_new() {
         let service = Service::of(crate::module());
         service.host.file("Archive", letter("kept"));
         service.host.deliver(letter("new"));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_shown_and_the_rest_are_counted() {
+    fn the_newest_messages_are_returned_and_the_others_are_counted() {
         let service = Service::of(crate::module());
         let settings = json!({ "folders": ["INBOX", "Lists", "Gone"], "limit": 2 });
         service
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_for_whoever_may_read_the_mail() {
+    fn the_digest_requires_the_scope_for_reading_mail() {
         let service = Service::of(crate::module());
         service.host.use_token(&[Scope::MailRead]);
         service.get("/api/v1/digest").succeeds(200);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_server_that_is_away_is_told_so() {
+    fn an_unavailable_mail_server_is_reported() {
         let service = Service::of(crate::module());
         service.host.fail(Error::Unavailable);
         let answer = service.get("/api/v1/digest");

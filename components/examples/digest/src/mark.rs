@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn each_account_has_its_own() {
+    fn each_account_has_its_own_mark() {
         let service = Service::of(crate::module());
         service
             .post("/api/v1/digest/mark", &json!({ "upto": 7 }))
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_is_refused_and_changes_nothing() {
+    fn an_invalid_mark_is_refused_and_changes_nothing() {
         let service = Service::of(crate::module());
         for (body, text) in [
             (json!({}), "upto is required"),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_only_reads_marks_nothing() {
+    fn a_token_for_reading_cannot_set_the_mark() {
         let service = Service::of(crate::module());
         service.host.use_token(&[Scope::MailRead]);
         let refused = service.post("/api/v1/digest/mark", &json!({ "upto": 7 }));

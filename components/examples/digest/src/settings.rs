@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 const KEY: &str = "settings";
 
 /// The maximum number of folders. Each folder needs one request to the mail server per digest.
-const MOST_FOLDERS: usize = 10;
+const MAX_FOLDERS: usize = 10;
 
 /// The maximum number of messages in a digest.
-const MOST_MESSAGES: usize = 100;
+const MAX_MESSAGES: usize = 100;
 
 /// The settings of a digest.
 #[derive(Serialize, Deserialize, ToSchema)]
@@ -41,10 +41,10 @@ impl Settings {
     }
 
     fn check(&self) -> Result<(), Failure> {
-        if !(1..=MOST_FOLDERS).contains(&self.folders.len()) {
+        if !(1..=MAX_FOLDERS).contains(&self.folders.len()) {
             return Err(Failure::bad_request("folders must name 1 to 10 folders"));
         }
-        if !(1..=MOST_MESSAGES).contains(&self.limit) {
+        if !(1..=MAX_MESSAGES).contains(&self.limit) {
             return Err(Failure::bad_request("limit must be 1 to 100"));
         }
         Ok(())
@@ -97,7 +97,7 @@ mod tests {
     const PATH: &str = "/api/v1/digest/settings";
 
     #[test]
-    fn settings_are_what_they_were_set_to() {
+    fn settings_are_stored_and_returned() {
         let service = Service::of(crate::module());
         let usual = json!({ "folders": ["INBOX"], "limit": 20 });
         assert_eq!(service.get(PATH).succeeds(200), usual);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_out_of_range_are_refused_and_kept_nowhere() {
+    fn settings_out_of_range_are_refused_and_not_stored() {
         let service = Service::of(crate::module());
         let many: Vec<String> = (0..11).map(|n| n.to_string()).collect();
         for (body, text) in [
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_told_so() {
+    fn an_exceeded_quota_is_reported() {
         let service = Service::of(crate::module());
         service.host.set_quota(10);
         let answer = service.put(PATH, &json!({ "folders": ["INBOX"], "limit": 5 }));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_changes_none() {
+    fn a_token_cannot_change_settings() {
         let service = Service::of(crate::module());
         service
             .host

@@ -3,11 +3,11 @@
 use csscolorparser::Color;
 
 /// The maximum length of a value. Longer values are not read.
-const LONGEST: usize = 256;
+const MAX_LENGTH: usize = 256;
 /// The maximum difference per channel at which text is invisible on its background.
-const SAME: f32 = 20.0 / 255.0;
+const MAX_DIFFERENCE: f32 = 20.0 / 255.0;
 /// The minimum opacity at which a colour is visible.
-const CLEAR: f32 = 0.05;
+const MIN_OPACITY: f32 = 0.05;
 
 /// A colour in a style.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub(super) fn read(value: &str) -> Option<Paint> {
         "inherit" | "unset" | "revert" | "revert-layer" | "currentcolor" => return None,
         "initial" | "canvastext" | "windowtext" | "text" => return Some(BLACK),
         "canvas" | "window" => return Some(WHITE),
-        _ if value.len() > LONGEST => return Some(Paint::Unknown),
+        _ if value.len() > MAX_LENGTH => return Some(Paint::Unknown),
         _ => {}
     }
     match csscolorparser::parse(value) {
@@ -64,7 +64,7 @@ fn paint(colour: &Color) -> Paint {
     let channel = |value: f32| value.clamp(0.0, 1.0);
     let channels = [colour.r, colour.g, colour.b].map(channel);
     match channel(colour.a) {
-        alpha if alpha < CLEAR => Paint::Clear,
+        alpha if alpha < MIN_OPACITY => Paint::Clear,
         alpha if alpha < 1.0 => Paint::Glass(channels, alpha),
         _ => Paint::Solid(channels),
     }
@@ -121,5 +121,5 @@ pub(super) fn is_hidden(text: Paint, background: Paint) -> bool {
     };
     text.iter()
         .zip(behind)
-        .all(|(text, behind)| (text - behind).abs() <= SAME)
+        .all(|(text, behind)| (text - behind).abs() <= MAX_DIFFERENCE)
 }

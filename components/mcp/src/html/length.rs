@@ -1,7 +1,7 @@
 //! Parses CSS lengths.
 
 /// The maximum number of terms read from a `calc()` expression.
-const MOST_TERMS: usize = 16;
+const MAX_TERMS: usize = 16;
 
 /// Splits a length into a number and its unit.
 pub(super) fn measure(value: &str) -> Option<(f32, &str)> {
@@ -61,7 +61,7 @@ fn calculated(sum: &str) -> Option<f32> {
     let mut sign = 1.0;
     for (number, word) in sum.split_ascii_whitespace().enumerate() {
         match (word, number % 2) {
-            (_, _) if number >= 2 * MOST_TERMS => return None,
+            (_, _) if number >= 2 * MAX_TERMS => return None,
             ("+", 1) => sign = 1.0,
             ("-", 1) => sign = -1.0,
             (_, 1) => return None,

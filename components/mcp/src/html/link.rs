@@ -3,7 +3,7 @@
 use url::Url;
 
 /// The maximum length of a displayed target.
-const LONGEST: usize = 4000;
+const MAX_TARGET: usize = 4000;
 
 /// Returns the target of a link, or `None` if the target is inside the message. `base` is the base URL that the message declares for relative links.
 pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
@@ -56,7 +56,7 @@ fn starts_a_host(href: &str) -> bool {
 /// Returns the target as one line without spaces, so that no part of it looks like the surrounding text.
 fn shortened(target: &str) -> String {
     let mut line = String::new();
-    for c in target.chars().filter(|c| !c.is_control()).take(LONGEST) {
+    for c in target.chars().filter(|c| !c.is_control()).take(MAX_TARGET) {
         match c {
             '<' => line.push_str("%3C"),
             '>' => line.push_str("%3E"),

@@ -3,15 +3,15 @@
 use super::length::{measure, pixels};
 
 /// The distance beyond the upper or left edge, in pixels, at which an element is outside the page.
-const OFF: f32 = -500.0;
+const MIN_OFFSET: f32 = -500.0;
 /// The distance beyond the right or lower edge, in pixels. It exceeds the width of screens because a page can be scrolled.
-const FAR: f32 = 5000.0;
+const MAX_OFFSET: f32 = 5000.0;
 
 /// Returns whether an offset or margin of the upper or left side moves an element outside the page.
 pub(super) fn is_off(value: &str) -> Option<bool> {
     match value {
         "auto" | "initial" => Some(false),
-        _ => pixels(value).map(|at| at <= OFF || at >= FAR),
+        _ => pixels(value).map(|at| at <= MIN_OFFSET || at >= MAX_OFFSET),
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn transform(value: &str) -> Option<bool> {
                     && scales_away(&[arguments.get(1).copied()?, arguments.get(2).copied()?])
                     || arguments.iter().skip(4).any(|at| {
                         let at: Option<f32> = at.parse().ok();
-                        at.is_some_and(|at| at <= OFF || at >= FAR)
+                        at.is_some_and(|at| at <= MIN_OFFSET || at >= MAX_OFFSET)
                     })
             }
             _ => false,

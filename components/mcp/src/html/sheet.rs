@@ -13,15 +13,15 @@ use super::style::{Cascade, Declaration, declarations};
 use super::tree::Node;
 
 /// The maximum size of all sheets of a message, in bytes. Newsletters have up to 100,000.
-const LARGEST: usize = 256 * 1024;
+const MAX_SIZE: usize = 256 * 1024;
 /// The maximum number of selectors with their rules.
-const MOST_RULES: usize = 4000;
+const MAX_RULES: usize = 4000;
 /// The maximum nesting depth of blocks.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// The maximum number of parts of a selector. Matching recurses once for each part.
-const MOST_PARTS: usize = 32;
+const MAX_PARTS: usize = 32;
 /// The maximum length of the selectors of a nested block, in bytes.
-const LONGEST_NESTED: usize = 4096;
+const MAX_NESTED: usize = 4096;
 /// The window width that media queries are evaluated for, in pixels.
 const WINDOW: f32 = 1024.0;
 
@@ -47,7 +47,7 @@ impl Rules {
             return;
         }
         self.read += text.len();
-        if self.read > LARGEST {
+        if self.read > MAX_SIZE {
             self.cut = true;
             return;
         }
@@ -57,7 +57,7 @@ impl Rules {
 
     /// Reads the rules of a block. `outer` is the selector of the enclosing rule.
     fn block(&mut self, text: &str, outer: &str, depth: usize) {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             self.cut = true;
             return;
         }
@@ -104,7 +104,7 @@ impl Rules {
         }
         let said: std::rc::Rc<[Declaration]> = said.into();
         for selector in at_top_level(selectors, ',') {
-            if self.all.len() >= MOST_RULES {
+            if self.all.len() >= MAX_RULES {
                 self.cut = true;
                 return;
             }
@@ -146,7 +146,7 @@ impl<'r> Sheet<'r> {
             let parts = selector
                 .split([' ', '>', '+'])
                 .filter(|part| !part.is_empty());
-            let read = Some(selector).filter(|_| parts.count() <= MOST_PARTS);
+            let read = Some(selector).filter(|_| parts.count() <= MAX_PARTS);
             if let Some(read) = read.and_then(Selector::parse) {
                 let names = sheet.by_name.entry(name(selector)).or_default();
                 names.push(sheet.rules.len());
@@ -209,7 +209,7 @@ fn nested(outer: &str, inner: &str) -> Option<String> {
         return Some(inner.to_owned());
     }
     let mut all: Vec<String> = Vec::new();
-    let mut left = LONGEST_NESTED;
+    let mut left = MAX_NESTED;
     for outer in at_top_level(outer, ',') {
         for inner in at_top_level(inner, ',') {
             let each = outer.len() * inner.matches('&').count().max(1) + inner.len() + 1;

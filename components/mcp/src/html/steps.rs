@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 /// The maximum number of steps for matching selectors. One step takes about 20 ns.
-const MOST_STEPS: u32 = 5_000_000;
+const MAX_STEPS: u32 = 5_000_000;
 
 /// The number of steps left for matching.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(super) struct Steps(Cell<u32>);
 
 impl Steps {
     pub(super) fn new() -> Self {
-        Self(Cell::new(MOST_STEPS))
+        Self(Cell::new(MAX_STEPS))
     }
 
     /// Uses one step. Returns `false` if none is left.

@@ -12,7 +12,7 @@ use super::attribute;
 use super::steps::Steps;
 
 /// The maximum nesting depth. Newsletters have up to 100 levels; browsers stop at 512.
-const DEEPEST: usize = 256;
+const MAX_DEPTH: usize = 256;
 
 /// The facts about an element that selectors need.
 #[derive(Debug)]
@@ -208,7 +208,7 @@ impl<T: Copy + PartialEq> Stack<T> {
 
     /// Returns whether the depth limit allows another element.
     pub(super) fn has_room(&self) -> bool {
-        self.beyond.is_empty() && self.open.len() < DEEPEST
+        self.beyond.is_empty() && self.open.len() < MAX_DEPTH
     }
 
     /// Opens an element. Beyond the depth limit, the element is only counted.

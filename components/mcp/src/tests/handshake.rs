@@ -16,7 +16,7 @@ fn hello(asked: &str) -> String {
 }
 
 #[test]
-fn a_client_is_answered_in_the_revision_it_asks_for() {
+fn the_handshake_returns_the_requested_revision() {
     let service = endpoint();
     service.host.set("service_name", "Example Mail");
     for revision in REVISIONS {
@@ -43,8 +43,7 @@ fn a_client_is_answered_in_the_revision_it_asks_for() {
 }
 
 #[test]
-fn one_that_asks_for_a_revision_without_a_handshake_or_an_unknown_one_is_offered_the_newest_with_one()
- {
+fn the_handshake_offers_the_newest_revision_with_a_handshake_for_unsupported_requests() {
     let service = endpoint();
     for asked in ["2026-07-28", "2024-11-05", "2031-01-01", "x"] {
         let agreed = result(&post(&service, &[], &hello(asked)));
@@ -59,7 +58,7 @@ fn one_that_asks_for_a_revision_without_a_handshake_or_an_unknown_one_is_offered
 }
 
 #[test]
-fn an_unknown_revision_in_the_header_is_400_with_those_that_are_spoken() {
+fn an_unknown_revision_in_the_header_is_400_with_the_supported_revisions() {
     let service = endpoint();
     for method in ["ping", "initialize", "tools/list"] {
         let answer = ask(&service, "2024-11-05", method, json!({}));
@@ -74,7 +73,7 @@ fn an_unknown_revision_in_the_header_is_400_with_those_that_are_spoken() {
 }
 
 #[test]
-fn tools_are_listed_and_called_with_what_the_revision_knows_of() {
+fn lists_and_results_of_tools_depend_on_the_revision() {
     let service = endpoint();
     service
         .host
@@ -101,7 +100,7 @@ fn tools_are_listed_and_called_with_what_the_revision_knows_of() {
 }
 
 #[test]
-fn what_there_is_not_is_told_so_in_an_answer() {
+fn an_unknown_method_or_tool_is_an_error_response() {
     let service = endpoint();
     for revision in REVISIONS {
         let asked = |method: &str, params: Value| error(&ask(&service, revision, method, params));

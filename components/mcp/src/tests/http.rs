@@ -8,7 +8,7 @@ use super::client::{endpoint, error, post};
 const PING: &str = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
 
 #[test]
-fn nothing_but_an_oauth_token_is_let_in() {
+fn only_oauth_tokens_are_accepted() {
     let service = Service::of(crate::module());
     let refused = "Missing or invalid Authorization header";
     for method in ["POST", "GET", "DELETE"] {
@@ -21,7 +21,7 @@ fn nothing_but_an_oauth_token_is_let_in() {
 }
 
 #[test]
-fn there_is_no_stream_to_open_and_no_session_to_end() {
+fn streams_and_sessions_are_not_supported() {
     let service = endpoint();
     for method in ["GET", "DELETE"] {
         let answer = service.ask(method, "/mcp", &[], Vec::new());
@@ -39,7 +39,7 @@ fn there_is_no_stream_to_open_and_no_session_to_end() {
 }
 
 #[test]
-fn only_pages_that_the_operator_named_and_those_of_ones_own_machine_may_call() {
+fn only_allowed_and_loopback_origins_can_call() {
     let service = endpoint();
     service
         .host
@@ -72,7 +72,7 @@ fn only_pages_that_the_operator_named_and_those_of_ones_own_machine_may_call() {
 }
 
 #[test]
-fn a_body_is_json_and_is_answered_with_json() {
+fn requests_and_responses_are_json() {
     let service = endpoint();
     let asked = |headers: &[(&str, &str)]| service.ask("POST", "/mcp", headers, PING.into());
     let json = ("content-type", "application/json; charset=UTF-8");
@@ -102,7 +102,7 @@ fn a_body_is_json_and_is_answered_with_json() {
 }
 
 #[test]
-fn what_is_no_message_is_told_so_with_the_codes_of_json_rpc() {
+fn invalid_messages_have_the_error_codes_of_json_rpc() {
     let service = endpoint();
     let deep = format!("{{\"jsonrpc\":{}", "[".repeat(100_000));
     for (body, code) in [
@@ -150,7 +150,7 @@ fn what_is_no_message_is_told_so_with_the_codes_of_json_rpc() {
 }
 
 #[test]
-fn a_body_has_a_largest_size() {
+fn the_size_of_a_body_is_limited() {
     let service = endpoint();
     let body = format!("{PING}{}", " ".repeat(1024 * 1024));
     assert_eq!(post(&service, &[], &body).status, 413);

@@ -13,7 +13,7 @@ fn tools() -> Vec<Value> {
 }
 
 #[test]
-fn the_tools_are_as_they_were_last_read_by_a_person() {
+fn the_tools_match_the_reviewed_snapshots() {
     for tool in tools() {
         let name = tool["name"].as_str().unwrap().to_owned();
         insta::assert_snapshot!(name, serde_json::to_string_pretty(&tool).unwrap());
@@ -21,7 +21,7 @@ fn the_tools_are_as_they_were_last_read_by_a_person() {
 }
 
 #[test]
-fn schemas_stand_alone_and_are_strict_about_what_is_taken() {
+fn schemas_have_no_references_and_reject_unknown_arguments() {
     for tool in tools() {
         let text = tool.to_string();
         for apart in ["$ref", "allOf", "\"nullable\""] {

@@ -22,7 +22,7 @@ fn folders_have_their_counts() {
 }
 
 #[test]
-fn a_page_has_twenty_messages_unless_it_is_asked_for_otherwise() {
+fn a_page_has_20_messages_by_default() {
     let service = endpoint();
     for number in 1..=25 {
         let letter = Letter::from("Grace <grace@example.org>").subject(&format!("No. {number}"));
@@ -58,7 +58,7 @@ fn a_page_has_twenty_messages_unless_it_is_asked_for_otherwise() {
 }
 
 #[test]
-fn a_message_has_its_plain_text_and_its_html_only_where_there_is_none() {
+fn a_message_has_html_only_if_it_has_no_plain_text() {
     let service = endpoint();
     let letter = || {
         Letter::from("grace@example.org").cc("bo@example.org").file(
@@ -103,7 +103,7 @@ fn a_message_has_its_plain_text_and_its_html_only_where_there_is_none() {
 }
 
 #[test]
-fn a_blank_text_does_not_stand_for_the_html() {
+fn a_blank_text_does_not_replace_the_html() {
     let service = endpoint();
     let rich = Letter::from("grace@example.org").text(" \r\n\u{a0}");
     let blank = service.host.deliver(rich.html("<p>rich</p>"));
@@ -126,7 +126,7 @@ fn a_blank_text_does_not_stand_for_the_html() {
 }
 
 #[test]
-fn a_long_body_comes_in_pieces() {
+fn a_long_body_is_returned_in_pieces() {
     let service = endpoint();
     let text = "0123456789".repeat(12_000);
     let html = format!("<p>{text}</p>");
@@ -164,7 +164,7 @@ fn a_long_body_comes_in_pieces() {
 }
 
 #[test]
-fn whatever_a_message_has_a_thousand_of_is_bounded_and_told_of() {
+fn long_lists_and_fields_are_cut_and_reported() {
     let service = endpoint();
     let long = "x".repeat(60_000);
     let mut letter = Letter::from(&format!("{long} <grace@example.org>")).subject(&long);
@@ -230,7 +230,7 @@ fn a_sender_that_is_not_verified_causes_a_warning() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_told_in_the_routes_sentences() {
+fn invalid_arguments_have_the_error_messages_of_the_routes() {
     let service = endpoint();
     let paging = "page must be at least 1, limit 1 to 100";
     for (tool, arguments, sentence) in [
@@ -328,7 +328,7 @@ fn what_is_asked_wrongly_is_told_in_the_routes_sentences() {
 }
 
 #[test]
-fn what_fails_is_a_result_that_says_so() {
+fn a_failed_tool_returns_a_result_with_the_error() {
     let service = endpoint();
     for (error, sentence) in [
         (

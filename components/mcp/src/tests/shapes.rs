@@ -42,7 +42,7 @@ fn mismatch(value: &Value, schema: &Value) -> Option<String> {
 }
 
 #[test]
-fn every_answer_is_of_the_shape_that_its_tool_promises() {
+fn every_result_matches_the_output_schema_of_its_tool() {
     let service = endpoint();
     service.host.use_grant(&scope::ALL.map(|(scope, _)| scope));
     let letter = Letter::from("Grace <grace@example.org>")

@@ -13,7 +13,7 @@ fn message(method: &str, params: Value) -> String {
 }
 
 #[test]
-fn a_client_discovers_what_there_is() {
+fn discovery_returns_revisions_and_capabilities() {
     let service = endpoint();
     service.host.set("service_name", "Example Mail");
     let found = result(&ask(&service, "2026-07-28", "server/discover", json!({})));
@@ -28,7 +28,7 @@ fn a_client_discovers_what_there_is() {
 }
 
 #[test]
-fn every_result_says_that_it_is_complete_and_lists_how_long_they_are_good() {
+fn results_are_complete_and_lists_have_a_cache_lifetime() {
     let service = endpoint();
     let listed = result(&ask(&service, "2026-07-28", "tools/list", json!({})));
     assert_eq!(listed["cacheScope"], "private");
@@ -42,7 +42,7 @@ fn every_result_says_that_it_is_complete_and_lists_how_long_they_are_good() {
 }
 
 #[test]
-fn a_request_that_does_not_say_what_it_is_is_malformed() {
+fn a_request_without_meta_fields_is_malformed() {
     let service = endpoint();
     let without = |key: &str| {
         let mut meta = meta();
@@ -68,7 +68,7 @@ fn a_request_that_does_not_say_what_it_is_is_malformed() {
 }
 
 #[test]
-fn an_unknown_revision_is_told_which_there_are() {
+fn the_error_for_an_unknown_revision_lists_the_supported_ones() {
     let service = endpoint();
     let mut meta = meta();
     meta["io.modelcontextprotocol/protocolVersion"] = json!("2031-01-01");
@@ -92,7 +92,7 @@ fn an_unknown_revision_is_told_which_there_are() {
 }
 
 #[test]
-fn headers_and_body_are_about_the_same() {
+fn headers_must_match_the_body() {
     let service = endpoint();
     let list = message("tools/list", json!({ "_meta": meta() }));
     let call = message(
@@ -138,7 +138,7 @@ fn headers_and_body_are_about_the_same() {
 }
 
 #[test]
-fn what_other_revisions_have_there_is_not() {
+fn methods_of_other_revisions_are_unknown() {
     let service = endpoint();
     for method in [
         "initialize",
@@ -165,7 +165,7 @@ fn what_other_revisions_have_there_is_not() {
 }
 
 #[test]
-fn a_request_of_an_older_revision_may_say_so_in_the_body_too() {
+fn a_request_of_an_older_revision_can_name_it_in_the_body() {
     let service = endpoint();
     let mut meta = meta();
     meta["io.modelcontextprotocol/protocolVersion"] = json!("2025-11-25");

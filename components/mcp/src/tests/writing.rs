@@ -45,7 +45,7 @@ fn an_alias_without_a_name_gets_a_random_one() {
 }
 
 #[test]
-fn an_alias_that_cannot_be_is_refused_in_the_routes_sentences() {
+fn an_invalid_alias_has_the_error_messages_of_the_routes() {
     let service = endpoint();
     let made = |arguments| refused(&service, "create_alias", arguments);
     assert_eq!(made(json!({})), "domain is required");
@@ -64,7 +64,7 @@ fn an_alias_that_cannot_be_is_refused_in_the_routes_sentences() {
 }
 
 #[test]
-fn a_message_is_sent_where_agents_may_send() {
+fn a_message_is_sent_if_agents_are_allowed_to_send() {
     let service = endpoint();
     let scopes: Vec<_> = USUAL.into_iter().chain([Scope::MailSend]).collect();
     service.host.use_grant(&scopes);
