@@ -75,10 +75,10 @@ mod tests {
     fn an_alias_has_the_requested_name() {
         let host = FakeHost::new();
         let body = posted(r#"{"domain": "example.test", "name": "shop"}"#);
-        let made = create_alias(&host, &body).unwrap();
-        assert_eq!(made.status, 201);
+        let created = create_alias(&host, &body).unwrap();
+        assert_eq!(created.status, 201);
         let expected = serde_json::json!({ "alias": "shop@example.test", "id": 1 });
-        assert_eq!(json(Ok(made)), expected);
+        assert_eq!(json(Ok(created)), expected);
         assert_eq!(host.list_aliases().unwrap()[0].address, "shop@example.test");
     }
 
@@ -89,8 +89,8 @@ mod tests {
             r#"{"domain": "example.test"}"#,
             r#"{"domain": "example.test", "name": null}"#,
         ] {
-            let made = json(create_alias(&host, &posted(body)));
-            let alias = made["alias"].as_str().unwrap();
+            let created = json(create_alias(&host, &posted(body)));
+            let alias = created["alias"].as_str().unwrap();
             let (name, domain) = alias.split_once('@').unwrap();
             assert_eq!((name.len(), domain), (23, "example.test"), "{alias}");
         }

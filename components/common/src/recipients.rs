@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(list: &str) -> Vec<(String, String)> {
+    fn pairs(list: &str) -> Vec<(String, String)> {
         let addresses = read(list).unwrap();
         addresses.into_iter().map(|a| (a.name, a.address)).collect()
     }
@@ -87,21 +87,21 @@ mod tests {
 
     #[test]
     fn all_forms_of_address_lists_are_parsed() {
-        assert_eq!(shown("a@b.example"), [pair("", "a@b.example")]);
+        assert_eq!(pairs("a@b.example"), [pair("", "a@b.example")]);
         assert_eq!(
-            shown(" a@b.example,Bo Müller <bo@c.example> ,  \"Last, First\" <d@e.example>"),
+            pairs(" a@b.example,Bo Müller <bo@c.example> ,  \"Last, First\" <d@e.example>"),
             [
                 pair("", "a@b.example"),
                 pair("Bo Müller", "bo@c.example"),
                 pair("Last, First", "d@e.example")
             ]
         );
-        assert_eq!(shown("<a@b.example>"), [pair("", "a@b.example")]);
+        assert_eq!(pairs("<a@b.example>"), [pair("", "a@b.example")]);
         assert_eq!(
-            shown("日本 <a@bücher.example>"),
+            pairs("日本 <a@bücher.example>"),
             [pair("日本", "a@bücher.example")]
         );
-        assert_eq!(shown("jörg@b.example"), [pair("", "jörg@b.example")]);
+        assert_eq!(pairs("jörg@b.example"), [pair("", "jörg@b.example")]);
     }
 
     proptest! {
@@ -122,7 +122,7 @@ mod tests {
                 .iter()
                 .map(|(user, name)| format!("\"{name}\" <{user}@b.example>"))
                 .collect();
-            let read: Vec<_> = shown(&written.join(", ")).into_iter().map(|(_, address)| address).collect();
+            let read: Vec<_> = pairs(&written.join(", ")).into_iter().map(|(_, address)| address).collect();
             let expected: Vec<_> = people.iter().map(|(user, _)| format!("{user}@b.example")).collect();
             prop_assert_eq!(read, expected);
         }

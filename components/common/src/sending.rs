@@ -96,23 +96,23 @@ pub struct SendResult {
     pub saved_to: Option<String>,
 }
 
-/// Checks the format of an idempotency key. `called` is the client's name for the field.
+/// Checks the format of an idempotency key. `field` is the client's name for the field.
 ///
 /// # Errors
 /// 400 if the format is invalid.
-pub fn check_key(key: Option<&str>, called: &str) -> Result<(), Failure> {
-    let will_do =
+pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
+    let is_valid =
         |key: &str| (1..=MAX_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
-    if key.is_none_or(will_do) {
+    if key.is_none_or(is_valid) {
         return Ok(());
     }
     Err(Failure::bad_request(format!(
-        "{called} must be 1 to 255 visible ASCII characters"
+        "{field} must be 1 to 255 visible ASCII characters"
     )))
 }
 
-/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment for the value in its field. The result also says whether an
-/// earlier call already sent the message, so that nothing was sent now.
+/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment for the value in its field. The second value is `true` if an
+/// earlier call with the same key has already sent the message.
 ///
 /// # Errors
 /// 400 for invalid input, 403 if the caller may not use the sender, 409 if the key belongs to another message, 413 if the message is too large, and 500 if it

@@ -74,15 +74,15 @@ pub(crate) fn create_app_password(
 ) -> Result<Reply, Failure> {
     let body: AppPasswordRequest = request.json()?;
     let label = label(body.label.as_deref())?;
-    let made = host.create_app_password(label).map_err(|error| {
+    let created = host.create_app_password(label).map_err(|error| {
         Failure::of(error, "App password not found", host).failing("Failed to create app password")
     })?;
     let created = CreatedAppPassword {
-        id: made.id,
+        id: created.id,
         r#type: "app_password",
         label: label.to_owned(),
-        username: made.username,
-        password: made.secret,
+        username: created.username,
+        password: created.secret,
         scopes: (),
         access: if host.get(JMAP).as_deref() == Some("true") {
             "Full mailbox access over IMAP, SMTP and JMAP"
@@ -127,8 +127,8 @@ pub(crate) fn revoke(
     missing: &'static str,
     failed: &'static str,
 ) -> Result<Reply, Failure> {
-    let told = |error: Error| Failure::of(error, missing, host).failing(failed);
-    match host.revoke_app_password(id).map_err(told)? {
+    let failure = |error: Error| Failure::of(error, missing, host).failing(failed);
+    match host.revoke_app_password(id).map_err(failure)? {
         Revocation::Revoked => Reply::success(),
         Revocation::BacksToken(token) => Err(Failure::conflict(format!(
             "This credential backs the API token \"{}\"; revoke it with DELETE /api/v1/tokens/{}",
@@ -151,17 +151,17 @@ mod tests {
     #[test]
     fn the_secret_of_an_app_password_is_only_in_the_first_response() {
         let host = FakeHost::new();
-        let made = create_app_password(&host, &posted(r#"{"label": " Phone "}"#)).unwrap();
-        assert_eq!(made.status, 201);
+        let created = create_app_password(&host, &posted(r#"{"label": " Phone "}"#)).unwrap();
+        assert_eq!(created.status, 201);
         let expected = serde_json::json!({
             "id": "credential-1", "type": "app_password", "label": "Phone", "username": "ada@example.test",
             "password": "secret-of-credential-1", "scopes": null, "access": "Full mailbox access over IMAP and SMTP",
         });
-        assert_eq!(json(Ok(made)), expected);
+        assert_eq!(json(Ok(created)), expected);
         host.set(JMAP, "true");
-        let made = json(create_app_password(&host, &posted(r#"{"label": "a"}"#)));
+        let created = json(create_app_password(&host, &posted(r#"{"label": "a"}"#)));
         assert_eq!(
-            made["access"],
+            created["access"],
             "Full mailbox access over IMAP, SMTP and JMAP"
         );
     }

@@ -100,7 +100,7 @@ mod tests {
                 expires_at: None,
             });
         }
-        let answer = json(list_sessions(&host, &Request::default()));
+        let response = json(list_sessions(&host, &Request::default()));
         let at = "2026-11-20T08:00:00.000Z";
         let session = |id: &str, current: bool| serde_json::json!({"id": id, "description": "label", "createdAt": at, "expiresAt": null, "current": current});
         let sessions = [
@@ -108,7 +108,7 @@ mod tests {
             session("p2", true),
             session("p3", false),
         ];
-        assert_eq!(answer["sessions"], serde_json::json!(sessions));
+        assert_eq!(response["sessions"], serde_json::json!(sessions));
         let credential = |id: &str, r#type: &str, current: bool| {
             serde_json::json!({
                 "id": id, "type": r#type, "label": "label", "createdAt": at, "lastUsedAt": at, "expiresAt": null, "current": current,
@@ -122,7 +122,7 @@ mod tests {
             credential("p2", "web_session", true),
             credential("p3", "app_password", false),
         ];
-        assert_eq!(answer["credentials"], serde_json::json!(credentials));
+        assert_eq!(response["credentials"], serde_json::json!(credentials));
     }
 
     #[test]

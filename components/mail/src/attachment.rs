@@ -63,7 +63,7 @@ pub(crate) fn get_attachment(
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Error;
-    use latchmail_sdk::testing::{Answer, FakeHost, Letter, request};
+    use latchmail_sdk::testing::{FakeHost, Letter, Response, request};
 
     use super::*;
 
@@ -75,15 +75,15 @@ mod tests {
     fn an_attachment_of_any_type_is_a_download() {
         let host = FakeHost::new();
         host.deliver(Letter::from("grace@example.org").file("a.pdf", "application/pdf", b"PDF"));
-        let answer = Answer::from(get_attachment(&host, &read("1", "0")).unwrap());
-        let header = |name| answer.header(name).unwrap();
+        let response = Response::from(get_attachment(&host, &read("1", "0")).unwrap());
+        let header = |name| response.header(name).unwrap();
         assert_eq!(header("content-type"), "application/octet-stream");
         assert_eq!(
             header("content-disposition"),
             "attachment; filename=\"a.pdf\"; filename*=UTF-8''a.pdf"
         );
         assert_eq!(header("cache-control"), "private, no-store");
-        assert_eq!(answer.body, b"PDF");
+        assert_eq!(response.body, b"PDF");
     }
 
     #[test]

@@ -167,7 +167,7 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     let mut seen = HashSet::new();
     let mut numbers = Vec::new();
     for uid in uids {
-        let uid = reading::uid(whole(uid))?;
+        let uid = reading::uid(integer(uid))?;
         if seen.insert(uid) {
             numbers.push(uid);
         }
@@ -180,8 +180,8 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     Ok(numbers)
 }
 
-/// Returns a number without a fraction. JSON Schema treats `1.0` as an integer.
-fn whole(number: &Value) -> Option<u64> {
+/// Returns the number as an integer, or `None` if it has a fraction. In JSON Schema, `1.0` is an integer.
+fn integer(number: &Value) -> Option<u64> {
     let shortest = || number.as_f64()?.to_string().parse().ok();
     number.as_u64().or_else(shortest)
 }
@@ -204,8 +204,8 @@ mod tests {
         request(&[], &[], body)
     }
 
-    fn refusal(answer: Result<Reply, Failure>) -> String {
-        let failure = answer.unwrap_err();
+    fn refusal(response: Result<Reply, Failure>) -> String {
+        let failure = response.unwrap_err();
         assert_eq!(failure.status, 400);
         failure.text.into_owned()
     }

@@ -55,12 +55,12 @@ mod tests {
         let host = FakeHost::new();
         let letter = Letter::from("grace@example.org").text("Hello");
         host.deliver(letter.file("a.pdf", "application/pdf", b"PDF"));
-        let answer = json(get_message(&host, &read("1")));
-        assert_eq!(answer["uid"], 1);
-        assert_eq!(answer["text"], "Hello");
-        assert_eq!(answer["attachments"][0]["contentType"], "application/pdf");
+        let response = json(get_message(&host, &read("1")));
+        assert_eq!(response["uid"], 1);
+        assert_eq!(response["text"], "Hello");
+        assert_eq!(response["attachments"][0]["contentType"], "application/pdf");
         for absent in ["preview", "html", "inReplyTo", "truncated"] {
-            assert!(answer.get(absent).is_none(), "{absent}");
+            assert!(response.get(absent).is_none(), "{absent}");
         }
     }
 

@@ -60,11 +60,11 @@ mod tests {
             &[("page", "3"), ("limit", "20")],
             "",
         );
-        let answer = json(list_messages(&host, &request));
-        assert_eq!(answer["total"], 41);
-        assert_eq!(answer["messages"].as_array().unwrap().len(), 1);
-        assert_eq!(answer["messages"][0]["uid"], 1);
-        assert_eq!(answer["messages"][0]["date"], "2026-11-20T08:00:00.000Z");
+        let response = json(list_messages(&host, &request));
+        assert_eq!(response["total"], 41);
+        assert_eq!(response["messages"].as_array().unwrap().len(), 1);
+        assert_eq!(response["messages"][0]["uid"], 1);
+        assert_eq!(response["messages"][0]["date"], "2026-11-20T08:00:00.000Z");
     }
 
     #[test]

@@ -61,10 +61,10 @@ mod tests {
             host.deliver(Letter::from("grace@example.org").subject("Viele Grüße"));
         }
         let query = [("q", " Grüße "), ("page", "2"), ("limit", "20")];
-        let answer = json(search_messages(&host, &request(&[], &query, "")));
-        let place = (&answer["total"], &answer["page"], &answer["limit"]);
+        let response = json(search_messages(&host, &request(&[], &query, "")));
+        let place = (&response["total"], &response["page"], &response["limit"]);
         assert_eq!(place, (&41.into(), &2.into(), &20.into()));
-        assert_eq!(answer["messages"][0]["uid"], 21);
+        assert_eq!(response["messages"][0]["uid"], 21);
     }
 
     #[test]

@@ -46,10 +46,10 @@ mod tests {
 
     #[test]
     fn a_short_text_is_not_split() {
-        let whole = "é".repeat(MAX_PIECE);
-        assert_eq!(piece(whole.clone(), 0).text, whole);
-        assert_eq!(piece(whole.clone(), 0).next, None);
-        assert_eq!(piece(whole, usize::MAX).text, "");
+        let longest = "é".repeat(MAX_PIECE);
+        assert_eq!(piece(longest.clone(), 0).text, longest);
+        assert_eq!(piece(longest.clone(), 0).next, None);
+        assert_eq!(piece(longest, usize::MAX).text, "");
         let faces = "👩".repeat(MAX_PIECE);
         assert_eq!(piece(faces, 0).next, None);
     }

@@ -129,28 +129,28 @@ pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)>
         return Err((None, error));
     };
     let id = message.remove("id");
-    let known = id.clone().filter(is_id);
-    let wrong = |text: &'static str| Err((known.clone(), RpcError::invalid_request(text)));
+    let valid_id = id.clone().filter(is_id);
+    let invalid = |text: &'static str| Err((valid_id.clone(), RpcError::invalid_request(text)));
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return wrong("jsonrpc must be \"2.0\"");
+        return invalid("jsonrpc must be \"2.0\"");
     }
     if message.contains_key("result") || message.contains_key("error") {
         // Such an id belongs to a request of this server, not of the client.
         let error = "This server sends no requests, so it accepts no responses";
         return Err((None, RpcError::invalid_request(error)));
     }
-    if id.is_some() && known.is_none() {
-        return wrong("id must be a string or an integer");
+    if id.is_some() && valid_id.is_none() {
+        return invalid("id must be a string or an integer");
     }
     let Some(Value::String(method)) = message.remove("method") else {
-        return wrong("method must be a string");
+        return invalid("method must be a string");
     };
     let params = match message.remove("params") {
         None => Params::new(),
         Some(Value::Object(params)) => params,
-        Some(_) => return wrong("params must be an object"),
+        Some(_) => return invalid("params must be an object"),
     };
-    Ok(match known {
+    Ok(match valid_id {
         Some(id) => Message::Request { id, method, params },
         None => Message::Notification { params },
     })
@@ -165,7 +165,7 @@ pub(crate) struct MethodResult {
     /// The result, serialized as JSON.
     pub(crate) result: Box<RawValue>,
     /// The number of bytes of HTML that were converted to text.
-    pub(crate) converted: usize,
+    pub(crate) converted_bytes: usize,
 }
 
 /// The response to a message.
@@ -185,21 +185,24 @@ pub(crate) struct Response {
     pub(crate) challenge: Option<String>,
     /// The number of bytes of HTML that were converted to text.
     #[serde(skip)]
-    converted: usize,
+    converted_bytes: usize,
 }
 
 impl Response {
     /// Creates the response to the request with this id.
-    pub(crate) fn to(id: Value, answer: Result<MethodResult, RpcError>) -> Self {
-        match answer {
-            Ok(MethodResult { result, converted }) => Self {
+    pub(crate) fn to(id: Value, outcome: Result<MethodResult, RpcError>) -> Self {
+        match outcome {
+            Ok(MethodResult {
+                result,
+                converted_bytes,
+            }) => Self {
                 jsonrpc: "2.0",
                 id: Some(id),
                 result: Some(result),
                 error: None,
                 status: 200,
                 challenge: None,
-                converted,
+                converted_bytes,
             },
             Err(error) => Self::error(Some(id), error),
         }
@@ -207,8 +210,8 @@ impl Response {
 
     /// The cost of the response for the batch budget: its own bytes and the bytes of converted HTML.
     pub(crate) fn cost(&self) -> usize {
-        let answered = self.result.as_ref().map_or(0, |result| result.get().len());
-        answered + self.converted
+        let size = self.result.as_ref().map_or(0, |result| result.get().len());
+        size + self.converted_bytes
     }
 
     /// Creates an error response. Without an id, the error belongs to no request.
@@ -220,7 +223,7 @@ impl Response {
             status: error.status,
             challenge: error.challenge.take(),
             error: Some(error),
-            converted: 0,
+            converted_bytes: 0,
         }
     }
 }

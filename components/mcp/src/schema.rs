@@ -14,7 +14,7 @@ pub(crate) fn of<T: ToSchema>() -> Value {
         .into_iter()
         .map(|(name, schema)| (name, json!(schema)))
         .collect();
-    let mut schema = whole(json!(T::schema()), &components);
+    let mut schema = resolve(json!(T::schema()), &components);
     // The tool's own description covers the type.
     if let Value::Object(schema) = &mut schema {
         schema.remove("description");
@@ -47,7 +47,8 @@ pub(crate) fn of_mail<T: ToSchema>() -> Value {
     schema
 }
 
-fn whole(schema: Value, components: &Map<String, Value>) -> Value {
+/// Replaces references by the schemas that they refer to, and removes keywords of OpenAPI.
+fn resolve(schema: Value, components: &Map<String, Value>) -> Value {
     match schema {
         Value::Object(mut schema) => {
             let named = schema.get("$ref").and_then(Value::as_str);
@@ -55,7 +56,7 @@ fn whole(schema: Value, components: &Map<String, Value>) -> Value {
                 .and_then(|reference| reference.strip_prefix(COMPONENT))
                 .and_then(|name| components.get(name));
             if let Some(component) = component {
-                let mut found = whole(component.clone(), components);
+                let mut found = resolve(component.clone(), components);
                 // The description of a field takes precedence over the description of its type.
                 schema.remove("$ref");
                 if let Value::Object(found) = &mut found {
@@ -73,13 +74,13 @@ fn whole(schema: Value, components: &Map<String, Value>) -> Value {
             }
             let schema: Map<String, Value> = schema
                 .into_iter()
-                .map(|(key, value)| (key, whole(value, components)))
+                .map(|(key, value)| (key, resolve(value, components)))
                 .collect();
             merged(schema)
         }
         Value::Array(schemas) => schemas
             .into_iter()
-            .map(|schema| whole(schema, components))
+            .map(|schema| resolve(schema, components))
             .collect(),
         other => other,
     }

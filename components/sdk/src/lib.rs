@@ -37,7 +37,7 @@
 //!
 //! let service = latchmail_sdk::testing::Service::of(module());
 //! let nothing: [u8; 0] = [];
-//! assert_eq!(service.ask("POST", "/api/v1/count", &[], nothing.into()).succeeds(200)["count"], 1);
+//! assert_eq!(service.request("POST", "/api/v1/count", &[], nothing.into()).succeeds(200)["count"], 1);
 //! ```
 //!
 //! | Where | What |

@@ -10,7 +10,7 @@ use crate::mark;
 use crate::settings::Settings;
 
 /// The number of messages of a folder that are checked: one page of the newest ones. Older messages never count as new.
-const LOOKED_AT: u32 = 100;
+const MAX_CHECKED: u32 = 100;
 
 const SEEN: &str = "\\Seen";
 
@@ -63,13 +63,13 @@ pub(crate) fn get_digest(
 }
 
 fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
-    let mark = mark::kept(host)?;
-    let settings = Settings::kept(host)?;
+    let mark = mark::read(host)?;
+    let settings = Settings::read(host)?;
     let mut found: Vec<(String, Summary)> = Vec::new();
     for folder in settings.folders {
         let page = Page {
             offset: 0,
-            limit: LOOKED_AT,
+            limit: MAX_CHECKED,
         };
         let listing = match host.list_messages(&folder, page) {
             // A chosen folder may have been deleted later.
@@ -86,13 +86,14 @@ fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
     let more = found.len().saturating_sub(settings.limit);
     found.truncate(settings.limit);
     Ok(Digest {
-        messages: found.into_iter().map(shown).collect(),
+        messages: found.into_iter().map(digest_message).collect(),
         more,
         upto,
     })
 }
 
-fn shown((folder, message): (String, Summary)) -> DigestMessage {
+/// Converts a message of a folder.
+fn digest_message((folder, message): (String, Summary)) -> DigestMessage {
     let sender = message.from.into_iter().next();
     let from = sender.map_or_else(String::new, |sender| {
         if sender.name.is_empty() {
@@ -205,9 +206,9 @@ mod tests {
     fn an_unavailable_mail_server_is_reported() {
         let service = Service::of(crate::module());
         service.host.fail(Error::Unavailable);
-        let answer = service.get("/api/v1/digest");
+        let response = service.get("/api/v1/digest");
         assert_eq!(
-            (answer.status, answer.header("retry-after")),
+            (response.status, response.header("retry-after")),
             (503, Some("2"))
         );
     }

@@ -16,7 +16,7 @@ pub(crate) struct Mark {
 }
 
 /// Returns the mark, or 0 if there is none.
-pub(crate) fn kept(host: &impl Store) -> Result<u64, Error> {
+pub(crate) fn read(host: &impl Store) -> Result<u64, Error> {
     let mark: Option<Mark> = stored::read(host, KEY)?;
     Ok(mark.map_or(0, |mark| mark.upto))
 }
@@ -39,11 +39,11 @@ pub(crate) fn mark_digest(
     host: &(impl Caller + Store),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let asked: Mark = request.json()?;
+    let requested: Mark = request.json()?;
     let mark = stored::change(host, KEY, |was: Option<Mark>| {
         let was = was.map_or(0, |was| was.upto);
         Some(Mark {
-            upto: asked.upto.max(was),
+            upto: requested.upto.max(was),
         })
     });
     Reply::json(&mark.map_err(|error| Failure::of(error, "Not found", host))?)
@@ -58,9 +58,9 @@ mod tests {
     #[test]
     fn a_mark_only_moves_forward() {
         let service = Service::of(crate::module());
-        for (asked, now) in [(7, 7), (3, 7), (9, 9), (0, 9)] {
-            let answer = service.post("/api/v1/digest/mark", &json!({ "upto": asked }));
-            assert_eq!(answer.succeeds(200), json!({ "upto": now }));
+        for (requested, now) in [(7, 7), (3, 7), (9, 9), (0, 9)] {
+            let response = service.post("/api/v1/digest/mark", &json!({ "upto": requested }));
+            assert_eq!(response.succeeds(200), json!({ "upto": now }));
         }
     }
 

@@ -36,7 +36,7 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns the caller's settings, or the defaults if there are none.
-    pub(crate) fn kept(host: &impl Store) -> Result<Self, Error> {
+    pub(crate) fn read(host: &impl Store) -> Result<Self, Error> {
         Ok(stored::read(host, KEY)?.unwrap_or_default())
     }
 
@@ -63,7 +63,7 @@ pub(crate) fn get_digest_settings(
     host: &(impl Caller + Store),
     _: &Request,
 ) -> Result<Reply, Failure> {
-    let settings = Settings::kept(host).map_err(|error| Failure::of(error, "Not found", host))?;
+    let settings = Settings::read(host).map_err(|error| Failure::of(error, "Not found", host))?;
     Reply::json(&settings)
 }
 
@@ -101,9 +101,9 @@ mod tests {
         let service = Service::of(crate::module());
         let usual = json!({ "folders": ["INBOX"], "limit": 20 });
         assert_eq!(service.get(PATH).succeeds(200), usual);
-        let wanted = json!({ "folders": ["INBOX", "Work/Ü"], "limit": 5 });
-        assert_eq!(service.put(PATH, &wanted).succeeds(200), wanted);
-        assert_eq!(service.get(PATH).succeeds(200), wanted);
+        let settings = json!({ "folders": ["INBOX", "Work/Ü"], "limit": 5 });
+        assert_eq!(service.put(PATH, &settings).succeeds(200), settings);
+        assert_eq!(service.get(PATH).succeeds(200), settings);
     }
 
     #[test]
@@ -142,8 +142,8 @@ mod tests {
     fn an_exceeded_quota_is_reported() {
         let service = Service::of(crate::module());
         service.host.set_quota(10);
-        let answer = service.put(PATH, &json!({ "folders": ["INBOX"], "limit": 5 }));
-        assert_eq!(answer.status, 413);
+        let response = service.put(PATH, &json!({ "folders": ["INBOX"], "limit": 5 }));
+        assert_eq!(response.status, 413);
     }
 
     #[test]

@@ -35,9 +35,9 @@ fn a_message_is_sent_unchanged() {
     ));
     let blob = |text: &str| Some(Blob::Bytes(text.into()));
     request.blobs.get_mut().extend([blob("zero"), blob("one")]);
-    let answer = json(send_message(&host, &request));
+    let response = json(send_message(&host, &request));
     assert_eq!(
-        answer,
+        response,
         serde_json::json!({"messageId": "<1@example.test>", "savedTo": "Sent"})
     );
     let sent = host.sent().remove(0);

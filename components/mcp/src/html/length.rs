@@ -80,7 +80,7 @@ fn calculated(sum: &str) -> Option<f32> {
 }
 
 /// Returns whether a length is zero or too small to be seen.
-pub(super) fn is_nothing(value: &str) -> Option<bool> {
+pub(super) fn is_negligible(value: &str) -> Option<bool> {
     match measure(value)? {
         (number, _) if number < 0.0 => None,
         (number, "") => (number == 0.0).then_some(true),

@@ -15,13 +15,13 @@ pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
         Ok(url) => url,
         Err(url::ParseError::RelativeUrlWithoutBase) => match base {
             Some(base) => base.join(href).ok()?,
-            // Mail is displayed on a page of a mail client.
+            // A relative link with a host gets the scheme of the page that displays the mail.
             None if starts_a_host(href) => {
                 Url::parse("https://mail.invalid/").ok()?.join(href).ok()?
             }
             None => return None,
         },
-        // Browsers do not follow such a link, but other programs might.
+        // Browsers do not follow an invalid URL, but other programs might.
         Err(_) => return Some(shortened(href)),
     };
     if matches!(
@@ -41,8 +41,8 @@ pub(super) fn base(href: &str) -> Option<Url> {
     matches!(url.scheme(), "http" | "https").then_some(url)
 }
 
-/// Returns whether the text of a link already names its target.
-pub(super) fn says(shown: &str, target: &str) -> bool {
+/// Returns whether the text of a link is its target.
+pub(super) fn names(shown: &str, target: &str) -> bool {
     let plain = target.strip_prefix("mailto:").unwrap_or(target);
     let same = |target: &str| shown == target || shown == target.trim_end_matches('/');
     same(target) || same(plain)

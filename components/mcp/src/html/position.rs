@@ -8,7 +8,7 @@ const MIN_OFFSET: f32 = -500.0;
 const MAX_OFFSET: f32 = 5000.0;
 
 /// Returns whether an offset or margin of the upper or left side moves an element outside the page.
-pub(super) fn is_off(value: &str) -> Option<bool> {
+pub(super) fn is_outside(value: &str) -> Option<bool> {
     match value {
         "auto" | "initial" => Some(false),
         _ => pixels(value).map(|at| at <= MIN_OFFSET || at >= MAX_OFFSET),
@@ -25,9 +25,9 @@ pub(super) fn upper_and_left(value: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns whether an indentation moves a line outside the page.
-pub(super) fn is_indented_off(value: &str) -> Option<bool> {
+pub(super) fn is_indented_outside(value: &str) -> Option<bool> {
     let first = value.split_ascii_whitespace().next()?;
-    is_off(first)
+    is_outside(first)
 }
 
 /// Returns whether `clip` hides the whole element.
@@ -89,12 +89,12 @@ pub(super) fn transform(value: &str) -> Option<bool> {
         let (function, arguments) = step.split_once('(')?;
         let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
         hides |= match function.trim() {
-            "scale" | "scalex" | "scaley" | "scale3d" => scales_away(&arguments),
-            "translate" | "translatex" | "translatey" | "translate3d" => moves_away(&arguments),
-            "rotatex" | "rotatey" => turns_away(&arguments),
+            "scale" | "scalex" | "scaley" | "scale3d" => scales_to_nothing(&arguments),
+            "translate" | "translatex" | "translatey" | "translate3d" => moves_outside(&arguments),
+            "rotatex" | "rotatey" => rotates_edge_on(&arguments),
             "matrix" => {
-                scales_away(&[arguments.first().copied()?, arguments.get(3).copied()?])
-                    && scales_away(&[arguments.get(1).copied()?, arguments.get(2).copied()?])
+                scales_to_nothing(&[arguments.first().copied()?, arguments.get(3).copied()?])
+                    && scales_to_nothing(&[arguments.get(1).copied()?, arguments.get(2).copied()?])
                     || arguments.iter().skip(4).any(|at| {
                         let at: Option<f32> = at.parse().ok();
                         at.is_some_and(|at| at <= MIN_OFFSET || at >= MAX_OFFSET)
@@ -107,7 +107,7 @@ pub(super) fn transform(value: &str) -> Option<bool> {
 }
 
 /// Returns whether one of these scale factors hides the element.
-pub(super) fn scales_away(factors: &[&str]) -> bool {
+pub(super) fn scales_to_nothing(factors: &[&str]) -> bool {
     factors.iter().any(|factor| {
         let number = measure(factor).map(|(number, unit)| match unit {
             "%" => number / 100.0,
@@ -118,14 +118,15 @@ pub(super) fn scales_away(factors: &[&str]) -> bool {
 }
 
 /// Returns whether one of these lengths moves an element outside the page. Percentages are relative to the element; centring moves an element by half its size.
-pub(super) fn moves_away(lengths: &[&str]) -> bool {
+pub(super) fn moves_outside(lengths: &[&str]) -> bool {
     lengths.iter().any(|length| match measure(length) {
         Some((number, "%")) => number.abs() >= 200.0,
-        _ => is_off(length) == Some(true),
+        _ => is_outside(length) == Some(true),
     })
 }
 
-fn turns_away(angles: &[&str]) -> bool {
+/// Returns whether one of these angles rotates the element so that only its edge faces the viewer.
+fn rotates_edge_on(angles: &[&str]) -> bool {
     angles.iter().any(|angle| {
         let degrees = match angle.strip_suffix("deg") {
             Some(degrees) => degrees.parse::<f32>().ok(),

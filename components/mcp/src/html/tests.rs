@@ -6,7 +6,7 @@ use super::*;
 
 fn text(html: &str) -> String {
     let readable = readable(html);
-    assert!(!readable.hidden && !readable.unread, "{html}");
+    assert!(!readable.hidden && !readable.incomplete, "{html}");
     readable.text
 }
 
@@ -17,7 +17,7 @@ fn hides(html: &str) {
     let expected = Readable {
         text: "shown".into(),
         hidden: true,
-        unread: false,
+        incomplete: false,
     };
     assert_eq!(readable, expected, "{html}");
 }
@@ -177,7 +177,7 @@ fn an_unsupported_rule_is_reported() {
         "[class^=h]{visibility:hidden}",
     ] {
         let read = readable(&format!("<style>{sheet}</style><p class=h>a"));
-        assert_eq!((&*read.text, read.unread), ("a", true), "{sheet}");
+        assert_eq!((&*read.text, read.incomplete), ("a", true), "{sheet}");
     }
     // Other values hide nothing.
     assert_eq!(
@@ -185,10 +185,10 @@ fn an_unsupported_rule_is_reported() {
         "a"
     );
     let read = readable("<p style='color:var(--x)'>a");
-    assert_eq!((&*read.text, read.unread), ("a", true));
+    assert_eq!((&*read.text, read.incomplete), ("a", true));
     // The background is not known.
     let read = readable("<style>:root{background:#000}</style><p style='color:#fff'>a");
-    assert_eq!((&*read.text, read.unread), ("a", true));
+    assert_eq!((&*read.text, read.incomplete), ("a", true));
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_newsletter_with_style_sheets_is_converted_as_displayed() {
         read.text,
         "Hello Ada\nBuy <https://shop.example>\nWide\nDark\nUnsubscribe"
     );
-    assert!(read.hidden && !read.unread, "{read:?}");
+    assert!(read.hidden && !read.incomplete, "{read:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use latchmail_sdk::capability::Verdict;
 use latchmail_sdk::testing::{Letter, Service};
 use serde_json::{Value, json};
 
-use super::client::{ask, call, endpoint, result};
+use super::client::{call, endpoint, result, rpc};
 
 /// Splits a framed text into the text before the frame and the framed text. Fails if the frame is incomplete.
 #[track_caller]
@@ -100,7 +100,7 @@ fn mail_that_resembles_protocol_messages_stays_text() {
         );
         assert_eq!(list["untrusted"], true);
         // The whole response is one JSON document with one of each field.
-        let raw = ask(
+        let raw = rpc(
             &service,
             "2026-07-28",
             "tools/call",
@@ -121,7 +121,7 @@ fn warnings_precede_the_mail() {
         .host
         .deliver(Letter::from("x@evil.example").subject("S").text("T"));
     let call = json!({ "name": "get_message", "arguments": { "uid": uid } });
-    let raw = ask(&service, "2026-07-28", "tools/call", call).body;
+    let raw = rpc(&service, "2026-07-28", "tools/call", call).body;
     let raw = String::from_utf8(raw).unwrap();
     let structured = &raw[raw.find("\"structuredContent\"").unwrap()..];
     let at = |what: &str| structured.find(what).unwrap();

@@ -3,12 +3,12 @@
 use latchmail_sdk::scope;
 use serde_json::{Value, json};
 
-use super::client::{ask, endpoint, result};
+use super::client::{endpoint, result, rpc};
 
 fn tools() -> Vec<Value> {
     let service = endpoint();
     service.host.use_grant(&scope::ALL.map(|(scope, _)| scope));
-    let listed = result(&ask(&service, "2026-07-28", "tools/list", json!({})));
+    let listed = result(&rpc(&service, "2026-07-28", "tools/list", json!({})));
     listed["tools"].as_array().unwrap().clone()
 }
 
@@ -33,8 +33,8 @@ fn schemas_have_no_references_and_reject_unknown_arguments() {
             (&json!("object"), &json!("object"))
         );
         assert_eq!(input["additionalProperties"], false);
-        for taken in ["account", "mailbox", "address"] {
-            assert!(input["properties"].get(taken).is_none());
+        for absent in ["account", "mailbox", "address"] {
+            assert!(input["properties"].get(absent).is_none());
         }
     }
 }

@@ -7,7 +7,7 @@ use latchmail_common::{Address, Detail, Headline, Summary};
 const MAX_ADDRESSES: usize = 50;
 /// The maximum number of attachments.
 const MAX_ATTACHMENTS: usize = 100;
-/// The maximum number of Message-IDs of a thread. The last ones are kept, because they are the nearest.
+/// The maximum number of Message-IDs of a thread. The last ones are preserved, because they are the nearest in the thread.
 const MAX_REFERENCES: usize = 20;
 /// The maximum number of flags and keywords.
 const MAX_FLAGS: usize = 50;
@@ -79,13 +79,13 @@ impl Bounds {
         }
     }
 
-    fn list<T>(&mut self, part: &'static str, list: &mut Vec<T>, most: usize) {
-        self.note(part, list.len() > most);
-        list.truncate(most);
+    fn list<T>(&mut self, part: &'static str, list: &mut Vec<T>, max: usize) {
+        self.note(part, list.len() > max);
+        list.truncate(max);
     }
 
-    fn text(&mut self, part: &'static str, text: &mut String, longest: usize) {
-        if let Some((end, _)) = text.char_indices().nth(longest) {
+    fn text(&mut self, part: &'static str, text: &mut String, max: usize) {
+        if let Some((end, _)) = text.char_indices().nth(max) {
             text.truncate(end);
             self.note(part, true);
         }

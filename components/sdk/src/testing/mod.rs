@@ -45,24 +45,24 @@
 )]
 
 mod account;
-mod answer;
 mod blob_fields;
 mod host;
 mod letter;
 mod manifest;
 mod remote;
 mod request;
+mod response;
 mod route;
 mod service;
 #[cfg(test)]
 mod tests;
 
 pub use account::sent::{SentFile, SentMessage};
-pub use answer::Answer;
 pub use host::FakeHost;
 pub use letter::Letter;
 pub use manifest::manifest_error;
 pub use request::{json, request};
+pub use response::Response;
 pub use service::Service;
 
 /// The initial time of a [`FakeHost`]: 2026-11-20T08:00:00Z.

@@ -72,7 +72,7 @@ fn module<H: Caller>() -> Module<H> {
 #[test]
 fn a_route_is_found_by_its_method_and_its_path() {
     let service = Service::of(module());
-    let echoed = service.ask(
+    let echoed = service.request(
         "GET",
         "/api/v1/echo/a%2Fb?q=x+y",
         &[("Accept", "text/plain"), ("Cookie", "secret")],
@@ -126,7 +126,7 @@ fn files_are_decoded_and_the_size_of_bodies_is_limited() {
     );
     let large = service.post("/api/v1/files", &"x".repeat(100));
     large.fails(413, "The request's body is larger than 100 bytes");
-    let none = service.ask("GET", "/api/v1/who", &[], vec![b'x']);
+    let none = service.request("GET", "/api/v1/who", &[], vec![b'x']);
     none.fails(413, "This route accepts no request body");
 }
 
@@ -326,12 +326,12 @@ fn remote_servers_return_the_responses_of_the_test() {
         body: Vec::new(),
         timeout: None,
     };
-    let answer = HttpResponse {
+    let response = HttpResponse {
         status: 418,
         headers: Vec::new(),
         body: b"tea".to_vec(),
     };
-    host.set_response("GET", "https://api.example.com/", Ok(answer));
+    host.set_response("GET", "https://api.example.com/", Ok(response));
     assert_eq!(
         host.fetch(&request("https://api.example.com/"))
             .unwrap()

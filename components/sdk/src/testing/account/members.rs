@@ -183,6 +183,6 @@ pub(crate) fn covers(granted: &Target, target: &Target) -> bool {
 }
 
 fn in_order(rights: &[Right]) -> Vec<Right> {
-    let held = |right: &Right| rights.contains(right);
-    ALL_RIGHTS.into_iter().filter(held).collect()
+    let included = |right: &Right| rights.contains(right);
+    ALL_RIGHTS.into_iter().filter(included).collect()
 }

@@ -265,12 +265,12 @@ pub(super) fn missing(scope: Scope) -> String {
 
 fn identity(kind: Kind, address: &str, scopes: &[Scope]) -> Identity {
     // In canonical order, regardless of the order in the test.
-    let held = scope::ALL.iter().map(|(scope, _)| *scope);
+    let all = scope::ALL.iter().map(|(scope, _)| *scope);
     Identity {
         kind,
         address: address.into(),
         admin: false,
-        scopes: held.filter(|scope| scopes.contains(scope)).collect(),
+        scopes: all.filter(|scope| scopes.contains(scope)).collect(),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::message::{Content, Reply};
 
 /// A response of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     /// HTTP status.
     pub status: u16,
     /// Headers with names in lower case, including the content type.
@@ -16,7 +16,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// Returns the first value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -63,7 +63,7 @@ impl Answer {
     }
 }
 
-impl From<Reply> for Answer {
+impl From<Reply> for Response {
     fn from(reply: Reply) -> Self {
         let mut headers = reply.headers;
         if !reply.content_type.is_empty() {
