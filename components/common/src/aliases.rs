@@ -68,7 +68,7 @@ pub struct CreatedAlias {
 /// Returns the caller's aliases.
 ///
 /// # Errors
-/// The errors of the directory.
+/// Returns the errors of the directory.
 pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
     let aliases = host
         .list_aliases()
@@ -81,7 +81,7 @@ pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
 /// Creates an alias on a domain, with the given name or a random one.
 ///
 /// # Errors
-/// 400 if the domain is missing, the name or the domain is invalid, or the address is taken. 409 if the account has reached its limit.
+/// Returns 400 if the domain is missing, the name or the domain is invalid, or the address is taken. 409 if the account has reached its limit.
 pub fn create(
     host: &(impl Aliases + Caller),
     domain: Option<&str>,

@@ -99,7 +99,7 @@ pub struct SendResult {
 /// Checks the format of an idempotency key. `field` is the client's name for the field.
 ///
 /// # Errors
-/// 400 if the format is invalid.
+/// Returns 400 if the format is invalid.
 pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
     let is_valid =
         |key: &str| (1..=MAX_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
@@ -115,7 +115,7 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
 /// earlier call with the same key has already sent the message.
 ///
 /// # Errors
-/// 400 for invalid input, 403 if the caller may not use the sender, 409 if the key belongs to another message, 413 if the message is too large, and 500 if it
+/// Returns 400 for invalid input, 403 if the caller may not use the sender, 409 if the key belongs to another message, 413 if the message is too large, and 500 if it
 /// is not known whether the message was sent.
 pub fn send(
     host: &(impl Outbox + Caller),

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::label::label;
 
-/// Module setting that tells whether the mail server also supports JMAP.
+/// The module setting for whether the mail server also supports JMAP.
 const JMAP: &str = "jmap";
 
 /// An app password to create.

@@ -68,7 +68,7 @@ fn single<'r>(request: &'r Request, name: &'static str) -> Result<Option<&'r str
 /// Returns the revision that the header names, or the revision that preceded the header if it is absent.
 ///
 /// # Errors
-/// The revision is not supported.
+/// Returns an error if the revision is not supported.
 pub(crate) fn revision(request: &Request) -> Result<Revision, RpcError> {
     match single(request, VERSION)? {
         None => Ok(Revision::R2025_03_26),
@@ -79,7 +79,7 @@ pub(crate) fn revision(request: &Request) -> Result<Revision, RpcError> {
 /// Returns the revision of a message.
 ///
 /// # Errors
-/// The revision is not supported, or the header is missing or does not match the body.
+/// Returns an error if the revision is not supported, or if the header is missing or does not match the body.
 pub(crate) fn revision_of(request: &Request, params: &Params) -> Result<Revision, RpcError> {
     let named = params
         .get(META)
@@ -102,7 +102,7 @@ pub(crate) fn revision_of(request: &Request, params: &Params) -> Result<Revision
 /// Checks a request of the newest revision: the required fields of `_meta`, and the headers for method and name.
 ///
 /// # Errors
-/// A field or header is missing, or they do not match.
+/// Returns an error if a field or header is missing, or if a header does not match the body.
 pub(crate) fn check(request: &Request, method: &str, params: &Params) -> Result<(), RpcError> {
     let invalid =
         |what: &str| RpcError::malformed(format!("Invalid params: {what} is missing or malformed"));

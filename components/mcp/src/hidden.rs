@@ -90,7 +90,7 @@ impl InvisibleCharacters {
 /// Serializes a value as JSON and escapes invisible characters.
 ///
 /// # Errors
-/// The errors of [`serde_json::to_string`].
+/// Returns the errors of [`serde_json::to_string`].
 pub(crate) fn json<T: Serialize>(value: &T) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut bytes, EscapeInvisible))?;

@@ -4,7 +4,6 @@
 //! tools are available. The host authenticates the caller. This file contains the list of routes.
 
 mod cut;
-
 mod endpoint;
 mod frame;
 mod headers;
@@ -41,7 +40,7 @@ impl<H: Aliases + Caller + Config + Mailbox + Outbox> Capabilities for H {}
 )]
 struct Description;
 
-/// The module.
+/// Returns the module.
 #[must_use]
 pub fn module<H: Capabilities>() -> Module<H> {
     let mine = |route: Route<H>| route.oauth().bucket("mcp");

@@ -1,4 +1,4 @@
-//! The methods: description of the server, list of tools, and tool calls.
+//! Serves the methods of the protocol: the description of the server, the list of tools, and calls of tools.
 
 use latchmail_sdk::capability::Config;
 use serde::Serialize;
@@ -48,7 +48,7 @@ struct ListToolsResult {
 /// Serves one request.
 ///
 /// # Errors
-/// Errors of the protocol. A failure of a tool is a result, not an error.
+/// Returns errors of the protocol. A failure of a tool is a result, not an error.
 pub(crate) fn serve(
     host: &impl Capabilities,
     revision: Revision,

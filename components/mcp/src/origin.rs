@@ -2,7 +2,7 @@
 //!
 //! A request without `Origin` does not come from a web page. The endpoint accepts the service's own origin, the origins that the operator allows (the setting
 //! `origins`) and origins of the user's own machine, because tools that act for agents forward such origins. A page on the user's machine still needs a CORS
-//! preflight, which the host accepts only for the operator's origins. No response depends on cookies, so a rejected page had no credential.
+//! preflight, which the host accepts only for the operator's origins. No response depends on cookies, so a page cannot use a credential of its visitor.
 
 use latchmail_sdk::Request;
 use latchmail_sdk::capability::Config;

@@ -34,7 +34,7 @@ impl Outcome {
     /// Creates an outcome without content from other people.
     ///
     /// # Errors
-    /// 500 if the result cannot be serialized as JSON.
+    /// Returns 500 if the result cannot be serialized as JSON.
     pub(crate) fn trusted<T: Serialize>(result: &T) -> Result<Self, Failure> {
         Ok(Self {
             structured: to_raw_value(result).map_err(serialization_failed)?,
@@ -46,7 +46,7 @@ impl Outcome {
     /// Creates an outcome that contains mail, with warnings about it.
     ///
     /// # Errors
-    /// 500 if the result cannot be serialized as JSON or no random bytes are available.
+    /// Returns 500 if the result cannot be serialized as JSON or no random bytes are available.
     pub(crate) fn mail<T: Serialize>(result: &T, warnings: &[String]) -> Result<Self, Failure> {
         let marked = MarkedResult {
             untrusted: true,

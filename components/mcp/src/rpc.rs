@@ -54,43 +54,43 @@ impl RpcError {
         }
     }
 
-    /// The body is not JSON.
+    /// Creates the error for a body that is not JSON.
     pub(crate) fn parse() -> Self {
         Self::new(-32700, 400, "The body is not JSON")
     }
 
-    /// The body or its headers are not a message of the protocol.
+    /// Creates the error for a body or headers that are not a message of the protocol.
     pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32600, 400, message)
     }
 
-    /// The method does not exist. The status is 404 if the revision requires it.
+    /// Creates the error for a method that does not exist. In stateless revisions the status is 404.
     pub(crate) fn no_method(stateless: bool) -> Self {
         let status = if stateless { 404 } else { 200 };
         Self::new(-32601, status, "Method not found")
     }
 
-    /// The parameters of the method are invalid.
+    /// Creates the error for invalid parameters of a method.
     pub(crate) fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, 200, message)
     }
 
-    /// A request lacks a field that its revision requires.
+    /// Creates the error for a request without a field that its revision requires.
     pub(crate) fn malformed(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, 400, message)
     }
 
-    /// An unexpected failure.
+    /// Creates the error for an unexpected failure.
     pub(crate) fn internal() -> Self {
         Self::new(-32603, 500, "The operation could not be completed")
     }
 
-    /// A header is missing or does not match the body.
+    /// Creates the error for a header that is missing or does not match the body.
     pub(crate) fn header_mismatch(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32020, 400, message)
     }
 
-    /// The revision is not supported.
+    /// Creates the error for an unsupported revision. It lists the supported revisions.
     pub(crate) fn unsupported_version(requested: &str) -> Self {
         let supported = crate::revision::ALL.map(crate::revision::Revision::name);
         Self {
@@ -99,7 +99,7 @@ impl RpcError {
         }
     }
 
-    /// The token lacks this scope (RFC 6750, section 3.1).
+    /// Creates the error for a token without this scope (RFC 6750, section 3.1).
     pub(crate) fn insufficient_scope(scope: &str) -> Self {
         Self {
             challenge: Some(format!(
@@ -122,7 +122,7 @@ impl RpcError {
 /// Parses a message.
 ///
 /// # Errors
-/// The error in the message, and the id of the message if it could be read.
+/// Returns the error, and the id of the message if it is valid.
 pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)> {
     let Value::Object(mut message) = message else {
         let error = RpcError::invalid_request("A message must be an object");
@@ -135,7 +135,7 @@ pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)>
         return invalid("jsonrpc must be \"2.0\"");
     }
     if message.contains_key("result") || message.contains_key("error") {
-        // Such an id belongs to a request of this server, not of the client.
+        // The id of a response belongs to a request of this server, not of the client.
         let error = "This server sends no requests, so it accepts no responses";
         return Err((None, RpcError::invalid_request(error)));
     }
@@ -208,7 +208,7 @@ impl Response {
         }
     }
 
-    /// The cost of the response for the batch budget: its own bytes and the bytes of converted HTML.
+    /// Returns the cost of the response for the batch budget: its own bytes and the bytes of converted HTML.
     pub(crate) fn cost(&self) -> usize {
         let size = self.result.as_ref().map_or(0, |result| result.get().len());
         size + self.converted_bytes

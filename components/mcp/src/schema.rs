@@ -64,11 +64,11 @@ fn resolve(schema: Value, components: &Map<String, Value>) -> Value {
                 }
                 return found;
             }
-            // Integer formats such as `int32` come from Rust types.
+            // A format such as `int32` describes the Rust type and is not a limit of the tool.
             if schema.get("type") == Some(&json!("integer")) {
                 schema.remove("format");
             }
-            // A keyword of OpenAPI. A property may have the same name.
+            // `example` is a keyword of OpenAPI. If its value is an object, it is a property with this name.
             if schema.get("example").is_some_and(Value::is_string) {
                 schema.remove("example");
             }
@@ -91,7 +91,7 @@ fn merged(mut schema: Map<String, Value>) -> Value {
     let Some(Value::Array(parts)) = schema.remove("allOf") else {
         return schema.into();
     };
-    // A composition without objects only attaches a description.
+    // A composition of one schema only adds a description to it.
     if let [Value::Object(only)] = &parts[..] {
         let mut only = only.clone();
         only.extend(schema);

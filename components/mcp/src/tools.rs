@@ -128,7 +128,7 @@ impl Hints {
 /// Parses the arguments of a call.
 ///
 /// # Errors
-/// 400 with a message that names the invalid argument.
+/// Returns 400 with a message that names the invalid argument.
 fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
     latchmail_shape::read(json).map_err(|error| Failure::bad_request(error.message()))
 }

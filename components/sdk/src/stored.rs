@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use crate::capability::{Caller, Error, Store};
 use crate::failure::Failure;
 
-/// Maximum number of attempts of a change. Each failed attempt means that another change succeeded, so this many failures indicate a flood.
+/// Maximum number of attempts of a change. Each failed attempt means that another change succeeded, so repeated failures indicate a flood of changes.
 const ATTEMPTS: usize = 8;
 
 /// Returns the value of a key, or `None` if the key does not exist.
@@ -73,6 +73,7 @@ pub fn try_change<T: Serialize + DeserializeOwned>(
     attempt(host, key, change, convert_error)
 }
 
+/// Reads the value, changes it, and stores it if it has not changed concurrently. Repeats this up to [`ATTEMPTS`] times.
 fn attempt<T: Serialize + DeserializeOwned, E>(
     host: &impl Store,
     key: &str,
@@ -80,8 +81,8 @@ fn attempt<T: Serialize + DeserializeOwned, E>(
     convert_error: impl Fn(Error) -> E,
 ) -> Result<Option<T>, E> {
     for _ in 0..ATTEMPTS {
-        let was = host.get_value(key).map_err(&convert_error)?;
-        let parsed = was
+        let current = host.get_value(key).map_err(&convert_error)?;
+        let parsed = current
             .as_deref()
             .map(parse)
             .transpose()
@@ -92,10 +93,10 @@ fn attempt<T: Serialize + DeserializeOwned, E>(
             .map(serialize)
             .transpose()
             .map_err(&convert_error)?;
-        if new == was {
+        if new == current {
             return Ok(value);
         }
-        let set = host.compare_and_set(key, was.as_deref(), new.as_deref());
+        let set = host.compare_and_set(key, current.as_deref(), new.as_deref());
         if set.map_err(&convert_error)? {
             return Ok(value);
         }

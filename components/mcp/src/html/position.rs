@@ -59,7 +59,7 @@ pub(super) fn clip_path(value: &str) -> Option<bool> {
     let of = of.split(" round ").next().unwrap_or(of);
     let lengths = || of.split_ascii_whitespace().map(pixels);
     Some(match shape.trim() {
-        // 300 pixels are half of the usual width.
+        // The two sides together cover the usual width of 600 pixels.
         "inset" => {
             let sides: Vec<f32> = lengths().map(Option::unwrap_or_default).collect();
             let side = |at: usize, or: usize, else_or: usize| {

@@ -8,7 +8,7 @@ pub(super) const DEFAULT_LIMIT: u32 = 20;
 /// Returns the requested page.
 ///
 /// # Errors
-/// 400 with `complaint` and the allowed values.
+/// Returns 400 with `complaint` and the allowed values.
 pub(super) fn read(
     page: Option<u32>,
     limit: Option<u32>,
