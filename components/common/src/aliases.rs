@@ -81,7 +81,8 @@ pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
 /// Creates an alias on a domain, with the given name or a random one.
 ///
 /// # Errors
-/// Returns 400 if the domain is missing, the name or the domain is invalid, or the address is taken. 409 if the account has reached its limit.
+/// Returns 400 if the domain is missing, the name or the domain is invalid, or the address is taken. Returns 409 if the account
+/// has reached its limit.
 pub fn create(
     host: &(impl Aliases + Caller),
     domain: Option<&str>,

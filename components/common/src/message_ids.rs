@@ -36,7 +36,7 @@ impl MessageIds {
     /// Returns the Message-IDs, in the order in which the client wrote them.
     ///
     /// # Errors
-    /// Returns 400 that names `field` if a string is not a Message-ID, or if the list is too long.
+    /// Returns a 400 that names `field` if a string is not a Message-ID, or if the list is too long.
     pub(crate) fn ids(self, field: &str) -> Result<Vec<String>, Failure> {
         let ids = match self.0 {
             Strings::One(list) => {

@@ -35,7 +35,7 @@ impl Recipients {
     /// Returns all recipients in order.
     ///
     /// # Errors
-    /// Returns 400 that names `field` if any entry is not an address.
+    /// Returns a 400 that names `field` if any entry is not an address.
     pub(crate) fn addresses(&self, field: &str) -> Result<Vec<Address>, Failure> {
         let lists = match &self.0 {
             Strings::One(list) if list.trim().is_empty() => &[],

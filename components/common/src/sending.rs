@@ -115,8 +115,8 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
 /// earlier call with the same key has already sent the message.
 ///
 /// # Errors
-/// Returns 400 for invalid input, 403 if the caller may not use the sender, 409 if the key belongs to another message, 413 if the message is too large, and 500 if it
-/// is not known whether the message was sent.
+/// Returns 400 for invalid input, 403 if the caller may not use the sender, 409 if the key belongs to another message, 413 if the message is too large, and
+/// 500 if it is not known whether the message was sent.
 pub fn send(
     host: &(impl Outbox + Caller),
     body: SendRequest,
