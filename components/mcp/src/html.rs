@@ -186,6 +186,7 @@ struct Link {
     image: bool,
 }
 
+/// Converts the tokens of HTML to text.
 struct Writer<'s> {
     text: String,
     /// The number of line breaks to write before the next word.
@@ -209,6 +210,7 @@ struct Writer<'s> {
 }
 
 impl Writer<'_> {
+    /// Processes a start tag.
     fn open(&mut self, tag: &StartTag<()>) {
         let name: &[u8] = &tag.name;
         if name == b"base" && self.base.is_none() {
@@ -280,9 +282,8 @@ impl Writer<'_> {
             let node = self.nodes.node(node, self.steps);
             self.sheet.apply(&node, self.steps, &mut cascade);
         }
-        style::declarations(&attribute(tag, b"style"), &mut |declaration| {
-            cascade.add(declaration)
-        });
+        let own = attribute(tag, b"style");
+        style::declarations(&own, &mut |declaration| cascade.add(declaration));
         cascade.style(&tag.name)
     }
 
@@ -302,6 +303,7 @@ impl Writer<'_> {
         top.is_hidden() || top.blends() && !self.sheet.skipped_background
     }
 
+    /// Processes an end tag.
     fn close(&mut self, name: &[u8]) {
         match self.stack.close(name) {
             Some((from, ended)) => {
@@ -323,6 +325,7 @@ impl Writer<'_> {
         }
     }
 
+    /// Processes text.
     fn text(&mut self, text: &str) {
         let top = self.visibility();
         if top.no_text {
@@ -374,12 +377,13 @@ impl Writer<'_> {
         self.text.push_str(word);
     }
 
+    /// Ends the current line. `lines` is the minimum number of line breaks.
     fn break_lines(&mut self, lines: usize) {
         self.pending_lines = self.pending_lines.max(lines);
     }
 
     fn image(&mut self, tag: &StartTag<()>) {
-        // Images of one pixel tell the sender that the mail was opened.
+        // Images of one pixel are not visible. They report to the sender that the mail was opened.
         let is_pixel = [&b"width"[..], b"height"]
             .iter()
             .any(|size| matches!(attribute(tag, size).trim(), "0" | "1"));
@@ -431,6 +435,7 @@ impl Writer<'_> {
         }
     }
 
+    /// Returns the text after the last token.
     fn finish(mut self) -> Readable {
         self.end_link();
         Readable {

@@ -139,9 +139,8 @@ impl Cascade {
 
     /// Adds a declaration from an attribute. It has a lower precedence than any style.
     pub(super) fn hint(&mut self, property: &str, value: &str) {
-        parse(property, value, false, &mut |declaration| {
-            self.add(declaration)
-        });
+        let mut add = |declaration| self.add(declaration);
+        parse(property, value, false, &mut add);
     }
 
     fn value(&self, property: Property) -> Option<Value> {
@@ -353,7 +352,6 @@ fn parse(property: &str, value: &str, important: bool, add: &mut impl FnMut(Decl
     };
     let flag = |flag: Option<bool>| flag.map(Value::Flag);
     let paint = |paint: Option<Paint>| paint.map(Value::Paint);
-    let outside = |value| position::is_outside(value).map(Value::Flag);
     match property {
         "display" => set(
             P::Display,
@@ -409,6 +407,16 @@ fn parse(property: &str, value: &str, important: bool, add: &mut impl FnMut(Decl
             P::BackgroundImage,
             Some(Value::Flag(!matches!(value, "none" | "initial" | "unset"))),
         ),
+        _ => parse_placement(property, value, &mut set),
+    }
+}
+
+/// Parses a declaration that can move, clip or transform an element.
+fn parse_placement(property: &str, value: &str, set: &mut impl FnMut(Property, Option<Value>)) {
+    use Property as P;
+    let flag = |flag: Option<bool>| flag.map(Value::Flag);
+    let outside = |value| position::is_outside(value).map(Value::Flag);
+    match property {
         "position" => set(
             P::Position,
             match value {
@@ -425,8 +433,8 @@ fn parse(property: &str, value: &str, important: bool, add: &mut impl FnMut(Decl
         "bottom" => set(P::Bottom, outside(value)),
         "margin-left" => set(P::MarginLeft, outside(value)),
         "margin-top" => set(P::MarginTop, outside(value)),
-        "inset" => sides(value, P::Top, P::Left, &mut set),
-        "margin" => sides(value, P::MarginTop, P::MarginLeft, &mut set),
+        "inset" => sides(value, P::Top, P::Left, set),
+        "margin" => sides(value, P::MarginTop, P::MarginLeft, set),
         "clip" => set(P::Clip, flag(position::clip(value))),
         "clip-path" | "-webkit-clip-path" => set(P::ClipPath, flag(position::clip_path(value))),
         "transform" | "-webkit-transform" | "-ms-transform" => {
