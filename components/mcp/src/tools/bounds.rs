@@ -1,5 +1,5 @@
-//! Limits the fields of a message in a result, apart from its body. The author of a mail may add a thousand recipients, for example. Warnings report what was
-//! cut.
+//! Limits the fields of a message in a result, apart from its body. For example, a mail can have a thousand recipients. Warnings name the cut
+//! fields.
 
 use latchmail_common::{Address, Detail, Headline, Summary};
 

@@ -8,14 +8,16 @@ use super::route;
 use crate::bindings::exports::latchmail::host::module::{BodyForm, Manifest, Route};
 use crate::module::Module;
 
-/// Maximum number of routes, maximum size of a description and maximum size of a request body.
+/// Maximum number of routes.
 const MAX_ROUTES: usize = 1000;
+/// Maximum size of the API description in bytes.
 const MAX_DESCRIPTION: usize = 1024 * 1024;
+/// Maximum size of a request body in bytes.
 const MAX_BODY: u32 = 40 * 1024 * 1024;
 
 /// Returns why no host would load this module, or `None` if its manifest is valid.
 ///
-/// Does not check what depends on the host: grants, the paths that the operator permits, the routes of other modules, and the names of rate
+/// Does not check conditions that depend on the host: grants, the paths that the operator permits, the routes of other modules, and the names of rate
 /// limits.
 #[must_use]
 pub fn manifest_error<H>(module: &Module<H>) -> Option<String> {
