@@ -13,7 +13,7 @@ use latchmail_core::config::Config;
 use latchmail_core::secrets;
 use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
 use latchmail_directory::administration::AddressRelease;
-use latchmail_mailbox::Ending;
+use latchmail_mailbox::SessionSelector;
 
 use super::password::New;
 use super::{Desk, Service, ended, folded, list, no_account, say, sentence, shown, two_factor};
@@ -260,7 +260,7 @@ impl Desk {
             account.address
         ));
         let said = said.and_then(|()| new.show());
-        ended(&self.config, Ending::AppPasswords(&died)).await;
+        ended(&self.config, SessionSelector::AppPasswords(&died)).await;
         said
     }
 
@@ -279,7 +279,7 @@ impl Desk {
         } else {
             say(&format!("{address} is already disabled."))
         };
-        ended(&self.config, Ending::Account(&address)).await;
+        ended(&self.config, SessionSelector::Account(&address)).await;
         said
     }
 
@@ -318,7 +318,7 @@ impl Desk {
             "{address} is deleted. Its addresses stay reserved until `latchmail account free` releases them. Its mail stays \
              on the mail server, in the folder of the mailbox {id}."
         ));
-        ended(&self.config, Ending::Account(address)).await;
+        ended(&self.config, SessionSelector::Account(address)).await;
         said
     }
 
@@ -334,7 +334,11 @@ impl Desk {
             bail!("{address} has no grant {shown}; `latchmail account show` lists its grants");
         }
         let said = say(&format!("Grant {shown} of {address} is revoked."));
-        ended(&self.config, Ending::AppPasswords(&[id.to_owned()])).await;
+        ended(
+            &self.config,
+            SessionSelector::AppPasswords(&[id.to_owned()]),
+        )
+        .await;
         said
     }
 

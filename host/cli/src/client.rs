@@ -5,7 +5,7 @@
 use anyhow::{anyhow, bail};
 use clap::Subcommand;
 use latchmail_directory::oauth::ClientRow;
-use latchmail_mailbox::Ending;
+use latchmail_mailbox::SessionSelector;
 use latchmail_oauth::clients::confidential;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
@@ -120,7 +120,7 @@ async fn remove(desk: &Desk, id: &str) -> anyhow::Result<()> {
         shown::plain(id),
         grants.len()
     ));
-    ended(&desk.config, Ending::AppPasswords(&grants)).await;
+    ended(&desk.config, SessionSelector::AppPasswords(&grants)).await;
     said
 }
 

@@ -28,7 +28,7 @@ use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
 use latchmail_directory::Directory;
 use latchmail_directory::accounts::Account;
-use latchmail_mailbox::Ending;
+use latchmail_mailbox::SessionSelector;
 
 /// The service that a command works on.
 #[derive(Debug, Clone, clap::Args)]
@@ -79,8 +79,8 @@ impl Desk {
 ///
 /// The directory already refuses these credentials, so a failure here is printed as a warning and the command succeeds. This takes some
 /// seconds. Call it after the command has printed its result, even if printing failed.
-async fn ended(config: &Config, ending: Ending<'_>) {
-    let left = match latchmail_mailbox::end_at_mail_server(&config.imap, ending).await {
+async fn ended(config: &Config, ending: SessionSelector<'_>) {
+    let left = match latchmail_mailbox::end_server_sessions(&config.imap, ending).await {
         Ok(true) => return,
         Ok(false) => "`imap.doveadm` is not configured".to_owned(),
         Err(error) => error.to_string(),

@@ -28,7 +28,7 @@ pub(crate) struct Named {
 impl Named {
     /// Reads the value of a field.
     pub(crate) fn of(value: &[u8]) -> Self {
-        let (addresses, complete) = latchmail_mailbox::addresses(value);
+        let (addresses, complete) = latchmail_mailbox::parse_addresses(value);
         let (written, closed) = written(value);
         let domain = |address: &String| {
             let (_, domain) = address.rsplit_once('@')?;

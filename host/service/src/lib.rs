@@ -104,7 +104,7 @@ async fn build(
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
     let mail = Mail::new(&config.imap, directory.db().clone())?;
-    let mail = Arc::new(mail.trusting(&config.inbound.authserv_id));
+    let mail = Arc::new(mail.with_authserv_id(&config.inbound.authserv_id));
     let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
     let dns = Arc::new(Dns::new(&config.dns, &config.mail_host())?);
     let fetch = Fetch::new(Arc::clone(&dns))?;
@@ -199,7 +199,7 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartE
 async fn sweep(app: Arc<App>) {
     loop {
         match app.directory.sweep(app.clock.now()).await {
-            Ok(ended) => app.mail.end(&ended).await,
+            Ok(ended) => app.mail.end_sessions(&ended).await,
             Err(error) => tracing::error!(%error, "failed to delete expired data"),
         }
         app.dkim.forget();
@@ -236,7 +236,7 @@ async fn look_after(app: Arc<App>, failing: mpsc::UnboundedReceiver<Failing>) {
 /// Ends remaining mail server sessions of revoked credentials, immediately and then every minute, while the service runs.
 async fn end_again(app: Arc<App>) {
     loop {
-        if let Err(error) = app.mail.end_again().await {
+        if let Err(error) = app.mail.retry_end_sessions().await {
             tracing::warn!(%error, "sessions of revoked credentials may still be open at the mail server");
         }
         tokio::time::sleep(END_EVERY).await;

@@ -25,7 +25,7 @@ impl MailServer for Adapter {
     }
 
     fn close_connections(&self, credential: &str) {
-        self.0.close(credential);
+        self.0.close_connections(credential);
     }
 
     fn folder_uid_validity<'a>(
@@ -38,7 +38,7 @@ impl MailServer for Adapter {
             let access = Access {
                 account: account.to_owned(),
                 credential,
-                guest: None,
+                member: None,
             };
             let found = self.0.uid_validity(&access, folder).await;
             found.map_err(converted)

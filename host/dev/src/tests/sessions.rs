@@ -8,7 +8,7 @@ use latchmail_core::secrets::sha256_hex;
 use latchmail_directory::Directory;
 use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
-use latchmail_mailbox::{Access, Ending, Mail, end_at_mail_server};
+use latchmail_mailbox::{Access, Mail, SessionSelector, end_server_sessions};
 use latchmail_mailserver::write_private;
 use secrecy::SecretString;
 use tokio::time::Instant;
@@ -118,7 +118,7 @@ fn service() -> Access {
             ANN.into(),
             SecretString::from(PASSWORD),
         ),
-        guest: None,
+        member: None,
     }
 }
 
@@ -136,7 +136,7 @@ async fn sessions_end_with_their_app_password(world: World) {
     let mut bobs = world.client(BOB, BOBS).await;
     mail.folders(&service()).await.unwrap();
 
-    mail.end(&["phone".into()]).await;
+    mail.end_sessions(&["phone".into()]).await;
     phone.ends().await;
     phone_again.ends().await;
     answers(&mut desk).await;
@@ -146,7 +146,7 @@ async fn sessions_end_with_their_app_password(world: World) {
 
     // One connection is in the service's pool, and an attacker who stole the credential holds the other.
     let mut thief = world.client(ANN, PASSWORD).await;
-    mail.end(&["p1".into(), "nobody".into()]).await;
+    mail.end_sessions(&["p1".into(), "nobody".into()]).await;
     thief.ends().await;
     assert_eq!(mail.connections("m1"), 0);
     answers(&mut desk).await;
@@ -169,7 +169,7 @@ async fn sessions_end_with_their_app_password_and_no_other_on_postgresql() {
 async fn a_session_that_began_as_its_app_password_was_revoked_ends_a_little_later() {
     let world = World::on_sqlite().await;
     let mail = world.mail(&world.config());
-    mail.end(&["phone".into()]).await;
+    mail.end_sessions(&["phone".into()]).await;
     let mut phone = world.client(ANN, PHONE).await;
     let mut desk = world.client(ANN, DESK).await;
     phone.ends().await;
@@ -246,7 +246,7 @@ async fn what_was_not_ended_is_ended_later(world: World) {
     let gone = "DELETE FROM app_passwords WHERE id = 'phone'";
     execute(&world.directory, gone).await;
     let mail = world.mail(&world.config());
-    mail.end_again().await.unwrap();
+    mail.retry_end_sessions().await.unwrap();
     answers(&mut phone).await; // one that is ending it may be under way: it is given some seconds
     let some_seconds_later = "UPDATE ended_app_passwords SET ended_at = ended_at - 10000";
     execute(&world.directory, some_seconds_later).await;
@@ -260,7 +260,7 @@ async fn what_was_not_ended_is_ended_later(world: World) {
     });
     deaf.end_again().await.unwrap_err();
     answers(&mut phone).await;
-    mail.end_again().await.unwrap();
+    mail.retry_end_sessions().await.unwrap();
     phone.ends().await;
     answers(&mut desk).await;
     assert_eq!(remembered(&world.directory).await, 0);
@@ -269,7 +269,7 @@ async fn what_was_not_ended_is_ended_later(world: World) {
     let gone = "DELETE FROM app_passwords WHERE id = 'desk'";
     execute(&world.directory, gone).await;
     assert_eq!(remembered(&world.directory).await, 1);
-    mail.end(&["desk".into()]).await;
+    mail.end_sessions(&["desk".into()]).await;
     desk.ends().await;
     timeout(PATIENCE, async {
         while remembered(&world.directory).await > 0 {
@@ -318,7 +318,7 @@ async fn a_verb_ends_a_session_that_began_as_its_app_password_was_revoked() {
     let world = World::on_sqlite().await;
     let config = world.config();
     let phone = ["phone".to_owned()];
-    let verb = end_at_mail_server(&config, Ending::AppPasswords(&phone));
+    let verb = end_server_sessions(&config, SessionSelector::AppPasswords(&phone));
     let (told, ()) = tokio::join!(verb, async {
         sleep(Duration::from_secs(1)).await; // the first time is over
         let mut late = world.client(ANN, PHONE).await;
@@ -368,11 +368,11 @@ async fn a_doveadm_that_is_silent_holds_nobody_up_for_long_and_is_reported() {
     world.stack.stop().await.unwrap();
 }
 
-/// Returns the log output while sessions of a mail client are ended. Ending them takes no longer than the time limit.
+/// Returns the log output while sessions of a mail client are ended. SessionSelector them takes no longer than the time limit.
 async fn ended(mail: &Mail, most: Duration) -> String {
     logged(async {
         let asked = Instant::now();
-        mail.end(&["phone".into()]).await;
+        mail.end_sessions(&["phone".into()]).await;
         assert!(asked.elapsed() < most, "{:?}", asked.elapsed());
         // The report may be logged shortly after the time limit.
         sleep(Duration::from_millis(200)).await;

@@ -33,7 +33,7 @@ use latchmail_core::caller::{
 };
 use latchmail_core::error::{Failure, Kind};
 use latchmail_mailbox::outbox::{Outbox, Sender};
-use latchmail_mailbox::{Access, Guest, Mail};
+use latchmail_mailbox::{Access, Mail, Member};
 use latchmail_net::fetch::Fetch;
 use secrecy::SecretString;
 use wasmtime::component::ResourceTable;
@@ -220,12 +220,12 @@ impl Call {
             None => Access {
                 account: caller.account.clone(),
                 credential: caller.mail.clone(),
-                guest: None,
+                member: None,
             },
             Some(shared) => Access {
                 account: shared.account.clone(),
                 credential: shared.mail.clone(),
-                guest: Some(Guest {
+                member: Some(Member {
                     account: caller.account.clone(),
                     grants: Arc::clone(&shared.grants),
                     origin: self.origin.clone(),

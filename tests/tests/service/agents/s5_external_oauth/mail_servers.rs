@@ -132,7 +132,7 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
                 until: None,
             },
         },
-        guest: None,
+        member: None,
     };
     let draft = Draft {
         from: ADA.into(),

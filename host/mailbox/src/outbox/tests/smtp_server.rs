@@ -1,4 +1,4 @@
-//! A submission service that records commands and accepts all but one kind.
+//! A submission service that records commands. It accepts all commands except one kind.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,98 +6,103 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 /// The submission service.
-pub(super) struct Relay {
+pub(super) struct SmtpServer {
     pub(super) port: u16,
-    told: Arc<Mutex<Vec<String>>>,
-    hang_up: watch::Sender<()>,
+    recorded: Arc<Mutex<Vec<String>>>,
+    close: watch::Sender<()>,
 }
 
-impl Relay {
+impl SmtpServer {
     /// Returns what was recorded since the last call: commands, and messages without doubled dots.
     pub(super) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.told.lock().unwrap())
+        std::mem::take(&mut *self.recorded.lock().unwrap())
     }
 
     /// Closes all connections.
-    pub(super) fn hang_up(&self) {
-        self.hang_up.send_replace(());
+    pub(super) fn close_connections(&self) {
+        self.close.send_replace(());
     }
 }
 
-/// Replies with success only after the next command has arrived.
-pub(super) const HELD: &str = "held";
+/// A reply that is sent, with success, only after the next command has arrived.
+pub(super) const WAIT_FOR_NEXT: &str = "wait for next";
 
-/// Rejects the command and closes the connection.
-pub(super) const BARRED: &str = "554 5.7.1 barred\r\n";
+/// A reply that rejects the command. The server then closes the connection.
+pub(super) const REJECT_AND_CLOSE: &str = "554 5.7.1 barred\r\n";
 
-/// Replies with success after the client's timeout.
+/// A reply that is sent, with success, after the client's timeout.
 pub(super) const LATE: &str = "late";
 
-/// Starts the service. It replies with `answer` to commands that begin with `at`, or closes the connection without a reply if `answer` is empty. `.` is the end
-/// of a message.
-pub(super) async fn relay(at: &'static str, answer: &'static str) -> Relay {
+/// Starts the service. It sends `reply` to commands that begin with `at`. If `reply` is empty, it closes the connection instead. The command `.` is the end of a
+/// message.
+pub(super) async fn smtp_server(at: &'static str, reply: &'static str) -> SmtpServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (hang_up, over) = watch::channel(());
-    let relay = Relay {
+    let (close, closing) = watch::channel(());
+    let server = SmtpServer {
         port: listener.local_addr().unwrap().port(),
-        told: Arc::default(),
-        hang_up,
+        recorded: Arc::default(),
+        close,
     };
-    let told = Arc::clone(&relay.told);
+    let recorded = Arc::clone(&server.recorded);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (told, mut over) = (Arc::clone(&told), over.clone());
-            over.mark_unchanged();
+            let (recorded, mut closing) = (Arc::clone(&recorded), closing.clone());
+            closing.mark_unchanged();
             tokio::spawn(async move {
                 tokio::select! {
-                    _ = serve(stream, &told, at, answer) => {}
-                    _ = over.changed() => {}
+                    _ = serve(stream, &recorded, at, reply) => {}
+                    _ = closing.changed() => {}
                 }
             });
         }
     });
-    relay
+    server
 }
 
-async fn serve(stream: TcpStream, told: &Mutex<Vec<String>>, at: &str, answer: &str) -> Option<()> {
+async fn serve(
+    stream: TcpStream,
+    recorded: &Mutex<Vec<String>>,
+    at: &str,
+    reply: &str,
+) -> Option<()> {
     let mut stream = BufReader::new(stream);
     stream.write_all(b"220 hello\r\n").await.ok()?;
     loop {
         let line = line(&mut stream).await?;
-        told.lock().unwrap().push(line.clone());
-        if !say(&mut stream, &line, at, answer).await? {
+        recorded.lock().unwrap().push(line.clone());
+        if !send_reply(&mut stream, &line, at, reply).await? {
             continue;
         }
         if line == "DATA" {
             let message = message(&mut stream).await?;
-            told.lock().unwrap().push(message);
-            say(&mut stream, ".", at, answer).await?;
+            recorded.lock().unwrap().push(message);
+            send_reply(&mut stream, ".", at, reply).await?;
         }
     }
 }
 
 /// Replies to a command. Returns `true` if the reply was positive.
-async fn say(
+async fn send_reply(
     stream: &mut BufReader<TcpStream>,
     line: &str,
     at: &str,
-    answer: &str,
+    reply: &str,
 ) -> Option<bool> {
-    let odd = !at.is_empty() && line.starts_with(at);
+    let matches = !at.is_empty() && line.starts_with(at);
     let text = match line.split(' ').next()? {
-        _ if odd && answer.is_empty() => return None,
-        _ if odd && answer == HELD => {
+        _ if matches && reply.is_empty() => return None,
+        _ if matches && reply == WAIT_FOR_NEXT => {
             stream.fill_buf().await.ok()?;
             "250 yes\r\n"
         }
-        _ if odd && answer == LATE => {
-            tokio::time::sleep(PATIENCE * 2).await;
+        _ if matches && reply == LATE => {
+            tokio::time::sleep(TIMEOUT * 2).await;
             "250 yes\r\n"
         }
-        _ if odd => answer,
+        _ if matches => reply,
         "EHLO" => {
             "250-here\r\n250-pipelining\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250 AUTH PLAIN\r\n"
         }
@@ -106,10 +111,10 @@ async fn say(
         _ => "250 yes\r\n",
     };
     stream.write_all(text.as_bytes()).await.ok()?;
-    if text == BARRED {
+    if text == REJECT_AND_CLOSE {
         return None;
     }
-    Some(!odd || answer == HELD)
+    Some(!matches || reply == WAIT_FOR_NEXT)
 }
 
 async fn line(stream: &mut BufReader<TcpStream>) -> Option<String> {

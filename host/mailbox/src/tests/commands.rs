@@ -1,25 +1,25 @@
-//! Tests that client input never becomes protocol text. A server records all commands.
+//! Tests of the commands that the mail server receives: client input never becomes protocol text.
 
 use std::sync::Arc;
 
 use latchmail_directory::message_index;
 use latchmail_directory::testing::on_sqlite;
 
-use super::recorder::{Told, recorder};
+use super::recording_server::{Recorded, recording_server};
 use super::{access, config};
 use crate::{Error, Flag, Mail, identity};
 
 /// Runs `body` with a recording server and a mailbox with one message, number 1.
-async fn with_a_recorder<F>(
-    hangs_up: &'static str,
+async fn with_recording_server<F>(
+    close_at: &'static str,
     literal_plus: bool,
-    body: impl FnOnce(Arc<Mail>, Told) -> F + Send + 'static,
+    body: impl FnOnce(Arc<Mail>, Recorded) -> F + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
     on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
-        let (port, told) = recorder(hangs_up, literal_plus).await;
+        let (port, recorded) = recording_server(close_at, literal_plus).await;
         let db = fresh.directory.db();
         let message = [(1, identity::Identity::default())];
         let inbox = message_index::ListedFolder {
@@ -35,7 +35,7 @@ async fn with_a_recorder<F>(
             .await
             .unwrap();
         let mail = Mail::new(&config(port), db.clone()).unwrap();
-        body(Arc::new(mail), told).await;
+        body(Arc::new(mail), recorded).await;
     })
     .await
     .unwrap();
@@ -57,8 +57,8 @@ const HOSTILE: [&str; 12] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folders_name_is_a_name_whatever_is_in_it() {
-    with_a_recorder("", true, async |mail, told| {
+async fn a_folder_name_is_always_sent_as_one_string() {
+    with_recording_server("", true, async |mail, recorded| {
         let access = access("ada", "first");
         for (folder, name) in HOSTILE.into_iter().zip([
             None,
@@ -74,17 +74,17 @@ async fn a_folders_name_is_a_name_whatever_is_in_it() {
             Some(r#""Entw&APw-rfe &ZeVnLA-""#),
             Some(r#""&AH8AgA-""#),
         ]) {
-            told.take();
+            recorded.take();
             let moved = mail.move_to(&access, &[1], folder).await.unwrap();
             match name {
                 None => {
                     assert_eq!(moved, None, "{folder:?}");
-                    assert_eq!(told.take(), [r#"SELECT "INBOX""#]);
+                    assert_eq!(recorded.take(), [r#"SELECT "INBOX""#]);
                 }
                 Some(name) => {
-                    let seen = told.take();
-                    assert_eq!(seen.last().unwrap(), &format!("UID MOVE 1 {name}"));
-                    assert_eq!(seen.len(), 2, "{seen:?}");
+                    let commands = recorded.take();
+                    assert_eq!(commands.last().unwrap(), &format!("UID MOVE 1 {name}"));
+                    assert_eq!(commands.len(), 2, "{commands:?}");
                     assert_eq!(moved, Some(vec![1]));
                     // Restore the index to the server's state.
                     let db = &mail.db;
@@ -99,9 +99,9 @@ async fn a_folders_name_is_a_name_whatever_is_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_term_is_searched_for_as_it_stands() {
+async fn a_search_term_is_always_sent_as_one_string() {
     for literal_plus in [true, false] {
-        with_a_recorder("", literal_plus, async |mail, told| {
+        with_recording_server("", literal_plus, async |mail, recorded| {
         let access = access("ada", "first");
         let long = "x".repeat(5000);
         for (term, string, charset) in [
@@ -114,12 +114,12 @@ async fn a_term_is_searched_for_as_it_stands() {
             ("Grüße", "{Grüße}", "CHARSET UTF-8 "),
             (long.as_str(), &format!("{{{long}}}"), ""),
         ] {
-            told.take();
+            recorded.take();
             mail.search(&access, "INBOX", term, 0, 10).await.unwrap();
             let expected = format!(
                 "UID SEARCH {charset}OR SUBJECT {string} OR FROM {string} OR TO {string} OR CC {string} BODY {string}"
             );
-            assert_eq!(told.take()[0], expected);
+            assert_eq!(recorded.take()[0], expected);
         }
     })
     .await;
@@ -127,8 +127,8 @@ async fn a_term_is_searched_for_as_it_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_change_is_one_command_of_its_kind() {
-    with_a_recorder("", true, async |mail, told| {
+async fn each_change_sends_one_command_for_all_messages_of_a_folder() {
+    with_recording_server("", true, async |mail, recorded| {
         let access = access("ada", "first");
         let flags = ["\\SEEN", "$a{b"].map(Flag::named);
         assert_eq!(flags[1], None);
@@ -138,11 +138,11 @@ async fn each_change_is_one_command_of_its_kind() {
             .unwrap();
         let select = r#"SELECT "INBOX""#;
         let store = r"UID STORE 1 -FLAGS.SILENT (\Seen $Label)";
-        assert_eq!(told.take(), [select, store, "UID SEARCH UID 1"]);
+        assert_eq!(recorded.take(), [select, store, "UID SEARCH UID 1"]);
         mail.delete(&access, &[1]).await.unwrap();
         let mark = r"UID STORE 1 +FLAGS.SILENT (\Deleted)";
         assert_eq!(
-            told.take(),
+            recorded.take(),
             [select, mark, "UID SEARCH UID 1", "UID EXPUNGE 1"]
         );
     })
@@ -150,34 +150,34 @@ async fn each_change_is_one_command_of_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_is_open_for_writing_is_not_opened_to_flag_once_more() {
-    with_a_recorder("", true, async |mail, told| {
+async fn flagging_does_not_open_a_folder_that_is_open_for_writing() {
+    with_recording_server("", true, async |mail, recorded| {
         let access = access("ada", "first");
-        let flagged = async || {
+        let flag = async || {
             let seen = vec![Flag::named("\\Seen").unwrap()];
             let flagged = mail.flag(&access, &[1], seen, true).await;
             assert_eq!(flagged.unwrap(), [1]);
-            told.take()
+            recorded.take()
         };
         let store = [r"UID STORE 1 +FLAGS.SILENT (\Seen)", "UID SEARCH UID 1"];
-        let anew = [r#"SELECT "INBOX""#, store[0], store[1]];
-        assert_eq!(flagged().await, anew);
-        assert_eq!(flagged().await, store);
+        let with_select = [r#"SELECT "INBOX""#, store[0], store[1]];
+        assert_eq!(flag().await, with_select);
+        assert_eq!(flag().await, store);
         // The folder is opened again after the connection opened it for reading, and on a new connection.
         mail.message(&access, 1).await.ok();
-        told.take();
-        assert_eq!(flagged().await, anew);
-        told.hang_up().await;
-        assert_eq!(flagged().await, anew);
+        recorded.take();
+        assert_eq!(flag().await, with_select);
+        recorded.close_connections().await;
+        assert_eq!(flag().await, with_select);
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_lost_before_a_change_is_away_and_one_lost_in_it_is_not_known() {
-    let outcome = async |hangs_up| {
+async fn a_connection_lost_before_a_change_is_unavailable_and_one_lost_during_it_is_unknown() {
+    let outcome = async |close_at| {
         let (sender, mut outcomes) = tokio::sync::mpsc::channel(1);
-        with_a_recorder(hangs_up, true, async move |mail, _| {
+        with_recording_server(close_at, true, async move |mail, _| {
             let access = access("ada", "first");
             let moved = mail.move_to(&access, &[1], "Sent").await;
             sender.send(moved).await.unwrap();
@@ -186,8 +186,11 @@ async fn a_server_lost_before_a_change_is_away_and_one_lost_in_it_is_not_known()
         outcomes.recv().await.unwrap()
     };
     for before in ["AUTHENTICATE", "SELECT"] {
-        let away = outcome(before).await;
-        assert!(matches!(away, Err(Error::Unavailable(_))), "{away:?}");
+        let unavailable = outcome(before).await;
+        assert!(
+            matches!(unavailable, Err(Error::Unavailable(_))),
+            "{unavailable:?}"
+        );
     }
     let lost = outcome("UID MOVE").await;
     assert!(matches!(lost, Err(Error::Unknown(_))), "{lost:?}");

@@ -12,11 +12,11 @@ use lettre::transport::smtp::extension::ClientId;
 use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
-/// Maximum length of a command line without its end (RFC 5321, section 4.5.3.1.4). A longer response is sent after the server has requested it.
-const LONGEST: usize = 510;
+/// Maximum length of a command line without its line break (RFC 5321, section 4.5.3.1.4). A longer response is sent after the server has requested it.
+const MAX_LINE: usize = 510;
 
 /// The reply code that asks the client to continue (RFC 4954, section 4).
-const GO_ON: u16 = 334;
+const CONTINUE: u16 = 334;
 
 /// The reason why the log-in failed.
 pub(super) enum Error {
@@ -52,40 +52,40 @@ pub(super) async fn log_in(
             Ok(())
         }
         Proof::AccessToken { token, .. } => {
-            with_token(connection, hello, &credential.username, token).await
+            log_in_with_token(connection, hello, &credential.username, token).await
         }
     }
 }
 
-async fn with_token(
+async fn log_in_with_token(
     connection: &mut AsyncSmtpConnection,
     hello: &ClientId,
     username: &str,
     token: &SecretString,
 ) -> Result<(), Error> {
     // Send EHLO again, because lettre does not expose the extensions that it does not use.
-    let told = connection.command(Ehlo::new(hello.clone())).await?;
-    let offered: Vec<&str> = told.message().filter_map(mechanisms).flatten().collect();
-    let mechanism = Mechanism::best(|one| offered.iter().any(|name| one.is(name)));
+    let ehlo = connection.command(Ehlo::new(hello.clone())).await?;
+    let offered: Vec<&str> = ehlo.message().filter_map(mechanisms).flatten().collect();
+    let mechanism = Mechanism::best(|mechanism| offered.iter().any(|name| mechanism.is(name)));
     let mechanism = mechanism.ok_or_else(|| {
         Error::Unavailable(
             "log-in with an access token requires AUTH OAUTHBEARER or AUTH XOAUTH2, and the server offers neither".into(),
         )
     })?;
     let response = mechanism.response(username, token).ok_or(Error::Refused)?;
-    let whole = Zeroizing::new(format!("AUTH {} {}", mechanism.name(), response.as_str()));
-    let mut answer = if whole.len() <= LONGEST {
-        connection.command(Line(&whole)).await?
+    let command = Zeroizing::new(format!("AUTH {} {}", mechanism.name(), response.as_str()));
+    let mut reply = if command.len() <= MAX_LINE {
+        connection.command(Line(&command)).await?
     } else {
-        let begun = format!("AUTH {}", mechanism.name());
-        connection.command(Line(&begun)).await?;
+        let start = format!("AUTH {}", mechanism.name());
+        connection.command(Line(&start)).await?;
         connection.command(Line(&response)).await?
     };
-    if answer.has_code(GO_ON) {
-        // The server has sent the reason of the failure, and completes the command after this reply.
-        answer = connection.command(Line(mechanism.farewell())).await?;
+    if reply.has_code(CONTINUE) {
+        // The server has sent the reason of the failure. It completes the command after this line.
+        reply = connection.command(Line(mechanism.farewell())).await?;
     }
-    if answer.has_code(GO_ON) {
+    if reply.has_code(CONTINUE) {
         return Err(Error::Unavailable(
             "the server did not complete the log-in".into(),
         ));
@@ -100,7 +100,7 @@ fn mechanisms(line: &str) -> Option<std::str::SplitWhitespace<'_>> {
     keyword.eq_ignore_ascii_case("AUTH").then_some(words)
 }
 
-/// A command line for lettre.
+/// A line for lettre, which appends no line break itself.
 struct Line<'a>(&'a str);
 
 impl fmt::Display for Line<'_> {

@@ -15,38 +15,38 @@ use crate::Mail;
 pub(super) struct Step {
     pub(super) on: &'static str,
     /// The reply. `{tag}` is replaced by the tag of the line.
-    pub(super) say: &'static str,
-    /// `true` if the server closes the connection afterwards.
-    pub(super) hang_up: bool,
+    pub(super) reply: &'static str,
+    /// `true` if the server closes the connection after the reply.
+    pub(super) close: bool,
     /// `true` if the step is used only once per connection.
     once: bool,
 }
 
-pub(super) const fn says(on: &'static str, say: &'static str) -> Step {
+pub(super) const fn reply_to(on: &'static str, reply: &'static str) -> Step {
     Step {
         on,
-        say,
-        hang_up: false,
+        reply,
+        close: false,
         once: false,
     }
 }
 
-pub(super) const fn once(on: &'static str, say: &'static str) -> Step {
+pub(super) const fn reply_once_to(on: &'static str, reply: &'static str) -> Step {
     Step {
         once: true,
-        ..says(on, say)
+        ..reply_to(on, reply)
     }
 }
 
-pub(super) const fn hangs_up(on: &'static str, say: &'static str) -> Step {
+pub(super) const fn reply_and_close(on: &'static str, reply: &'static str) -> Step {
     Step {
-        hang_up: true,
-        ..says(on, say)
+        close: true,
+        ..reply_to(on, reply)
     }
 }
 
 /// Starts a server. On every connection it sends the greeting, and for each line the reply of the first matching step. Returns the port.
-pub(super) async fn peer(greeting: &'static str, steps: Vec<Step>) -> u16 {
+pub(super) async fn scripted_server(greeting: &'static str, steps: Vec<Step>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -69,13 +69,13 @@ pub(super) async fn peer(greeting: &'static str, steps: Vec<Step>) -> u16 {
                         line.clear();
                         continue;
                     }
-                    if let Some(place) = steps.iter().position(|step| line.contains(step.on)) {
-                        let step = steps[place];
+                    if let Some(index) = steps.iter().position(|step| line.contains(step.on)) {
+                        let step = steps[index];
                         if step.once {
-                            steps.remove(place);
+                            steps.remove(index);
                         }
-                        let say = step.say.replace("{tag}", tag);
-                        if stream.get_mut().write_all(say.as_bytes()).await.is_err() || step.hang_up
+                        let reply = step.reply.replace("{tag}", tag);
+                        if stream.get_mut().write_all(reply.as_bytes()).await.is_err() || step.close
                         {
                             return;
                         }
@@ -88,17 +88,17 @@ pub(super) async fn peer(greeting: &'static str, steps: Vec<Step>) -> u16 {
     port
 }
 
-/// Runs `ask` for the account `ada` with a scripted server. The timeout is half a second.
-pub(super) async fn with_peer<T: Send + 'static, F>(
+/// Runs `test` for the account `ada` with a scripted server. The timeout is half a second.
+pub(super) async fn with_scripted_server<T: Send + 'static, F>(
     greeting: &'static str,
     steps: Vec<Step>,
-    ask: impl FnOnce(Mail, Db) -> F + Send + 'static,
+    test: impl FnOnce(Mail, Db) -> F + Send + 'static,
 ) -> T
 where
     F: Future<Output = T> + Send + 'static,
 {
-    let port = peer(greeting, steps).await;
-    let (sender, mut outcome) = tokio::sync::mpsc::channel(1);
+    let port = scripted_server(greeting, steps).await;
+    let (sender, mut results) = tokio::sync::mpsc::channel(1);
     on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         let config = latchmail_core::config::Imap {
@@ -107,10 +107,10 @@ where
         };
         let db = fresh.directory.db();
         let mail = Mail::new(&config, db.clone()).unwrap();
-        let asked = ask(mail, db.clone()).await;
-        assert!(sender.send(asked).await.is_ok());
+        let result = test(mail, db.clone()).await;
+        assert!(sender.send(result).await.is_ok());
     })
     .await
     .unwrap();
-    outcome.recv().await.unwrap()
+    results.recv().await.unwrap()
 }

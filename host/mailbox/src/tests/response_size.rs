@@ -11,9 +11,9 @@ use crate::types::{Address, Detail, Summary};
 use crate::{bounds, listing, message};
 
 /// Maximum size of a module's response, in bytes.
-const ANSWER: usize = 8 * 1024 * 1024;
+const MAX_RESPONSE: usize = 8 * 1024 * 1024;
 
-/// Entries of an address list that are short in the message and long in the response.
+/// Entries of an address list that are longer in the response than in the message.
 const ENTRIES: [&str; 7] = [
     "a,",
     "\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\" <b>,",
@@ -31,7 +31,7 @@ fn addresses(addresses: &[Address]) -> Value {
         .collect()
 }
 
-fn headline(summary: &Summary) -> Value {
+fn summary_json(summary: &Summary) -> Value {
     json!({
         "uid": u64::MAX, "seq": u32::MAX, "from": addresses(&summary.from), "to": addresses(&summary.to),
         "subject": summary.subject, "date": summary.date, "flags": summary.flags, "size": summary.size,
@@ -39,14 +39,14 @@ fn headline(summary: &Summary) -> Value {
     })
 }
 
-fn whole(detail: &Detail) -> Value {
+fn detail_json(detail: &Detail) -> Value {
     let attachments: Value = detail
         .attachments
         .iter()
         .map(|a| json!({ "index": a.index, "filename": a.filename, "contentType": a.content_type, "size": a.size }))
         .collect();
     json!({
-        "headline": headline(&detail.summary), "cc": addresses(&detail.cc), "replyTo": addresses(&detail.reply_to),
+        "headline": summary_json(&detail.summary), "cc": addresses(&detail.cc), "replyTo": addresses(&detail.reply_to),
         "messageId": detail.message_id, "inReplyTo": detail.in_reply_to, "references": detail.references,
         "text": detail.text, "html": detail.html, "attachments": attachments, "truncated": true,
     })
@@ -65,7 +65,7 @@ fn flags() -> Vec<String> {
 }
 
 #[test]
-fn a_hundred_hostile_messages_fit_an_answer() {
+fn a_hundred_hostile_messages_fit_into_a_response() {
     for entry in ENTRIES {
         let message = Fetched {
             flags: flags(),
@@ -77,14 +77,14 @@ fn a_hundred_hostile_messages_fit_an_answer() {
         };
         let read = Header::of(&message.header, bounds::LISTED_FIELD);
         let preview = Preview::of_body(&message.header, &message.text, false).text;
-        let one = headline(&listing::summary(u64::MAX, &message, &read, preview));
-        let cost = one.to_string().len() * 100;
-        assert!(cost < ANSWER, "{entry:?}: {cost}");
+        let json = summary_json(&listing::summary(u64::MAX, &message, &read, preview));
+        let size = json.to_string().len() * 100;
+        assert!(size < MAX_RESPONSE, "{entry:?}: {size}");
     }
 }
 
 #[tokio::test]
-async fn one_hostile_message_fits_an_answer() {
+async fn one_hostile_message_fits_into_a_response() {
     for (entry, fill) in ENTRIES.iter().flat_map(|entry| {
         [
             (entry, "\u{1}"),
@@ -113,7 +113,9 @@ async fn one_hostile_message_fits_an_answer() {
             size: u32::MAX,
             ..Fetched::default()
         };
-        let (detail, _) = message::whole(u64::MAX, message, "".into()).await.unwrap();
+        let (detail, _) = message::parse_complete(u64::MAX, message, "".into())
+            .await
+            .unwrap();
         assert!(detail.truncated && detail.attachments.len() > 900);
         assert!(
             detail
@@ -121,7 +123,7 @@ async fn one_hostile_message_fits_an_answer() {
                 .as_ref()
                 .is_some_and(|text| text.len() > latchmail_mime::bounds::BODY - 4)
         );
-        let cost = whole(&detail).to_string().len();
-        assert!(cost < ANSWER, "{entry:?} {fill:?}: {cost}");
+        let size = detail_json(&detail).to_string().len();
+        assert!(size < MAX_RESPONSE, "{entry:?} {fill:?}: {size}");
     }
 }

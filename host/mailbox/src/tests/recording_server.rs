@@ -8,16 +8,16 @@ use tokio::sync::watch;
 
 /// The recorded commands, without tags. A literal is shown as `{bytes}`.
 #[derive(Clone, Default)]
-pub(crate) struct Told {
+pub(crate) struct Recorded {
     lines: Arc<Mutex<Vec<String>>>,
-    hang_up: Arc<watch::Sender<()>>,
+    close: Arc<watch::Sender<()>>,
 }
 
-impl Told {
+impl Recorded {
     /// Returns what was recorded since the last call, without log-ins and commands that open folders for reading, list them or close them.
     pub(crate) fn take(&self) -> Vec<String> {
         let all = std::mem::take(&mut *self.lines.lock().unwrap());
-        let setting_out = [
+        let ignored = [
             "AUTHENTICATE",
             "LIST",
             "STATUS",
@@ -25,45 +25,48 @@ impl Told {
             "CAPABILITY",
             "CLOSE",
         ];
-        let kept = |line: &String| !setting_out.iter().any(|word| line.starts_with(word));
-        all.into_iter().filter(kept).collect()
+        let is_recorded = |line: &String| !ignored.iter().any(|command| line.starts_with(command));
+        all.into_iter().filter(is_recorded).collect()
     }
 
     /// Closes all connections.
-    pub(crate) async fn hang_up(&self) {
-        self.hang_up.send_replace(());
-        self.hang_up.closed().await;
+    pub(crate) async fn close_connections(&self) {
+        self.close.send_replace(());
+        self.close.closed().await;
     }
 }
 
-/// Starts a server with one message (UID 1 of INBOX, UIDVALIDITY 7) and a Sent folder. It closes the connection at a command that begins with `hangs_up`.
+/// Starts a server with one message (UID 1 of INBOX, UIDVALIDITY 7) and a Sent folder. It closes the connection at a command that begins with `close_at`.
 /// `literal_plus` makes it offer LITERAL+. Returns its port.
-pub(crate) async fn recorder(hangs_up: &'static str, literal_plus: bool) -> (u16, Told) {
+pub(crate) async fn recording_server(
+    close_at: &'static str,
+    literal_plus: bool,
+) -> (u16, Recorded) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let told = Told::default();
-    let telling = told.clone();
+    let recorded = Recorded::default();
+    let recording = recorded.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (telling, mut over) = (telling.clone(), telling.hang_up.subscribe());
+            let (recording, mut closing) = (recording.clone(), recording.close.subscribe());
             tokio::spawn(async move {
                 tokio::select! {
-                    _ = serve(stream, telling, hangs_up, literal_plus) => {}
-                    _ = over.changed() => {}
+                    _ = serve(stream, recording, close_at, literal_plus) => {}
+                    _ = closing.changed() => {}
                 }
             });
         }
     });
-    (port, told)
+    (port, recorded)
 }
 
 async fn serve(
     stream: TcpStream,
-    told: Told,
-    hangs_up: &'static str,
+    recorded: Recorded,
+    close_at: &'static str,
     literal_plus: bool,
 ) -> Option<()> {
-    let able = if literal_plus {
+    let capabilities = if literal_plus {
         "[CAPABILITY IMAP4rev1 MOVE UIDPLUS LITERAL+] "
     } else {
         "[CAPABILITY IMAP4rev1 MOVE UIDPLUS] "
@@ -74,13 +77,13 @@ async fn serve(
     loop {
         let line = command(&mut stream).await?;
         let (tag, command) = line.split_once(' ')?;
-        told.lines.lock().unwrap().push(command.to_owned());
-        if !hangs_up.is_empty() && command.starts_with(hangs_up) {
+        recorded.lines.lock().unwrap().push(command.to_owned());
+        if !close_at.is_empty() && command.starts_with(close_at) {
             return None;
         }
         let words: Vec<&str> = command.split(' ').collect();
         let (data, code) = match words[..] {
-            ["AUTHENTICATE", ..] => ("", able),
+            ["AUTHENTICATE", ..] => ("", capabilities),
             ["LIST", ..] => (
                 "* LIST () \"/\" INBOX\r\n* LIST (\\Sent) \"/\" Sent\r\n",
                 "",
@@ -98,12 +101,12 @@ async fn serve(
             ["APPEND", ..] => ("", "[APPENDUID 8 1] "),
             _ => ("", ""),
         };
-        let answer = format!("{data}{tag} OK {code}done\r\n");
-        stream.write_all(answer.as_bytes()).await.ok()?;
+        let reply = format!("{data}{tag} OK {code}done\r\n");
+        stream.write_all(reply.as_bytes()).await.ok()?;
     }
 }
 
-/// Reads a command, with its literals in braces.
+/// Reads a command. Shows its literals in braces.
 async fn command(stream: &mut BufReader<TcpStream>) -> Option<String> {
     let mut command = String::new();
     loop {
@@ -119,11 +122,11 @@ async fn command(stream: &mut BufReader<TcpStream>) -> Option<String> {
             command.push_str(line);
             return Some(command);
         };
-        let at_once = length.strip_suffix('+');
-        if at_once.is_none() {
+        let non_synchronizing = length.strip_suffix('+');
+        if non_synchronizing.is_none() {
             stream.write_all(b"+ go on\r\n").await.ok()?;
         }
-        let length = at_once.unwrap_or(length);
+        let length = non_synchronizing.unwrap_or(length);
         let mut literal = vec![0; length.parse().ok()?];
         stream.read_exact(&mut literal).await.ok()?;
         command.push_str(text);
