@@ -319,8 +319,8 @@ impl Mail {
         }
     }
 
-    /// Stores the new locations of moved messages. Returns their former IMAP UIDs. If the locations cannot be stored, a later reconciliation finds the messages by
-    /// their identities.
+    /// Stores the new locations of moved messages. Returns their former IMAP UIDs. If the locations cannot be stored, a later reconciliation finds the messages
+    /// by their identities.
     async fn store_moved(
         &self,
         access: &Access,
@@ -360,8 +360,8 @@ impl Mail {
         moved.uids.iter().map(|(old, _)| *old).collect()
     }
 
-    /// Removes expunged messages from the index. Returns the IMAP UIDs of the messages that are in no folder. A message that another client moved just before it
-    /// was expunged still exists in its new folder.
+    /// Removes expunged messages from the index. Returns the IMAP UIDs of the messages that are in no folder. A message that another client moved just before
+    /// it was expunged still exists in its new folder.
     async fn remove_expunged(
         &self,
         access: &Access,

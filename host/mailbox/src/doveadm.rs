@@ -121,8 +121,8 @@ impl Doveadm {
 
     /// Ends sessions. Succeeds if there are no such sessions.
     ///
-    /// Dovecot ends the process of a session, and a process serves many sessions one after the other. A session that starts on the process at that moment can be
-    /// ended too. Its client reconnects.
+    /// Dovecot ends the process of a session, and a process serves many sessions one after the other. A session that starts on the process at that moment can
+    /// be ended too. Its client reconnects.
     pub(crate) async fn kick(&self, masks: &[SessionMask]) -> Result<(), Error> {
         for batch in masks.chunks(BATCH) {
             timeout(TIMEOUT, self.send_request(batch))

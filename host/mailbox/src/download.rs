@@ -1,5 +1,5 @@
-//! Streams the bytes of an attachment: reads them from the mail server in chunks, decodes them, and drops each chunk after it was passed on. The memory does not
-//! depend on the size of the attachment.
+//! Streams the bytes of an attachment: reads them from the mail server in chunks, decodes them, and drops each chunk after it was passed on. The memory does
+//! not depend on the size of the attachment.
 //!
 //! A download holds a connection to the mail server only while its client is as fast as the mail server.
 
@@ -174,8 +174,8 @@ impl Reader {
 
     /// Returns the next bytes, or `None` if the message no longer exists.
     ///
-    /// Requests the rest of the attachment with one command, because the mail server parses the message from its beginning for every command. For a slow client,
-    /// requests single chunks, so that other requests do not wait for the connection.
+    /// Requests the rest of the attachment with one command, because the mail server parses the message from its beginning for every command. For a slow
+    /// client, requests single chunks, so that other requests do not wait for the connection.
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let end = self.source.section.range.end;
         let chunk = self.position..end.min(self.position + bounds::DOWNLOAD_CHUNK);

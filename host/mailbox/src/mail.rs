@@ -108,8 +108,7 @@ impl Mail {
         self.changes.finished().await;
     }
 
-    /// Acquires the mailbox's lock in `locks`. The returned access holds a connection permit for a member
-    /// ([`Pool::hold_member_permit`]).
+    /// Acquires the mailbox's lock in `locks`. The returned access contains a member's connection permit ([`Pool::hold_member_permit`]).
     pub(crate) async fn lock<'a>(
         &self,
         locks: &AccountPermits,

@@ -1,4 +1,4 @@
-//! Recognizes moved messages: matches arrivals in a folder with messages that are missing at their stored locations. [`crate::reconcile`] collects both.
+//! Recognizes moved messages: matches arrivals in a folder with messages that are missing at their stored locations.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -68,7 +68,7 @@ struct Account<S> {
 struct Idle<S> {
     credential: String,
     session: S,
-    idle_since: Instant,
+    since: Instant,
     /// The time at which the credential expires, if known.
     expires_at: Option<Instant>,
 }
@@ -131,8 +131,8 @@ impl<C: Connect> Pool<C> {
         }))
     }
 
-    /// Waits for a permit and returns a lease. Prefers an idle connection of this credential that has `folder` open, then any idle connection of this credential.
-    /// If there is none, [`Lease::session`] opens a connection.
+    /// Waits for a permit and returns a lease. Prefers an idle connection of this credential that has `folder` open, then any idle connection of this
+    /// credential. If there is none, [`Lease::session`] opens a connection.
     pub(crate) async fn lease(
         &self,
         access: &Access,
@@ -299,8 +299,7 @@ impl<C: Connect> Inner<C> {
                 let now = Instant::now();
                 pool.lock().retain(|_, account| {
                     account.idle.retain(|idle| {
-                        now.duration_since(idle.idle_since) < pool.idle_timeout
-                            && !idle.is_expired(now)
+                        now.duration_since(idle.since) < pool.idle_timeout && !idle.is_expired(now)
                     });
                     // A caller that waits for a permit has a reference to the semaphore.
                     !account.idle.is_empty()
@@ -351,7 +350,7 @@ impl<C: Connect> Drop for Lease<C> {
                     expires_at: self.credential.until(),
                     credential: std::mem::take(&mut self.credential.id),
                     session,
-                    idle_since: now,
+                    since: now,
                 };
                 if !idle.is_expired(now) {
                     account.idle.push(idle);

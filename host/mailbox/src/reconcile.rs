@@ -195,8 +195,8 @@ impl Mail {
         let same_identity = self.same_identity(access, &messages).await?;
         let mut candidates = self.missing(access, same_identity.clone()).await?;
         missing.add(&candidates);
-        // Another client may have moved an expunged message just before. The moved message has the flag `\Deleted` at its new location too. A copy that was made
-        // earlier does not have the flag.
+        // Another client may have moved an expunged message just before. The moved message has the flag `\Deleted` at its new location too. A copy that was
+        // made earlier does not have the flag.
         candidates.sort_by_key(|message| expunged.contains(&message.number()));
         let deleted: BTreeSet<u32> = arrived
             .iter()

@@ -1,8 +1,8 @@
 //! Closes connections of revoked credentials: the service's own connections, and the sessions that mail clients have open at the mail server.
 //!
-//! The directory has already revoked the credential, so no new log-in succeeds, even if this module fails. The mail server checks the password only at log-in. A
-//! session that could not be ended therefore stays open until its client closes it. In that case a warning is logged, and the directory keeps the app password
-//! for another attempt.
+//! The directory has already revoked the credential, so no new log-in succeeds, even if this module fails. The mail server checks the password only at log-in.
+//! A session that could not be ended therefore stays open until its client closes it. In that case a warning is logged, and the directory keeps the app
+//! password for another attempt.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -80,8 +80,8 @@ impl Mail {
         self.end_twice(masks, app_passwords).await;
     }
 
-    /// Ends the remaining sessions of app passwords that were revoked at least five seconds ago. Sessions remain if the process ended or the mail server did not
-    /// respond. Gives up 24 hours after the revocation. Call this at the start and every minute.
+    /// Ends the remaining sessions of app passwords that were revoked at least five seconds ago. Sessions remain if the process ended or the mail server did
+    /// not respond. Gives up 24 hours after the revocation. Call this at the start and every minute.
     ///
     /// # Errors
     /// Returns an error if the database or the mail server failed. The remaining app passwords are kept for the next call.

@@ -19,8 +19,8 @@ use mail_builder::mime::{BodyPart, MimePart};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 
+use super::envelope::Envelope;
 use super::result::Error;
-use super::smtp::Envelope;
 use crate::types::Address;
 
 /// Maximum size of the finished message, in bytes (specification, section 8).

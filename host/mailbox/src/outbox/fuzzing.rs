@@ -7,8 +7,8 @@ use latchmail_mime::fuzzing::read;
 use super::draft::{Draft, File, parse_address};
 use crate::types::Address;
 
-/// Checks that an address is either rejected or written in a form that a mail server reads as the same address: on one line, without brackets and spaces outside
-/// quotes.
+/// Checks that an address is either rejected or written in a form that a mail server reads as the same address: on one line, without brackets and spaces
+/// outside quotes.
 ///
 /// # Panics
 /// Panics if the property does not hold.

@@ -3,6 +3,7 @@
 //! This module knows neither HTTP nor WIT.
 
 mod draft;
+mod envelope;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod idempotency;

@@ -18,6 +18,7 @@ use lettre::transport::smtp::response::Response;
 use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 use tokio::time::timeout;
 
+use super::envelope::Envelope;
 use super::login;
 use super::result::Error;
 use crate::{error, pool, server_text};
@@ -35,7 +36,7 @@ pub(super) struct Connector {
 /// An authenticated connection.
 pub(super) struct Session {
     connection: AsyncSmtpConnection,
-    /// `true` if several commands can be sent at once (RFC 2920).
+    /// `true` if several commands can be sent without waiting for replies (RFC 2920).
     pipelining: bool,
     timeout: Duration,
     state: State,
@@ -52,13 +53,6 @@ enum State {
     AwaitingDataReply,
     /// A reply is missing, so later replies cannot be assigned to commands.
     Broken,
-}
-
-/// The sender and the recipients of a message.
-#[derive(Debug)]
-pub(super) struct Envelope {
-    pub(super) from: Address,
-    pub(super) to: Vec<Address>,
 }
 
 impl Connector {
@@ -232,7 +226,7 @@ impl Session {
         self.handle_reply(reply, None)?
     }
 
-    /// Sends sender and recipients one by one, for a server without pipelining.
+    /// Sends the sender and the recipients one by one, for a server without pipelining.
     async fn send_envelope_singly(
         &mut self,
         envelope: &Envelope,
@@ -248,7 +242,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends sender and recipients at once, so that many recipients need only one round trip. Does not read the reply to DATA.
+    /// Sends the sender and all recipients in one write, so that many recipients need only one round trip. Does not read the reply to DATA.
     async fn send_envelope(
         &mut self,
         envelope: &Envelope,

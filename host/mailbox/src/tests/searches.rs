@@ -55,7 +55,7 @@ async fn a_search_finds_any_text_in_the_searched_fields_and_ignores_case() {
 async fn search_results_are_paged_newest_first_with_the_numbers_of_the_listing() {
     with_mailbox(async |test| {
         let uids = test
-            .with("INBOX", &["red 1", "blue", "red 2", "red 3"])
+            .append("INBOX", &["red 1", "blue", "red 2", "red 3"])
             .await;
         let found = async |offset, limit| {
             let found = test
