@@ -321,7 +321,7 @@ impl<C: Connect> Lease<C> {
     pub(crate) fn current_session(&mut self) -> Result<&mut C::Session, Error> {
         self.session
             .as_mut()
-            .ok_or_else(|| Error::Internal("no connection".into()))
+            .ok_or_else(|| Error::Internal("the lease has no connection".into()))
     }
 
     /// Returns the connection. Opens one if there is none or the current one cannot be reused.

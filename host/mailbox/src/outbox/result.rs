@@ -1,5 +1,7 @@
 //! The result of sending a message.
 
+use crate::error::Error as MailboxError;
+
 /// A message that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
@@ -46,11 +48,11 @@ pub enum Error {
     Internal(String),
 }
 
-impl From<crate::error::Error> for Error {
-    fn from(error: crate::error::Error) -> Self {
+impl From<MailboxError> for Error {
+    fn from(error: MailboxError) -> Self {
         match error {
-            crate::error::Error::CredentialRefused => Self::CredentialRefused,
-            crate::error::Error::Unavailable(why) => Self::Unavailable(why),
+            MailboxError::CredentialRefused => Self::CredentialRefused,
+            MailboxError::Unavailable(why) => Self::Unavailable(why),
             other => Self::Internal(other.to_string()),
         }
     }

@@ -25,6 +25,7 @@ use super::result::{Error, Sent};
 use super::smtp::Connector;
 use crate::access::{Access, Member};
 use crate::blocking;
+use crate::error::Error as MailboxError;
 use crate::mail::Mail;
 use crate::pool::Pool;
 use crate::sent_copy::UploadedCopy;
@@ -340,7 +341,7 @@ fn sign(signer: &Signer, message: &[u8], now: Timestamp) -> Result<Bytes, latchm
 }
 
 /// The uploaded copy, or `None` if there is no Sent folder.
-type UploadResult = Result<Option<UploadedCopy>, crate::error::Error>;
+type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
 
 /// Stores the copy of a sent message. A failure is only logged, because the message was sent.
 async fn store_copy(copy: UploadResult) -> Option<String> {
@@ -351,8 +352,8 @@ async fn store_copy(copy: UploadResult) -> Option<String> {
     })
 }
 
-fn no_sent_folder() -> crate::error::Error {
-    crate::error::Error::Internal("there is no Sent folder".into())
+fn no_sent_folder() -> MailboxError {
+    MailboxError::Internal("there is no Sent folder".into())
 }
 
 /// Logs a failure to store the outcome of a send. The request still returns the outcome. The stored state never claims more than what happened.

@@ -21,7 +21,8 @@ use tokio::time::timeout;
 use super::envelope::Envelope;
 use super::login;
 use super::result::Error;
-use crate::{error, pool, server_text};
+use crate::error::Error as MailboxError;
+use crate::{pool, server_text};
 
 /// Timeout factor for the transfer of a message. A message can have 25 MB.
 const TRANSFER_FACTOR: u32 = 6;
@@ -60,8 +61,11 @@ impl Connector {
         Self { dial, timeout }
     }
 
-    async fn logged_in(&self, credential: &MailCredential) -> Result<Session, error::Error> {
-        let unavailable = |why: String| error::Error::Unavailable(format!("{}: {why}", self.dial));
+    async fn connect_and_log_in(
+        &self,
+        credential: &MailCredential,
+    ) -> Result<Session, MailboxError> {
+        let unavailable = |why: String| MailboxError::Unavailable(format!("{}: {why}", self.dial));
         let stream = self
             .dial
             .connect()
@@ -77,7 +81,7 @@ impl Connector {
         login::log_in(&mut connection, &hello, credential)
             .await
             .map_err(|error| match error {
-                login::Error::Refused => error::Error::CredentialRefused,
+                login::Error::Refused => MailboxError::CredentialRefused,
                 login::Error::Unavailable(why) => unavailable(why),
             })?;
         // Send EHLO again, because lettre does not expose the extensions that it does not use.
@@ -95,11 +99,11 @@ impl Connector {
 impl pool::Connect for Connector {
     type Session = Session;
 
-    async fn connect(&self, credential: &MailCredential) -> Result<Session, error::Error> {
-        timeout(self.timeout, self.logged_in(credential))
+    async fn connect(&self, credential: &MailCredential) -> Result<Session, MailboxError> {
+        timeout(self.timeout, self.connect_and_log_in(credential))
             .await
             .unwrap_or_else(|_| {
-                Err(error::Error::Unavailable(
+                Err(MailboxError::Unavailable(
                     "the server did not respond in time".into(),
                 ))
             })

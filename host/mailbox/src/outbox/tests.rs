@@ -451,8 +451,8 @@ async fn a_key_sends_one_message_even_with_concurrent_and_repeated_requests() {
         let requests = (0..8).map(|_| test.send(draft(), Some("k")));
         let results = futures_util::future::join_all(requests).await;
         let mut ids = Vec::new();
-        for reply in results {
-            match reply {
+        for result in results {
+            match result {
                 Ok(sent) => ids.push(sent.message_id),
                 Err(error) => assert!(matches!(error, Error::Conflict(_)), "{error:?}"),
             }

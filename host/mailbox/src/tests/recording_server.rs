@@ -37,7 +37,7 @@ impl Recorded {
 }
 
 /// Starts a server with one message (UID 1 of INBOX, UIDVALIDITY 7) and a Sent folder. It closes the connection at a command that begins with `close_at`.
-/// `literal_plus` makes it offer LITERAL+. Returns its port.
+/// If `literal_plus` is set, the server offers LITERAL+. Returns its port and the recorded commands.
 pub(crate) async fn recording_server(
     close_at: &'static str,
     literal_plus: bool,
