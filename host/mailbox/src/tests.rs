@@ -22,7 +22,7 @@ use latchmail_core::config;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
-use crate::{Access, Listing, Mail};
+use crate::{Access, Detail, Listing, Mail};
 use dovecot::{Dovecot, PASSWORD};
 
 /// A mail server with the mailbox of one account, and the service that uses the mail server.
@@ -38,6 +38,12 @@ impl TestMailbox {
     async fn listing(&self, folder: &str, offset: u32, limit: u32) -> Listing {
         let listing = self.mail.messages(&self.access, folder, offset, limit);
         listing.await.unwrap().unwrap()
+    }
+
+    /// Returns an existing message.
+    async fn detail(&self, number: u64) -> Detail {
+        let detail = self.mail.message(&self.access, number).await;
+        detail.unwrap().unwrap()
     }
 }
 

@@ -189,6 +189,14 @@ async fn the_envelope_is_pipelined_only_if_the_server_supports_pipelining() {
     .await;
 }
 
+/// Returns the text of a rejection.
+fn rejection(result: Result<Sent, Error>) -> String {
+    match result {
+        Err(Error::Rejected(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Returns a draft with one recipient.
 fn draft_to_one() -> Draft {
     Draft {
@@ -217,11 +225,8 @@ async fn a_server_that_accepts_data_without_recipients_gets_an_empty_message() {
             to: vec![address("nobody@example.net")],
             ..draft_to_one()
         };
-        let result = test.send(to_nobody, Some("k")).await;
-        let Err(Error::Rejected(sentence)) = result else {
-            panic!("{result:?}");
-        };
-        assert_eq!(sentence, "nobody@example.net: 5.1.1 no");
+        let text = rejection(test.send(to_nobody, Some("k")).await);
+        assert_eq!(text, "nobody@example.net: 5.1.1 no");
         assert_eq!(test.smtp.take()[5..], ["DATA", "", "RSET"]);
         test.send(draft_to_one(), Some("k")).await.unwrap();
         assert!(test.smtp.take()[0].starts_with("MAIL "));
@@ -255,11 +260,8 @@ async fn a_temporary_rejection_with_one_recipient_sends_nothing() {
 async fn the_first_of_several_rejections_is_reported_and_the_connection_stays_usable() {
     with_smtp_server("MAIL", "553 5.7.1 not yours\r\n", async |test| {
         for _ in 0..2 {
-            let result = test.send(draft(), None).await;
-            let Err(Error::Rejected(sentence)) = result else {
-                panic!("{result:?}");
-            };
-            assert_eq!(sentence, "Ada@example.org: 5.7.1 not yours");
+            let text = rejection(test.send(draft(), None).await);
+            assert_eq!(text, "Ada@example.org: 5.7.1 not yours");
         }
         let commands = test.smtp.take();
         assert_eq!(
@@ -278,11 +280,8 @@ async fn the_first_of_several_rejections_is_reported_and_the_connection_stays_us
 async fn a_rejection_before_the_server_closes_the_connection_is_reported() {
     with_smtp_server("MAIL", REJECT_AND_CLOSE, async |test| {
         for _ in 0..2 {
-            let result = test.send(draft(), None).await;
-            let Err(Error::Rejected(sentence)) = result else {
-                panic!("{result:?}");
-            };
-            assert_eq!(sentence, "Ada@example.org: 5.7.1 barred");
+            let text = rejection(test.send(draft(), None).await);
+            assert_eq!(text, "Ada@example.org: 5.7.1 barred");
         }
     })
     .await;
@@ -314,11 +313,8 @@ async fn no_recipient_gets_the_message_if_one_is_rejected_and_the_next_message_i
     with_smtp_server("RCPT TO:<nobody@", rejection, async |test| {
         let mut to_nobody = draft();
         to_nobody.to.push(address("nobody@example.net"));
-        let result = test.send(to_nobody, Some("k")).await;
-        let Err(Error::Rejected(sentence)) = result else {
-            panic!("{result:?}");
-        };
-        assert_eq!(sentence, "nobody@example.net: 5.1.1 no");
+        let text = rejection(test.send(to_nobody, Some("k")).await);
+        assert_eq!(text, "nobody@example.net: 5.1.1 no");
         let commands = test.smtp.take();
         assert_eq!(commands.last().unwrap(), "RSET");
         assert!(!commands.contains(&"DATA".to_owned()));

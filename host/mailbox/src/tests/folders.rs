@@ -90,7 +90,7 @@ async fn every_listed_folder_can_be_opened_with_any_name() {
                 .unwrap();
             assert_eq!((listing.total, folder.messages), (1, 1), "{}", folder.path);
             let uid = listing.messages[0].uid;
-            let detail = test.mail.message(&test.access, uid).await.unwrap().unwrap();
+            let detail = test.detail(uid).await;
             assert_eq!(detail.summary, listing.messages[0]);
         }
     })

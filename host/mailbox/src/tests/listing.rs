@@ -150,7 +150,7 @@ async fn reading_does_not_change_flags() {
         flags.sort();
         assert_eq!(flags, ["$Forwarded", "\\Answered", "custom"]);
         let uid = listing.messages[0].uid;
-        test.mail.message(&test.access, uid).await.unwrap().unwrap();
+        test.detail(uid).await;
         test.mail
             .attachment(&test.access, uid, 0)
             .await
@@ -243,7 +243,7 @@ async fn a_message_whose_text_starts_late_has_a_preview() {
         assert_eq!(listing.messages[1].preview, "Grüße an alle");
         assert!(listing.messages[0].preview.starts_with("word word"));
         for summary in listing.messages {
-            let detail = test.mail.message(&test.access, summary.uid).await.unwrap().unwrap();
+            let detail = test.detail(summary.uid).await;
             assert_eq!(detail.summary, summary);
         }
     })
@@ -300,7 +300,7 @@ async fn a_message_with_a_very_long_header_is_listed_correctly() {
         assert_eq!(first.messages[1].preview, "text 2");
         assert_eq!(first.messages[2].preview, "text 1");
         for summary in &first.messages {
-            let detail = test.mail.message(&test.access, summary.uid).await.unwrap().unwrap();
+            let detail = test.detail(summary.uid).await;
             assert_eq!(detail.summary, *summary);
         }
         assert_eq!(list().await, first);

@@ -81,7 +81,7 @@ async fn a_message_has_its_text_html_and_attachments() {
         client.append("INBOX", "(\\Flagged)", MESSAGE);
         let listing = test.listing("INBOX", 0, 10).await;
         let uid = listing.messages[0].uid;
-        let detail = test.mail.message(&test.access, uid).await.unwrap().unwrap();
+        let detail = test.detail(uid).await;
         assert_eq!(detail.summary, listing.messages[0]);
         assert_eq!(detail.summary.seq, 2);
         assert_eq!(detail.summary.size, MESSAGE.len() as u64);
@@ -167,12 +167,7 @@ async fn a_large_message_is_not_truncated() {
     with_mailbox(async |test| {
         let number = append_large(&test, 500_000).await;
         let summary = &test.listing("INBOX", 0, 1).await.messages[0];
-        let detail = test
-            .mail
-            .message(&test.access, number)
-            .await
-            .unwrap()
-            .unwrap();
+        let detail = test.detail(number).await;
         assert_eq!(&detail.summary, summary);
         assert_eq!(
             (detail.attachments[0].size, detail.truncated),
@@ -203,7 +198,7 @@ async fn a_message_larger_than_the_first_read_is_read_completely() {
         for lines in [58_000, 58_240, 58_260, 166_667] {
             let uid = append_large(&test, lines).await;
             let size = lines as u64 * 18;
-            let detail = test.mail.message(&test.access, uid).await.unwrap().unwrap();
+            let detail = test.detail(uid).await;
             assert_eq!(
                 (detail.attachments[0].size, detail.truncated),
                 (size, false)
