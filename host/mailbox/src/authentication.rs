@@ -45,8 +45,8 @@ impl Authentication {
         authentication.for_sender(from)
     }
 
-    /// Compares the domain of a pass with the domains of the senders. A pass for another domain is a failure. A pass without a domain or
-    /// without a sender is no result.
+    /// Compares the domain of a pass with the domains of the senders. A pass for another domain is a failure. A pass without a domain or without a
+    /// sender is no result.
     fn for_sender(mut self, from: &[Address]) -> Self {
         let sender_domain = |address: &Address| {
             let (_, domain) = address.address.rsplit_once('@')?;

@@ -21,7 +21,7 @@ impl MailServer for Adapter {
     }
 
     fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()> {
-        self.0.end(app_passwords).boxed()
+        self.0.end_sessions(app_passwords).boxed()
     }
 
     fn close_connections(&self, credential: &str) {
