@@ -258,7 +258,7 @@ async fn what_was_not_ended_is_ended_later(world: World) {
         doveadm: closed,
         ..world.config()
     });
-    deaf.end_again().await.unwrap_err();
+    deaf.retry_end_sessions().await.unwrap_err();
     answers(&mut phone).await;
     mail.retry_end_sessions().await.unwrap();
     phone.ends().await;
@@ -289,7 +289,7 @@ async fn what_was_not_ended_is_ended_later(world: World) {
     for (age, left) in [(10_000, 1), (90_000_000, 0)] {
         let aged = format!("UPDATE ended_app_passwords SET ended_at = ended_at - {age}");
         execute(&world.directory, aged.leak()).await;
-        alone.end_again().await.unwrap();
+        alone.retry_end_sessions().await.unwrap();
         assert_eq!(remembered(&world.directory).await, left);
     }
     world.stack.stop().await.unwrap();
