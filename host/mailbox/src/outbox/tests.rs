@@ -309,8 +309,8 @@ async fn a_connection_is_not_used_again_after_a_timeout() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_recipient_gets_the_message_if_one_is_rejected_and_the_next_message_is_sent() {
-    let rejection = "550 5.1.1 no\r\n";
-    with_smtp_server("RCPT TO:<nobody@", rejection, async |test| {
+    let reply = "550 5.1.1 no\r\n";
+    with_smtp_server("RCPT TO:<nobody@", reply, async |test| {
         let mut to_nobody = draft();
         to_nobody.to.push(address("nobody@example.net"));
         let text = rejection(test.send(to_nobody, Some("k")).await);
