@@ -81,7 +81,7 @@ async fn a_token_is_sent_with_the_best_offered_mechanism() {
 async fn a_rejected_token_is_an_error_with_and_without_a_reason_of_the_server() {
     const OAUTHBEARER: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=OAUTHBEARER] hello\r\n";
     const XOAUTH2: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=XOAUTH2] hello\r\n";
-    const REJECTED: &str = "L1 REJECTED [AUTHENTICATIONFAILED] refused\r\n";
+    const REJECTED: &str = "L1 NO [AUTHENTICATIONFAILED] refused\r\n";
     for (greeting, steps) in [
         (OAUTHBEARER, vec![reply_to("AUTHENTICATE", REJECTED)]),
         (
@@ -106,7 +106,7 @@ async fn a_rejected_token_is_an_error_with_and_without_a_reason_of_the_server() 
     }
     let temporary = vec![
         reply_to("AUTHENTICATE", REASON),
-        reply_to("AQ==\r\n", "L1 REJECTED [UNAVAILABLE] later\r\n"),
+        reply_to("AQ==\r\n", "L1 NO [UNAVAILABLE] later\r\n"),
     ];
     let (outcome, _) = list_folders(OAUTHBEARER, temporary, None).await;
     assert!(matches!(outcome, Err(Error::Unavailable(_))), "{outcome:?}");
