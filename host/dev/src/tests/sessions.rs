@@ -368,7 +368,7 @@ async fn a_doveadm_that_is_silent_holds_nobody_up_for_long_and_is_reported() {
     world.stack.stop().await.unwrap();
 }
 
-/// Returns the log output while sessions of a mail client are ended. SessionSelector them takes no longer than the time limit.
+/// Returns the log output while sessions of a mail client are ended. Ending them takes no longer than the time limit.
 async fn ended(mail: &Mail, most: Duration) -> String {
     logged(async {
         let asked = Instant::now();
