@@ -196,8 +196,10 @@ async fn begin(config: &Config, clock: &Clock) -> Running {
     if let Some(component) = other {
         let component = std::fs::read(component).unwrap().into();
         let app = &running.app;
-        let (life, origin) = (&app.life, Origin::operator());
-        let installed = life.install(&**app, vec![component], true, &origin).await;
+        let (modules, origin) = (&app.module_manager, Origin::operator());
+        let installed = modules
+            .install(&**app, vec![component], true, &origin)
+            .await;
         installed.unwrap();
     }
     running
@@ -244,7 +246,7 @@ pub async fn refusal(settings: &str) -> String {
 pub async fn unloadable(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let running = without_mail(folder.path(), settings).await.unwrap();
-    let listed = running.app.life.list();
+    let listed = running.app.module_manager.list();
     running.stop().await;
     let mut problems: Vec<String> = listed.into_iter().filter_map(|m| m.problem).collect();
     assert_eq!(problems.len(), 1, "{problems:?}");
@@ -483,7 +485,9 @@ impl Service {
         let app = &self.running.as_ref().unwrap().app;
         let components = components.iter().map(|one| one.clone().into()).collect();
         let origin = Origin::operator();
-        let installed = app.life.install(&**app, components, true, &origin);
+        let installed = app
+            .module_manager
+            .install(&**app, components, true, &origin);
         installed.await.unwrap();
     }
 

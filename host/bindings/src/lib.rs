@@ -1,27 +1,28 @@
-//! Host bindings for the `latchmail:host` WIT package. The only `bindgen!` is in a separate crate because its expansion takes most of the time of a rebuild.
-//! The crate also contains the type behind the `blob` handle.
+//! Host bindings for the WIT package `latchmail:host`, and the type behind the `blob` handle.
+//!
+//! `bindgen!` is in this separate crate because its expansion takes most of the time of a rebuild.
 
 mod blob;
 
-pub use blob::{Blob, Pieces, Source};
+pub use blob::{Blob, BlobSource, ByteStream};
 
 /// The version of the WIT package in `wit/`: `major.minor.patch`.
 pub const VERSION: &str = version(include_str!("../../../wit/types.wit"));
 
-/// Returns the text between `@` and `;` in the line that names the package.
+/// Returns the text between the first `@`, which is in the line with the name of the package, and the next `;`.
 const fn version(wit: &str) -> &str {
     let bytes = wit.as_bytes();
-    let mut at = 0;
-    while bytes[at] != b'@' {
-        at += 1;
+    let mut start = 0;
+    while bytes[start] != b'@' {
+        start += 1;
     }
-    let (_, from) = wit.split_at(at + 1);
-    let bytes = from.as_bytes();
+    let (_, rest) = wit.split_at(start + 1);
+    let bytes = rest.as_bytes();
     let mut end = 0;
     while bytes[end] != b';' {
         end += 1;
     }
-    let (version, _) = from.split_at(end);
+    let (version, _) = rest.split_at(end);
     version
 }
 

@@ -1,6 +1,6 @@
 //! Watches the sources of modules, rebuilds a module when a source is saved, and swaps the result in while the service runs.
 //!
-//! The files are polled twice a second, which works on every file system and with every editor. This module runs cargo; [`latchmail_runtime::life`] implements the
+//! The files are polled twice a second, which works on every file system and with every editor. This module runs cargo; [`latchmail_runtime::manager`] implements the
 //! installation. If a build fails, the serving version stays, and the compiler's output shows the reason.
 
 mod project;
@@ -85,7 +85,7 @@ impl Watch {
         for project in &self.projects {
             let serves = |component: &PathBuf| {
                 let built = self.built.0.get(component);
-                let serving = app.life.serving();
+                let serving = app.module_manager.serving();
                 built.is_some_and(|built| serving.iter().any(|module| module.digest() == built))
             };
             if project.components().iter().all(serves) {
@@ -173,7 +173,7 @@ impl Watch {
 async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
     let components = vec![Bytes::from(component)];
     let installed = app
-        .life
+        .module_manager
         .install(&**app, components, true, &Origin::operator())
         .await?;
     let told = installed.iter().map(|report| {

@@ -14,7 +14,7 @@ use latchmail_directory::Directory;
 use latchmail_mailbox::Mail;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_oauth::OAuth;
-use latchmail_runtime::life::{Life, Surface};
+use latchmail_runtime::manager::{ModuleManager, Router};
 use latchmail_runtime::modules::Module;
 
 use crate::{About, Http, Part, State, Table};
@@ -39,7 +39,7 @@ pub struct App {
     /// The DKIM keys.
     pub dkim: Arc<latchmail_dkim::Keys>,
     /// The module manager.
-    pub life: Life,
+    pub module_manager: ModuleManager,
     /// The routes, the rate limits, and the other steps of handling a request.
     pub http: Http<Self>,
 }
@@ -74,7 +74,7 @@ impl State for App {
     }
 }
 
-impl Surface for App {
+impl Router for App {
     fn check(&self, modules: &[Arc<Module>]) -> Result<(), StartError> {
         Table::check(&About::of(&self.config), parts(&self.config, modules)?)
     }

@@ -10,11 +10,11 @@ use crate::rejection::Rejection;
 #[must_use]
 pub fn failure(method: &Method, error: CallError) -> Rejection {
     match error {
-        CallError::Refused { failure, .. } => return failure.into(),
+        CallError::EndedByHost { failure, .. } => return failure.into(),
         CallError::Busy { .. } => busy("The service is busy, please try again in a moment"),
         CallError::Deadline { .. } if reads(method) => late(),
         CallError::Deadline { .. } => unknown(),
-        CallError::Trapped { .. } | CallError::Answer { .. } => Rejection::new(
+        CallError::Trapped { .. } | CallError::InvalidResponse { .. } => Rejection::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "The operation could not be completed",
         ),
@@ -67,7 +67,7 @@ mod tests {
             detail: detail(),
             backtrace: Vec::new(),
         };
-        let wrong = CallError::Answer {
+        let wrong = CallError::InvalidResponse {
             module: module(),
             detail: detail(),
         };

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use latchmail_bindings::Pieces;
+use latchmail_bindings::ByteStream;
 use latchmail_runtime::modules::Content;
 
 /// A body of a known length.
@@ -19,7 +19,7 @@ pub struct Outgoing {
 
 enum Origin {
     Here(Bytes),
-    Elsewhere(Pieces),
+    Elsewhere(ByteStream),
 }
 
 impl Outgoing {
@@ -35,7 +35,7 @@ impl Outgoing {
             Ok(bytes) => Self::of(bytes),
             Err(blob) => Self {
                 left,
-                pieces: Origin::Elsewhere(blob.into_pieces()),
+                pieces: Origin::Elsewhere(blob.into_stream()),
             },
         }
     }
@@ -115,14 +115,14 @@ mod tests {
 
     use futures_util::stream::{self, StreamExt as _};
     use http_body_util::BodyExt as _;
-    use latchmail_bindings::{Blob, Source};
+    use latchmail_bindings::{Blob, BlobSource};
 
     use super::*;
 
     struct Words(&'static [&'static str]);
 
-    impl Source for Words {
-        fn open(&self) -> Pieces {
+    impl BlobSource for Words {
+        fn open(&self) -> ByteStream {
             stream::iter(
                 self.0
                     .iter()

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method};
 use latchmail_core::error::StartError;
 use latchmail_core::limits::Bucket;
-use latchmail_runtime::modules::{Module, Route};
+use latchmail_runtime::modules::{Module, Route, check_path};
 use serde_json::Value;
 
 use super::message::{Request, Response};
@@ -178,7 +178,9 @@ impl<S> Table<S> {
             }
         }
         for (at, entry) in entries.iter().enumerate() {
-            check_pattern(entry)?;
+            if let Target::Host(_) = entry.target {
+                check_host_route(entry)?;
+            }
             for earlier in &entries[..at] {
                 check_pair(earlier, entry)?;
             }
@@ -267,7 +269,7 @@ impl<S> fmt::Debug for Table<S> {
 
 /// Returns the rate-limit bucket of a route. Only routes of the host can have none.
 fn bucket(owner: &str, of_module: bool, route: &Route) -> Result<Option<Bucket>, StartError> {
-    if route.area.is_empty() {
+    if route.bucket.is_empty() {
         return if of_module {
             Err(StartError::new(format!(
                 "{} {} of {owner} names no rate limit (a key of [limits]), which every route of a module must have",
@@ -277,10 +279,10 @@ fn bucket(owner: &str, of_module: bool, route: &Route) -> Result<Option<Bucket>,
             Ok(None)
         };
     }
-    Bucket::named(&route.area).map(Some).ok_or_else(|| {
+    Bucket::named(&route.bucket).map(Some).ok_or_else(|| {
         StartError::new(format!(
             "{} {} of {owner} counts towards the limit `{}`, which is not a key of [limits]",
-            route.method, route.path, route.area
+            route.method, route.path, route.bucket
         ))
     })
 }
@@ -295,36 +297,13 @@ fn allow<S>(methods: &[Arc<Entry<S>>]) -> Result<HeaderValue, StartError> {
         .map_err(|error| StartError::new(format!("{} cannot be routed: {error}", methods[0])))
 }
 
-fn check_pattern<S>(entry: &Entry<S>) -> Result<(), StartError> {
-    let refuse = |why: &str| Err(StartError::new(format!("{entry} cannot be routed: {why}")));
+/// Checks the method and the path of a route of the host. Those of a module were checked when its manifest was read.
+fn check_host_route<S>(entry: &Entry<S>) -> Result<(), StartError> {
+    let error = |why: String| StartError::new(format!("{entry} cannot be routed: {why}"));
     if entry.route.method == Method::HEAD || entry.route.method == Method::OPTIONS {
-        return refuse("the host handles HEAD and OPTIONS");
+        return Err(error("the server handles HEAD and OPTIONS".into()));
     }
-    let Some(rest) = entry.route.path.strip_prefix('/') else {
-        return refuse("its path does not start with a slash");
-    };
-    let mut names = Vec::new();
-    for segment in rest.split('/') {
-        if let Some(name) = named(segment) {
-            let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-            if name.is_empty() || !name.bytes().all(word) {
-                return refuse("a named segment has an invalid name");
-            }
-            if names.contains(&name) {
-                return refuse("two of its segments have the same name");
-            }
-            names.push(name);
-        } else {
-            let literal = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
-            if segment.is_empty() || !segment.bytes().all(literal) || [".", ".."].contains(&segment)
-            {
-                return refuse(
-                    "a segment must be a plain word or a name in braces such as `{name}`",
-                );
-            }
-        }
-    }
-    Ok(())
+    check_path(&entry.route.path).map_err(|reason| error(format!("its path {reason}")))
 }
 
 fn check_pair<S>(a: &Entry<S>, b: &Entry<S>) -> Result<(), StartError> {
@@ -487,7 +466,7 @@ mod tests {
     #[test]
     fn an_unknown_area_is_refused_by_name() {
         let mut lost = route("GET", "/a");
-        lost.area = "mial".into();
+        lost.bucket = "mial".into();
         let sentence = error(vec![part("module x", vec![lost])]);
         assert!(sentence.contains("`mial`"), "{sentence}");
     }

@@ -52,7 +52,7 @@ fn route(path: &str, operation: &str, area: &str) -> Route {
         path: path.into(),
         operation: operation.into(),
         access: Access::Public,
-        area: area.into(),
+        bucket: area.into(),
         max_body: 0,
         body: BodyForm::Bytes,
         blob_fields: Vec::new(),

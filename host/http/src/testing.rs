@@ -140,12 +140,12 @@ pub(crate) fn routes() -> Vec<(Route, Handler<Small>)> {
     };
     let guarded = |path: &str, access| Route {
         access,
-        area: "search".into(),
+        bucket: "search".into(),
         max_body: 1000,
         ..route("POST", path)
     };
     let limited = |path: &str| Route {
-        area: "sign_in".into(),
+        bucket: "sign_in".into(),
         max_body: 1000,
         ..route("POST", path)
     };

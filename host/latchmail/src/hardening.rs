@@ -1,6 +1,6 @@
-//! Protection of the process's memory, which holds keys, passwords and mail.
+//! Protects the memory of the process, which contains keys, passwords and mail, from core dumps and from other processes of the same user.
 //!
-//! It keeps memory out of core dumps and away from other processes of the same user. It does not protect against root.
+//! The memory is not protected from root.
 
 use std::io;
 
@@ -20,8 +20,8 @@ pub(crate) fn disable_core_dumps() -> io::Result<()> {
 
 /// Denies other processes of the same user access to this process's memory. Processes that this one starts are not affected.
 ///
-/// Must be called after the engine of the modules was made: Wasmtime opens `/proc/self/pagemap` at that time, and a process of a user other than root
-/// can no longer open it afterwards. Without that file every call of a module takes 100 µs more.
+/// Must be called after the engine of the modules is created. Wasmtime then opens `/proc/self/pagemap`, which a process of a user other than root cannot open
+/// after this call. Without that file, every call of a module takes 100 µs longer.
 ///
 /// # Errors
 /// Returns the error of the operating system.

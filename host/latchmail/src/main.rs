@@ -15,7 +15,7 @@ use latchmail_core::logging;
 use latchmail_milter::Milter;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Returns freed memory to the system. The allocator of glibc keeps it, in one arena for each thread that allocated memory.
+/// Returns freed memory to the operating system. The allocator of glibc keeps it, in one arena for each thread that allocated memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -205,7 +205,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_definition_of_the_command_line_is_valid() {
         super::Cli::command().debug_assert();
     }
 }

@@ -1,6 +1,6 @@
-//! Builds the service: [`start`] makes a running service from a configuration. The program and the tests use it.
+//! Builds the service: [`start`] creates a running service from a configuration. The program and the tests use it.
 //!
-//! This crate contains all wiring and the tasks that run at intervals. It serves no requests itself.
+//! This crate creates and connects all parts of the service, and contains the tasks that run at intervals. It serves no requests.
 
 mod mail_server;
 
@@ -25,7 +25,7 @@ use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
 use latchmail_runtime::api::Services;
-use latchmail_runtime::life::Life;
+use latchmail_runtime::manager::ModuleManager;
 use latchmail_runtime::modules::Failing;
 use latchmail_runtime::store::Store;
 use tokio::net::TcpListener;
@@ -33,54 +33,53 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// The interval at which expired data is deleted.
-const SWEEP_EVERY: Duration = Duration::from_hours(1);
+const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
 
 /// The interval at which the times of last use of credentials are stored.
-const WRITE_EVERY: Duration = Duration::from_mins(1);
+const WRITE_USES_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The interval at which the ending of remaining mail server sessions is retried.
-const END_EVERY: Duration = Duration::from_mins(1);
+/// The interval at which remaining mail server sessions of revoked credentials are ended.
+const END_SESSIONS_INTERVAL: Duration = Duration::from_mins(1);
 
 const DAY: Duration = Duration::from_hours(24);
 
 /// A running service.
 #[derive(Debug)]
-#[must_use = "a service is ended by stopping it"]
+#[must_use = "a running service must be stopped with `stop`"]
 pub struct Running {
     /// The address that the service listens on.
     pub address: SocketAddr,
-    /// The state, for operations of the operator that are not requests.
+    /// The state, for operations that are not requests.
     pub app: Arc<App>,
     server: latchmail_http::Running,
     authorization_server: Option<latchmail_http::Running>,
     socket: Option<Listening>,
-    breaking: JoinHandle<()>,
-    sweeping: JoinHandle<()>,
-    writing: JoinHandle<()>,
-    ending: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 /// Starts a service. Returns when the service accepts requests.
 ///
 /// # Errors
-/// A sentence for the operator. The service does not run then.
+/// Returns a sentence for the operator. The service does not run in that case.
 pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartError> {
-    // This is the first step, because the base URL may contain the port.
+    // The first step, because the base URL may contain the port that the operating system chooses.
     let (listener, address) = listen(config.listen).await?;
     config.listen = address;
 
     let (app, failing) = Box::pin(build(config, clock)).await?;
-    Box::pin(app.life.begin(&*app)).await?;
+    Box::pin(app.module_manager.start(&*app)).await?;
     let socket = latchmail_http::admin::socket::listen(&app).await?;
     let authorization_server = match app.config.oauth.listen {
         Some(address) => Some(latchmail_http::oauth::listen(&app, address).await?),
         None => None,
     };
     let server = latchmail_http::serve(&app, listener)?;
-    let breaking = tokio::spawn(look_after(Arc::clone(&app), failing));
-    let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
-    let writing = tokio::spawn(write_uses(Arc::clone(&app)));
-    let ending = tokio::spawn(end_again(Arc::clone(&app)));
+    let tasks = vec![
+        tokio::spawn(run_circuit_breaker(Arc::clone(&app), failing)),
+        tokio::spawn(clean_up(Arc::clone(&app))),
+        tokio::spawn(write_uses(Arc::clone(&app))),
+        tokio::spawn(end_sessions(Arc::clone(&app))),
+    ];
     tracing::info!(%address, "ready");
     Ok(Running {
         address,
@@ -88,10 +87,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         server,
         authorization_server,
         socket,
-        breaking,
-        sweeping,
-        writing,
-        ending,
+        tasks,
     })
 }
 
@@ -171,11 +167,12 @@ async fn build(
         store: Store::new(directory.clone(), clock.clone()),
         fetch,
     };
-    let (life, failing) = Life::new(&config, services, directory.clone(), clock.clone())?;
+    let (module_manager, failing) =
+        ModuleManager::new(&config, services, directory.clone(), clock.clone())?;
     let table = Table::build(&About::of(&config), parts(&config, &[])?)?;
     let app = Arc::new(App {
         http: Http::new(&config, clock.clone(), table)?,
-        life,
+        module_manager,
         config,
         clock,
         directory,
@@ -196,7 +193,7 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartE
 }
 
 /// Deletes expired data, immediately and then at intervals, while the service runs.
-async fn sweep(app: Arc<App>) {
+async fn clean_up(app: Arc<App>) {
     loop {
         match app.directory.sweep(app.clock.now()).await {
             Ok(ended) => app.mail.end(&ended).await,
@@ -206,22 +203,22 @@ async fn sweep(app: Arc<App>) {
         if let Err(error) = app.dkim.tell_milter().await {
             tracing::error!(%error, "failed to sync milter keys");
         }
-        let kept = DAY.saturating_mul(app.config.audit.days.max(1));
+        let retention = DAY.saturating_mul(app.config.audit.days.max(1));
         if let Err(error) = app
             .directory
-            .delete_events_before(app.clock.now().minus(kept))
+            .delete_events_before(app.clock.now().minus(retention))
             .await
         {
             tracing::error!(%error, "failed to delete old security events");
         }
-        tokio::time::sleep(SWEEP_EVERY).await;
+        tokio::time::sleep(CLEANUP_INTERVAL).await;
     }
 }
 
 /// Stores the times of last use of credentials at intervals, while the service runs.
 async fn write_uses(app: Arc<App>) {
     loop {
-        tokio::time::sleep(WRITE_EVERY).await;
+        tokio::time::sleep(WRITE_USES_INTERVAL).await;
         if let Err(error) = app.auth.write_uses().await {
             tracing::error!(%error, "failed to store the times of last use of credentials");
         }
@@ -229,17 +226,17 @@ async fn write_uses(app: Arc<App>) {
 }
 
 /// Handles failing modules while the service runs.
-async fn look_after(app: Arc<App>, failing: mpsc::UnboundedReceiver<Failing>) {
-    app.life.look_after(&*app, failing).await;
+async fn run_circuit_breaker(app: Arc<App>, failing: mpsc::UnboundedReceiver<Failing>) {
+    app.module_manager.run_circuit_breaker(&*app, failing).await;
 }
 
-/// Ends remaining mail server sessions of revoked credentials, immediately and then every minute, while the service runs.
-async fn end_again(app: Arc<App>) {
+/// Ends remaining mail server sessions of revoked credentials, immediately and then at intervals, while the service runs.
+async fn end_sessions(app: Arc<App>) {
     loop {
         if let Err(error) = app.mail.end_again().await {
             tracing::warn!(%error, "sessions of revoked credentials may still be open at the mail server");
         }
-        tokio::time::sleep(END_EVERY).await;
+        tokio::time::sleep(END_SESSIONS_INTERVAL).await;
     }
 }
 
@@ -258,10 +255,9 @@ impl Running {
             }
         };
         tokio::join!(socket, authorization_server, self.server.stop());
-        self.breaking.abort();
-        self.sweeping.abort();
-        self.writing.abort();
-        self.ending.abort();
+        for task in &self.tasks {
+            task.abort();
+        }
         self.app.auth.finished().await;
         self.app.outbox.finished().await;
         self.app.mail.finished().await;

@@ -1,7 +1,7 @@
 //! Operations on an installed module: enable, disable, roll back and remove.
 
 use http::StatusCode;
-use latchmail_runtime::life::report::Report;
+use latchmail_runtime::manager::report::Report;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -50,7 +50,10 @@ pub(super) async fn enable_module<S: Managing>(
     request: &Request,
 ) -> Result<Response, Rejection> {
     let (app, origin) = (state.app(), state.origin(request));
-    let report = app.life.enable(app, name(request), &origin).await?;
+    let report = app
+        .module_manager
+        .enable(app, name(request), &origin)
+        .await?;
     message::json(StatusCode::OK, &report)
 }
 
@@ -77,7 +80,10 @@ pub(super) async fn disable_module<S: Managing>(
     request: &Request,
 ) -> Result<Response, Rejection> {
     let (app, origin) = (state.app(), state.origin(request));
-    let report = app.life.disable(app, name(request), &origin).await?;
+    let report = app
+        .module_manager
+        .disable(app, name(request), &origin)
+        .await?;
     message::json(StatusCode::OK, &report)
 }
 
@@ -111,7 +117,7 @@ pub(super) async fn roll_module_back<S: Managing>(
     };
     let (app, origin) = (state.app(), state.origin(request));
     let report = app
-        .life
+        .module_manager
         .roll_back(app, name(request), to.digest.as_deref(), &origin)
         .await?;
     message::json(StatusCode::OK, &report)
@@ -148,6 +154,8 @@ pub(super) async fn remove_module<S: Managing>(
         Some("true") => true,
         Some(_) => return Err(Rejection::bad_request("purge must be true or false")),
     };
-    app.life.remove(app, name(request), purge, &origin).await?;
+    app.module_manager
+        .remove(app, name(request), purge, &origin)
+        .await?;
     message::success()
 }

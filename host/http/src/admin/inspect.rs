@@ -1,7 +1,7 @@
 //! `POST /api/v1/admin/modules/inspect`: checks components without installing them.
 
 use http::StatusCode;
-use latchmail_runtime::life::report::Inspection;
+use latchmail_runtime::manager::report::Inspection;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -49,7 +49,7 @@ pub(super) async fn inspect_modules<S: Managing>(
     let components: Components = request.json()?;
     let app = state.app();
     let modules = app
-        .life
+        .module_manager
         .inspect(app, bytes(&components.modules, request)?)
         .await?;
     message::json(StatusCode::OK, &Inspected { modules })

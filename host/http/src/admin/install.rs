@@ -1,7 +1,7 @@
 //! `POST /api/v1/admin/modules`: installs new modules and new versions.
 
 use http::StatusCode;
-use latchmail_runtime::life::report::Report;
+use latchmail_runtime::manager::report::Report;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -64,7 +64,7 @@ pub(super) async fn install_modules<S: Managing>(
     let components = bytes(&install.modules, request)?;
     let (app, origin) = (state.app(), state.origin(request));
     let modules = app
-        .life
+        .module_manager
         .install(app, components, install.accept, &origin)
         .await?;
     message::json(StatusCode::CREATED, &Installed { modules })

@@ -1,7 +1,7 @@
 //! `GET /api/v1/admin/modules` and `GET /api/v1/admin/modules/{name}`: list and show modules.
 
 use http::StatusCode;
-use latchmail_runtime::life::report::{Report, Summary};
+use latchmail_runtime::manager::report::{Report, Summary};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -38,7 +38,7 @@ struct Modules {
     )),
 )]
 pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Response, Rejection> {
-    let modules = state.app().life.list();
+    let modules = state.app().module_manager.list();
     message::json(StatusCode::OK, &Modules { modules })
 }
 
@@ -73,6 +73,6 @@ pub(super) async fn show_module<S: Managing>(
     state: &S,
     request: &Request,
 ) -> Result<Response, Rejection> {
-    let report = state.app().life.show(name(request)).await?;
+    let report = state.app().module_manager.show(name(request)).await?;
     message::json(StatusCode::OK, &report)
 }

@@ -44,7 +44,7 @@ pub(super) fn show_module_log<S: Managing>(
 ) -> Result<Response, Rejection> {
     let entries = state
         .app()
-        .life
+        .module_manager
         .log(name(request), request.query("request"))?;
     message::json(StatusCode::OK, &ModuleLog { entries })
 }

@@ -1,5 +1,5 @@
 //! Changes of modules at run time: the routes under `/api/v1/admin/modules` for administrators, and the same routes over a Unix socket for the operator
-//! ([`socket`]). The changes and their rules are in [`latchmail_runtime::life`].
+//! ([`socket`]). The changes and their rules are in [`latchmail_runtime::manager`].
 
 mod change;
 mod inspect;
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use latchmail_core::caller::Origin;
 use latchmail_core::error::{Failure, StartError};
-use latchmail_runtime::life::Refusal;
+use latchmail_runtime::manager;
 use latchmail_runtime::modules::{Access, BodyForm, Route};
 use serde::Deserialize;
 use utoipa::{OpenApi, ToSchema};
@@ -139,7 +139,7 @@ fn route(area: &str, method: Method, path: &str, operation: &str, max_body: usiz
         path: path.into(),
         operation: operation.into(),
         access: Access::Admin,
-        area: area.into(),
+        bucket: area.into(),
         max_body,
         body: BodyForm::Bytes,
         blob_fields: components.then(|| COMPONENTS.into()).into_iter().collect(),
@@ -171,15 +171,17 @@ fn name(request: &Request) -> &str {
     request.path.first().map_or("", |(_, name)| name)
 }
 
-impl From<Refusal> for Rejection {
-    fn from(refusal: Refusal) -> Self {
-        let status = match &refusal {
-            Refusal::Unusable(_) => StatusCode::BAD_REQUEST,
-            Refusal::Unknown(_) => StatusCode::NOT_FOUND,
-            Refusal::Conflict(_) | Refusal::Consent(_) => StatusCode::CONFLICT,
-            Refusal::Failed(_) => return Failure::internal(refusal).into(),
+impl From<manager::Error> for Rejection {
+    fn from(error: manager::Error) -> Self {
+        let status = match &error {
+            manager::Error::Invalid(_) => StatusCode::BAD_REQUEST,
+            manager::Error::NotFound(_) => StatusCode::NOT_FOUND,
+            manager::Error::Conflict(_) | manager::Error::ConsentRequired(_) => {
+                StatusCode::CONFLICT
+            }
+            manager::Error::Directory(_) => return Failure::internal(error).into(),
         };
-        Self::new(status, sentence(&refusal.to_string()))
+        Self::new(status, sentence(&error.to_string()))
     }
 }
 

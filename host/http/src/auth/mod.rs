@@ -161,7 +161,7 @@ fn route(method: Method, path: &str, operation: &str, access: Access, area: &str
         path: path.to_owned(),
         operation: operation.to_owned(),
         access,
-        area: area.to_owned(),
+        bucket: area.to_owned(),
         max_body: if method == Method::POST {
             LARGEST_BODY
         } else {

@@ -192,7 +192,7 @@ fn route(method: Method, path: &str, operation: &str) -> Route {
         path: path.to_owned(),
         operation: operation.to_owned(),
         access: Access::Public,
-        area: "oauth".into(),
+        bucket: "oauth".into(),
         max_body: if method == Method::POST {
             LARGEST_BODY
         } else {
@@ -209,7 +209,7 @@ fn route(method: Method, path: &str, operation: &str) -> Route {
 /// [`token::exchange_token`]).
 fn uncounted(method: Method, path: &str, operation: &str) -> Route {
     Route {
-        area: String::new(),
+        bucket: String::new(),
         ..route(method, path, operation)
     }
 }

@@ -131,7 +131,7 @@ fn needs_credential(route: &Route) -> bool {
 
 /// Requests without a valid credential count towards a separate limit.
 fn is_limited(route: &Route) -> bool {
-    needs_credential(route) || !route.area.is_empty()
+    needs_credential(route) || !route.bucket.is_empty()
 }
 
 /// The components of section `headers`.

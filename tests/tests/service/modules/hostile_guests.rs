@@ -56,8 +56,8 @@ const DEEDS: [(&str, u16, &str, &str); 26] = [
     ("spin", 500, FAILED, "it exceeded its CPU time of 0.2 s"),
     ("call", 500, FAILED, "it exceeded 2000 host calls"),
     ("log", 500, FAILED, "it exceeded 2000 host calls"),
-    ("handles", 500, FAILED, "it held more than 1024 handles"),
-    ("poll", 500, FAILED, "it held more than 1024 handles"),
+    ("handles", 500, FAILED, "it had more than 1024 open handles"),
+    ("poll", 500, FAILED, "it had more than 1024 open handles"),
     ("log-much", 500, FAILED, "it exceeded its CPU time of 0.2 s"),
     ("print", 500, FAILED, "it wrote: xxxx"),
     ("grow", 500, FAILED, "it exceeded its memory of 8 MiB"),
@@ -165,7 +165,7 @@ async fn a_response_above_the_limit_is_not_sent() {
     let answer = does(&service, "much").await;
     assert!(logged(
         &answer,
-        "it passed more than 16 MiB to the host at once"
+        "it passed more than 16 MiB to the host in one call"
     ));
     answer.fails(500, FAILED);
     does(&service, "nothing").await.succeeds(200);
@@ -213,7 +213,7 @@ async fn a_module_that_misbehaves_in_describe_is_not_loaded() {
         ("many routes", "has 4000 routes"),
         (
             "a million routes",
-            "it passed more than 16 MiB to the host at once",
+            "it passed more than 16 MiB to the host in one call",
         ),
         ("long", "has a description of 2097"),
         ("deep", "recursion limit"),

@@ -83,7 +83,7 @@ async fn a_modules_lines_are_kept_in_order_up_to_the_limits() {
     assert_eq!((messages[0], messages[99]), ("line 0", "line 99"));
     assert_eq!(
         messages[100],
-        "100 more lines in this request were not written"
+        "dropped 100 log lines: a request can write at most 100"
     );
     assert!(found.iter().all(|entry| entry["source"] == "log"));
     for _ in 0..10 {

@@ -16,7 +16,7 @@ async fn a_version_that_may_do_more_than_the_one_before_needs_a_yes() {
         (that_does("more", "2.0.0"), "GET /variant/more"),
         (
             of_version("2.0.0"),
-            "for any client instead of web sessions",
+            "to any client; the previous version opened it to web sessions",
         ),
     ] {
         let components = [component];
@@ -54,7 +54,10 @@ async fn over_a_module_that_is_switched_off_a_version_is_compared_with_the_one_t
     let admin = administrator(&service).await;
     let weaker = install(&admin, &[of_version("2.0.0")], false).await;
     weaker.fails_about(409, "it does not serve at present and would start to serve");
-    weaker.fails_about(409, "for any client instead of web sessions");
+    weaker.fails_about(
+        409,
+        "to any client; the previous version opened it to web sessions",
+    );
     let more = install(&admin, &[that_does("more", "2.0.0")], false).await;
     more.fails_about(409, "GET /variant/more");
     let same = install(&admin, &[that_does("session", "3.0.0")], false).await;

@@ -6,8 +6,9 @@ use latchmail_directory::modules::Version;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Life, Refusal, Slot};
-use crate::modules::{Counts, Examined, Module, Route, granted};
+use super::error::Error;
+use super::state::{ModuleEntry, ModuleManager};
+use crate::modules::{Counts, Examined, Module, Route, is_granted};
 
 /// Whether a module serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -34,11 +35,11 @@ pub struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub version: Option<String>,
-    /// The SHA-256 digest of the component that serves or, if none does, that should serve; hexadecimal.
+    /// The SHA-256 digest of the serving component, hexadecimal. If no version serves, the digest of the component that should serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub digest: Option<String>,
-    /// Why the intended version does not serve.
+    /// Why the version that should serve does not serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub problem: Option<String>,
@@ -83,21 +84,22 @@ pub struct Report {
     #[serde(flatten)]
     pub summary: Summary,
     /// The policy of the module: its permissions and limits. Absent if no version serves.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "ceiling", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pub ceiling: Option<Ceiling>,
+    pub policy: Option<Policy>,
     /// The imports of the serving version.
     pub imports: Vec<Import>,
     /// The routes of the serving version.
-    pub routes: Vec<Served>,
-    /// The kept versions, the last installed one first.
-    pub versions: Vec<Kept>,
+    pub routes: Vec<RouteReport>,
+    /// The stored versions, the last installed one first.
+    pub versions: Vec<VersionReport>,
 }
 
 /// The permissions and limits of a module, from the configuration.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Ceiling {
+#[schema(as = ModulePolicy)]
+pub struct Policy {
     /// The interfaces that the module may import.
     pub grants: Vec<String>,
     /// The allowed path prefixes of its routes.
@@ -137,7 +139,8 @@ pub struct Import {
 
 /// A route.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Served {
+#[schema(as = ModuleRoute)]
+pub struct RouteReport {
     /// The method.
     pub method: String,
     /// The path, with named segments.
@@ -146,10 +149,11 @@ pub struct Served {
     pub access: String,
 }
 
-/// A version that is kept.
+/// A stored version of a module.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Kept {
+#[schema(as = ModuleVersion)]
+pub struct VersionReport {
     /// The version, from its manifest.
     pub version: String,
     /// The SHA-256 digest of the component, hexadecimal.
@@ -175,60 +179,60 @@ pub struct Inspection {
     /// The imports, and whether each is granted.
     pub imports: Vec<Import>,
     /// The routes.
-    pub routes: Vec<Served>,
+    pub routes: Vec<RouteReport>,
     /// The policy of the module. Absent if the configuration does not allow the module.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "ceiling", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pub ceiling: Option<Ceiling>,
-    /// The additional permissions compared with the current version. They need the operator's consent.
+    pub policy: Option<Policy>,
+    /// The permissions that need the operator's consent, compared with the current version.
     pub needs: Vec<String>,
     /// Why the module cannot be installed. Empty if it can.
     pub problems: Vec<String>,
 }
 
-impl Life {
+impl ModuleManager {
     /// Returns all modules, sorted by name.
     #[must_use]
     pub fn list(&self) -> Vec<Summary> {
-        let slots = self.slots.load();
-        slots
+        let entries = self.entries.load();
+        entries
             .iter()
-            .map(|(name, slot)| Summary::of(name, slot))
+            .map(|(name, entry)| Summary::of(name, entry))
             .collect()
     }
 
     /// Returns one module.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`] if the module does not exist. [`Refusal::Failed`] if the database fails.
-    pub async fn show(&self, name: &str) -> Result<Report, Refusal> {
-        self.slot(name)?;
-        let versions = self.versions(name).await?;
+    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Directory`] if the database fails.
+    pub async fn show(&self, name: &str) -> Result<Report, Error> {
+        self.entry(name)?;
+        let versions = self.stored_versions(name).await?;
         Ok(self.report(name, versions))
     }
 
-    /// Returns the current state of a module. The caller passes its versions, so that this cannot fail after a change was made.
+    /// Returns the current state of a module. The caller passes its stored versions, so this function cannot fail after a change.
     pub(super) fn report(&self, name: &str, versions: Vec<Version>) -> Report {
-        let slots = self.slots.load();
-        let gone = Slot {
+        let entries = self.entries.load();
+        let removed = ModuleEntry {
             serving: None,
             digest: None,
             enabled: false,
             problem: None,
         };
-        let slot = slots.get(name).unwrap_or(&gone);
-        let summary = Summary::of(name, slot);
-        let module = slot.serving.as_deref();
+        let entry = entries.get(name).unwrap_or(&removed);
+        let summary = Summary::of(name, entry);
+        let module = entry.serving.as_deref();
         let serving = module.map(Module::digest);
         Report {
-            ceiling: module.map(|module| Ceiling::of(module.ceiling())),
+            policy: module.map(|module| Policy::of(module.policy())),
             imports: module.map_or_else(Vec::new, |module| {
-                imports(module.imports(), Some(module.ceiling()))
+                imports(module.imports(), Some(module.policy()))
             }),
             routes: module.map_or_else(Vec::new, |module| routes(&module.manifest().routes)),
             versions: versions
                 .into_iter()
-                .map(|one| Kept::of(one, serving))
+                .map(|one| VersionReport::of(one, serving))
                 .collect(),
             summary,
         }
@@ -236,19 +240,19 @@ impl Life {
 }
 
 impl Summary {
-    fn of(name: &str, slot: &Slot) -> Self {
-        let module = slot.serving.as_deref();
+    fn of(name: &str, entry: &ModuleEntry) -> Self {
+        let module = entry.serving.as_deref();
         let digest = module.map(|module| module.digest().to_owned());
         Self {
             name: name.into(),
-            state: match (module, slot.enabled) {
+            state: match (module, entry.enabled) {
                 (Some(_), _) => State::Serving,
                 (None, false) => State::Disabled,
                 (None, true) => State::Failed,
             },
             version: module.map(|module| module.manifest().version.clone()),
-            digest: digest.or_else(|| slot.digest.clone()),
-            problem: slot.problem.clone(),
+            digest: digest.or_else(|| entry.digest.clone()),
+            problem: entry.problem.clone(),
             health: module.map(|module| Health::of(module.health())),
         }
     }
@@ -256,7 +260,7 @@ impl Summary {
 
 impl Health {
     fn of(counts: Counts) -> Self {
-        let (at, what) = counts.last.unzip();
+        let (at, error) = counts.last.unzip();
         Self {
             requests: counts.requests,
             trapped: counts.trapped,
@@ -264,33 +268,33 @@ impl Health {
             late: counts.late,
             busy: counts.busy,
             failing: counts.failing,
-            last_problem: what,
+            last_problem: error,
             last_problem_at: at.map(|at| at.to_string()),
         }
     }
 }
 
-impl Ceiling {
-    fn of(ceiling: &config::Module) -> Self {
+impl Policy {
+    fn of(policy: &config::Module) -> Self {
         Self {
-            grants: ceiling.grants.clone(),
-            paths: ceiling.paths.clone(),
-            memory: ceiling.memory,
-            cpu: ceiling.cpu.as_secs_f64(),
-            deadline: ceiling.deadline.as_secs_f64(),
-            concurrency: ceiling.concurrency,
-            reuse: ceiling.reuse,
-            host_calls: ceiling.host_calls,
-            response: ceiling.response,
-            active_content: ceiling.active_content,
-            store: ceiling.store,
-            hosts: ceiling.hosts.clone(),
-            rolls_back: ceiling.breaker == Breaker::RollBack,
+            grants: policy.grants.clone(),
+            paths: policy.paths.clone(),
+            memory: policy.memory,
+            cpu: policy.cpu.as_secs_f64(),
+            deadline: policy.deadline.as_secs_f64(),
+            concurrency: policy.concurrency,
+            reuse: policy.reuse,
+            host_calls: policy.host_calls,
+            response: policy.response,
+            active_content: policy.active_content,
+            store: policy.store,
+            hosts: policy.hosts.clone(),
+            rolls_back: policy.breaker == Breaker::RollBack,
         }
     }
 }
 
-impl Kept {
+impl VersionReport {
     fn of(version: Version, serving: Option<&str>) -> Self {
         Self {
             serving: serving == Some(version.digest.as_str()),
@@ -303,31 +307,31 @@ impl Kept {
 }
 
 impl Inspection {
-    pub(super) fn of(examined: &Examined, ceiling: Option<&config::Module>) -> Self {
+    pub(super) fn of(examined: &Examined, policy: Option<&config::Module>) -> Self {
         let manifest = &examined.manifest;
         Self {
             name: manifest.name.clone(),
             version: manifest.version.clone(),
             digest: examined.digest.to_string(),
-            imports: imports(&examined.imports, ceiling),
+            imports: imports(&examined.imports, policy),
             routes: routes(&manifest.routes),
-            ceiling: ceiling.map(Ceiling::of),
+            policy: policy.map(Policy::of),
             needs: Vec::new(),
             problems: Vec::new(),
         }
     }
 }
 
-fn imports(imports: &[String], ceiling: Option<&config::Module>) -> Vec<Import> {
+fn imports(imports: &[String], policy: Option<&config::Module>) -> Vec<Import> {
     let import = |interface: &String| Import {
-        granted: granted(interface, ceiling.map_or(&[], |ceiling| &ceiling.grants)),
+        granted: is_granted(interface, policy.map_or(&[], |policy| &policy.grants)),
         interface: interface.clone(),
     };
     imports.iter().map(import).collect()
 }
 
-fn routes(routes: &[Route]) -> Vec<Served> {
-    let route = |route: &Route| Served {
+fn routes(routes: &[Route]) -> Vec<RouteReport> {
+    let route = |route: &Route| RouteReport {
         method: route.method.to_string(),
         path: route.path.clone(),
         access: route.access.to_string(),
