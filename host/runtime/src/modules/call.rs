@@ -102,8 +102,8 @@ impl Module {
             };
             Some((account_permit, call_permit, sandbox_permit, idle))
         };
-        // These variables are dropped in reverse order: the sandbox before its permit.
         let permits = tokio::time::timeout(PERMIT_TIMEOUT, permits).await;
+        // The variables of this pattern are dropped in reverse order: the sandbox before its permit.
         let Ok(Some((account_permit, call_permit, sandbox_permit, idle))) = permits else {
             return Err(self.busy());
         };
