@@ -76,7 +76,7 @@ async fn the_service_withstands_the_scripted_attacks() {
 }
 
 #[tokio::test]
-async fn the_memory_of_listings_is_limited() {
+async fn the_memory_for_listings_is_limited() {
     let service = Setup::default()
         .with_mail()
         .with("base_url = ''")

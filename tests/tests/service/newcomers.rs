@@ -50,7 +50,7 @@ fn programs_without(folder: &Path, without: &[&str]) -> PathBuf {
 }
 
 #[test]
-fn a_port_that_is_in_use_is_named_with_the_way_out() {
+fn a_port_in_use_is_named_with_a_solution() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = listener.local_addr().unwrap().to_string();
     assert_eq!(
@@ -62,7 +62,7 @@ fn a_port_that_is_in_use_is_named_with_the_way_out() {
 }
 
 #[test]
-fn without_a_rust_toolchain_it_says_where_to_get_one() {
+fn without_a_rust_toolchain_the_error_names_its_source() {
     let folder = folder();
     let programs = programs_without(folder.path(), &["cargo", "rustc", "rustup"]);
     assert_eq!(
@@ -73,7 +73,7 @@ fn without_a_rust_toolchain_it_says_where_to_get_one() {
 
 /// A stub of `uname`, because the tests run on Linux.
 #[test]
-fn another_operating_system_is_named() {
+fn an_unsupported_operating_system_is_named() {
     let folder = folder();
     let programs = programs_without(folder.path(), &["uname"]);
     let uname = programs.join("uname");
@@ -86,7 +86,7 @@ fn another_operating_system_is_named() {
 }
 
 #[test]
-fn a_linux_without_debians_packages_is_told_what_is_missing() {
+fn a_linux_without_debian_packages_gets_a_list_of_missing_programs() {
     let folder = folder();
     let programs = programs_without(folder.path(), &["apt-get", "dpkg-query"]);
     let cargo = std::env::var("CARGO_HOME")
@@ -123,7 +123,7 @@ fn missing_packages_without_a_network_are_named() {
 }
 
 #[test]
-fn a_user_without_subordinate_ids_is_told_the_command_with_sudo() {
+fn a_user_without_subordinate_ids_gets_the_command_with_sudo() {
     let folder = folder();
     let scripts = folder.path().join("scripts");
     std::fs::create_dir(&scripts).unwrap();
@@ -144,7 +144,7 @@ fn a_user_without_subordinate_ids_is_told_the_command_with_sudo() {
 
 /// Another Dovecot and Postfix use the standard ports and folders, in a separate network namespace.
 #[test]
-fn it_runs_beside_other_mail_servers() {
+fn the_service_runs_beside_other_mail_servers() {
     let folder = folder();
     let script = r#"
         state=$1 program=$2

@@ -65,7 +65,7 @@ async fn sign_in(service: &Service, password: &str, code: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_code_is_asked_for_once_the_password_was_right_and_is_good_once() {
+async fn a_code_is_required_after_the_right_password_and_is_valid_once() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
@@ -95,7 +95,7 @@ async fn a_code_is_asked_for_once_the_password_was_right_and_is_good_once() {
 }
 
 #[tokio::test]
-async fn a_code_is_a_string() {
+async fn a_code_must_be_a_string() {
     let service = Service::with_mail().await;
     service.person("ada").await;
     for code in [json!(123_456), json!(null), json!(["123456"]), json!(true)] {
@@ -128,7 +128,7 @@ async fn without_two_factor_a_code_is_ignored() {
 }
 
 #[tokio::test]
-async fn a_clock_may_be_one_step_off_and_not_two() {
+async fn a_clock_can_differ_by_one_step_but_not_by_two() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
@@ -148,7 +148,7 @@ async fn a_clock_may_be_one_step_off_and_not_two() {
 }
 
 #[tokio::test]
-async fn a_recovery_code_is_good_once_however_it_is_typed() {
+async fn a_recovery_code_is_valid_once_in_any_notation() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
@@ -187,7 +187,7 @@ async fn a_recovery_code_is_good_once_however_it_is_typed() {
 }
 
 #[tokio::test]
-async fn codes_are_refused_for_a_while_once_ten_in_a_row_were_wrong() {
+async fn after_ten_wrong_codes_in_a_row_codes_are_refused_for_some_time() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
@@ -246,7 +246,7 @@ async fn codes_are_refused_for_a_while_once_ten_in_a_row_were_wrong() {
 }
 
 #[tokio::test]
-async fn of_parallel_sign_ins_with_one_code_one_wins() {
+async fn of_parallel_sign_ins_with_one_code_only_one_succeeds() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
@@ -260,7 +260,7 @@ async fn of_parallel_sign_ins_with_one_code_one_wins() {
 }
 
 #[tokio::test]
-async fn a_sign_in_that_cannot_be_begun_uses_no_code_up() {
+async fn a_sign_in_that_fails_early_does_not_use_up_the_code() {
     let mut service = Service::with_own_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
@@ -299,7 +299,7 @@ async fn two_factor_secrets_survive_a_new_key_of_the_service() {
 }
 
 #[tokio::test]
-async fn every_failure_is_recorded_with_the_factor_and_nothing_secret_is_written_anywhere() {
+async fn every_failure_is_recorded_with_its_factor_and_without_secrets() {
     let log = Log::keep_at("trace");
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
@@ -364,7 +364,7 @@ async fn every_failure_is_recorded_with_the_factor_and_nothing_secret_is_written
 }
 
 #[tokio::test]
-async fn routes_that_take_the_password_take_the_code_too() {
+async fn routes_that_require_the_password_require_the_code_too() {
     let service = Service::with_mail().await;
     let (ada, _bob) = (service.person("ada").await, service.person("bob").await);
     let teams = ada.ask("GET /api/v1/teams").await.succeeds(200);

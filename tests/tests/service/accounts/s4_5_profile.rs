@@ -24,7 +24,7 @@ async fn made_by_the_operator(service: &Service) -> Person<'_> {
 }
 
 #[tokio::test]
-async fn a_profile_holds_what_was_said_at_registration() {
+async fn a_profile_contains_the_data_of_the_registration() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let made = service.clock.now();
@@ -38,7 +38,7 @@ async fn a_profile_holds_what_was_said_at_registration() {
 }
 
 #[tokio::test]
-async fn a_change_leaves_what_it_does_not_name() {
+async fn a_change_keeps_fields_that_it_does_not_contain() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let change = json!({ "last_name": "  King ", "email": "eve@first.test" });
@@ -51,7 +51,7 @@ async fn a_change_leaves_what_it_does_not_name() {
 }
 
 #[tokio::test]
-async fn a_change_that_will_not_do_names_its_field_and_changes_nothing() {
+async fn an_invalid_change_names_its_field_and_changes_nothing() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let before = ada.ask(PROFILE).await.succeeds(200);
@@ -84,7 +84,7 @@ async fn a_change_that_will_not_do_names_its_field_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_mailbox_that_the_operator_made_has_no_profile_until_its_owner_gives_one() {
+async fn an_account_created_by_the_operator_has_no_profile_until_its_owner_sets_one() {
     let service = Service::with_mail().await;
     let ops = made_by_the_operator(&service).await;
     ops.ask(PROFILE).await.fails(404, "Profile not found");
@@ -97,7 +97,7 @@ async fn a_mailbox_that_the_operator_made_has_no_profile_until_its_owner_gives_o
 }
 
 #[tokio::test]
-async fn a_new_password_is_the_one_that_signs_in() {
+async fn only_the_new_password_signs_in_after_a_change() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let done = ada.post(NEW_PASSWORD, &passwords(PASSWORD, OTHER)).await;
@@ -112,7 +112,7 @@ async fn a_new_password_is_the_one_that_signs_in() {
 }
 
 #[tokio::test]
-async fn a_new_password_keeps_the_session_that_asked_and_mail_clients_and_ends_all_else() {
+async fn a_new_password_keeps_the_callers_session_and_mail_clients_and_ends_all_others() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let bob = service.person("bob").await;
@@ -155,7 +155,7 @@ async fn a_new_password_keeps_the_session_that_asked_and_mail_clients_and_ends_a
 }
 
 #[tokio::test]
-async fn a_change_of_password_is_refused_in_the_words_of_the_specification() {
+async fn an_invalid_password_change_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     for (body, text) in [
@@ -203,7 +203,7 @@ async fn a_change_of_password_is_refused_in_the_words_of_the_specification() {
 }
 
 #[tokio::test]
-async fn of_two_changes_at_once_one_is_made() {
+async fn of_two_concurrent_password_changes_one_succeeds() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let (one, other) = (
@@ -223,7 +223,7 @@ async fn of_two_changes_at_once_one_is_made() {
 }
 
 #[tokio::test]
-async fn a_session_that_changed_the_password_lives_on_as_long_as_before() {
+async fn a_password_change_does_not_extend_the_callers_session() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_mins(10));

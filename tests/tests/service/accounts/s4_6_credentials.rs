@@ -59,7 +59,7 @@ async fn submits(service: &Service, address: &str, password: &str) -> bool {
 // API tokens
 
 #[tokio::test]
-async fn a_token_is_shown_once_and_opens_what_its_scopes_say() {
+async fn a_token_is_shown_once_and_is_limited_to_its_scopes() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let body = json!({ "label": "  CI ", "scopes": ["profile:read", "mail:read", "profile:read"], "expiresInDays": 30 });
@@ -102,7 +102,7 @@ async fn a_token_is_shown_once_and_opens_what_its_scopes_say() {
 }
 
 #[tokio::test]
-async fn an_invalid_token_request_is_refused_in_the_words_of_the_specification() {
+async fn an_invalid_token_request_is_refused_with_the_specified_text() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let available = "mail:read, mail:send, mail:write, aliases:read, aliases:write, profile:read";
@@ -156,7 +156,7 @@ async fn an_invalid_token_request_is_refused_in_the_words_of_the_specification()
 }
 
 #[tokio::test]
-async fn tokens_are_listed_newest_first_expired_ones_too() {
+async fn tokens_are_listed_newest_first_including_expired_ones() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let short = json!({ "label": "short", "scopes": ["mail:read"], "expiresInDays": 1 });
@@ -213,7 +213,7 @@ async fn a_revoked_token_is_refused_at_once_on_every_connection_and_no_longer_li
 }
 
 #[tokio::test]
-async fn twenty_made_at_once_beside_nineteen_leave_twenty() {
+async fn concurrent_requests_cannot_exceed_twenty_tokens() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     for _ in 0..19 {
@@ -254,7 +254,7 @@ async fn an_expired_token_counts_until_it_is_revoked() {
 }
 
 #[tokio::test]
-async fn the_last_use_is_shown_to_the_minute_before_and_after_it_is_written_down() {
+async fn the_last_use_is_shown_to_the_minute_before_and_after_it_is_stored() {
     let mut service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let token = ada.token(&["mail:read"]).await;
@@ -279,7 +279,7 @@ async fn the_last_use_is_shown_to_the_minute_before_and_after_it_is_written_down
 }
 
 #[tokio::test]
-async fn somebody_elses_token_is_not_found_and_lives_on() {
+async fn a_token_of_another_account_is_not_found_and_stays_valid() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let token = ada.token(&["mail:read"]).await;
@@ -293,7 +293,7 @@ async fn somebody_elses_token_is_not_found_and_lives_on() {
 }
 
 #[tokio::test]
-async fn a_token_whose_mail_credential_is_gone_is_told_so_and_the_session_left_alone() {
+async fn a_token_without_its_mail_credential_is_refused_and_the_session_stays_valid() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let token = ada.token(&["mail:read"]).await;
@@ -328,7 +328,7 @@ async fn the_error_for_a_refused_token_differs_from_that_of_a_session() {
 // App passwords
 
 #[tokio::test]
-async fn an_app_password_opens_imap_and_smtp_at_once_and_neither_once_it_is_deleted() {
+async fn an_app_password_works_for_imap_and_smtp_until_it_is_deleted() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let answer = ada
@@ -357,7 +357,7 @@ async fn an_app_password_opens_imap_and_smtp_at_once_and_neither_once_it_is_dele
 }
 
 #[tokio::test]
-async fn what_is_logged_in_with_a_deleted_app_password_is_ended_and_nothing_else() {
+async fn deleting_an_app_password_ends_only_its_own_connections() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let (one, other) = (
@@ -380,7 +380,7 @@ async fn what_is_logged_in_with_a_deleted_app_password_is_ended_and_nothing_else
 }
 
 #[tokio::test]
-async fn a_mail_clients_last_log_in_is_shown_as_its_last_use() {
+async fn the_last_login_of_a_mail_client_is_shown_as_last_use() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let made = ada.app_password("Phone").await;
@@ -405,7 +405,7 @@ async fn a_mail_clients_last_log_in_is_shown_as_its_last_use() {
 }
 
 #[tokio::test]
-async fn an_app_password_is_no_api_token_and_a_token_and_a_password_open_no_mailbox() {
+async fn an_app_password_is_not_an_api_token_and_only_an_app_password_opens_a_mailbox() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let made = ada.app_password("Phone").await;
@@ -441,7 +441,7 @@ async fn an_app_password_without_a_label_is_refused() {
 }
 
 #[tokio::test]
-async fn the_app_password_of_a_token_is_kept_and_the_token_named() {
+async fn the_app_password_of_a_token_cannot_be_deleted_and_the_error_names_the_token() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_secs(1));
@@ -467,7 +467,7 @@ async fn the_app_password_of_a_token_is_kept_and_the_token_named() {
 // The list of all credentials
 
 #[tokio::test]
-async fn both_views_list_the_same_set_newest_first() {
+async fn both_lists_contain_the_same_app_passwords_newest_first() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_mins(1));
@@ -543,7 +543,7 @@ async fn both_views_list_the_same_set_newest_first() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_ended_is_over_and_the_others_live() {
+async fn ending_a_session_ends_no_other_session() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let elsewhere = ada.again().await;
@@ -565,7 +565,7 @@ async fn a_session_that_is_ended_is_over_and_the_others_live() {
 }
 
 #[tokio::test]
-async fn somebody_elses_session_or_app_password_is_not_found_and_lives_on() {
+async fn a_session_or_app_password_of_another_account_is_not_found_and_stays_valid() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let client = ada.app_password("Phone").await;
@@ -582,7 +582,7 @@ async fn somebody_elses_session_or_app_password_is_not_found_and_lives_on() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_over_is_not_listed() {
+async fn an_ended_session_is_not_listed() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(DAY * 31);

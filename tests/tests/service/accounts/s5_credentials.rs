@@ -38,7 +38,7 @@ async fn a_request_without_a_usable_header_is_refused() {
 }
 
 #[tokio::test]
-async fn tokens_that_nobody_was_given_are_refused_by_their_shape() {
+async fn invalid_tokens_are_refused_according_to_their_form() {
     let service = Service::with_mail().await;
     let unknown = format!("Bearer lmk_{}", "a".repeat(43));
     with_header(&service, &unknown)
@@ -53,7 +53,7 @@ async fn tokens_that_nobody_was_given_are_refused_by_their_shape() {
 }
 
 #[tokio::test]
-async fn an_access_token_lives_fifteen_minutes() {
+async fn an_access_token_is_valid_for_fifteen_minutes() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_secs(15 * 60 - 1));

@@ -7,7 +7,7 @@ use latchmail_tests::{Client, PASSWORD, Service};
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 
 #[tokio::test]
-async fn a_device_shows_eight_letters_and_gets_tokens_when_a_user_signs_in_with_them() {
+async fn a_device_shows_eight_letters_and_gets_tokens_after_the_user_enters_them() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -62,7 +62,7 @@ async fn a_device_shows_eight_letters_and_gets_tokens_when_a_user_signs_in_with_
 }
 
 #[tokio::test]
-async fn a_device_that_asks_too_soon_is_told_to_slow_down_and_one_that_waits_too_long_is_over() {
+async fn a_device_that_polls_too_fast_must_slow_down_and_an_unused_code_expires() {
     let service = Service::with_mail().await;
     let agent = Client::register(&service).await;
     let device = agent.device().await;
@@ -78,7 +78,7 @@ async fn a_device_that_asks_too_soon_is_told_to_slow_down_and_one_that_waits_too
 }
 
 #[tokio::test]
-async fn a_device_is_its_clients_own() {
+async fn a_device_code_is_valid_only_for_its_client() {
     let service = Service::with_mail().await;
     let agent = Client::register(&service).await;
     let device = agent.device().await;

@@ -138,7 +138,7 @@ async fn agent<'a>(client: &Client<'a>, person: &Person<'a>, scope: &str) -> Age
 }
 
 #[tokio::test]
-async fn an_agent_has_the_tools_of_its_scopes_and_is_told_which_scope_others_need() {
+async fn an_agent_has_the_tools_of_its_scopes_and_errors_name_the_missing_scope() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let client = Client::register(&service).await;

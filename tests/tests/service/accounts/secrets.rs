@@ -89,7 +89,7 @@ async fn tour(service: &Service) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn no_secret_is_ever_logged_at_whatever_level() {
+async fn no_secret_is_logged_at_any_level() {
     let log = Log::keep_at("trace");
     let mut service = Service::with_mail().await;
     let secrets = tour(&service).await;
@@ -134,7 +134,7 @@ fn words(rows: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn a_stolen_disk_without_the_services_key_opens_no_mailbox_and_forges_no_session() {
+async fn a_stolen_disk_without_the_key_gives_access_to_no_mailbox_and_no_session() {
     let mut running = Service::with_mail().await;
     let service = &running;
     let secrets = tour(service).await;

@@ -93,7 +93,7 @@ async fn every_scenario_of_the_suite_is_listed() {
 }
 
 #[tokio::test]
-async fn the_endpoint_is_as_the_protocol_asks() {
+async fn the_endpoint_passes_the_conformance_suite() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let token = ada.oauth_token().await;
@@ -109,7 +109,7 @@ async fn the_endpoint_is_as_the_protocol_asks() {
 }
 
 #[tokio::test]
-async fn the_authorization_server_is_as_the_protocol_asks() {
+async fn the_authorization_server_passes_the_conformance_suite() {
     let suite = Conformance::default();
     assert_eq!(suite.scenarios("--authorization").await, AUTHORIZATION);
     let service = Setup::default()

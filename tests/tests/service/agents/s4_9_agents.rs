@@ -16,7 +16,7 @@ fn unmarked(mut answer: Value) -> Value {
 }
 
 #[tokio::test]
-async fn only_agents_are_let_in() {
+async fn only_agents_have_access() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let token = ada.token(&["mail:read", "aliases:read"]).await;
@@ -35,7 +35,7 @@ async fn only_agents_are_let_in() {
 }
 
 #[tokio::test]
-async fn tools_answer_what_the_routes_answer() {
+async fn tools_return_the_same_results_as_the_routes() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     ada.receives(RICH).await;
@@ -111,7 +111,7 @@ async fn an_agent_replies_with_the_references_that_it_read() {
 }
 
 #[tokio::test]
-async fn a_mail_that_speaks_to_the_agent_comes_back_as_data() {
+async fn a_mail_with_instructions_for_the_agent_is_returned_as_data() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     ada.receives(
@@ -144,7 +144,7 @@ async fn a_mail_that_speaks_to_the_agent_comes_back_as_data() {
 }
 
 #[tokio::test]
-async fn an_agent_reads_what_people_see() {
+async fn an_agent_reads_the_text_that_users_see() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Agent::of(&ada).await;
@@ -193,7 +193,7 @@ async fn an_agent_reads_what_people_see() {
 }
 
 #[tokio::test]
-async fn what_is_counted_is_http_requests_of_a_user_and_not_calls_of_tools() {
+async fn the_limit_counts_http_requests_of_a_user_and_not_tool_calls() {
     let service = Setup::default()
         .with_mail()
         .with_default_limits()

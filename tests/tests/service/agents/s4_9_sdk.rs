@@ -76,16 +76,16 @@ async fn is_let_in_and_stays(major: &str, revision: &str) {
 }
 
 #[tokio::test]
-async fn the_first_major_of_the_sdk_is_let_in_and_stays() {
+async fn version_one_of_the_sdk_connects_and_stays_connected() {
     is_let_in_and_stays("1", "2025-11-25").await;
 }
 
 #[tokio::test]
-async fn the_second_major_is() {
+async fn version_two_of_the_sdk_connects_and_stays_connected() {
     is_let_in_and_stays("2", "2025-11-25").await;
 }
 
 #[tokio::test]
-async fn the_second_major_is_in_the_newest_revision() {
+async fn version_two_of_the_sdk_connects_with_the_newest_revision() {
     is_let_in_and_stays("2-newest", "2026-07-28").await;
 }

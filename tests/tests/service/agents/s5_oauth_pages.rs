@@ -1,4 +1,4 @@
-//! Specification, section 5: the pages of the authorization server in a real browser, on a desktop and a phone. `s5_oauth_pages_return.rs` tests
+//! Specification, section 5: the pages of the authorization server in a real browser, on a desktop and a phone. `s5_oauth_pages_redirects.rs` tests
 //! where the form may lead, and `s5_oauth_pages_attacks.rs` attacks by other sites.
 
 use latchmail_tests::browser::{ENTER, TAB};
@@ -65,7 +65,7 @@ async fn alert(browser: &Browser) -> String {
 }
 
 #[tokio::test]
-async fn who_signs_in_is_back_at_the_application_with_a_code() {
+async fn after_the_sign_in_the_user_returns_to_the_application_with_a_code() {
     let (service, application) = (service().await, application().await);
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -93,7 +93,7 @@ async fn who_signs_in_is_back_at_the_application_with_a_code() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_and_the_address_is_kept() {
+async fn a_wrong_password_is_reported_and_the_form_keeps_the_address() {
     let (service, application) = (service().await, application().await);
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -154,7 +154,7 @@ async fn two_factor_sign_in_asks_for_a_code() {
 }
 
 #[tokio::test]
-async fn who_cancels_is_back_at_the_application_without_one() {
+async fn a_user_who_cancels_returns_to_the_application_without_a_code() {
     let (service, application) = (service().await, application().await);
     let agent = Client::register(&service).await;
     let back = application.at("/callback");
@@ -169,7 +169,7 @@ async fn who_cancels_is_back_at_the_application_without_one() {
 }
 
 #[tokio::test]
-async fn a_device_is_let_in_by_its_letters() {
+async fn a_device_is_approved_by_its_code() {
     let service = service().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -221,7 +221,7 @@ async fn the_user_can_deny_an_unknown_device() {
 }
 
 #[tokio::test]
-async fn invalid_requests_are_explained_on_a_page() {
+async fn an_invalid_request_is_explained_on_a_page() {
     let settings = "base_url = ''\nlimits.sign_in = 1";
     let service = Setup::default().with_mail().with(settings).start().await;
     let application = application().await;
@@ -265,7 +265,7 @@ async fn invalid_requests_are_explained_on_a_page() {
 }
 
 #[tokio::test]
-async fn every_page_fits_a_phone_whatever_the_application_calls_itself() {
+async fn every_page_fits_a_phone_with_any_application_name() {
     let service = service().await;
     let long = format!("https://{}.example/callback", "a-long-host-name".repeat(3));
     let agent = Client::called(&service, LONG, &[&long]).await;
@@ -282,7 +282,7 @@ async fn every_page_fits_a_phone_whatever_the_application_calls_itself() {
 }
 
 #[tokio::test]
-async fn the_keyboard_alone_is_enough() {
+async fn the_pages_can_be_used_with_the_keyboard_alone() {
     let (service, application) = (service().await, application().await);
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -308,7 +308,7 @@ async fn the_keyboard_alone_is_enough() {
 }
 
 #[tokio::test]
-async fn a_screen_reader_says_what_a_field_is_for() {
+async fn every_field_has_an_accessible_name() {
     let service = service().await;
     let agent = Client::register(&service).await;
     let browser = Browser::open(&service.state, &Look::DESK).await;
@@ -328,7 +328,7 @@ async fn a_screen_reader_says_what_a_field_is_for() {
 }
 
 #[tokio::test]
-async fn no_script_is_needed() {
+async fn the_pages_work_without_scripts() {
     let (service, application) = (service().await, application().await);
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;

@@ -52,7 +52,7 @@ fn posting(service: &Service, path: &str, person: &Person<'_>, more: &str) -> St
 }
 
 #[tokio::test]
-async fn a_form_of_another_site_signs_nobody_in() {
+async fn a_form_of_another_site_cannot_sign_in_a_user() {
     let service = service().await;
     let mallory = service.person("mallory").await;
     let application = Site::start("<!doctype html><title>The application</title>").await;
@@ -76,7 +76,7 @@ async fn a_form_of_another_site_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_form_of_another_site_lets_no_device_in() {
+async fn a_form_of_another_site_cannot_approve_a_device() {
     let service = service().await;
     let mallory = service.person("mallory").await;
     let agent = Client::register(&service).await;
@@ -104,7 +104,7 @@ async fn a_form_of_another_site_lets_no_device_in() {
 }
 
 #[tokio::test]
-async fn a_site_that_opened_a_page_has_no_hold_on_it() {
+async fn a_site_that_opened_a_page_cannot_control_it() {
     let service = service().await;
     let agent = Client::register(&service).await;
     let page = agent.asking(&[]);

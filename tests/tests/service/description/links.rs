@@ -21,7 +21,7 @@ fn links(description: &Value) -> Vec<(String, String, Value)> {
 }
 
 #[tokio::test]
-async fn a_link_leads_to_an_operation_with_its_parameters() {
+async fn a_link_names_an_operation_and_its_parameters() {
     let description = description().await;
     for (from, _, link) in links(&description) {
         let to = link["operationId"].as_str().unwrap();
@@ -37,7 +37,7 @@ async fn a_link_leads_to_an_operation_with_its_parameters() {
 }
 
 #[tokio::test]
-async fn what_was_made_or_listed_leads_to_what_can_be_done_with_it() {
+async fn responses_with_ids_link_to_the_operations_on_them() {
     let description = description().await;
     let all = links(&description).into_iter();
     let all: BTreeSet<_> = all
@@ -70,7 +70,7 @@ async fn what_was_made_or_listed_leads_to_what_can_be_done_with_it() {
 }
 
 #[tokio::test]
-async fn following_a_link_deletes_what_was_made() {
+async fn a_link_can_be_followed_to_delete_a_new_resource() {
     let service = Service::start().await;
     let description = described(&service).await;
     let ada = service.person("ada").await;

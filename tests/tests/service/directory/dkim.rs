@@ -54,7 +54,7 @@ fn altered(message: &[u8], what: &str, other: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_leaves_from_a_verified_domain_is_signed_and_arrives_so() {
+async fn outgoing_mail_of_a_verified_domain_arrives_with_a_valid_signature() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     alias(&ada, "me@ada.example", true).await;
@@ -83,7 +83,7 @@ async fn what_leaves_from_a_verified_domain_is_signed_and_arrives_so() {
 }
 
 #[tokio::test]
-async fn what_is_changed_on_the_way_is_found_out() {
+async fn a_change_in_transit_invalidates_the_signature() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     alias(&ada, "me@ada.example", true).await;
@@ -127,7 +127,7 @@ async fn what_is_changed_on_the_way_is_found_out() {
 }
 
 #[tokio::test]
-async fn messages_of_every_form_arrive_with_a_good_signature() {
+async fn messages_of_every_form_arrive_with_a_valid_signature() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     alias(&ada, "me@ada.example", true).await;
@@ -173,7 +173,7 @@ async fn messages_of_every_form_arrive_with_a_good_signature() {
 }
 
 #[tokio::test]
-async fn a_domain_signs_from_its_verification_to_its_release_and_no_longer() {
+async fn a_domain_signs_from_its_verification_until_its_release() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -197,7 +197,7 @@ async fn a_domain_signs_from_its_verification_to_its_release_and_no_longer() {
 }
 
 #[tokio::test]
-async fn where_a_domains_key_cannot_be_opened_nothing_is_sent() {
+async fn nothing_is_sent_if_the_key_of_the_domain_cannot_be_decrypted() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     alias(&ada, "me@ada.example", true).await;
@@ -242,7 +242,7 @@ async fn domains_keep_their_keys_when_the_services_own_key_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_platform_domain_signs_with_the_key_that_the_configuration_names() {
+async fn a_platform_domain_signs_with_its_configured_key() {
     let folder = tempfile::tempdir().unwrap();
     for (name, form) in [
         ("pkcs8", PKCS8),
@@ -275,7 +275,7 @@ async fn a_platform_domain_signs_with_the_key_that_the_configuration_names() {
 }
 
 #[tokio::test]
-async fn a_configured_key_signs_for_nobody_but_the_platform() {
+async fn a_configured_key_signs_only_for_platform_domains() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     let public = key_file(&file, PKCS8);
@@ -305,7 +305,7 @@ async fn a_configured_key_signs_for_nobody_but_the_platform() {
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_used_or_that_others_may_read_stops_the_start() {
+async fn an_unusable_or_readable_key_file_stops_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let made = |name: &str, form: &str| {
         let file = folder.path().join(name);
@@ -348,7 +348,7 @@ async fn a_key_that_cannot_be_used_or_that_others_may_read_stops_the_start() {
 }
 
 #[tokio::test]
-async fn whatever_a_message_is_made_of_its_signature_is_good() {
+async fn the_signature_of_any_generated_message_is_valid() {
     const PIECES: [&str; 12] = [
         " ",
         "\t",

@@ -51,7 +51,7 @@ async fn key_of(person: &Person<'_>, domain: &str) -> Records {
 }
 
 #[tokio::test]
-async fn a_domain_signs_from_its_verification_by_its_owner_or_the_operator() {
+async fn a_domain_signs_after_its_verification_by_the_owner_or_the_operator() {
     let dns = Nameserver::start().await;
     let signing = Signing::start(&format!("dns.server = '{}'", dns.address)).await;
     let service = &signing.service;
@@ -81,7 +81,7 @@ async fn a_domain_signs_from_its_verification_by_its_owner_or_the_operator() {
 }
 
 #[tokio::test]
-async fn what_a_mail_client_submits_is_signed_for_its_senders_domain_and_for_no_other() {
+async fn mail_from_a_mail_client_is_signed_only_for_the_senders_domain() {
     let signing = Signing::start("").await;
     let service = &signing.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
@@ -143,7 +143,7 @@ async fn what_a_mail_client_submits_is_signed_for_its_senders_domain_and_for_no_
 }
 
 #[tokio::test]
-async fn a_platform_domains_configured_key_signs_what_its_mail_clients_submit() {
+async fn the_configured_key_of_a_platform_domain_signs_mail_of_mail_clients() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     let public = key_file(&file, PKCS8);

@@ -45,7 +45,7 @@ fn failed(answer: &Value, how: &str) {
 }
 
 #[tokio::test]
-async fn a_module_keeps_values_for_each_account_apart_and_finds_them_after_a_restart() {
+async fn stored_values_are_separate_for_each_account_and_survive_a_restart() {
     let mut service = Service::with(&keeper("")).await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     assert_eq!(get(&ada, "k").await, Value::Null);
@@ -74,7 +74,7 @@ async fn a_module_keeps_values_for_each_account_apart_and_finds_them_after_a_res
 }
 
 #[tokio::test]
-async fn whatever_credential_the_routes_let_in_reaches_the_accounts_values() {
+async fn every_accepted_credential_gives_access_to_the_accounts_values() {
     let service = Service::with(&keeper("")).await;
     let ada = service.person("ada").await;
     set(&ada, "k", "v").await;
@@ -116,7 +116,7 @@ async fn without_a_caller_the_store_is_denied() {
 }
 
 #[tokio::test]
-async fn a_change_that_expects_something_else_is_not_made() {
+async fn a_change_with_an_unmet_expectation_is_not_made() {
     let service = Service::with(&keeper("")).await;
     let ada = service.person("ada").await;
     let compare = async |expected: Value, value: Value| {
@@ -150,7 +150,7 @@ async fn of_concurrent_changes_of_a_value_one_succeeds() {
 }
 
 #[tokio::test]
-async fn keys_values_and_lists_have_bounds_that_are_named() {
+async fn errors_name_the_limits_of_keys_values_and_lists() {
     let service = Service::with(&keeper("")).await;
     let ada = service.person("ada").await;
     let longest = "é".repeat(128);
@@ -185,7 +185,7 @@ async fn keys_values_and_lists_have_bounds_that_are_named() {
 }
 
 #[tokio::test]
-async fn what_is_over_the_quota_of_an_account_is_refused_and_room_can_be_made() {
+async fn a_value_over_the_quota_is_refused_and_deletions_free_space() {
     let service = Service::with(&keeper("store = 10")).await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     // A key of one byte, and 64 bytes for the entry.
@@ -216,7 +216,7 @@ async fn installed_keeper() -> Service {
 }
 
 #[tokio::test]
-async fn purge_deletes_the_values_of_a_module_with_it_or_after_it() {
+async fn purge_deletes_the_values_of_a_module_when_or_after_it_is_removed() {
     let service = installed_keeper().await;
     let component = std::fs::read(fixtures().join("fixture_keeper.wasm")).unwrap();
     let ada = service.person("ada").await;

@@ -56,7 +56,7 @@ async fn status(person: &Person<'_>, domain: &str) -> Value {
 }
 
 #[tokio::test]
-async fn domains_are_listed_whosever_they_are() {
+async fn domains_of_all_accounts_are_listed() {
     let world = World::start().await;
     let (ada, bob) = (
         world.service.person("ada").await,
@@ -108,7 +108,7 @@ async fn domains_are_listed_whosever_they_are() {
 }
 
 #[tokio::test]
-async fn a_domain_is_shown_with_what_the_dns_says_now() {
+async fn a_domain_is_shown_with_its_current_dns_records() {
     let world = World::start().await;
     let ada = world.service.person("ada").await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
@@ -173,7 +173,7 @@ async fn a_domain_is_shown_with_what_the_dns_says_now() {
 }
 
 #[tokio::test]
-async fn verifying_asks_the_dns_unless_the_operator_knows_better() {
+async fn verifying_a_domain_needs_its_dns_record_or_the_unchecked_option() {
     let world = World::start().await;
     let (ada, bob) = (
         world.service.person("ada").await,
@@ -224,7 +224,7 @@ async fn verifying_asks_the_dns_unless_the_operator_knows_better() {
 }
 
 #[tokio::test]
-async fn a_domain_is_taken_from_its_account_unless_there_are_aliases_on_it() {
+async fn releasing_a_domain_with_aliases_needs_the_aliases_option() {
     let world = World::start().await;
     let service = &world.service;
     let ada = service.person("ada").await;
@@ -278,7 +278,7 @@ async fn a_domain_is_taken_from_its_account_unless_there_are_aliases_on_it() {
 }
 
 #[tokio::test]
-async fn a_platform_domain_is_added_while_the_service_runs_and_removed_again() {
+async fn a_platform_domain_can_be_added_and_removed_while_the_service_runs() {
     let mut world = World::start().await;
     {
         let ada = world.service.person("ada").await;
@@ -345,7 +345,7 @@ async fn a_platform_domain_is_added_while_the_service_runs_and_removed_again() {
 }
 
 #[tokio::test]
-async fn an_address_is_held_from_everybody_until_it_is_freed() {
+async fn a_held_address_is_unavailable_until_it_is_freed() {
     let world = World::start().await;
     let service = &world.service;
     let ada = service.person("ada").await;

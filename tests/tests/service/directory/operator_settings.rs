@@ -49,7 +49,7 @@ async fn every_list_setting_can_be_set_in_the_environment() {
 }
 
 #[tokio::test]
-async fn an_unencrypted_connection_to_another_machine_has_to_be_allowed() {
+async fn an_unencrypted_connection_to_another_machine_must_be_allowed() {
     let folder = tempfile::tempdir().unwrap();
     for (setting, key) in [
         ("imap.address = 'mail.example.com:143'", "imap.insecure"),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 #[tokio::test]
-async fn health_tells_the_time_to_anybody() {
+async fn health_returns_the_time_to_every_caller() {
     let service = Service::start().await;
     let answer = service.ask("GET /api/health").await;
     assert!(answer.header("x-request-id").is_some());
@@ -17,7 +17,7 @@ async fn health_tells_the_time_to_anybody() {
 }
 
 #[tokio::test]
-async fn readiness_names_what_is_down_and_health_does_not_care() {
+async fn readiness_names_failed_dependencies_and_health_ignores_them() {
     let mut service = Service::with_own_mail().await;
     let ready = service.ask("GET /api/readiness").await.succeeds(200);
     assert_eq!(ready, json!({ "status": "ok", "database": "ok" }));
@@ -57,7 +57,7 @@ async fn an_unknown_path_is_404_and_a_known_one_with_another_method_405() {
 }
 
 #[tokio::test]
-async fn the_api_description_is_made_of_the_hosts_routes_and_the_modules() {
+async fn the_api_description_contains_the_routes_of_the_host_and_the_modules() {
     let service = Service::with_mail().await;
     let description = service.ask("GET /api/openapi.json").await.succeeds(200);
     assert_eq!(description["openapi"], "3.1.1");
@@ -144,7 +144,7 @@ async fn requests_in_flight_are_finished_when_the_service_stops() {
 }
 
 #[tokio::test]
-async fn a_request_brings_its_own_id_only_through_a_proxy_that_is_trusted() {
+async fn a_request_id_is_accepted_only_from_a_trusted_proxy() {
     let service = Service::with("http.trusted_proxies = ['127.0.0.1']").await;
     let ask = async |service: &Service, id: &str| {
         Answer::of(

@@ -14,7 +14,7 @@ const REGISTER: &str = "/api/v1/auth/register";
 const LOGOUT: &str = "/api/v1/auth/logout";
 
 #[tokio::test]
-async fn signing_in_answers_a_token_pair_and_the_user() {
+async fn signing_in_returns_a_token_pair_and_the_user() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     // The case of the address does not matter.
@@ -29,7 +29,7 @@ async fn signing_in_answers_a_token_pair_and_the_user() {
 }
 
 #[tokio::test]
-async fn signing_in_is_refused_in_the_words_of_the_specification() {
+async fn an_invalid_sign_in_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     service.person("ada").await;
     for body in [
@@ -59,7 +59,7 @@ async fn signing_in_is_refused_in_the_words_of_the_specification() {
 }
 
 #[tokio::test]
-async fn signing_in_while_the_mail_server_is_away_is_503_only_for_who_knows_the_password() {
+async fn during_an_outage_of_the_mail_server_only_the_right_password_gets_503() {
     let mut service = Service::with_own_mail().await;
     service.person("ada").await;
     service.stack().stop_imap().await.unwrap();
@@ -78,7 +78,7 @@ async fn signing_in_while_the_mail_server_is_away_is_503_only_for_who_knows_the_
 }
 
 #[tokio::test]
-async fn a_refresh_answers_a_new_pair_and_nothing_else() {
+async fn a_refresh_returns_a_new_pair_and_nothing_else() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let pair = refresh(&ada).await.succeeds(200);
@@ -100,7 +100,7 @@ async fn refresh(person: &Person<'_>) -> Answer {
 }
 
 #[tokio::test]
-async fn a_refresh_is_refused_in_the_words_of_the_specification() {
+async fn an_invalid_refresh_is_refused_with_the_specified_text() {
     let service = Service::start().await;
     for body in [
         json!({}),
@@ -120,7 +120,7 @@ async fn a_refresh_is_refused_in_the_words_of_the_specification() {
 }
 
 #[tokio::test]
-async fn a_second_use_at_once_is_refused_and_the_session_lives() {
+async fn an_immediate_second_use_is_refused_and_the_session_continues() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let fresh = refresh(&ada).await.succeeds(200);
@@ -152,7 +152,7 @@ async fn a_second_use_later_ends_the_session() {
 }
 
 #[tokio::test]
-async fn of_two_refreshes_at_once_one_wins_and_the_session_lives() {
+async fn of_two_concurrent_refreshes_one_succeeds_and_the_session_continues() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let (one, other) = tokio::join!(refresh(&ada), refresh(&ada));
@@ -169,7 +169,7 @@ async fn of_two_refreshes_at_once_one_wins_and_the_session_lives() {
 }
 
 #[tokio::test]
-async fn a_session_lives_thirty_days_from_its_last_refresh() {
+async fn a_session_ends_thirty_days_after_its_last_refresh() {
     let service = Service::start().await;
     let day = Duration::from_hours(24);
     let mut ada = service.person("ada").await;
@@ -206,7 +206,7 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
 
 /// The login is that of a thief of a session's app password.
 #[tokio::test]
-async fn signing_out_ends_what_is_open_at_the_mail_server() {
+async fn signing_out_ends_connections_to_the_mail_server() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let now = service.clock.now();
@@ -227,7 +227,7 @@ async fn signing_out_ends_what_is_open_at_the_mail_server() {
 }
 
 #[tokio::test]
-async fn signing_out_is_refused_in_the_words_of_the_specification() {
+async fn an_invalid_sign_out_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     ada.post(LOGOUT, &json!({}))
@@ -263,7 +263,7 @@ fn form_with(field: &str, value: impl Into<Value>) -> Value {
 }
 
 #[tokio::test]
-async fn registering_answers_a_token_pair_with_the_names() {
+async fn registering_returns_a_token_pair_with_the_names() {
     let service = Service::start().await;
     let pair = service
         .post(REGISTER, &form_with("local_part", "Ada.Lovelace_1-2"))
@@ -283,7 +283,7 @@ async fn registering_answers_a_token_pair_with_the_names() {
 }
 
 #[tokio::test]
-async fn a_form_that_breaks_a_rule_is_refused_and_makes_nothing() {
+async fn an_invalid_registration_is_refused_and_creates_nothing() {
     let service = Service::start().await;
     service
         .post(REGISTER, &form_with("local_part", "a"))
@@ -339,7 +339,7 @@ async fn a_form_that_breaks_a_rule_is_refused_and_makes_nothing() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_json_is_said_to_be_that() {
+async fn a_body_that_is_not_json_is_reported() {
     let service = Service::start().await;
     for path in [REGISTER, REFRESH] {
         let request = service
@@ -350,7 +350,7 @@ async fn a_body_that_is_not_json_is_said_to_be_that() {
 }
 
 #[tokio::test]
-async fn a_person_who_registers_is_at_least_thirteen() {
+async fn a_person_must_be_thirteen_to_register() {
     let service = Service::start().await;
     let today = service.clock.now().date();
     let born = |days_short: u64| {
@@ -368,7 +368,7 @@ async fn a_person_who_registers_is_at_least_thirteen() {
 }
 
 #[tokio::test]
-async fn an_address_has_one_owner_even_when_two_ask_at_once() {
+async fn of_two_concurrent_registrations_of_an_address_one_succeeds() {
     let service = Service::start().await;
     let form = form();
     let (one, other) = tokio::join!(service.post(REGISTER, &form), service.post(REGISTER, &form));
@@ -391,7 +391,7 @@ async fn registration_can_be_switched_off() {
 }
 
 #[tokio::test]
-async fn a_user_name_is_free_until_it_is_taken() {
+async fn a_user_name_is_available_until_it_is_registered() {
     let service = Service::start().await;
     let ask = |name: &str| {
         let line = format!("GET /api/v1/auth/username-available?username={name}");
@@ -444,7 +444,7 @@ async fn sessions_survive_a_restart_of_the_service() {
 }
 
 #[tokio::test]
-async fn an_account_has_a_hundred_sessions_and_the_least_recently_used_ends() {
+async fn an_account_has_at_most_a_hundred_sessions_and_the_least_recently_used_ends() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_mins(1));

@@ -5,7 +5,7 @@ use latchmail_tests::{Person, Relay, Service, imap, letter, put, subjects};
 use super::s4_3_numbers::{Way, expunges, moves};
 
 #[tokio::test]
-async fn a_folder_is_listed_under_its_id_through_renames_and_the_loss_of_its_known_messages() {
+async fn a_folder_keeps_its_id_through_renames_and_deleted_messages() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -107,7 +107,7 @@ async fn messages_with_copies_keep_their_numbers_when_they_move() {
 }
 
 #[tokio::test]
-async fn what_another_client_moves_while_it_is_deleted_is_deleted_where_it_is_and_its_copies_stay()
+async fn a_message_that_moves_during_its_deletion_is_deleted_and_its_copies_stay()
 {
     let relay = Relay::new().await;
     let service = Service::with_mail_and(&format!("imap.address = '{}'", relay.address)).await;

@@ -92,7 +92,7 @@ async fn a_number_survives_a_move_by_another_client() {
 }
 
 #[tokio::test]
-async fn a_number_survives_several_moves_before_anybody_looks() {
+async fn a_number_survives_several_moves_between_two_listings() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -120,7 +120,7 @@ async fn a_number_survives_several_moves_before_anybody_looks() {
 }
 
 #[tokio::test]
-async fn messages_that_cannot_be_told_apart_keep_their_numbers_between_them() {
+async fn identical_messages_keep_their_set_of_numbers() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -149,7 +149,7 @@ async fn messages_that_cannot_be_told_apart_keep_their_numbers_between_them() {
 }
 
 #[tokio::test]
-async fn a_number_survives_a_new_name_of_its_folder() {
+async fn a_number_survives_a_rename_of_its_folder() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -229,7 +229,7 @@ async fn a_folder_that_was_deleted_and_created_again_is_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_copy_gets_a_number_of_its_own() {
+async fn a_copy_gets_its_own_number() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -260,7 +260,7 @@ async fn a_copy_gets_a_number_of_its_own() {
 }
 
 #[tokio::test]
-async fn no_number_is_given_twice() {
+async fn no_number_is_assigned_twice() {
     let mut service = Service::with_mail().await;
     let mut given = BTreeSet::new();
     let (access, address) = {
@@ -305,7 +305,7 @@ async fn no_number_is_given_twice() {
 }
 
 #[tokio::test]
-async fn a_message_moved_between_listing_and_asking_is_found_by_every_route() {
+async fn every_route_finds_a_message_that_moved_after_its_listing() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -401,7 +401,7 @@ async fn a_bulk_change_finds_messages_that_were_moved() {
 }
 
 #[tokio::test]
-async fn two_clients_that_move_the_same_messages_at_once_lose_and_double_none() {
+async fn concurrent_moves_by_two_clients_lose_and_duplicate_no_message() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let elsewhere = ada.again().await;
@@ -442,7 +442,7 @@ async fn two_clients_that_move_the_same_messages_at_once_lose_and_double_none() 
 }
 
 #[tokio::test]
-async fn a_message_that_is_deleted_while_it_is_moved_is_gone_in_the_end() {
+async fn a_message_that_is_deleted_during_a_move_stays_deleted() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let elsewhere = ada.again().await;

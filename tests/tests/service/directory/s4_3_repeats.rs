@@ -31,7 +31,7 @@ fn new(answer: Answer) -> Value {
 }
 
 #[tokio::test]
-async fn a_mail_that_is_sent_again_under_its_key_goes_out_once() {
+async fn a_mail_that_is_repeated_with_its_key_is_sent_once() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mail = mail("once");
@@ -54,7 +54,7 @@ async fn a_mail_that_is_sent_again_under_its_key_goes_out_once() {
 }
 
 #[tokio::test]
-async fn a_key_is_for_one_mail() {
+async fn a_key_is_valid_for_one_mail() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let first = new(keyed(&ada, "a-key", &mail("one")).await);
@@ -80,7 +80,7 @@ async fn a_key_is_for_one_mail() {
 }
 
 #[tokio::test]
-async fn a_key_is_an_accounts_own() {
+async fn keys_of_accounts_are_separate() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let back = with(mail("back"), "from", "bob@first.test");
@@ -95,7 +95,7 @@ async fn a_key_is_an_accounts_own() {
 }
 
 #[tokio::test]
-async fn a_key_is_good_for_a_day_and_outlives_a_restart() {
+async fn a_key_is_valid_for_a_day_and_survives_a_restart() {
     let mut service = Service::with_mail().await;
     let mail = mail("once a day");
     let (access, address, first) = {
@@ -123,7 +123,7 @@ async fn a_key_is_good_for_a_day_and_outlives_a_restart() {
 }
 
 #[tokio::test]
-async fn a_mail_that_was_refused_leaves_its_key_free() {
+async fn a_refused_mail_does_not_use_up_its_key() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for (number, (status, wrong)) in [
@@ -161,7 +161,7 @@ async fn relayed() -> (Relay, Service) {
 }
 
 #[tokio::test]
-async fn a_key_in_flight_is_not_good_for_another_call() {
+async fn a_key_in_use_is_refused_for_another_request() {
     let (relay, service) = relayed().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     relay.hold();
@@ -182,7 +182,7 @@ async fn a_key_in_flight_is_not_good_for_another_call() {
 }
 
 #[tokio::test]
-async fn of_many_calls_at_once_under_one_key_one_sends() {
+async fn of_concurrent_requests_with_one_key_one_sends() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mail = mail("at once");
@@ -227,7 +227,7 @@ async fn after_a_disconnect_the_key_returns_the_outcome() {
 }
 
 #[tokio::test]
-async fn a_mail_that_could_not_be_sent_is_sent_under_the_same_key_later() {
+async fn a_failed_mail_can_be_sent_later_with_the_same_key() {
     let (mut relay, service) = relayed().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     relay.bar().await;

@@ -31,7 +31,7 @@ async fn small_send(person: &Person<'_>) -> u16 {
 }
 
 #[tokio::test]
-async fn slow_sends_of_one_account_make_no_request_of_another_fail() {
+async fn slow_uploads_of_one_account_do_not_affect_another() {
     let service = Service::with_mail_and(SETTINGS).await;
     let (mallory, ada) = (service.person("mallory").await, service.person("ada").await);
     let mut slow = Vec::new();

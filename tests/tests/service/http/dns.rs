@@ -54,7 +54,7 @@ fn settings(server: &str) -> config::Dns {
 }
 
 #[tokio::test]
-async fn the_strings_of_a_record_are_one_text_and_records_are_several() {
+async fn the_strings_of_a_record_are_joined_and_records_stay_separate() {
     let world = world().await;
     world.server.txt("one.example", &["first, ", "second"]);
     assert_eq!(world.txt("one.example").await, ["first, second"]);
@@ -105,7 +105,7 @@ async fn an_invalid_name_has_no_records() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_used_is_refused_by_its_key() {
+fn an_invalid_configuration_is_refused_with_the_name_of_the_key() {
     let usable = || settings("127.0.0.1:53");
     for (settings, host, key) in [
         (settings("dns.example:53"), HOST, "dns.server"),
@@ -135,7 +135,7 @@ fn a_configuration_that_cannot_be_used_is_refused_by_its_key() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_a_packet_comes_by_tcp() {
+async fn a_response_that_does_not_fit_a_packet_is_read_by_tcp() {
     let world = world().await;
     let long = "x".repeat(200);
     let strings = vec![long.as_str(); 40];
@@ -145,7 +145,7 @@ async fn what_does_not_fit_a_packet_comes_by_tcp() {
 }
 
 #[tokio::test]
-async fn where_nothing_comes_by_udp_everything_comes_by_tcp() {
+async fn lookups_use_tcp_if_udp_gets_no_response() {
     let world = World::of(Nameserver::by_tcp_only().await);
     world.server.txt("one.example", &["first"]);
     world.server.cname("alias.example", "one.example");
@@ -166,7 +166,7 @@ async fn where_nothing_comes_by_udp_everything_comes_by_tcp() {
 }
 
 #[tokio::test]
-async fn aliases_are_followed_by_the_service_or_by_the_resolver() {
+async fn cname_records_are_followed_by_the_service_or_by_the_resolver() {
     for server in [Nameserver::start().await, Nameserver::resolver().await] {
         let world = World::of(server);
         world.server.cname("a.example", "b.example");
@@ -185,7 +185,7 @@ async fn aliases_are_followed_by_the_service_or_by_the_resolver() {
 }
 
 #[tokio::test]
-async fn aliases_that_lead_nowhere_cannot_be_read() {
+async fn cname_records_without_a_target_cannot_be_read() {
     for server in [Nameserver::start().await, Nameserver::resolver().await] {
         let world = World::of(server);
         world.server.cname("round.example", "about.example");
@@ -214,7 +214,7 @@ async fn corrected_records_are_visible_at_once() {
 }
 
 #[tokio::test]
-async fn each_record_is_found_missing_or_unknown_by_itself() {
+async fn each_record_is_found_missing_or_unknown_independently() {
     let world = world().await;
     let states = world.dns.states("ada.example", Some(("s1", "AQID"))).await;
     let told: Vec<_> = states
@@ -278,7 +278,7 @@ async fn each_record_is_found_missing_or_unknown_by_itself() {
 }
 
 #[tokio::test]
-async fn all_states_are_reported_in_time_without_a_response() {
+async fn all_states_are_reported_in_time_if_the_server_does_not_respond() {
     let world = world().await;
     for name in [
         "ada.example",
@@ -302,7 +302,7 @@ async fn all_states_are_reported_in_time_without_a_response() {
 }
 
 #[tokio::test]
-async fn an_spf_record_counts_where_it_reaches_the_host() {
+async fn an_spf_record_counts_if_it_includes_the_host() {
     let world = world().await;
     for record in [
         "v=spf1 include:mail.latchmail.example ~all",
@@ -334,7 +334,7 @@ async fn an_spf_record_counts_where_it_reaches_the_host() {
 }
 
 #[tokio::test]
-async fn what_an_spf_record_refers_to_is_followed_within_ten_look_ups() {
+async fn includes_of_an_spf_record_are_followed_within_ten_lookups() {
     let world = world().await;
     let ours = "v=spf1 include:mail.latchmail.example ~all";
     world.server.txt("further.example", &[ours]);
@@ -381,7 +381,7 @@ async fn what_an_spf_record_refers_to_is_followed_within_ten_look_ups() {
 }
 
 #[tokio::test]
-async fn an_spf_record_may_ask_twice_for_what_is_not_there() {
+async fn an_spf_record_can_have_two_lookups_without_a_result() {
     let world = world().await;
     world.server.mx("found.example", "mx.example");
     let ours = "include:mail.latchmail.example ~all";

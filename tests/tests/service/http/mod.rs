@@ -2,10 +2,10 @@
 
 mod body_memory;
 mod dns;
-mod rude_clients;
-mod rude_requests;
+mod misbehaving_clients;
+mod malformed_requests;
 mod s5_matrix;
-mod s8_exchanges;
+mod s8_token_endpoint;
 mod s8_limits;
 
 use latchmail_tests::{Service, Setup};

@@ -164,7 +164,7 @@ fn refusal(access: Access, held: &Held) -> Option<(u16, String)> {
         (Access::Session | Access::Admin, Held::Scopes(_) | Held::OAuth { .. }) => {
             Some((403, SESSION_ONLY.into()))
         }
-        // No account here is an administrator; `directory/modules_life/install.rs` has one.
+        // No account here is an administrator; `directory/module_management/install.rs` has one.
         (Access::Admin, Held::Session) => Some((403, ADMINS_ONLY.into())),
         (Access::Scoped { scope, .. }, Held::Scopes(scopes)) if scopes.contains(&scope) => None,
         (Access::Scoped { scope, oauth }, Held::OAuth { scopes, .. })
@@ -344,7 +344,7 @@ fn text(value: &Value) -> String {
 }
 
 #[tokio::test]
-async fn every_route_lets_in_whom_the_specification_names_and_nobody_else() {
+async fn every_route_accepts_exactly_the_specified_credentials() {
     let service = Service::with_mail().await;
     let declared = declared();
     let routes = service.routes();
@@ -378,7 +378,7 @@ async fn every_route_lets_in_whom_the_specification_names_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_call_without_its_scope_never_reaches_the_mail_server() {
+async fn a_request_without_the_scope_never_reaches_the_mail_server() {
     let mut service = Service::with_own_mail().await;
     let token = {
         let ada = service.person("ada").await;
@@ -463,7 +463,7 @@ async fn no_route_finds_or_changes_resources_of_another_account() {
 
 /// Ending a session also affects requests under way: a body may arrive slowly.
 #[tokio::test]
-async fn a_request_whose_session_ends_while_its_body_comes_makes_nothing() {
+async fn a_request_whose_session_ends_during_its_body_has_no_effect() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     for (line, body) in [

@@ -91,7 +91,7 @@ async fn tries(service: &Service, client: &str, email: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn routes_without_a_credential_take_what_their_area_has() {
+async fn public_routes_are_limited_by_the_budget_of_their_group() {
     let service = limited().await;
     spends(&service, 60, || service.ask(READINESS)).await;
     spends(&service, 30, || service.ask(AVAILABLE)).await;
@@ -106,7 +106,7 @@ async fn routes_without_a_credential_take_what_their_area_has() {
 }
 
 #[tokio::test]
-async fn routes_of_a_session_take_what_their_area_has() {
+async fn session_routes_are_limited_by_the_budget_of_their_group() {
     let service = limited().await;
     let ada = service.person("ada").await;
     spends(&service, 60, || ada.ask(FOLDERS)).await;
@@ -124,7 +124,7 @@ async fn routes_of_a_session_take_what_their_area_has() {
 }
 
 #[tokio::test]
-async fn the_routes_of_the_account_take_what_their_area_has() {
+async fn account_routes_are_limited_by_the_budget_of_their_group() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let nothing = json!({});
@@ -143,7 +143,7 @@ async fn the_routes_of_the_account_take_what_their_area_has() {
 }
 
 #[tokio::test]
-async fn the_routes_of_teams_take_what_their_area_has() {
+async fn team_routes_are_limited_by_the_budget_of_their_group() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let nothing = json!({});
@@ -168,7 +168,7 @@ async fn the_routes_of_teams_take_what_their_area_has() {
 }
 
 #[tokio::test]
-async fn the_routes_of_aliases_take_what_their_area_has() {
+async fn alias_routes_are_limited_by_the_budget_of_their_group() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let nothing = json!({});
@@ -185,7 +185,7 @@ async fn the_routes_of_aliases_take_what_their_area_has() {
 }
 
 #[tokio::test]
-async fn the_routes_of_domains_take_what_their_areas_have() {
+async fn domain_routes_are_limited_by_the_budgets_of_their_groups() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let nothing = json!({});
@@ -199,7 +199,7 @@ async fn the_routes_of_domains_take_what_their_areas_have() {
 }
 
 #[tokio::test]
-async fn each_api_token_has_a_budget_of_its_own_however_many_one_client_holds() {
+async fn each_api_token_has_its_own_budget_even_in_one_client() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let mut tokens = Vec::new();
@@ -221,7 +221,7 @@ async fn each_api_token_has_a_budget_of_its_own_however_many_one_client_holds() 
 }
 
 #[tokio::test]
-async fn the_routes_of_an_area_share_its_budget_and_leave_the_others_theirs() {
+async fn the_routes_of_a_group_share_a_budget_that_other_groups_do_not_use() {
     let service = limited().await;
     let ada = service.person("ada").await;
     for line in [FOLDERS, LISTING, "GET /api/v1/mail/messages/77"].repeat(20) {
@@ -249,7 +249,7 @@ async fn the_routes_of_an_area_share_its_budget_and_leave_the_others_theirs() {
 }
 
 #[tokio::test]
-async fn one_credential_cannot_spend_anothers_budget() {
+async fn one_credential_cannot_use_the_budget_of_another() {
     let service = limited().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let elsewhere = ada.again().await;
@@ -290,7 +290,7 @@ async fn routes_without_a_limit_have_no_limit_headers() {
 }
 
 #[tokio::test]
-async fn strangers_cannot_lock_the_owner_of_an_address_out() {
+async fn strangers_cannot_lock_out_the_owner_of_an_address() {
     let service = Setup::default()
         .with_mail()
         .with_default_limits()
@@ -331,7 +331,7 @@ async fn login(service: &Service, client: &str, person: &Person<'_>) -> Answer {
 }
 
 #[tokio::test]
-async fn a_client_that_tries_many_addresses_is_counted_as_one() {
+async fn a_client_that_tries_many_addresses_has_one_budget() {
     let service = limited().await;
     for n in 0..5 {
         let answer = tries(&service, "", &format!("nobody-{n}@first.test")).await;
@@ -342,7 +342,7 @@ async fn a_client_that_tries_many_addresses_is_counted_as_one() {
 }
 
 #[tokio::test]
-async fn a_client_is_who_a_trusted_proxy_says_it_is_and_an_ipv6_network_is_one() {
+async fn a_trusted_proxy_names_the_client_and_an_ipv6_network_is_one_client() {
     let service = Setup::default()
         .with_default_limits()
         .with("http.trusted_proxies = ['127.0.0.0/8', '10.0.0.0/8']")
@@ -372,7 +372,7 @@ async fn a_client_is_who_a_trusted_proxy_says_it_is_and_an_ipv6_network_is_one()
 const REMAINING: &str = "x-ratelimit-remaining";
 
 #[tokio::test]
-async fn a_client_cannot_name_itself() {
+async fn a_client_cannot_choose_its_own_address() {
     let service = limited().await;
     for n in 0..30 {
         let request = service
@@ -386,7 +386,7 @@ async fn a_client_cannot_name_itself() {
 }
 
 #[tokio::test]
-async fn credentials_that_are_made_up_are_counted_for_the_client_and_hurt_no_session() {
+async fn invalid_credentials_count_for_the_client_address_and_affect_no_session() {
     let service = Setup::default()
         .with_mail()
         .with_default_limits()
@@ -421,7 +421,7 @@ async fn credentials_that_are_made_up_are_counted_for_the_client_and_hurt_no_ses
 }
 
 #[tokio::test]
-async fn wrong_signatures_of_a_client_leave_tokens_that_were_verified_before_alone() {
+async fn wrong_signatures_from_an_address_do_not_affect_verified_tokens() {
     let mut service = Setup::default()
         .with_mail()
         .with_default_limits()
@@ -443,7 +443,7 @@ async fn wrong_signatures_of_a_client_leave_tokens_that_were_verified_before_alo
 }
 
 #[tokio::test]
-async fn an_ended_session_has_the_budget_of_one_session() {
+async fn requests_with_an_ended_session_share_its_budget() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let body = json!({ "refreshToken": ada.refresh });
@@ -457,7 +457,7 @@ async fn an_ended_session_has_the_budget_of_one_session() {
 }
 
 #[tokio::test]
-async fn every_area_can_be_configured() {
+async fn every_limit_can_be_configured() {
     let areas = [
         "mail",
         "sign_in",

@@ -10,7 +10,7 @@ use latchmail_tests::{Service, corpus};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn every_message_is_answered_as_it_was_agreed() {
+async fn every_message_is_returned_as_recorded() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut differing = Vec::new();
@@ -32,7 +32,7 @@ async fn every_message_is_answered_as_it_was_agreed() {
 }
 
 #[tokio::test]
-async fn every_attachment_is_downloaded_with_the_size_that_was_announced() {
+async fn every_attachment_is_downloaded_with_the_announced_size() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     for read in corpus::read_by(&ada).await {
@@ -51,7 +51,7 @@ async fn every_attachment_is_downloaded_with_the_size_that_was_announced() {
 }
 
 #[test]
-fn every_message_is_described_and_has_its_answer() {
+fn every_message_has_a_description_and_a_recorded_response() {
     let names: BTreeSet<String> = corpus::samples().into_iter().map(|s| s.name).collect();
     let readme = std::fs::read_to_string(corpus::folder().join("README.md")).unwrap();
     let described: BTreeSet<String> = readme

@@ -9,7 +9,7 @@ const INBOX: &str = "GET /api/v1/mail/folders/INBOX/messages";
 const MESSAGE: &str = "From: a@outside.test\nTo: x@first.test\nSubject: one\n\nbody\n";
 
 #[tokio::test]
-async fn after_a_restart_of_the_mail_server_the_next_request_works_and_is_not_stale() {
+async fn after_a_restart_of_the_mail_server_the_next_request_returns_current_data() {
     let mut service = Service::with_own_mail().await;
     let (ada, bob) = {
         let (ada, bob) = (service.person("ada").await, service.person("bob").await);
@@ -28,7 +28,7 @@ async fn after_a_restart_of_the_mail_server_the_next_request_works_and_is_not_st
 }
 
 #[tokio::test]
-async fn while_the_mail_server_is_away_every_mail_route_says_so() {
+async fn while_the_mail_server_is_down_every_mail_route_returns_503() {
     let mut service = Service::with_own_mail().await;
     let access = {
         let ada = service.person("ada").await;
@@ -51,7 +51,7 @@ async fn while_the_mail_server_is_away_every_mail_route_says_so() {
 }
 
 #[tokio::test]
-async fn a_session_that_ended_is_refused_though_its_connection_is_warm() {
+async fn an_ended_session_is_refused_even_with_a_pooled_connection() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     ada.ask(INBOX).await.succeeds(200);

@@ -8,7 +8,7 @@ use latchmail_tests::{Person, RICH, Service, expunge_all, imap, noise};
 use serde_json::json;
 
 #[tokio::test]
-async fn an_attachment_is_downloaded_as_it_was_sent_with_the_headers_of_a_file() {
+async fn an_attachment_is_downloaded_unchanged_with_the_headers_of_a_file() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     ada.receives(RICH).await;
@@ -43,7 +43,7 @@ async fn an_attachment_is_downloaded_as_it_was_sent_with_the_headers_of_a_file()
 }
 
 #[tokio::test]
-async fn an_attachment_is_described_as_bytes() {
+async fn an_attachment_is_described_as_binary_data() {
     let service = Service::with_mail().await;
     let description = service.ask("GET /api/openapi.json").await.succeeds(200);
     let path = "/api/v1/mail/messages/{uid}/attachments/{index}";
@@ -54,7 +54,7 @@ async fn an_attachment_is_described_as_bytes() {
 }
 
 #[tokio::test]
-async fn an_attachment_that_is_none_is_refused_in_the_specifications_words() {
+async fn an_unknown_attachment_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     ada.receives(RICH).await;
@@ -123,7 +123,7 @@ async fn put(person: &Person<'_>, message: &[u8]) -> u64 {
 }
 
 #[tokio::test]
-async fn attachments_of_twenty_megabytes_come_whole_eight_at_once_also_to_slow_readers() {
+async fn eight_concurrent_downloads_of_twenty_megabytes_are_complete_for_slow_readers_too() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let film = noise(20 * 1024 * 1024);
@@ -163,7 +163,7 @@ async fn attachments_of_twenty_megabytes_come_whole_eight_at_once_also_to_slow_r
 }
 
 #[tokio::test]
-async fn a_message_that_goes_away_while_it_is_downloaded_is_given_whole_or_visibly_not() {
+async fn a_download_of_a_deleted_message_is_complete_or_visibly_incomplete() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let film = noise(20 * 1024 * 1024);

@@ -57,7 +57,7 @@ async fn flagged(client: &mut Imap, folder: &str, flag: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn flags_of_many_messages_are_changed_wherever_they_are() {
+async fn flags_of_many_messages_are_changed_in_all_folders() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -79,7 +79,7 @@ async fn flags_of_many_messages_are_changed_wherever_they_are() {
 }
 
 #[tokio::test]
-async fn many_messages_are_moved_under_their_numbers_wherever_they_are() {
+async fn many_messages_are_moved_from_all_folders_and_keep_their_numbers() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -109,7 +109,7 @@ async fn many_messages_are_moved_under_their_numbers_wherever_they_are() {
 }
 
 #[tokio::test]
-async fn many_messages_are_deleted_wherever_they_are_and_no_other_with_them() {
+async fn many_messages_are_deleted_in_all_folders_and_no_other_with_them() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -132,7 +132,7 @@ async fn many_messages_are_deleted_wherever_they_are_and_no_other_with_them() {
 }
 
 #[tokio::test]
-async fn missing_messages_are_counted_and_the_others_changed() {
+async fn missing_messages_are_counted_and_the_others_are_changed() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&ada).await;
@@ -168,7 +168,7 @@ async fn missing_messages_are_counted_and_the_others_changed() {
 }
 
 #[tokio::test]
-async fn two_hundred_messages_are_changed_at_once_and_one_more_is_too_many() {
+async fn two_hundred_messages_can_be_changed_in_one_request_and_one_more_is_refused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -209,7 +209,7 @@ async fn two_hundred_messages_are_changed_at_once_and_one_more_is_too_many() {
 }
 
 #[tokio::test]
-async fn a_body_without_numbers_of_messages_is_refused() {
+async fn a_body_without_message_numbers_is_refused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -255,7 +255,7 @@ async fn a_body_without_numbers_of_messages_is_refused() {
 }
 
 #[tokio::test]
-async fn a_change_that_is_none_is_refused_in_the_specifications_words() {
+async fn an_invalid_change_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -310,7 +310,7 @@ async fn a_change_that_is_none_is_refused_in_the_specifications_words() {
 }
 
 #[tokio::test]
-async fn while_the_mail_server_is_away_nothing_is_changed_and_the_answer_says_so() {
+async fn while_the_mail_server_is_down_nothing_is_changed_and_the_response_is_503() {
     let mut service = Service::with_own_mail().await;
     let (access, uids) = {
         let ada = service.person("ada").await;

@@ -83,7 +83,7 @@ async fn flags_are_added_and_removed_for_every_client() {
 }
 
 #[tokio::test]
-async fn a_flag_that_no_client_may_set_is_refused_and_nothing_is_changed() {
+async fn a_flag_that_clients_cannot_set_is_refused_and_nothing_is_changed() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -133,7 +133,7 @@ async fn a_flag_that_no_client_may_set_is_refused_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_change_of_flags_is_refused() {
+async fn an_invalid_body_for_a_change_of_flags_is_refused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -180,7 +180,7 @@ async fn a_body_that_is_no_change_of_flags_is_refused() {
 }
 
 #[tokio::test]
-async fn a_message_is_moved_under_its_number_with_its_flags() {
+async fn a_moved_message_keeps_its_number_and_flags() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -231,7 +231,7 @@ async fn a_message_is_moved_under_its_number_with_its_flags() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_moved_to_where_it_is_stays_one_message() {
+async fn a_message_that_is_moved_to_its_own_folder_is_not_duplicated() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -248,7 +248,7 @@ async fn a_message_that_is_moved_to_where_it_is_stays_one_message() {
 }
 
 #[tokio::test]
-async fn a_move_that_cannot_be_done_is_refused_in_the_specifications_words() {
+async fn an_invalid_move_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -300,7 +300,7 @@ async fn a_move_that_cannot_be_done_is_refused_in_the_specifications_words() {
 }
 
 #[tokio::test]
-async fn a_message_is_deleted_for_good_and_no_other_with_it() {
+async fn a_message_is_deleted_permanently_and_no_other_with_it() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -372,7 +372,7 @@ async fn change(person: &Person<'_>, (line, body): &(String, Value)) -> Answer {
 }
 
 #[tokio::test]
-async fn a_change_of_an_unknown_or_foreign_message_is_refused() {
+async fn a_change_of_an_unknown_message_or_one_of_another_account_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&ada).await;
@@ -402,7 +402,7 @@ async fn a_change_of_an_unknown_or_foreign_message_is_refused() {
 }
 
 #[tokio::test]
-async fn while_the_mail_server_is_away_a_change_is_503_and_is_not_done_later() {
+async fn while_the_mail_server_is_down_a_change_returns_503_and_is_not_made_later() {
     let mut service = Service::with_own_mail().await;
     let (access, uid) = {
         let ada = service.person("ada").await;

@@ -31,7 +31,7 @@ fn numbered(number: u32) -> String {
 }
 
 #[tokio::test]
-async fn a_new_mailbox_has_its_folders_and_those_with_a_role_lead() {
+async fn a_new_mailbox_has_its_folders_and_those_with_a_role_come_first() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     ada.receives(PLAIN).await;
@@ -210,7 +210,7 @@ async fn a_page_out_of_range_is_refused() {
 }
 
 #[tokio::test]
-async fn a_number_is_a_messages_own_and_is_kept() {
+async fn a_number_identifies_one_message_and_never_changes() {
     let mut service = Service::with_mail().await;
     let (access, before) = {
         let ada = service.person("ada").await;
@@ -243,7 +243,7 @@ async fn uids(person: &Person<'_>) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn listings_at_once_agree_on_the_numbers() {
+async fn concurrent_listings_return_the_same_numbers() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -291,7 +291,7 @@ async fn a_plain_message_is_read_with_its_headers_and_text() {
 }
 
 #[tokio::test]
-async fn a_message_of_many_parts_is_read_with_both_texts_and_its_attachments() {
+async fn a_multipart_message_is_read_with_both_texts_and_its_attachments() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     ada.receives(RICH).await;
@@ -333,7 +333,7 @@ async fn the_folder_of_a_message_is_only_a_hint() {
 }
 
 #[tokio::test]
-async fn a_number_that_is_none_is_400_and_one_that_names_nothing_404() {
+async fn an_invalid_number_is_400_and_an_unknown_one_404() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for uid in [
@@ -360,7 +360,7 @@ async fn a_number_that_is_none_is_400_and_one_that_names_nothing_404() {
 }
 
 #[tokio::test]
-async fn a_message_that_was_deleted_elsewhere_is_404_and_its_number_is_not_given_again() {
+async fn a_message_deleted_by_another_client_is_404_and_its_number_is_not_reused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     ada.receives(&numbered(1)).await;
@@ -374,7 +374,7 @@ async fn a_message_that_was_deleted_elsewhere_is_404_and_its_number_is_not_given
 }
 
 #[tokio::test]
-async fn reading_never_marks_a_message_as_seen_and_flags_are_told_as_they_are() {
+async fn reading_does_not_mark_a_message_as_seen_and_flags_are_current() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     ada.receives(RICH).await;
@@ -414,7 +414,7 @@ async fn reading_never_marks_a_message_as_seen_and_flags_are_told_as_they_are() 
 }
 
 #[tokio::test]
-async fn a_message_that_says_little_of_itself_is_still_read() {
+async fn a_message_with_few_headers_can_be_read() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     ada.receives_raw(b"X-Nothing: here\r\n\r\njust \xff\xfe bytes\r\n")
@@ -427,7 +427,7 @@ async fn a_message_that_says_little_of_itself_is_still_read() {
 }
 
 #[tokio::test]
-async fn a_message_whose_header_is_long_is_listed_as_it_is_read() {
+async fn a_message_with_a_long_header_has_the_same_fields_in_the_listing() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;

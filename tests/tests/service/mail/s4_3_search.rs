@@ -47,7 +47,7 @@ async fn file(client: &mut Imap, subject: &str, fields: &str, body: &str) {
 }
 
 #[tokio::test]
-async fn a_term_is_found_in_the_subject_the_people_and_the_text() {
+async fn a_term_is_found_in_the_subject_the_addresses_and_the_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -124,7 +124,7 @@ async fn a_term_is_found_in_the_subject_the_people_and_the_text() {
 }
 
 #[tokio::test]
-async fn terms_of_any_script_are_found_in_either_case() {
+async fn terms_in_any_script_are_found_in_upper_and_lower_case() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -168,7 +168,7 @@ async fn terms_of_any_script_are_found_in_either_case() {
 }
 
 #[tokio::test]
-async fn what_means_something_to_a_server_is_searched_for_as_it_is() {
+async fn special_characters_of_imap_are_searched_literally() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -269,7 +269,7 @@ async fn results_come_newest_first_in_pages_with_their_exact_total() {
 }
 
 #[tokio::test]
-async fn one_folder_is_searched_the_inbox_where_none_is_named() {
+async fn a_search_covers_one_folder_by_default_the_inbox() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -310,7 +310,7 @@ async fn one_folder_is_searched_the_inbox_where_none_is_named() {
 }
 
 #[tokio::test]
-async fn a_search_that_is_none_is_refused_in_the_specifications_words() {
+async fn an_invalid_search_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     put(&mut imap(&ada).await, "INBOX", "one").await;
@@ -379,7 +379,7 @@ async fn a_search_that_is_none_is_refused_in_the_specifications_words() {
 }
 
 #[tokio::test]
-async fn a_long_term_is_searched_for_or_refused_and_hurts_nothing() {
+async fn a_long_term_is_searched_or_refused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -399,7 +399,7 @@ async fn a_long_term_is_searched_for_or_refused_and_hurts_nothing() {
 }
 
 #[tokio::test]
-async fn while_the_mail_server_is_away_a_search_says_so() {
+async fn while_the_mail_server_is_down_a_search_returns_503() {
     let mut service = Service::with_own_mail().await;
     let access = {
         let ada = service.person("ada").await;
@@ -423,7 +423,7 @@ async fn while_the_mail_server_is_away_a_search_says_so() {
 }
 
 #[tokio::test]
-async fn searches_have_a_budget_of_their_own() {
+async fn searches_have_their_own_budget() {
     let service = Setup::default()
         .with_mail()
         .with_default_limits()

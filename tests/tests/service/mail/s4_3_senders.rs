@@ -40,7 +40,7 @@ async fn results(person: &Person<'_>, agent: &Agent<'_>, uid: u64) -> (Value, bo
 }
 
 #[tokio::test]
-async fn the_result_of_the_mail_servers_own_filter_is_in_messages() {
+async fn messages_contain_the_result_of_the_mail_servers_own_filter() {
     let service = Service::with_mail_and("inbound.authserv_id = 'mx.filter.test'").await;
     let ada = service.person("ada").await;
     let agent = Agent::of(&ada).await;
@@ -207,7 +207,7 @@ async fn strangers_cannot_send_as_a_local_address() {
 }
 
 #[tokio::test]
-async fn a_foreign_sender_is_verified_and_the_result_is_the_servers_own() {
+async fn an_external_sender_is_verified_and_forged_results_are_ignored() {
     let dns = dns().await;
     let service = checked(&dns, "").await;
     let ada = service.person("ada").await;
@@ -241,7 +241,7 @@ async fn a_foreign_sender_is_verified_and_the_result_is_the_servers_own() {
 }
 
 #[tokio::test]
-async fn a_local_post_that_returns_through_a_mailing_list_is_rejected_marked_or_verified() {
+async fn a_local_message_from_a_mailing_list_is_rejected_marked_or_verified() {
     let from_list = async |service: &Service, subject: &str| {
         let sent = message("Ada <ada@first.test>", subject);
         delivers(service, "list-bounces@trusted.example", &sent).await
@@ -270,7 +270,7 @@ async fn a_local_post_that_returns_through_a_mailing_list_is_rejected_marked_or_
 }
 
 #[tokio::test]
-async fn a_signature_of_the_domain_itself_verifies_a_message_that_comes_back_unchanged() {
+async fn the_domains_own_signature_verifies_a_message_that_returns_unchanged() {
     let dns = dns().await;
     let service = checked(&dns, "").await;
     let ada = service.person("ada").await;
@@ -303,7 +303,7 @@ async fn a_signature_of_the_domain_itself_verifies_a_message_that_comes_back_unc
 }
 
 #[tokio::test]
-async fn a_submission_names_addresses_of_its_account_only() {
+async fn a_submission_can_use_only_addresses_of_its_account() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     alias(&ada, "shop@second.test", true).await;

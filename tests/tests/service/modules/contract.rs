@@ -304,7 +304,7 @@ fn bare(contract: &Contract) -> String {
 }
 
 #[test]
-fn a_contract_that_differs_from_the_released_one_has_another_version() {
+fn a_changed_contract_has_a_new_version() {
     let (current, supported) = (current(), supported());
     let minor = |version: &str| -> u32 { version.split('.').nth(1).unwrap().parse().unwrap() };
     let older_minors = supported
@@ -334,7 +334,7 @@ async fn older() -> Service {
 }
 
 #[tokio::test]
-async fn a_module_of_an_older_contract_reads_mail() {
+async fn a_module_built_for_an_older_contract_can_read_mail() {
     let service = older().await;
     let ada = service.person("ada").await;
     ada.receives(
@@ -386,7 +386,7 @@ async fn a_module_of_an_older_contract_reads_mail() {
 }
 
 #[tokio::test]
-async fn a_module_of_an_older_contract_has_its_settings_its_blobs_and_its_caller() {
+async fn a_module_built_for_an_older_contract_gets_its_settings_blobs_and_caller() {
     let service = older().await;
     let who = service.ask("GET /older/who").await.succeeds(200);
     assert_eq!(

@@ -64,7 +64,7 @@ fn more_than(before: u64, process: &Process) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn password_hashes_leave_no_memory_behind() {
+async fn password_hashes_leak_no_memory() {
     let (service, process, addresses) = service().await;
     sign_in(&service, &addresses, 4).await;
     let before = memory_of(process.pid());
@@ -80,7 +80,7 @@ mod long {
 
     #[tokio::test(flavor = "multi_thread")]
     #[ignore = "it takes long; ./just test-all runs it"]
-    async fn ten_thousand_sign_ins_and_a_thousand_swaps_leave_no_memory_behind() {
+    async fn ten_thousand_sign_ins_and_a_thousand_swaps_leak_no_memory() {
         let (service, process, addresses) = service().await;
         sign_in(&service, &addresses, 100).await;
         swap(&service, 0..100).await;

@@ -31,7 +31,7 @@ registration.domains = ['first.test']
 }
 
 #[tokio::test]
-async fn no_core_dump_and_no_process_of_the_same_user_sees_the_memory() {
+async fn core_dumps_and_processes_of_the_same_user_cannot_read_the_memory() {
     let state = tempfile::tempdir().unwrap();
     fs::set_permissions(state.path(), fs::Permissions::from_mode(0o755)).unwrap();
     std::os::unix::fs::chown(state.path(), Some(NOBODY), Some(NOBODY)).unwrap();

@@ -35,7 +35,7 @@ async fn entries(service: &Service, arguments: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_trap_is_found_by_the_id_of_its_response() {
+async fn a_trap_is_found_by_its_request_id() {
     let service = probe().await;
     let trapped = call(&service, "trap", 500).await;
     let said = call(&service, "say", 200).await;
@@ -70,7 +70,7 @@ async fn a_trap_is_found_by_the_id_of_its_response() {
 }
 
 #[tokio::test]
-async fn a_modules_lines_are_kept_in_order_up_to_the_limits() {
+async fn log_lines_of_a_module_are_kept_in_order_up_to_the_limits() {
     let service = probe().await;
     let first = call(&service, "log", 200).await;
     let found = entries(&service, &format!(" --request {first}")).await;
@@ -111,7 +111,7 @@ async fn an_administrator_reads_the_log_of_a_module_and_others_do_not() {
 }
 
 #[tokio::test]
-async fn a_log_is_of_a_module_that_there_is_in_a_service_that_runs() {
+async fn a_log_needs_a_known_module_and_a_running_service() {
     let mut service = probe().await;
     let unknown = service.operator("module log nothing", "").await;
     unknown.fails_about("There is no module `nothing`");

@@ -39,7 +39,7 @@ async fn a_new_project_is_a_working_module() {
 }
 
 #[tokio::test]
-async fn a_digest_is_what_came_since_the_mark() {
+async fn a_digest_contains_the_messages_since_the_mark() {
     let settings = loaded(
         "digest",
         "latchmail_digest.wasm",
@@ -73,7 +73,7 @@ async fn a_digest_is_what_came_since_the_mark() {
 }
 
 #[tokio::test]
-async fn a_token_that_reads_mail_reads_the_digest_and_marks_nothing() {
+async fn a_token_with_mail_read_can_read_the_digest_and_not_mark_it() {
     let settings = loaded(
         "digest",
         "latchmail_digest.wasm",
@@ -93,7 +93,7 @@ async fn a_token_that_reads_mail_reads_the_digest_and_marks_nothing() {
 }
 
 #[tokio::test]
-async fn a_project_is_made_where_there_is_nothing() {
+async fn a_project_is_created_only_in_a_new_folder() {
     let folder = tempfile::tempdir().unwrap();
     let new = async |name: &str| {
         let mut command = Command::new(program());

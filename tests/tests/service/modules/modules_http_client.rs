@@ -106,7 +106,7 @@ async fn a_module_gets_the_complete_response_of_a_listed_host() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_not_listed_is_denied_and_gets_no_request() {
+async fn a_host_that_is_not_listed_is_denied_and_receives_no_request() {
     let world = World::start().await;
     let other = format!("http://127.0.0.1:{}", world.at.port() ^ 1);
     let service = Service::with(&keeper(&[&other, "api.example.com"], "")).await;
@@ -214,7 +214,7 @@ async fn a_name_is_resolved_once_per_request() {
 }
 
 #[tokio::test]
-async fn a_name_without_an_address_or_a_server_that_is_not_there_is_unavailable_and_the_log_says_why()
+async fn a_missing_address_or_server_is_unavailable_and_the_log_has_the_reason()
  {
     let log = Log::keep();
     let world = World::start().await;
@@ -248,7 +248,7 @@ async fn a_name_without_an_address_or_a_server_that_is_not_there_is_unavailable_
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_holds_a_request_no_longer_than_asked_or_than_the_route_has() {
+async fn a_silent_server_delays_a_request_at_most_until_its_timeout_or_deadline() {
     let world = World::start().await;
     let listed = format!("http://{}", world.at);
     let service = Service::with(&keeper(&[&listed], "modules.keeper.deadline = 1")).await;

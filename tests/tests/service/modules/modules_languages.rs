@@ -25,7 +25,7 @@ fn plain(value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_api_is_described_alike_in_every_language() {
+async fn the_api_description_is_equal_in_every_language() {
     let rust = description(&modules().join("latchmail_aliases.wasm")).await;
     for file in FOREIGN {
         let other = description(&examples().join(file)).await;
@@ -42,7 +42,7 @@ async fn the_api_is_described_alike_in_every_language() {
 }
 
 #[tokio::test]
-async fn an_interpreter_serves_from_a_fresh_sandbox_too() {
+async fn an_interpreter_can_serve_each_request_in_a_fresh_sandbox() {
     for file in FOREIGN {
         let source = examples().join(file);
         let settings = format!(

@@ -39,7 +39,7 @@ fn count(answer: &Answer) -> u32 {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_is_kept_serves_the_next_request() {
+async fn a_reusable_sandbox_serves_the_next_request() {
     let service = Service::with(&probe(&[])).await;
     for served in 0..5 {
         assert_eq!(before(&service, "remember").await, served);
@@ -47,7 +47,7 @@ async fn a_sandbox_that_is_kept_serves_the_next_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sandbox_that_may_not_be_kept_serves_one_request() {
+async fn a_sandbox_without_reuse_serves_one_request() {
     for concurrency in ["concurrency = 1", "concurrency = 3"] {
         let settings = probe(&[concurrency]).replace("reuse = true", "reuse = false");
         let service = Service::with(&settings).await;
@@ -90,7 +90,7 @@ async fn a_sandbox_that_failed_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn a_request_that_passes_its_deadline_takes_its_sandbox_with_it() {
+async fn a_request_that_exceeds_its_deadline_ends_its_sandbox() {
     let settings = probe(&["concurrency = 1", "cpu = 60", "deadline = 2"]);
     let service = Service::with(&settings).await;
     assert_eq!(before(&service, "remember").await, 0);
@@ -99,7 +99,7 @@ async fn a_request_that_passes_its_deadline_takes_its_sandbox_with_it() {
 }
 
 #[tokio::test]
-async fn every_request_has_its_own_time_on_the_cpu() {
+async fn every_request_has_its_own_cpu_time() {
     let service = Service::with(&probe(&["concurrency = 1", "cpu = 0.5"])).await;
     for served in 0..10 {
         assert_eq!(before(&service, "work").await, served);
@@ -107,7 +107,7 @@ async fn every_request_has_its_own_time_on_the_cpu() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_holds_something_of_a_request_is_not_used_again() {
+async fn a_sandbox_with_open_resources_is_not_used_again() {
     let service = Service::with(&probe(&["concurrency = 1"])).await;
     assert_eq!(before(&service, "remember").await, 0);
     let request = service.request("POST /probe/keep").body("a blob");
@@ -131,7 +131,7 @@ async fn a_sandbox_that_grew_is_replaced_before_it_is_full() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_wrote_much_is_replaced_and_each_request_logs_its_own() {
+async fn a_sandbox_that_logs_much_is_replaced_and_lines_belong_to_their_request() {
     let log = Log::keep();
     let service = Service::with(&probe(&["concurrency = 1"])).await;
     let mut longest = 0;

@@ -22,7 +22,7 @@ async fn said(service: &Service, what: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_module_knows_its_caller_its_settings_and_nothing_of_the_machine() {
+async fn a_module_sees_its_caller_and_settings_and_nothing_of_the_machine() {
     let service = Service::with(&probe("")).await;
     assert_eq!(said(&service, "who").await, "Kind::Anonymous");
     assert!(said(&service, "mail").await.contains("Denied"));
@@ -48,7 +48,7 @@ async fn every_request_gets_a_fresh_sandbox() {
 }
 
 #[tokio::test]
-async fn a_body_of_ten_megabytes_goes_through_a_sandbox_of_eight() {
+async fn a_body_of_ten_megabytes_passes_through_a_sandbox_of_eight() {
     let service = Service::with(&probe("")).await;
     let body: Vec<u8> = (0..10 * 1024 * 1024_u32)
         .map(|n| n.to_le_bytes()[1])
@@ -60,7 +60,7 @@ async fn a_body_of_ten_megabytes_goes_through_a_sandbox_of_eight() {
 }
 
 #[tokio::test]
-async fn a_module_may_look_into_a_blob_in_small_pieces() {
+async fn a_module_can_read_a_blob_in_small_pieces() {
     let service = Service::with(&probe("")).await;
     let request = service.request("POST /probe/peek").body("0123456789");
     let answer = Answer::of(request).await;
@@ -71,7 +71,7 @@ async fn a_module_may_look_into_a_blob_in_small_pieces() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_routes_limit_is_413_before_the_module_hears_of_it() {
+async fn a_body_over_the_limit_of_the_route_is_413_without_a_call_of_the_module() {
     let service = Service::with(&probe("")).await;
     let request = service
         .request("POST /probe/peek")
@@ -82,7 +82,7 @@ async fn a_body_over_the_routes_limit_is_413_before_the_module_hears_of_it() {
 }
 
 #[tokio::test]
-async fn a_guest_that_fails_ends_its_own_request_and_no_other() {
+async fn a_failing_module_ends_only_its_own_request() {
     let service = Service::with(&probe("modules.probe.cpu = 0.5")).await;
     for what in ["trap", "spin", "call-forever", "grow"] {
         let (failed, fine) = tokio::join!(ask(&service, what), said(&service, "who"));
@@ -94,7 +94,7 @@ async fn a_guest_that_fails_ends_its_own_request_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_guest_that_passes_its_deadline_is_503_and_may_be_tried_again() {
+async fn a_module_that_exceeds_its_deadline_is_503_with_retry_after() {
     let service = Service::with(&probe(
         "modules.probe.cpu = 60\nmodules.probe.deadline = 0.3",
     ))

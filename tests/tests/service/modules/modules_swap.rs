@@ -42,14 +42,14 @@ async fn keep_asking(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_no_memory() {
+async fn a_hundred_swaps_under_load_cause_no_failure_no_mixed_versions_and_no_leak() {
     Box::pin(swap_under_load(100)).await;
 }
 
 mod long {
     #[tokio::test(flavor = "multi_thread")]
     #[ignore = "it takes long; ./just test-all runs it"]
-    async fn five_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_no_memory() {
+    async fn five_hundred_swaps_under_load_cause_no_failure_no_mixed_versions_and_no_leak() {
         Box::pin(super::swap_under_load(500)).await;
     }
 }

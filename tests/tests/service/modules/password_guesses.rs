@@ -38,7 +38,7 @@ async fn still_has_its_password(person: &Person<'_>) {
 }
 
 #[tokio::test]
-async fn one_request_checks_three_passwords_and_no_more() {
+async fn one_request_can_check_at_most_three_passwords() {
     let log = Log::keep();
     let service = service("").await;
     let ada = service.person("ada").await;
@@ -98,7 +98,7 @@ async fn wrong_passwords_are_limited_for_modules_and_the_services_own_routes() {
 }
 
 #[tokio::test]
-async fn the_work_of_checking_a_password_is_charged_to_the_module() {
+async fn the_time_of_a_password_check_counts_for_the_module() {
     let log = Log::keep();
     // Less than one check needs.
     let service = service("modules.guesser.cpu = 0.005").await;

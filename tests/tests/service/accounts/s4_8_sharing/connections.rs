@@ -6,7 +6,7 @@ use latchmail_tests::{Relay, Service};
 use serde_json::json;
 
 use super::rules::Grant;
-use super::world::World;
+use super::shared_mailbox::World;
 
 const AWAY: &str = "Mail server is initializing, please try again in a moment";
 

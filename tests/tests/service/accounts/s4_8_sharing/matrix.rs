@@ -6,7 +6,7 @@ use latchmail_tests::{Person, Service};
 use serde_json::{Value, json};
 
 use super::rules::{About, Grant, held, of_all, of_one};
-use super::world::{FOLDERS, World, from};
+use super::shared_mailbox::{FOLDERS, World, from};
 
 const NO_MAILBOX: &str = "Mailbox not found";
 
@@ -324,7 +324,7 @@ async fn alias(world: &World<'_>, who: &Person<'_>, address: &str) -> (String, u
 }
 
 #[tokio::test]
-async fn what_a_guest_may_do_follows_from_its_grants() {
+async fn the_rights_of_a_member_follow_from_its_grants() {
     let service = Service::with_mail().await;
     let mut world = World::new(&service).await;
     let (ada, bob) = (world.ada.clone(), world.bob.clone());
@@ -375,7 +375,7 @@ async fn what_a_guest_may_do_follows_from_its_grants() {
 }
 
 #[tokio::test]
-async fn tokens_never_reach_a_shared_mailbox() {
+async fn tokens_never_give_access_to_a_shared_mailbox() {
     let service = Service::with_mail().await;
     let world = World::new(&service).await;
     let everything = Grant::on("mailbox", "", &["mail:read", "mail:write", "aliases:read"]);

@@ -23,7 +23,7 @@ async fn furnished(ada: &Person<'_>) -> String {
 }
 
 #[tokio::test]
-async fn a_grant_is_on_the_mailbox_a_folder_an_alias_or_a_set_of_aliases() {
+async fn a_grant_can_be_for_the_mailbox_a_folder_an_alias_or_a_set_of_aliases() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let work = furnished(&ada).await;
@@ -88,7 +88,7 @@ async fn a_grant_is_on_the_mailbox_a_folder_an_alias_or_a_set_of_aliases() {
 }
 
 #[tokio::test]
-async fn nothing_is_granted_on_a_folder_that_was_just_deleted() {
+async fn no_grant_is_created_for_a_deleted_folder() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let work = furnished(&ada).await;
@@ -111,7 +111,7 @@ async fn nothing_is_granted_on_a_folder_that_was_just_deleted() {
 }
 
 #[tokio::test]
-async fn a_grant_is_narrowed_and_taken_back() {
+async fn a_grant_can_be_reduced_and_revoked() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let team = team_of(&ada).await;
@@ -144,7 +144,7 @@ async fn a_grant_is_narrowed_and_taken_back() {
 }
 
 #[tokio::test]
-async fn a_manager_hands_on_what_it_holds_and_no_more() {
+async fn a_manager_can_grant_only_its_own_rights() {
     let service = Service::with_mail().await;
     let (ada, bob, cyd) = (
         service.person("ada").await,

@@ -14,7 +14,7 @@ const MEMBER: &str = "The account is already a member";
 const FULL: &str = "The plan's limit of guests is reached";
 
 #[tokio::test]
-async fn an_invitation_makes_a_member_at_once_and_mints_the_standing_key() {
+async fn an_invitation_creates_a_member_and_the_standing_key_immediately() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let team = team_of(&ada).await;
@@ -71,7 +71,7 @@ async fn an_invitation_makes_a_member_at_once_and_mints_the_standing_key() {
 }
 
 #[tokio::test]
-async fn a_username_is_a_local_part_on_the_first_domain_or_a_whole_address() {
+async fn a_username_is_a_local_part_on_the_first_domain_or_a_complete_address() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let team = team_of(&ada).await;
@@ -108,7 +108,7 @@ async fn a_username_is_a_local_part_on_the_first_domain_or_a_whole_address() {
 }
 
 #[tokio::test]
-async fn the_password_is_the_askers_own_and_is_asked_before_anything_is_told() {
+async fn an_invitation_requires_the_callers_password_before_it_reveals_anything() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let team = team_of(&ada).await;
@@ -130,7 +130,7 @@ async fn the_password_is_the_askers_own_and_is_asked_before_anything_is_told() {
 }
 
 #[tokio::test]
-async fn an_invalid_field_is_named() {
+async fn an_invalid_field_is_named_in_the_error() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.person("bob").await;
@@ -202,7 +202,7 @@ async fn an_invalid_field_is_named() {
 }
 
 #[tokio::test]
-async fn a_member_is_invited_once_and_a_plan_has_so_many() {
+async fn a_member_is_invited_once_and_the_plan_limits_the_members() {
     let service = Service::with_mail_and("plans.default.guests = 2").await;
     let ada = service.person("ada").await;
     let bob = service.person("bob").await;
@@ -229,7 +229,7 @@ async fn a_member_is_invited_once_and_a_plan_has_so_many() {
 }
 
 #[tokio::test]
-async fn of_two_invitations_for_the_last_place_one_succeeds() {
+async fn of_two_concurrent_invitations_at_the_limit_one_succeeds() {
     let service = Service::with_mail_and("plans.default.guests = 1").await;
     let ada = service.person("ada").await;
     for name in ["bob", "cyd"] {
@@ -250,7 +250,7 @@ async fn of_two_invitations_for_the_last_place_one_succeeds() {
 }
 
 #[tokio::test]
-async fn no_key_is_minted_while_there_is_no_mail_server() {
+async fn no_key_is_created_while_the_mail_server_is_down() {
     let mut service = Service::with_own_mail().await;
     let (team, access) = {
         let (ada, _) = (service.person("ada").await, service.person("bob").await);

@@ -9,7 +9,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn the_own_mailbox_is_a_team_with_every_right() {
+async fn the_callers_own_mailbox_is_a_team_with_every_right() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let [own] = &teams(&ada).await[..] else {
@@ -29,7 +29,7 @@ async fn the_own_mailbox_is_a_team_with_every_right() {
 }
 
 #[tokio::test]
-async fn shared_mailboxes_follow_by_address_with_what_may_be_done_in_them() {
+async fn shared_mailboxes_are_listed_by_address_with_the_callers_rights() {
     let service = Service::with_mail().await;
     let (ada, bob, cyd) = (
         service.person("ada").await,
@@ -76,7 +76,7 @@ async fn shared_mailboxes_follow_by_address_with_what_may_be_done_in_them() {
 }
 
 #[tokio::test]
-async fn a_guest_who_manages_nothing_sees_the_owner_and_itself_and_changes_nothing() {
+async fn a_member_that_is_not_a_manager_sees_only_the_owner_and_itself() {
     let service = Service::with_mail().await;
     let (ada, bob, cyd) = (
         service.person("ada").await,
@@ -121,7 +121,7 @@ async fn a_guest_who_manages_nothing_sees_the_owner_and_itself_and_changes_nothi
 }
 
 #[tokio::test]
-async fn to_a_stranger_and_a_former_guest_there_is_no_team() {
+async fn a_team_does_not_exist_for_strangers_and_former_members() {
     let service = Service::with_mail().await;
     let (ada, bob, eve) = (
         service.person("ada").await,

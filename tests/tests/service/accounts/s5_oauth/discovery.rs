@@ -5,7 +5,7 @@ use latchmail_tests::{Client, PASSWORD, Service, Setup};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn the_sign_in_pages_list_what_each_interface_can_do() {
+async fn the_sign_in_pages_list_the_permissions_of_each_interface() {
     for send in [false, true] {
         let service = Setup::default()
             .with_mail()
@@ -38,7 +38,7 @@ async fn the_sign_in_pages_list_what_each_interface_can_do() {
 }
 
 #[tokio::test]
-async fn an_agent_learns_from_the_service_where_it_is_let_in() {
+async fn an_agent_discovers_the_authorization_server() {
     let service = Service::start().await;
     let path = "GET /.well-known/oauth-protected-resource";
     let resource = service.ask(path).await.succeeds(200);
@@ -88,7 +88,7 @@ async fn an_agent_learns_from_the_service_where_it_is_let_in() {
 }
 
 #[tokio::test]
-async fn two_factor_sign_in_is_asked_for_on_the_page_too() {
+async fn the_sign_in_page_requires_the_second_factor_too() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let on = service
@@ -126,7 +126,7 @@ async fn two_factor_sign_in_is_asked_for_on_the_page_too() {
 }
 
 #[tokio::test]
-async fn the_authorization_server_may_have_an_address_of_its_own() {
+async fn the_authorization_server_can_have_its_own_url() {
     let address = free_address();
     let settings = format!("oauth.listen = '{address}'\nauth_url = 'http://{address}'");
     let service = Setup::default().with(&settings).start().await;

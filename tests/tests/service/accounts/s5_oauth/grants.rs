@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{FOLDERS, UNUSABLE};
 
 #[tokio::test]
-async fn a_refresh_token_is_good_once_and_coming_again_it_ends_the_grant() {
+async fn a_refresh_token_is_valid_once_and_its_reuse_ends_the_grant() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -33,7 +33,7 @@ async fn a_refresh_token_is_good_once_and_coming_again_it_ends_the_grant() {
 }
 
 #[tokio::test]
-async fn a_grant_that_is_not_refreshed_for_thirty_days_is_over() {
+async fn a_grant_expires_after_thirty_days_without_a_refresh() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -48,7 +48,7 @@ async fn a_grant_that_is_not_refreshed_for_thirty_days_is_over() {
 }
 
 #[tokio::test]
-async fn a_password_change_and_a_disabled_account_end_what_agents_were_granted() {
+async fn a_password_change_and_a_disabled_account_end_all_grants() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let agent = Client::register(&service).await;
@@ -82,7 +82,7 @@ async fn a_password_change_and_a_disabled_account_end_what_agents_were_granted()
 }
 
 #[tokio::test]
-async fn the_operator_sees_what_was_granted_and_withdraws_it() {
+async fn the_operator_can_list_and_revoke_grants() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;

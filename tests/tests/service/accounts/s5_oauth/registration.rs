@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 #[tokio::test]
-async fn anybody_registers_a_client_that_has_no_secret() {
+async fn any_caller_can_register_a_client_without_a_secret() {
     let service = Service::start().await;
     let asked = json!({
         "client_name": "An\u{202E} agent",
@@ -39,7 +39,7 @@ async fn anybody_registers_a_client_that_has_no_secret() {
 }
 
 #[tokio::test]
-async fn a_flood_of_registrations_evicts_itself() {
+async fn a_flood_of_registrations_evicts_only_its_own_clients() {
     let service = Setup::default()
         .with("http.trusted_proxies = ['127.0.0.0/8']")
         .start()
@@ -73,7 +73,7 @@ async fn a_flood_of_registrations_evicts_itself() {
 }
 
 #[tokio::test]
-async fn the_operator_can_keep_the_device_grant_to_its_own_clients() {
+async fn the_operator_can_reserve_the_device_grant_for_configured_clients() {
     let service = Setup::default()
         .with("oauth.device_grant = false")
         .start()
@@ -111,7 +111,7 @@ async fn the_operator_can_keep_the_device_grant_to_its_own_clients() {
 }
 
 #[tokio::test]
-async fn a_registration_that_will_not_do_is_refused_by_its_code() {
+async fn an_invalid_registration_is_refused_with_an_error_code() {
     let service = Service::start().await;
     for uri in [
         "http://localhost:8080/cb",

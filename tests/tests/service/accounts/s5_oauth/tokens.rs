@@ -12,7 +12,7 @@ const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
 #[tokio::test]
-async fn a_person_signs_in_and_the_agent_has_tokens_for_an_hour() {
+async fn an_agent_gets_tokens_for_an_hour_after_the_user_signs_in() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -51,7 +51,7 @@ async fn a_person_signs_in_and_the_agent_has_tokens_for_an_hour() {
 }
 
 #[tokio::test]
-async fn a_token_opens_the_routes_that_say_so_and_no_others() {
+async fn a_token_gives_access_only_to_routes_that_accept_oauth() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     ada.receives("Subject: one\r\n\r\nHello\r\n").await;
@@ -97,7 +97,7 @@ async fn a_token_opens_the_routes_that_say_so_and_no_others() {
 }
 
 #[tokio::test]
-async fn agents_send_where_the_operator_lets_them() {
+async fn agents_can_send_only_if_the_operator_allows_it() {
     let service = Setup::default()
         .with_mail()
         .with("mcp.send_tool = true")
@@ -117,7 +117,7 @@ async fn agents_send_where_the_operator_lets_them() {
 }
 
 #[tokio::test]
-async fn what_is_exchanged_is_the_clients_own_for_what_it_was_asked_for_with() {
+async fn a_code_is_exchanged_only_by_its_client_with_the_same_parameters() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -200,7 +200,7 @@ async fn what_is_exchanged_is_the_clients_own_for_what_it_was_asked_for_with() {
 }
 
 #[tokio::test]
-async fn a_token_is_for_what_it_was_asked_for() {
+async fn a_token_is_valid_only_for_the_requested_resource() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;

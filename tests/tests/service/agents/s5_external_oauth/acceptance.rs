@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{ADA, BOTH, FOLDERS, TOKEN, UNUSABLE, ask, world};
 
 #[tokio::test]
-async fn a_token_opens_no_more_than_oauth_tokens_open() {
+async fn an_external_token_has_the_same_access_as_an_oauth_token() {
     let (_issuer, service) = world(BOTH, "").await;
     for line in [
         "GET /api/v1/tokens",
@@ -41,7 +41,7 @@ async fn a_token_opens_no_more_than_oauth_tokens_open() {
 }
 
 #[tokio::test]
-async fn a_token_is_good_for_this_service_its_issuer_and_an_account_of_it_alone() {
+async fn a_token_needs_this_audience_its_issuer_and_an_existing_account() {
     let (issuer, service) = world(BOTH, "").await;
     let mut n = 0;
     for (member, value) in [
@@ -83,7 +83,7 @@ async fn a_token_is_good_for_this_service_its_issuer_and_an_account_of_it_alone(
 }
 
 #[tokio::test]
-async fn a_token_that_was_good_has_a_budget_of_its_own_and_made_up_ones_have_their_clients() {
+async fn a_verified_token_has_its_own_budget_and_invalid_tokens_share_that_of_the_client() {
     let (issuer, service) = world(BOTH, "limits.unproven = 2").await;
     for _ in 0..5 {
         ask(&service, FOLDERS).await.succeeds(200);
@@ -99,7 +99,7 @@ async fn a_token_that_was_good_has_a_budget_of_its_own_and_made_up_ones_have_the
 }
 
 #[tokio::test]
-async fn an_account_that_is_disabled_here_is_out_at_once_whatever_the_issuer_says() {
+async fn a_disabled_account_is_refused_even_if_the_issuer_accepts_its_token() {
     let (issuer, service) = world(BOTH, "").await;
     ask(&service, FOLDERS).await.succeeds(200);
     service.execute("UPDATE accounts SET active = FALSE").await;
@@ -108,7 +108,7 @@ async fn an_account_that_is_disabled_here_is_out_at_once_whatever_the_issuer_say
 }
 
 #[tokio::test]
-async fn a_scope_that_is_asked_for_has_to_be_there() {
+async fn a_configured_scope_is_required() {
     let (issuer, service) = world(BOTH, "oauth.introspection.scope = 'mail'").await;
     ask(&service, FOLDERS).await.fails(401, UNUSABLE);
     issuer.says_otherwise(TOKEN, "scope", json!("openid mail"));

@@ -8,7 +8,7 @@ use super::{ADA, BOTH, FOLDERS, NO_ISSUER, TOKEN, ask, comes_to_be, offers, worl
 const AGENT: &str = "GET /older/agent";
 
 #[tokio::test]
-async fn a_route_for_agents_alone_takes_it_and_sends_who_has_none_to_discovery() {
+async fn the_agent_endpoint_accepts_the_token_and_sends_other_callers_to_discovery() {
     let older = fixtures().join("fixture_older.wasm");
     let settings = format!(
         "modules.older.source = '{}'\nmodules.older.grants = ['caller', 'mailbox']\nmodules.older.paths = ['/older/']",
@@ -45,7 +45,7 @@ async fn tool(service: &Service, token: &str, name: &str, arguments: Value) -> A
 }
 
 #[tokio::test]
-async fn agents_are_sent_to_the_issuer_and_its_tokens_open_the_tools() {
+async fn agents_are_sent_to_the_issuer_and_its_tokens_give_access_to_the_tools() {
     let (issuer, service) = world(BOTH, "").await;
     let metadata = service
         .ask("GET /.well-known/oauth-protected-resource")
@@ -74,7 +74,7 @@ async fn agents_are_sent_to_the_issuer_and_its_tokens_open_the_tools() {
 }
 
 #[tokio::test]
-async fn a_token_for_the_api_alone_opens_no_tools() {
+async fn a_token_for_the_api_gives_no_access_to_the_tools() {
     let (issuer, service) = world(BOTH, "").await;
     issuer.says_otherwise(TOKEN, "aud", json!("http://service.test/api/v1"));
     ask(&service, FOLDERS).await.succeeds(200);
@@ -83,7 +83,7 @@ async fn a_token_for_the_api_alone_opens_no_tools() {
 }
 
 #[tokio::test]
-async fn where_agents_may_send_a_message_leaves_by_the_token() {
+async fn agents_send_with_the_token_if_the_operator_allows_sending() {
     let (_issuer, service) = world(BOTH, "mcp.send_tool = true").await;
     comes_to_be("OAUTHBEARER", async || {
         offers(&service, "OAUTHBEARER").await

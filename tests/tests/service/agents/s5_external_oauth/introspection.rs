@@ -12,7 +12,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn a_withdrawn_token_stops_within_a_minute_and_is_asked_about_once_in_it() {
+async fn a_revoked_token_is_refused_within_a_minute_and_is_introspected_once_a_minute() {
     let (issuer, service) = world(BOTH, "").await;
     for _ in 0..3 {
         ask(&service, FOLDERS).await.succeeds(200);
@@ -73,7 +73,7 @@ async fn concurrent_requests_with_one_token_cause_one_introspection() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_takes_nobody_elses_answer_away() {
+async fn a_disconnected_client_does_not_cancel_the_introspection_for_others() {
     let (issuer, service) = world(BOTH, "").await;
     issuer.hold();
     let first = async {
@@ -118,7 +118,7 @@ async fn a_failed_introspection_is_503_and_not_cached() {
 }
 
 #[tokio::test]
-async fn an_issuer_is_asked_again_after_an_outage() {
+async fn introspection_works_again_after_an_outage() {
     let (issuer, service) = world(BOTH, "").await;
     let address = issuer.address;
     drop(issuer);
@@ -133,7 +133,7 @@ async fn an_issuer_is_asked_again_after_an_outage() {
 }
 
 #[tokio::test]
-async fn an_invalid_configuration_is_refused_at_the_start() {
+async fn an_invalid_configuration_stops_the_start() {
     let issuer = Issuer::start().await;
     let whole = issuer.settings();
     let without = |key: &str| -> String {

@@ -22,7 +22,7 @@ async fn let_in_by(service: &Service, mechanism: &str) {
 }
 
 #[tokio::test]
-async fn a_token_reads_and_changes_the_mail_of_its_account_and_the_mail_server_sees_the_token() {
+async fn a_token_gives_access_to_its_accounts_mail_and_is_passed_to_the_mail_server() {
     let (_issuer, service) = world(BOTH, "").await;
     let ada = latchmail_tests::Person::sign_in(&service, ADA, latchmail_tests::PASSWORD).await;
     ada.receives(MESSAGE).await;
@@ -42,14 +42,14 @@ async fn a_token_reads_and_changes_the_mail_of_its_account_and_the_mail_server_s
 }
 
 #[tokio::test]
-async fn where_the_mail_server_offers_the_older_mechanism_alone_that_is_used() {
+async fn xoauth2_is_used_if_the_mail_server_does_not_offer_oauthbearer() {
     let (_issuer, service) = world("xoauth2", "").await;
     ask(&service, FOLDERS).await.succeeds(200);
     let_in_by(&service, "XOAUTH2").await;
 }
 
 #[tokio::test]
-async fn where_the_mail_server_takes_no_tokens_it_is_shown_none() {
+async fn no_token_is_sent_to_a_mail_server_that_does_not_accept_tokens() {
     let (_issuer, service) = world("", "").await;
     let answer = ask(&service, FOLDERS).await;
     answer.fails(503, NO_MAIL);
@@ -57,7 +57,7 @@ async fn where_the_mail_server_takes_no_tokens_it_is_shown_none() {
 }
 
 #[tokio::test]
-async fn a_token_that_the_mail_server_refuses_is_told_so() {
+async fn a_token_that_the_mail_server_refuses_gets_401() {
     let (issuer, service) = world(BOTH, "").await;
     // The service remembers a response for a minute; the mail server asks each time.
     ask(&service, "GET /api/v1/aliases").await.succeeds(200);
@@ -68,7 +68,7 @@ async fn a_token_that_the_mail_server_refuses_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_connection_of_one_token_serves_no_other() {
+async fn a_connection_is_used_only_for_its_own_token() {
     let (issuer, service) = world(BOTH, "").await;
     issuer.gives("another-of-hers", ADA);
     for token in [TOKEN, "another-of-hers", TOKEN, "another-of-hers"] {
@@ -148,7 +148,7 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
 }
 
 #[tokio::test]
-async fn a_message_leaves_by_the_token_where_the_submission_service_takes_tokens() {
+async fn a_message_is_sent_with_the_token_if_the_submission_service_accepts_tokens() {
     for (mechanisms, better) in [(BOTH, "OAUTHBEARER"), ("xoauth2", "XOAUTH2")] {
         let (issuer, service) = world(mechanisms, "").await;
         comes_to_be(better, async || offers(&service, better).await).await;

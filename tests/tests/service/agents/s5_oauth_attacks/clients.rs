@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use super::{FOLDERS, registered};
 
 #[tokio::test]
-async fn a_clients_description_is_fetched_from_nowhere_private() {
+async fn a_client_description_is_not_fetched_from_private_addresses() {
     let service = Service::with_mail().await;
     for id in [
         "https://127.0.0.1/client.json",
@@ -58,7 +58,7 @@ fn json_answer(body: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_client_may_be_described_at_its_own_address() {
+async fn a_client_can_be_described_by_a_document_at_its_id() {
     let good = describes(|address| {
         let body = json!({
             "client_id": format!("http://{address}/client.json"),
@@ -109,7 +109,7 @@ async fn a_client_may_be_described_at_its_own_address() {
 }
 
 #[tokio::test]
-async fn a_client_with_a_secret_shows_it() {
+async fn a_client_with_a_secret_must_authenticate() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let add = [
@@ -190,7 +190,7 @@ async fn a_client_with_a_secret_shows_it() {
 }
 
 #[tokio::test]
-async fn a_client_is_granted_only_what_it_registered_for() {
+async fn a_client_can_use_only_its_registered_grant_types() {
     let service = Service::with_mail().await;
     let id = registered(&service, &[RETURN]).await;
     let usual = Client::known(&service, &id);

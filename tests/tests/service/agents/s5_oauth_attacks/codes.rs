@@ -29,7 +29,7 @@ async fn a_code_used_twice_ends_its_grant() {
 }
 
 #[tokio::test]
-async fn a_code_is_worth_nothing_without_what_it_was_asked_for_with() {
+async fn a_code_is_refused_without_its_verifier() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;

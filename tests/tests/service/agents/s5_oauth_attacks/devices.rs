@@ -3,7 +3,7 @@
 use latchmail_tests::{Client, PASSWORD, Service};
 
 #[tokio::test]
-async fn a_link_alone_lets_no_device_in() {
+async fn a_link_alone_does_not_approve_a_device() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -44,7 +44,7 @@ async fn a_link_alone_lets_no_device_in() {
 }
 
 #[tokio::test]
-async fn a_no_after_a_yes_counts_as_long_as_the_device_has_nothing() {
+async fn a_denial_after_an_approval_applies_until_the_device_has_tokens() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;

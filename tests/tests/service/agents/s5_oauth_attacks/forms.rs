@@ -7,7 +7,7 @@ use serde_json::json;
 use super::registered;
 
 #[tokio::test]
-async fn a_form_that_another_site_made_signs_nobody_in() {
+async fn a_form_of_another_site_cannot_sign_in_a_user() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -76,7 +76,7 @@ async fn a_form_that_another_site_made_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn no_site_puts_the_pages_in_a_frame_or_has_them_load_anything() {
+async fn the_pages_cannot_be_framed_and_load_nothing() {
     let service = Service::with_mail().await;
     let id = registered(&service, &["https://app.example/cb", "com.example.app:/cb"]).await;
     let agent = Client::known(&service, &id);
@@ -102,7 +102,7 @@ async fn no_site_puts_the_pages_in_a_frame_or_has_them_load_anything() {
 }
 
 #[tokio::test]
-async fn what_a_client_says_of_itself_is_text_on_the_page() {
+async fn the_description_of_a_client_is_escaped_on_the_page() {
     let service = Service::with_mail().await;
     let body = json!({
         "client_name": "<img src=x onerror=alert(1)>\"'&",

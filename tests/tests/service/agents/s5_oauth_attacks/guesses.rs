@@ -4,7 +4,7 @@ use latchmail_tests::{Client, PASSWORD, Setup};
 use serde_json::json;
 
 #[tokio::test]
-async fn passwords_are_guessed_on_the_page_as_slowly_as_elsewhere() {
+async fn the_sign_in_page_has_the_same_limit_of_password_attempts_as_the_api() {
     let service = Setup::default()
         .with_mail()
         .with_default_limits()
@@ -31,7 +31,7 @@ async fn passwords_are_guessed_on_the_page_as_slowly_as_elsewhere() {
 }
 
 #[tokio::test]
-async fn user_codes_are_guessed_as_slowly_as_passwords() {
+async fn user_codes_have_the_same_limit_of_attempts_as_passwords() {
     let service = Setup::default()
         .with_mail()
         .with_default_limits()

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::FOLDERS;
 
 #[tokio::test]
-async fn a_token_for_something_else_is_worth_nothing_at_the_agent_endpoint() {
+async fn the_agent_endpoint_refuses_a_token_for_another_resource() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -60,7 +60,7 @@ async fn a_token_for_something_else_is_worth_nothing_at_the_agent_endpoint() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_over_spends_its_clients_budget_and_no_other_agents() {
+async fn an_ended_token_counts_for_its_client_address_and_not_for_other_agents() {
     let settings = "limits.mcp = 5\nlimits.unproven = 8";
     let service = Setup::default().with_mail().with(settings).start().await;
     let ada = service.person("ada").await;

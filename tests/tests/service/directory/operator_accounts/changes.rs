@@ -35,7 +35,7 @@ async fn opens_submission(service: &Service, address: &str, password: &str) -> b
 }
 
 #[tokio::test]
-async fn a_disabled_account_is_shut_out_everywhere_at_once() {
+async fn a_disabled_account_loses_all_access_immediately() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let client = ada.app_password("Phone").await;
@@ -80,7 +80,7 @@ async fn a_disabled_account_is_shut_out_everywhere_at_once() {
 }
 
 #[tokio::test]
-async fn a_deleted_account_leaves_its_addresses_to_nobody_until_they_are_freed() {
+async fn addresses_of_a_deleted_account_stay_reserved_until_they_are_freed() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     alias(&ada, "shop@first.test", true).await;
@@ -146,7 +146,7 @@ async fn a_deleted_account_leaves_its_addresses_to_nobody_until_they_are_freed()
 }
 
 #[tokio::test]
-async fn plan_and_rank_are_changed_and_what_is_so_already_is_said() {
+async fn plan_and_role_can_be_changed_and_no_change_is_reported() {
     let service = Service::with_mail().await;
     service.person("ada").await;
     for (verb, sentence) in [

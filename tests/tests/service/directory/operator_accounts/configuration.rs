@@ -12,7 +12,7 @@ use tokio::process::Command;
 use super::{LOGIN, done};
 
 #[tokio::test]
-async fn without_a_configuration_a_verb_says_what_to_give() {
+async fn without_a_configuration_a_command_names_the_missing_argument() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(program());
     command
@@ -33,7 +33,7 @@ async fn without_a_configuration_a_verb_says_what_to_give() {
 }
 
 #[tokio::test]
-async fn the_configuration_is_named_behind_the_verb_or_the_refusal_says_so() {
+async fn the_configuration_is_named_after_the_command_or_the_error_says_so() {
     let service = Service::start().await;
     service.person("ada").await;
     let config = service.operator_config();
@@ -72,7 +72,7 @@ async fn the_configuration_is_named_behind_the_verb_or_the_refusal_says_so() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_others_may_have_put_there_is_not_taken() {
+async fn a_configuration_that_other_users_can_write_is_refused() {
     let service = Service::start().await;
     service.person("ada").await;
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ async fn a_configuration_that_others_may_have_put_there_is_not_taken() {
 }
 
 #[tokio::test]
-async fn two_factor_makes_no_key_that_the_service_does_not_have() {
+async fn enabling_two_factor_does_not_create_a_key_file() {
     let service = Service::start().await;
     service.person("ada").await;
     let key = service.state.join("latchmail.key");
@@ -114,7 +114,7 @@ async fn two_factor_makes_no_key_that_the_service_does_not_have() {
 
 /// The commands find the configuration in the state folder of `latchmail dev`, while it runs and afterwards.
 #[tokio::test]
-async fn a_verb_finds_what_latchmail_dev_left() {
+async fn a_command_finds_the_state_of_latchmail_dev() {
     let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
     let verb = async |arguments: &str| {
         let mut command = Command::new(program());

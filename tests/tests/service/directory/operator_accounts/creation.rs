@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{delivery, done, sign_in};
 
 #[tokio::test]
-async fn an_account_is_made_with_a_password_from_the_standard_input() {
+async fn an_account_is_created_with_a_password_from_standard_input() {
     let service = Service::with_mail().await;
     // A reserved name, which cannot be registered.
     let made = service
@@ -63,7 +63,7 @@ async fn an_account_is_made_with_a_password_from_the_standard_input() {
 }
 
 #[tokio::test]
-async fn an_account_that_cannot_be_made_is_refused_in_a_sentence() {
+async fn an_invalid_account_is_refused_with_one_sentence() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     alias(&ada, "shop@first.test", true).await;
@@ -112,7 +112,7 @@ async fn an_account_that_cannot_be_made_is_refused_in_a_sentence() {
 }
 
 #[tokio::test]
-async fn what_is_shown_to_people_holds_no_secret() {
+async fn the_output_for_people_contains_no_secret() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     alias(&ada, "shop@first.test", false).await;

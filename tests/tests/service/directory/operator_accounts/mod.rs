@@ -4,7 +4,7 @@ mod changes;
 mod configuration;
 mod creation;
 mod passwords;
-mod record;
+mod audit;
 
 use latchmail_tests::{Answer, Service};
 use lettre::address::Envelope;

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::{ENDED, FOLDERS, done, sign_in};
 
 #[tokio::test]
-async fn a_password_that_is_made_is_shown_once_and_signs_in() {
+async fn a_generated_password_is_shown_once_and_signs_in() {
     let service = Service::with_mail().await;
     let said = done(&service, "account create eve@first.test --generate").await;
     let first = said.lines().last().unwrap().to_owned();
@@ -29,7 +29,7 @@ async fn a_password_that_is_made_is_shown_once_and_signs_in() {
 }
 
 #[tokio::test]
-async fn a_password_among_the_arguments_is_refused_and_not_repeated() {
+async fn a_password_in_the_arguments_is_refused_and_not_printed() {
     let service = Service::with_mail().await;
     service.person("ada").await;
     for verb in [
@@ -50,7 +50,7 @@ async fn a_password_among_the_arguments_is_refused_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn who_gives_up_typing_a_password_has_the_terminal_as_it_was() {
+async fn an_interrupted_password_prompt_restores_the_terminal() {
     let service = Service::with_mail().await;
     service.person("ada").await;
     let verb = format!(
@@ -94,7 +94,7 @@ async fn who_gives_up_typing_a_password_has_the_terminal_as_it_was() {
 }
 
 #[tokio::test]
-async fn another_password_ends_every_session_and_opens_a_new_one() {
+async fn a_new_password_ends_every_session_and_signs_in() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let elsewhere = ada.again().await;

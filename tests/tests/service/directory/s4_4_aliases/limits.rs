@@ -37,7 +37,7 @@ async fn an_account_has_a_limit_of_aliases_on_platform_domains() {
 }
 
 #[tokio::test]
-async fn a_credential_makes_fifty_new_aliases_a_day() {
+async fn a_credential_can_create_fifty_new_aliases_a_day() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let token = async || {

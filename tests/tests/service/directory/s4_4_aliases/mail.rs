@@ -98,7 +98,7 @@ async fn submits(person: &Person<'_>, password: &str, from: &str) -> bool {
 }
 
 #[tokio::test]
-async fn mail_for_an_alias_is_taken_while_it_is_active_even_within_one_session() {
+async fn mail_for_an_alias_is_accepted_only_while_it_is_active() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut smtp = Smtp::begun(&service).await;
@@ -126,7 +126,7 @@ async fn mail_for_an_alias_is_taken_while_it_is_active_even_within_one_session()
 }
 
 #[tokio::test]
-async fn an_alias_of_ones_own_domain_receives_and_sends_as_any_other() {
+async fn an_alias_on_a_custom_domain_receives_and_sends_like_any_other() {
     // A Postfix process remembers a domain for its whole life, so no other test may have used this one.
     let service = Service::with_own_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
@@ -175,7 +175,7 @@ async fn an_alias_of_ones_own_domain_receives_and_sends_as_any_other() {
 }
 
 #[tokio::test]
-async fn an_alias_sends_while_it_is_active_from_the_api_and_from_mail_clients() {
+async fn an_alias_can_send_from_the_api_and_mail_clients_while_it_is_active() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     claimed(&ada, "pending.test").await;

@@ -30,7 +30,7 @@ async fn refused(person: &Person<'_>, name: &str, domain: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_name_that_will_not_do_is_refused_and_the_check_says_so_too() {
+async fn an_invalid_name_is_refused_by_the_creation_and_by_the_check() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let long = format!("{}.test", ["x".repeat(61).as_str(); 3].join("."));
@@ -88,7 +88,7 @@ async fn a_name_that_will_not_do_is_refused_and_the_check_says_so_too() {
 }
 
 #[tokio::test]
-async fn a_domain_that_is_not_ones_to_use_is_refused_and_others_are_folded() {
+async fn an_unavailable_domain_is_refused_and_others_are_normalized() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     domain(&ada, "xn--bcher-kva.test").await;
@@ -141,7 +141,7 @@ async fn a_domain_that_is_not_ones_to_use_is_refused_and_others_are_folded() {
 }
 
 #[tokio::test]
-async fn without_a_name_an_alias_gets_one_that_can_be_said_and_not_be_guessed() {
+async fn a_generated_alias_name_is_pronounceable_and_cannot_be_guessed() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let mut names = BTreeSet::new();
@@ -167,7 +167,7 @@ async fn without_a_name_an_alias_gets_one_that_can_be_said_and_not_be_guessed() 
 }
 
 #[tokio::test]
-async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active() {
+async fn aliases_can_be_on_platform_domains_and_the_accounts_active_domains() {
     let service = Service::start().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     domain(&ada, "z.test").await;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{MISSING, checked, create, delete, listed, made, set};
 
 #[tokio::test]
-async fn an_address_belongs_to_one_account_as_account_or_alias() {
+async fn an_address_belongs_to_one_account_or_alias() {
     let service = Service::start().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     service
@@ -48,7 +48,7 @@ async fn an_address_belongs_to_one_account_as_account_or_alias() {
 }
 
 #[tokio::test]
-async fn of_many_who_want_an_address_at_once_one_gets_it() {
+async fn of_concurrent_requests_for_an_address_one_succeeds() {
     let service = Service::start().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for round in 0..5 {
@@ -76,7 +76,7 @@ async fn of_many_who_want_an_address_at_once_one_gets_it() {
 }
 
 #[tokio::test]
-async fn an_id_is_the_addresss_own_and_tells_nothing_of_others() {
+async fn an_id_depends_only_on_the_address_and_reveals_no_other_alias() {
     let mut service = Service::with_mail().await;
     let ids = {
         let (ada, bob) = (service.person("ada").await, service.person("bob").await);
@@ -116,7 +116,7 @@ async fn an_id_is_the_addresss_own_and_tells_nothing_of_others() {
 }
 
 #[tokio::test]
-async fn an_alias_that_the_service_never_saw_being_made_has_no_dates() {
+async fn an_alias_that_the_api_did_not_create_has_no_dates() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     alias(&ada, "old@first.test", true).await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{ALIASES, MISSING, addresses, check, create, delete, listed, made, set};
 
 #[tokio::test]
-async fn an_alias_is_made_listed_switched_and_deleted() {
+async fn an_alias_can_be_created_listed_switched_and_deleted() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     assert_eq!(listed(&ada).await, [Value::Null; 0]);
@@ -53,7 +53,7 @@ async fn an_alias_is_made_listed_switched_and_deleted() {
 }
 
 #[tokio::test]
-async fn invalid_requests_are_refused_in_the_words_of_the_specification() {
+async fn invalid_requests_are_refused_with_the_specified_text() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let id = made(&ada, "shop@first.test").await;
@@ -135,7 +135,7 @@ async fn invalid_requests_are_refused_in_the_words_of_the_specification() {
 }
 
 #[tokio::test]
-async fn a_token_does_what_its_scope_says_and_nothing_once_it_is_revoked() {
+async fn a_token_is_limited_to_its_scope_and_useless_after_its_revocation() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let holder = async |scope: &str| {

@@ -22,7 +22,7 @@ fn is_instant(value: &Value) {
 }
 
 #[tokio::test]
-async fn a_domain_is_claimed_proved_listed_read_and_released() {
+async fn a_domain_can_be_claimed_verified_listed_read_and_released() {
     let world = World::start().await;
     let ada = world.service.person("ada").await;
     let nothing = json!({ "domains": [], "limit": 5, "used": 0 });
@@ -86,7 +86,7 @@ async fn a_domain_is_claimed_proved_listed_read_and_released() {
 }
 
 #[tokio::test]
-async fn to_claim_a_domain_again_answers_it_as_it_stands() {
+async fn claiming_a_domain_again_returns_its_current_state() {
     let world = World::start().await;
     let ada = world.service.person("ada").await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
@@ -111,7 +111,7 @@ async fn to_claim_a_domain_again_answers_it_as_it_stands() {
 }
 
 #[tokio::test]
-async fn a_body_that_will_not_do_is_refused_and_the_field_named() {
+async fn an_invalid_body_is_refused_with_the_name_of_the_field() {
     let world = World::start().await;
     let ada = world.service.person("ada").await;
     for (body, said) in [
@@ -130,7 +130,7 @@ async fn a_body_that_will_not_do_is_refused_and_the_field_named() {
 }
 
 #[tokio::test]
-async fn a_name_is_folded_or_refused_and_nothing_fails_of_it() {
+async fn a_domain_name_is_normalized_or_refused_and_never_causes_a_failure() {
     let world = World::with("plans.default.custom_domains = 1000").await;
     let ada = world.service.person("ada").await;
     let label = "x".repeat(63);

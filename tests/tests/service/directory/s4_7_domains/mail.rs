@@ -62,7 +62,7 @@ impl Outside {
 }
 
 #[tokio::test]
-async fn an_alias_receives_within_the_session_in_which_its_domain_was_verified() {
+async fn an_alias_receives_in_an_smtp_session_that_began_before_the_verification() {
     let world = World::with_own_mail().await;
     let service = &world.service;
     let ada = service.person("ada").await;
@@ -111,7 +111,7 @@ async fn an_alias_receives_within_the_session_in_which_its_domain_was_verified()
 }
 
 #[tokio::test]
-async fn a_mail_client_is_told_who_there_is_on_a_domain_that_was_verified_within_its_session() {
+async fn a_session_of_a_mail_client_sees_the_addresses_of_a_newly_verified_domain() {
     let world = World::with_own_mail().await;
     let service = &world.service;
     let ada = service.person("ada").await;
@@ -143,7 +143,7 @@ async fn a_mail_client_is_told_who_there_is_on_a_domain_that_was_verified_within
 }
 
 #[tokio::test]
-async fn the_domains_of_a_deleted_account_are_free_at_once() {
+async fn the_domains_of_a_deleted_account_are_available_immediately() {
     let world = World::with_own_mail().await;
     let service = &world.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);

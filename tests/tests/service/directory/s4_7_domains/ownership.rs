@@ -10,7 +10,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn claims_stand_side_by_side_and_the_first_to_verify_wins() {
+async fn several_accounts_can_claim_a_domain_and_the_first_to_verify_wins() {
     let world = World::start().await;
     let service = &world.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
@@ -51,7 +51,7 @@ async fn claims_stand_side_by_side_and_the_first_to_verify_wins() {
 }
 
 #[tokio::test]
-async fn of_many_that_verify_at_the_same_moment_one_wins() {
+async fn of_concurrent_verifications_one_succeeds() {
     let world = World::start().await;
     let service = &world.service;
     let mut people = Vec::new();
@@ -90,7 +90,7 @@ async fn of_many_that_verify_at_the_same_moment_one_wins() {
 }
 
 #[tokio::test]
-async fn a_domain_is_found_by_its_owner_alone() {
+async fn a_domain_is_visible_only_to_its_owner() {
     let world = World::start().await;
     let (ada, bob) = (
         world.service.person("ada").await,
@@ -109,7 +109,7 @@ async fn a_domain_is_found_by_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn a_domain_on_which_somebody_has_an_address_is_the_platforms() {
+async fn a_domain_with_addresses_of_accounts_cannot_be_claimed() {
     let mut world = World::with_own_mail().await;
     {
         let bob = world.service.person("bob").await;

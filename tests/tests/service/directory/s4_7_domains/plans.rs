@@ -9,7 +9,7 @@ const NOT_INCLUDED: &str = "Custom domains aren't included in your plan";
 const FULL: &str = "Your plan's custom domains are all in use";
 
 #[tokio::test]
-async fn a_plan_says_how_many_domains_an_account_may_have() {
+async fn a_plan_limits_the_domains_of_an_account() {
     let world = World::with("plans.default.custom_domains = 2\nplans.none.custom_domains = 0\nplans.pro.custom_domains = 50").await;
     let service = &world.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
@@ -55,7 +55,7 @@ async fn a_plan_says_how_many_domains_an_account_may_have() {
 }
 
 #[tokio::test]
-async fn of_many_claims_at_once_no_more_are_made_than_the_plan_has_room_for() {
+async fn concurrent_claims_cannot_exceed_the_limit_of_the_plan() {
     let world = World::with("plans.default.custom_domains = 3").await;
     let ada = world.service.person("ada").await;
     let names: Vec<String> = (0..10).map(|n| format!("d{n}.example")).collect();

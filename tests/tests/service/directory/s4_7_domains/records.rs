@@ -11,7 +11,7 @@ fn records(domain: &Value) -> Vec<(&str, &Value)> {
 }
 
 #[tokio::test]
-async fn records_are_told_true_false_or_unknown_each_on_its_own() {
+async fn each_record_is_reported_separately_as_true_false_or_unknown() {
     let world = World::start().await;
     let ada = world.service.person("ada").await;
     let active = world.active(&ada, EXAMPLE).await;
@@ -75,7 +75,7 @@ fn pieces(value: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_released_domain_leaves_no_key_behind_and_the_next_one_is_another() {
+async fn the_key_of_a_released_domain_is_deleted_and_never_reused() {
     let world = World::start().await;
     let service = &world.service;
     let ada = service.person("ada").await;

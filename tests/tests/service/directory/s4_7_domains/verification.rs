@@ -11,7 +11,7 @@ use super::{EXAMPLE, MEMORY, MISSING, UNKNOWN, World, claim, list, read, release
 const UNREADABLE: &str = "Couldn't read DNS right now, try again shortly";
 
 #[tokio::test]
-async fn a_failed_check_is_remembered_for_thirty_seconds() {
+async fn a_failed_check_is_cached_for_thirty_seconds() {
     let world = World::start().await;
     let service = &world.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
@@ -43,7 +43,7 @@ async fn a_failed_check_is_remembered_for_thirty_seconds() {
 }
 
 #[tokio::test]
-async fn many_checks_of_one_claim_at_once_look_once() {
+async fn concurrent_checks_of_one_claim_cause_one_lookup() {
     let world = World::start().await;
     let ada = world.service.person("ada").await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
@@ -59,7 +59,7 @@ async fn many_checks_of_one_claim_at_once_look_once() {
 }
 
 #[tokio::test]
-async fn what_is_published_is_read_however_it_is_written() {
+async fn a_published_value_is_accepted_in_every_notation() {
     let world = World::start().await;
     let service = &world.service;
     let ada = service.person("ada").await;
@@ -100,7 +100,7 @@ async fn what_is_published_is_read_however_it_is_written() {
 type Publish<'a> = &'a dyn Fn(&str, &str);
 
 #[tokio::test]
-async fn a_proof_may_be_in_pieces_beside_others_elsewhere_or_in_quotes() {
+async fn a_proof_can_be_split_quoted_or_among_other_records() {
     let world = World::with("plans.default.custom_domains = 100").await;
     let ada = world.service.person("ada").await;
     let dns = &world.dns;
@@ -137,7 +137,7 @@ async fn a_proof_may_be_in_pieces_beside_others_elsewhere_or_in_quotes() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_missing_and_what_cannot_be_read_is_told_apart() {
+async fn a_missing_record_differs_from_one_that_cannot_be_read() {
     let world = World::start().await;
     let service = &world.service;
     let ada = service.person("ada").await;
@@ -162,7 +162,7 @@ async fn what_is_not_there_is_missing_and_what_cannot_be_read_is_told_apart() {
 }
 
 #[tokio::test]
-async fn many_checks_at_once_of_what_cannot_be_read_look_once() {
+async fn concurrent_checks_of_an_unreadable_record_cause_one_lookup() {
     let world = World::with("dns.timeout = 2").await;
     let ada = world.service.person("ada").await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
@@ -205,7 +205,7 @@ async fn waiting_for_a_slow_dns_server_does_not_delay_other_accounts() {
 }
 
 #[tokio::test]
-async fn a_domain_is_verified_where_the_dns_answers_by_tcp_only() {
+async fn a_domain_is_verified_if_the_dns_responds_only_by_tcp() {
     let dns = Nameserver::by_tcp_only().await;
     let setup = Setup::default().with(&format!("dns.server = '{}'\ndns.timeout = 2", dns.address));
     let service = setup.start().await;
@@ -216,7 +216,7 @@ async fn a_domain_is_verified_where_the_dns_answers_by_tcp_only() {
 }
 
 #[tokio::test]
-async fn without_a_dns_server_a_domain_is_still_claimed_read_and_released() {
+async fn without_a_dns_server_domains_can_be_claimed_read_and_released() {
     let service = Service::with("dns.server = '127.0.0.1:1'").await;
     let ada = service.person("ada").await;
     claim(&ada, EXAMPLE).await.succeeds(201);

@@ -19,7 +19,7 @@ fn people(of: &[(&str, &str)]) -> Value {
 }
 
 #[tokio::test]
-async fn recipients_are_given_in_every_form() {
+async fn recipients_are_accepted_in_every_form() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let carl = service.person("carl").await;
@@ -92,7 +92,7 @@ async fn recipients_are_given_in_every_form() {
 }
 
 #[tokio::test]
-async fn a_bcc_recipient_receives_the_mail_and_is_not_named() {
+async fn a_bcc_recipient_receives_the_mail_and_is_not_in_its_header() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let (carl, dora) = (service.person("carl").await, service.person("dora").await);
@@ -121,7 +121,7 @@ async fn a_bcc_recipient_receives_the_mail_and_is_not_named() {
 }
 
 #[tokio::test]
-async fn a_name_of_a_domain_in_any_script_is_sent_to_in_its_ascii_form() {
+async fn a_domain_in_any_script_is_used_in_its_ascii_form() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let to = json!("Anna <anna@bücher.test>, x@例え.test");
@@ -132,7 +132,7 @@ async fn a_name_of_a_domain_in_any_script_is_sent_to_in_its_ascii_form() {
 }
 
 #[tokio::test]
-async fn fifty_recipients_are_taken_and_one_more_is_too_many() {
+async fn fifty_recipients_are_accepted_and_one_more_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let of = |from: usize, to: usize| -> Vec<String> {
@@ -156,7 +156,7 @@ async fn fifty_recipients_are_taken_and_one_more_is_too_many() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_refused_by_the_name_of_its_field() {
+async fn an_invalid_address_is_refused_with_the_name_of_its_field() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for none in [
@@ -193,7 +193,7 @@ async fn an_address_that_is_none_is_refused_by_the_name_of_its_field() {
 }
 
 #[tokio::test]
-async fn a_recipient_whom_the_mail_server_refuses_is_named_and_nobody_gets_the_mail() {
+async fn a_recipient_that_the_mail_server_refuses_is_named_and_the_mail_is_not_sent() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let carl = service.person("carl").await;
@@ -217,7 +217,7 @@ async fn a_recipient_whom_the_mail_server_refuses_is_named_and_nobody_gets_the_m
 }
 
 #[tokio::test]
-async fn a_mail_comes_from_the_account_or_one_of_its_active_aliases() {
+async fn the_sender_must_be_the_account_or_one_of_its_active_aliases() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     alias(&ada, "countess@first.test", true).await;

@@ -45,7 +45,7 @@ fn named(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn files_arrive_byte_for_byte_under_their_media_types() {
+async fn files_arrive_byte_for_byte_with_their_media_types() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let every_byte: Vec<u8> = (0..=255).collect();
@@ -102,7 +102,7 @@ async fn files_arrive_byte_for_byte_under_their_media_types() {
 }
 
 #[tokio::test]
-async fn a_file_without_a_media_type_and_a_message_as_a_file_arrive_too() {
+async fn a_file_without_a_media_type_and_an_attached_message_arrive() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let inner = b"From: x@outside.test\r\nSubject: inner\r\n\r\nNested.\r\n";
@@ -123,7 +123,7 @@ async fn a_file_without_a_media_type_and_a_message_as_a_file_arrive_too() {
 }
 
 #[tokio::test]
-async fn file_names_of_any_script_arrive_as_sent_and_leave_in_a_safe_header() {
+async fn file_names_in_any_script_arrive_unchanged_in_a_safe_header() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let names = [
@@ -161,7 +161,7 @@ async fn file_names_of_any_script_arrive_as_sent_and_leave_in_a_safe_header() {
 }
 
 #[tokio::test]
-async fn twenty_files_are_taken_and_one_more_is_too_many() {
+async fn twenty_files_are_accepted_and_one_more_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let of = |count: u8| -> Value {
@@ -186,7 +186,7 @@ async fn twenty_files_are_taken_and_one_more_is_too_many() {
 }
 
 #[tokio::test]
-async fn content_that_is_no_standard_base64_is_refused_by_the_name_of_its_field() {
+async fn invalid_base64_is_refused_with_the_name_of_its_field() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let long = STANDARD.encode(noise(300_000));
@@ -221,7 +221,7 @@ async fn content_that_is_no_standard_base64_is_refused_by_the_name_of_its_field(
 }
 
 #[tokio::test]
-async fn a_mail_of_nearly_25_mb_is_taken_and_one_beyond_it_is_not() {
+async fn a_mail_below_25_mb_is_accepted_and_one_above_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     // The limit applies to the complete message: base64 in lines of at most 76 characters makes 26,136,844 bytes of these.

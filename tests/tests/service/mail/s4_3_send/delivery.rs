@@ -73,7 +73,7 @@ async fn a_mail_is_delivered_and_its_copy_is_in_sent_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_mail_has_the_texts_that_it_was_given() {
+async fn a_mail_has_the_given_text_parts() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&bob).await;
@@ -120,7 +120,7 @@ async fn a_mail_has_the_texts_that_it_was_given() {
 }
 
 #[tokio::test]
-async fn texts_arrive_as_they_were_written() {
+async fn texts_arrive_unchanged() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&bob).await;
@@ -153,7 +153,7 @@ async fn texts_arrive_as_they_were_written() {
 }
 
 #[tokio::test]
-async fn an_answer_names_what_it_answers_as_it_was_told() {
+async fn a_reply_contains_the_given_message_ids() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&bob).await;
@@ -197,7 +197,7 @@ async fn an_answer_names_what_it_answers_as_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_subject_of_998_characters_arrives_as_sent_and_is_folded() {
+async fn a_subject_of_998_characters_arrives_unchanged_and_folded() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&bob).await;
@@ -228,7 +228,7 @@ async fn a_subject_of_998_characters_arrives_as_sent_and_is_folded() {
 }
 
 #[tokio::test]
-async fn each_mail_has_an_id_of_its_own() {
+async fn each_mail_has_its_own_id() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mail = mail("the same");

@@ -85,7 +85,7 @@ fn holds_no_injection(message: &Stored) {
 }
 
 #[tokio::test]
-async fn a_line_break_or_a_nul_anywhere_is_refused_or_encoded() {
+async fn a_line_break_or_nul_in_any_field_is_refused_or_encoded() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let eve = service.person("eve").await;
@@ -138,7 +138,7 @@ async fn a_line_break_or_a_nul_anywhere_is_refused_or_encoded() {
 }
 
 #[tokio::test]
-async fn a_media_type_is_only_that_of_its_file() {
+async fn an_invalid_media_type_affects_only_its_file() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let long = format!("text/{}", "x".repeat(5000));
@@ -193,7 +193,7 @@ async fn a_media_type_is_only_that_of_its_file() {
 }
 
 #[tokio::test]
-async fn long_fields_are_taken_as_they_are_or_refused_and_hurt_nothing() {
+async fn long_fields_are_accepted_unchanged_or_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let many = "x".repeat(100_000);

@@ -11,7 +11,7 @@ use super::{SEND, mail, sends, with};
 const AWAY: &str = "Mail server is initializing, please try again in a moment";
 
 #[tokio::test]
-async fn large_mails_of_one_account_leave_memory_for_those_of_others() {
+async fn large_mails_of_one_account_leave_memory_for_other_accounts() {
     let relay = Relay::new().await;
     let settings = format!("smtp.address = '{}'\nsmtp.timeout = 3", relay.address);
     let service = Service::with_mail_and(&settings).await;

@@ -4,7 +4,7 @@
 
 mod addresses;
 mod attachments;
-mod away;
+mod outage;
 mod delivery;
 mod hostile;
 mod memory;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{SEND, all_that_came, mail, names, refused, with, without};
 
 #[tokio::test]
-async fn a_field_that_is_missing_or_of_another_type_is_named() {
+async fn a_missing_or_mistyped_field_is_named() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for field in ["from", "to", "subject"] {
@@ -100,7 +100,7 @@ async fn a_body_that_is_not_json_is_refused() {
 }
 
 #[tokio::test]
-async fn a_subject_of_999_characters_or_of_two_lines_is_refused() {
+async fn a_subject_of_999_characters_or_two_lines_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for subject in [
@@ -125,7 +125,7 @@ async fn a_subject_of_999_characters_or_of_two_lines_is_refused() {
 }
 
 #[tokio::test]
-async fn who_is_not_signed_in_sends_nothing() {
+async fn a_caller_without_a_session_cannot_send() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let answer = service.post(SEND, &mail("from nobody")).await;

@@ -4,7 +4,7 @@ use latchmail_tests::{PASSWORD, Service};
 use serde_json::json;
 
 use super::rules::Grant;
-use super::world::World;
+use super::shared_mailbox::World;
 
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 const GONE: &str = "Mailbox not found";
@@ -100,7 +100,7 @@ async fn a_new_password_of_the_owner_keeps_members_and_disabling_the_owner_does_
 }
 
 #[tokio::test]
-async fn a_guest_who_leaves_is_a_stranger() {
+async fn a_member_who_leaves_becomes_a_stranger() {
     let service = Service::with_mail().await;
     let world = World::new(&service).await;
     world.invite("bob", &reading()).await.succeeds(201);

@@ -5,12 +5,12 @@ use latchmail_tests::{Service, imap, stored};
 use serde_json::json;
 
 use super::rules::Grant;
-use super::world::{World, from};
+use super::shared_mailbox::{World, from};
 
 const READ: &[&str] = &["mail:read"];
 
 #[tokio::test]
-async fn a_folder_stays_shared_through_a_rename_and_what_takes_its_name_is_not() {
+async fn a_renamed_folder_stays_shared_and_a_new_folder_with_its_old_name_is_not() {
     let service = Service::with_mail().await;
     let mut world = World::new(&service).await;
     let inside = world.put("Alpha", "inside").await;
@@ -60,7 +60,7 @@ async fn a_folder_stays_shared_through_a_rename_and_what_takes_its_name_is_not()
 }
 
 #[tokio::test]
-async fn no_message_moves_into_a_new_folder_with_the_name_of_a_shared_one() {
+async fn no_message_is_moved_into_a_new_folder_with_the_name_of_a_shared_one() {
     let service = Service::with_mail().await;
     let mut world = World::new(&service).await;
     let goes = world.put("Beta", "goes").await;
@@ -116,7 +116,7 @@ async fn a_folder_that_was_created_again_is_not_shared() {
 }
 
 #[tokio::test]
-async fn a_message_is_a_guests_to_read_where_it_is_and_not_where_it_was() {
+async fn a_member_can_read_a_message_only_in_its_current_folder() {
     let service = Service::with_mail().await;
     let mut world = World::new(&service).await;
     let leaves = world.put("Alpha", "leaves").await;
@@ -215,7 +215,7 @@ async fn resources_outside_the_grants_look_like_unknown_ones() {
 }
 
 #[tokio::test]
-async fn a_guest_sends_as_the_owners_alias_and_is_named_in_the_record_alone() {
+async fn a_member_sends_as_the_owners_alias_and_is_named_only_in_the_audit_log() {
     let service = Service::with_mail().await;
     let mut world = World::new(&service).await;
     let alias = json!({ "name": "shop", "domain": "first.test" });
@@ -260,7 +260,7 @@ async fn a_guest_sends_as_the_owners_alias_and_is_named_in_the_record_alone() {
 }
 
 #[tokio::test]
-async fn a_key_of_one_guest_is_not_another_ones() {
+async fn idempotency_keys_of_members_are_separate() {
     let service = Service::with_mail().await;
     let world = World::new(&service).await;
     let grant = Grant::on("mailbox", "", &["mail:send", "mail:read"]);

@@ -5,7 +5,7 @@ use latchmail_tests::Service;
 use super::{NEW, administrator, install, of_version, serves, version};
 
 #[tokio::test]
-async fn a_module_is_switched_off_and_on_and_removed() {
+async fn a_module_can_be_disabled_enabled_and_removed() {
     let mut service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
     install(&admin, &[of_version("1.0.0")], true)
@@ -37,7 +37,7 @@ async fn a_module_is_switched_off_and_on_and_removed() {
 }
 
 #[tokio::test]
-async fn a_built_in_module_that_was_switched_off_stays_off_and_the_others_serve() {
+async fn a_disabled_built_in_module_stays_disabled_and_the_others_serve() {
     let mut service = Service::with_mail().await;
     service.operator("module disable aliases", "").await.done();
     service.restart().await;

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{NEW, administrator, install, of_version, serves, that_does, version};
 
 #[tokio::test]
-async fn only_administrators_who_are_signed_in_may_change_modules() {
+async fn only_signed_in_administrators_can_change_modules() {
     let service = Service::with_mail_and(NEW).await;
     let ada = service.person("ada").await;
     let token = ada.token(&["mail:read"]).await["token"].clone();
@@ -54,7 +54,7 @@ async fn only_administrators_who_are_signed_in_may_change_modules() {
 }
 
 #[tokio::test]
-async fn a_module_serves_as_soon_as_it_is_installed_and_is_described() {
+async fn an_installed_module_serves_immediately_and_is_described() {
     let service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
     version(&service).await.fails(404, "There is no such route");
@@ -83,7 +83,7 @@ async fn a_module_serves_as_soon_as_it_is_installed_and_is_described() {
 }
 
 #[tokio::test]
-async fn a_change_that_is_answered_with_a_failure_was_not_made() {
+async fn a_change_that_returns_a_failure_was_not_made() {
     let service = Service::with(NEW).await;
     service.install(&[of_version("1.0.0")]).await;
     let away = "ALTER TABLE module_versions RENAME TO module_versions_away";
@@ -104,7 +104,7 @@ async fn a_change_that_is_answered_with_a_failure_was_not_made() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_installed_is_refused_with_the_reason_and_changes_nothing() {
+async fn an_invalid_component_is_refused_with_the_reason_and_changes_nothing() {
     let service = Service::with_mail_and(&format!(
         "{NEW}\nmodules.probe.grants = ['caller']\nmodules.probe.paths = ['/probe/']"
     ))
@@ -187,7 +187,7 @@ async fn a_module_that_the_configuration_does_not_allow_is_refused() {
 }
 
 #[tokio::test]
-async fn a_set_is_installed_whole_or_not_at_all() {
+async fn a_set_of_modules_is_installed_completely_or_not_at_all() {
     let service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
     let other = Variant {

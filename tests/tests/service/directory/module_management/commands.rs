@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{NEW, administrator, install, of_version, serves, that_does, version};
 
 #[tokio::test]
-async fn an_operator_looks_before_installing_and_says_yes_at_the_command_line() {
+async fn the_operator_reviews_and_confirms_an_installation() {
     let service = Service::with(NEW).await;
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, component: Vec<u8>| {
@@ -60,7 +60,7 @@ async fn an_operator_looks_before_installing_and_says_yes_at_the_command_line() 
 }
 
 #[tokio::test]
-async fn components_that_are_too_large_to_be_sent_are_refused_with_what_they_may_have() {
+async fn components_over_the_size_limit_are_refused_and_the_error_names_the_limit() {
     let service = Service::with(NEW).await;
     let large = service.state.join("large.wasm");
     let file = std::fs::File::create(&large).unwrap();
@@ -74,7 +74,7 @@ async fn components_that_are_too_large_to_be_sent_are_refused_with_what_they_may
 }
 
 #[tokio::test]
-async fn where_no_service_runs_the_verbs_say_so() {
+async fn the_commands_report_that_no_service_runs() {
     let mut service = Service::start().await;
     service.stop().await;
     service
@@ -84,7 +84,7 @@ async fn where_no_service_runs_the_verbs_say_so() {
 }
 
 #[tokio::test]
-async fn what_is_done_to_modules_is_in_the_record() {
+async fn changes_of_modules_are_in_the_audit_log() {
     let service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
     install(&admin, &[of_version("1.0.0")], true)

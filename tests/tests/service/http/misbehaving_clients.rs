@@ -63,7 +63,7 @@ async fn dripped(service: &Service, bytes: &str, again: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_request_that_trickles_in_is_given_up() {
+async fn a_request_that_arrives_too_slowly_times_out() {
     let service = Service::with_mail_and(IMPATIENT).await;
     let body = "POST /api/v1/auth/login HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n";
     let chunked =
@@ -99,7 +99,7 @@ async fn a_request_that_trickles_in_is_given_up() {
 }
 
 #[tokio::test]
-async fn many_slow_clients_keep_nobody_from_being_served() {
+async fn slow_clients_do_not_block_other_clients() {
     let service = Service::with_mail_and("http.header_timeout = 600\nhttp.body_timeout = 60").await;
     let mut slow = Vec::new();
     for n in 0..200 {
@@ -118,7 +118,7 @@ async fn many_slow_clients_keep_nobody_from_being_served() {
 }
 
 #[tokio::test]
-async fn a_client_that_stops_in_the_middle_is_told_so() {
+async fn a_client_that_stops_in_a_request_gets_a_timeout_response() {
     let service = Service::with_mail_and(IMPATIENT).await;
     for said in [
         "GET /api/hea",
@@ -144,7 +144,7 @@ async fn a_client_that_stops_in_the_middle_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_its_answers_is_given_up() {
+async fn a_client_that_never_reads_is_disconnected() {
     let service = Service::with(IMPATIENT).await;
     let mut client = Raw::to(&service).await;
     let many = "GET /api/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100);
@@ -157,7 +157,7 @@ async fn a_client_that_never_reads_its_answers_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_said_all_it_has_to_say_gets_its_answer() {
+async fn a_client_that_shuts_down_its_sending_side_gets_its_response() {
     let service = Service::with_mail_and(PATIENT).await;
     let ada = service.person("ada").await;
     let body = serde_json::json!({ "email": ada.address, "password": "Wrong-Horse-7" }).to_string();
@@ -187,7 +187,7 @@ async fn a_client_that_has_said_all_it_has_to_say_gets_its_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_in_the_middle_of_a_request_is_closed() {
+async fn a_client_that_disconnects_in_a_request_frees_its_connection() {
     let service = Service::with(PATIENT).await;
     for head in [
         "G",
@@ -218,7 +218,7 @@ async fn a_client_that_leaves_in_the_middle_of_a_request_is_closed() {
 }
 
 #[tokio::test]
-async fn one_client_has_no_more_connections_than_its_share() {
+async fn the_connections_of_one_client_are_limited() {
     let service = Service::with(&format!("{PATIENT}\nhttp.connections_per_client = 20")).await;
     let mut held = Vec::new();
     for _ in 0..20 {
@@ -243,7 +243,7 @@ async fn one_client_has_no_more_connections_than_its_share() {
 }
 
 #[tokio::test]
-async fn who_comes_when_all_connections_are_taken_waits_for_one() {
+async fn a_new_client_waits_while_all_connections_are_in_use() {
     let service = Service::with(&format!("{PATIENT}\nhttp.max_connections = 20")).await;
     let mut held = Vec::new();
     for _ in 0..20 {
@@ -272,7 +272,7 @@ const CROWD_STANDS: &str = "the crowd stands";
 const KIB_A_CONNECTION: u64 = 32;
 
 #[tokio::test]
-async fn ten_thousand_idle_connections_are_held_and_cost_little() {
+async fn ten_thousand_idle_connections_use_little_memory() {
     may_open(CROWD + 500);
     let service = Service::with_mail_and(&format!(
         "{PATIENT}\nhttp.max_connections = {}\nhttp.connections_per_client = {CROWD}",
@@ -287,7 +287,7 @@ async fn ten_thousand_idle_connections_are_held_and_cost_little() {
         Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "http::rude_clients::the_crowd",
+                "http::misbehaving_clients::idle_connection_client_process",
                 "--ignored",
                 "--nocapture",
             ])
@@ -332,7 +332,7 @@ impl Drop for Crowd {
 /// Not a test of its own: the clients of the test above, in a separate process that runs until it is killed.
 #[tokio::test]
 #[ignore = "the other side of ten_thousand_idle_connections_are_held_and_cost_little"]
-async fn the_crowd() {
+async fn idle_connection_client_process() {
     let Ok(address) = std::env::var(CROWD_GOES_TO) else {
         return;
     };
@@ -457,7 +457,7 @@ async fn rude_client(service: &Service, said: &str, manner: Manner) {
 const KIB_KEPT: u64 = 1024;
 
 #[tokio::test]
-async fn after_rude_clients_memory_and_descriptors_are_where_they_were() {
+async fn slow_clients_leak_no_memory_and_no_descriptors() {
     let service = Service::with_mail_and(IMPATIENT).await;
     let ada = service.person("ada").await;
     ada.ask("GET /api/v1/mail/folders").await.succeeds(200);

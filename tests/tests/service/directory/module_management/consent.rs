@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{NEW, administrator, body, install, of_version, that_does, version};
 
 #[tokio::test]
-async fn a_version_that_may_do_more_than_the_one_before_needs_a_yes() {
+async fn a_version_with_more_permissions_needs_consent() {
     let service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
     install(&admin, &[that_does("session", "1.0.0")], false)
@@ -44,7 +44,7 @@ async fn a_version_that_may_do_more_than_the_one_before_needs_a_yes() {
 }
 
 #[tokio::test]
-async fn over_a_module_that_is_switched_off_a_version_is_compared_with_the_one_that_was_installed_last()
+async fn a_version_for_a_disabled_module_is_compared_with_the_last_installed_one()
  {
     let mut service = Service::with_mail_and(NEW).await;
     service.install(&[that_does("session", "1.0.0")]).await;

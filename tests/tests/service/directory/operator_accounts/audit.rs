@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{done, sign_in};
 
 #[tokio::test]
-async fn attempts_on_made_up_addresses_do_not_fill_the_record() {
+async fn attempts_with_unknown_addresses_do_not_fill_the_audit_log() {
     let service = Service::start().await;
     for n in 0..103 {
         let refused = sign_in(&service, &format!("n{n}@first.test"), "Wrong-Horse-7").await;
@@ -24,7 +24,7 @@ async fn attempts_on_made_up_addresses_do_not_fill_the_record() {
 }
 
 #[tokio::test]
-async fn the_record_tells_what_happened_to_whom_by_whom() {
+async fn the_audit_log_names_the_event_the_account_and_the_actor() {
     let service = Service::with_mail().await;
     let (ada, _) = (service.person("ada").await, service.person("bob").await);
     sign_in(&service, "ada@first.test", "Wrong-Horse-7").await;

@@ -30,7 +30,7 @@ fn left(answer: &Answer) -> &str {
 }
 
 #[tokio::test]
-async fn failed_exchanges_of_others_behind_an_address_refuse_nothing_that_is_valid() {
+async fn failed_exchanges_do_not_affect_valid_exchanges_from_the_same_address() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -62,7 +62,7 @@ async fn failed_exchanges_of_others_behind_an_address_refuse_nothing_that_is_val
 }
 
 #[tokio::test]
-async fn a_grant_has_a_budget_of_its_own() {
+async fn a_grant_has_its_own_budget() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -83,7 +83,7 @@ async fn a_grant_has_a_budget_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_device_that_waits_does_not_fail() {
+async fn a_polling_device_is_not_a_failure() {
     let service = limited().await;
     let agent = Client::register(&service).await;
     let (eager, patient) = (agent.device().await, agent.device().await);
@@ -100,7 +100,7 @@ async fn a_device_that_waits_does_not_fail() {
 }
 
 #[tokio::test]
-async fn what_is_unknown_or_anothers_is_a_failure() {
+async fn an_unknown_or_foreign_token_is_a_failure() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;

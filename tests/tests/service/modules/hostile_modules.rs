@@ -111,7 +111,7 @@ async fn reads_mail(person: &Person<'_>) {
 }
 
 #[tokio::test]
-async fn each_failure_of_a_module_ends_its_own_request_and_is_logged() {
+async fn each_failure_of_a_module_ends_only_its_own_request_and_is_logged() {
     let log = Log::keep();
     let service = Service::with_mail_and(&hostile("")).await;
     let ada = service.person("ada").await;
@@ -186,7 +186,7 @@ async fn the_operator_can_raise_the_limit_of_responses() {
 }
 
 #[tokio::test]
-async fn a_panic_of_the_hosts_own_ends_one_request_and_not_the_service() {
+async fn a_panic_in_the_host_ends_one_request_and_not_the_service() {
     let log = Log::keep();
     let service = Service::with_mail_and(&hostile("")).await;
     let ada = service.person("ada").await;
@@ -235,7 +235,7 @@ async fn a_module_that_misbehaves_in_describe_is_not_loaded() {
 }
 
 #[tokio::test]
-async fn an_import_that_was_not_granted_is_named() {
+async fn an_import_without_a_grant_is_named() {
     let sentence = unloadable(&hostile("").replace("grants = ['caller']", "grants = []")).await;
     assert_eq!(
         sentence,
@@ -269,7 +269,7 @@ async fn a_route_that_is_already_taken_is_refused_with_both_names() {
 }
 
 #[tokio::test]
-async fn after_all_of_it_memory_descriptors_and_sandboxes_are_where_they_were() {
+async fn misbehaving_modules_leak_no_memory_no_descriptors_and_no_sandboxes() {
     let service =
         Service::with_mail_and(&hostile("").replace("deadline = 6", "deadline = 0.2")).await;
     let ada = service.person("ada").await;

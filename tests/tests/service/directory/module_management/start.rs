@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{NEW, administrator, install, of_version, serves, version};
 
 #[tokio::test]
-async fn the_last_good_version_serves_where_the_newest_cannot_be_loaded_at_the_start() {
+async fn the_last_good_version_serves_if_the_newest_cannot_be_loaded_at_the_start() {
     let mut service =
         Service::with_mail_and(&format!("{NEW}\nmodules.variant.paths = ['/variant/']")).await;
     let admin = administrator(&service).await;
@@ -56,7 +56,7 @@ fn bringing(file: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_new_file_of_the_configuration_is_taken_at_the_start_and_one_seen_before_is_not() {
+async fn a_new_configured_file_is_installed_at_the_start_and_a_known_one_is_not() {
     let (folder, file) = brought();
     let mut service = Service::with(&bringing(&file)).await;
     serves(&service, "1.0.0").await;
@@ -78,7 +78,7 @@ async fn a_new_file_of_the_configuration_is_taken_at_the_start_and_one_seen_befo
 }
 
 #[tokio::test]
-async fn a_new_file_of_the_configuration_does_not_bring_back_what_was_switched_off() {
+async fn a_new_configured_file_does_not_enable_a_disabled_module() {
     let (_folder, file) = brought();
     let mut service = Service::with(&bringing(&file)).await;
     serves(&service, "1.0.0").await;
@@ -93,7 +93,7 @@ async fn a_new_file_of_the_configuration_does_not_bring_back_what_was_switched_o
 }
 
 #[tokio::test]
-async fn why_a_module_does_not_serve_is_one_line_of_the_log() {
+async fn one_log_line_explains_why_a_module_does_not_serve() {
     let log = Log::keep_at("error");
     let source = "modules.variant.source = \"/nowhere/a\\nforged.wasm\"";
     let _service = Service::with(source).await;

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use super::{NEW, administrator, install, of_version, serves, that_does};
 
 #[tokio::test]
-async fn the_probe_that_the_configuration_names_has_to_be_answered_before_a_version_serves() {
+async fn a_version_serves_only_after_the_configured_probe_succeeds() {
     let service =
         Service::with_mail_and(&format!("{NEW}\nnew_modules.probe = '/variant/version'")).await;
     let admin = administrator(&service).await;
@@ -22,7 +22,7 @@ async fn the_probe_that_the_configuration_names_has_to_be_answered_before_a_vers
 }
 
 #[tokio::test]
-async fn a_version_that_waits_instead_of_answering_its_probe_is_refused_within_its_deadline() {
+async fn a_version_that_does_not_respond_to_its_probe_is_refused_at_the_deadline() {
     let settings = "new_modules.probe = '/variant/version'\nnew_modules.deadline = 3";
     let service = Service::with_mail_and(&format!("{NEW}\n{settings}")).await;
     let admin = administrator(&service).await;

@@ -13,7 +13,7 @@ fn away(answer: &Answer) {
 }
 
 #[tokio::test]
-async fn while_no_mail_can_be_sent_the_answer_says_so_and_nothing_is_sent_later() {
+async fn while_the_submission_service_is_down_sending_returns_503_and_nothing_is_sent_later() {
     let mut relay = Relay::new().await;
     let service = Service::with_mail_and(&format!("smtp.address = '{}'", relay.address)).await;
     relay.leads_to(service.mail().submission);
@@ -44,7 +44,7 @@ async fn while_no_mail_can_be_sent_the_answer_says_so_and_nothing_is_sent_later(
 }
 
 #[tokio::test]
-async fn while_nobody_can_log_in_the_answer_says_so_and_nothing_is_sent_later() {
+async fn while_logins_fail_sending_returns_503_and_nothing_is_sent_later() {
     let mut service = Service::with_own_mail().await;
     let (ada, bob) = {
         let (ada, bob) = (service.person("ada").await, service.person("bob").await);

@@ -16,7 +16,7 @@ async fn service() -> Service {
 }
 
 #[tokio::test]
-async fn a_browser_lets_the_form_lead_to_a_site() {
+async fn the_form_can_redirect_to_a_web_site() {
     let service = service().await;
     let application = Site::start_tls(WELCOME).await;
     let ada = service.person("ada").await;
@@ -52,7 +52,7 @@ async fn a_client_can_redirect_from_its_callback_to_another_origin() {
 }
 
 #[tokio::test]
-async fn a_browser_lets_the_form_lead_to_an_application_at_an_address_of_ipv6() {
+async fn the_form_can_redirect_to_an_ipv6_address() {
     let service = service().await;
     let application = Site::start_v6(WELCOME).await;
     let ada = service.person("ada").await;
@@ -66,7 +66,7 @@ async fn a_browser_lets_the_form_lead_to_an_application_at_an_address_of_ipv6() 
 }
 
 #[tokio::test]
-async fn a_browser_lets_the_form_lead_to_an_application_by_its_own_scheme() {
+async fn the_form_can_redirect_to_a_custom_scheme() {
     let service = service().await;
     let ada = service.person("ada").await;
     let back = "com.example.app:/callback";

@@ -19,7 +19,7 @@ async fn half_a_request(service: &Service) -> UnixStream {
 }
 
 #[tokio::test]
-async fn a_module_whose_requests_all_wait_leaves_sandboxes_for_others_and_the_operator() {
+async fn a_blocked_module_leaves_sandboxes_for_other_modules_and_the_operator() {
     let few = ["mail", "credentials", "aliases", "domains"]
         .map(|name| format!("modules.{name}.concurrency = 4\n"))
         .concat();
@@ -56,7 +56,7 @@ async fn a_module_whose_requests_all_wait_leaves_sandboxes_for_others_and_the_op
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_module_of_one_sandbox_serves_one_request_after_another_in_every_version() {
+async fn a_module_with_one_sandbox_serves_requests_one_after_another_in_every_version() {
     let own = "modules.variant.paths = ['/variant/']\nmodules.variant.concurrency = 1";
     let service = Service::with(own).await;
     for version in ["1.0.0", "2.0.0", "3.0.0"] {

@@ -18,7 +18,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn an_earlier_version_serves_again_by_one_command_and_all_of_it_survives_a_restart() {
+async fn one_command_restores_an_earlier_version_and_the_state_survives_a_restart() {
     let mut service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
     for version in ["1.0.0", "2.0.0", "3.0.0"] {
@@ -51,7 +51,7 @@ async fn an_earlier_version_serves_again_by_one_command_and_all_of_it_survives_a
 }
 
 #[tokio::test]
-async fn a_version_that_fails_every_request_is_gone_by_one_command() {
+async fn one_command_replaces_a_version_that_fails_every_request() {
     let service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
     install(&admin, &[of_version("1.0.0")], true)
@@ -77,7 +77,7 @@ async fn a_version_that_fails_every_request_is_gone_by_one_command() {
 }
 
 #[tokio::test]
-async fn a_module_that_traps_on_most_requests_is_rolled_back_where_the_operator_chose_so() {
+async fn a_module_that_traps_on_most_requests_is_rolled_back_if_configured() {
     let service =
         Service::with_mail_and(&format!("{NEW}\nnew_modules.breaker = 'roll-back'")).await;
     let admin = administrator(&service).await;
@@ -98,7 +98,7 @@ async fn a_module_that_traps_on_most_requests_is_rolled_back_where_the_operator_
 }
 
 #[tokio::test]
-async fn a_roll_back_that_the_database_fails_is_made_once_it_answers_again() {
+async fn a_rollback_that_fails_in_the_database_is_repeated_after_the_outage() {
     let log = Log::keep_at("error");
     let service = Service::with(&format!("{NEW}\nnew_modules.breaker = 'roll-back'")).await;
     service.install(&[of_version("1.0.0")]).await;
@@ -120,7 +120,7 @@ async fn a_roll_back_that_the_database_fails_is_made_once_it_answers_again() {
 }
 
 #[tokio::test]
-async fn what_serves_again_is_what_served_before_and_not_what_was_rolled_away_from() {
+async fn a_rollback_restores_the_previous_version_and_never_the_rolled_back_one() {
     let mut service = Service::with(NEW).await;
     let roll_back = "module rollback variant";
     service.install(&[of_version("1.0.0")]).await;
@@ -152,7 +152,7 @@ async fn what_serves_again_is_what_served_before_and_not_what_was_rolled_away_fr
 }
 
 #[tokio::test]
-async fn a_roll_back_takes_nothing_that_it_does_not_know() {
+async fn a_rollback_to_an_unknown_version_is_refused() {
     let service = Service::with_mail_and(NEW).await;
     let admin = administrator(&service).await;
     for version in ["1.0.0", "2.0.0"] {

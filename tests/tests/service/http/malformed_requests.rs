@@ -74,7 +74,7 @@ async fn refused(service: &Service, status: u16, bytes: &[u8]) {
 }
 
 #[tokio::test]
-async fn a_request_in_a_pipeline_is_executed_when_it_is_honest() {
+async fn a_well_formed_request_in_a_pipeline_is_executed() {
     // All other tests here rely on this: the hidden request has a visible effect.
     let service = Service::start().await;
     let both = HEALTH.to_owned() + &register("hidden");
@@ -88,7 +88,7 @@ async fn a_request_in_a_pipeline_is_executed_when_it_is_honest() {
 }
 
 #[tokio::test]
-async fn a_pipeline_is_answered_in_order() {
+async fn pipelined_requests_get_their_responses_in_order() {
     let service = Service::with_mail().await;
     let mut all = String::new();
     for n in 0..20 {
@@ -116,7 +116,7 @@ async fn a_pipeline_is_answered_in_order() {
 }
 
 #[tokio::test]
-async fn what_comes_behind_a_request_that_ends_the_connection_is_not_executed() {
+async fn no_request_is_executed_after_one_that_closes_the_connection() {
     let service = Service::with_mail().await;
     let hidden = register("hidden");
     let large = format!(
@@ -139,7 +139,7 @@ async fn what_comes_behind_a_request_that_ends_the_connection_is_not_executed() 
 }
 
 #[tokio::test]
-async fn a_body_whose_length_can_be_read_in_two_ways_is_refused() {
+async fn a_body_with_an_ambiguous_length_is_refused() {
     let service = Service::with_mail().await;
     let hidden = register("hidden");
     let chunks = format!("{:x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len());
@@ -192,7 +192,7 @@ async fn a_body_whose_length_can_be_read_in_two_ways_is_refused() {
 }
 
 #[tokio::test]
-async fn chunks_that_are_not_as_they_must_be_are_refused() {
+async fn malformed_chunks_are_refused() {
     let service = Service::start().await;
     let long = "x".repeat(20_000);
     for chunks in [
@@ -268,7 +268,7 @@ async fn malformed_requests_are_refused() {
 }
 
 #[tokio::test]
-async fn a_head_may_be_large_and_not_larger() {
+async fn a_head_over_the_size_limit_is_refused() {
     let service = Service::start().await;
     let ask = |headers: &str| format!("GET /api/health HTTP/1.1\r\nHost: a\r\n{headers}\r\n");
     for headers in [
@@ -297,7 +297,7 @@ async fn a_head_may_be_large_and_not_larger() {
 }
 
 #[tokio::test]
-async fn a_request_that_asks_for_something_else_than_a_route_is_told_so() {
+async fn unusual_methods_and_targets_never_select_another_route() {
     let service = Service::start().await;
     let on = |request: &'static str| answers_to(&service, request.as_bytes());
     let connect = on("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n").await;
@@ -325,7 +325,7 @@ async fn a_request_that_asks_for_something_else_than_a_route_is_told_so() {
 }
 
 #[tokio::test]
-async fn http_2_without_being_asked_for_is_closed() {
+async fn an_http_2_preface_closes_the_connection() {
     let service = Service::start().await;
     let mut client = Raw::to(&service).await;
     client.say("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
@@ -336,7 +336,7 @@ async fn http_2_without_being_asked_for_is_closed() {
 }
 
 #[tokio::test]
-async fn bytes_behind_a_request_without_a_body_are_the_next_request() {
+async fn bytes_after_a_request_without_a_body_are_the_next_request() {
     let service = Service::start().await;
     let request = "GET /api/health HTTP/1.1\r\nHost: a\r\n\r\n{\"hello\": \"world\"}\r\n";
     let answers = answers_to(&service, request.as_bytes()).await;
@@ -351,7 +351,7 @@ async fn bytes_behind_a_request_without_a_body_are_the_next_request() {
 }
 
 #[tokio::test]
-async fn credentials_given_twice_are_none() {
+async fn duplicate_credentials_are_refused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let good = format!("Authorization: Bearer {}\r\n", ada.access);
@@ -379,7 +379,7 @@ async fn credentials_given_twice_are_none() {
 }
 
 #[tokio::test]
-async fn a_folder_is_named_by_one_segment_and_never_leads_elsewhere() {
+async fn a_folder_is_one_path_segment_and_cannot_change_the_route() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let ask = async |path: &[u8]| {
@@ -462,7 +462,7 @@ async fn a_folder_is_named_by_one_segment_and_never_leads_elsewhere() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_ascii_have_no_place_in_a_path() {
+async fn bytes_outside_ascii_are_not_allowed_in_a_path() {
     let service = Service::start().await;
     for byte in [0x80_u8, 0xc3, 0xff] {
         let mut request = b"GET /api/v1/auth/username-available?username=".to_vec();
@@ -477,7 +477,7 @@ async fn bytes_that_are_no_ascii_have_no_place_in_a_path() {
 }
 
 #[tokio::test]
-async fn a_query_may_be_long_and_repeat_itself() {
+async fn a_query_can_be_long_and_repeat_parameters() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let many = "a=b&".repeat(10_000);
@@ -511,7 +511,7 @@ async fn a_query_may_be_long_and_repeat_itself() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_on_writing_too_large_a_body_sees_why_it_is_refused() {
+async fn a_client_that_sends_too_large_a_body_can_read_the_refusal() {
     let service = Service::with_mail().await;
     let piece = vec![b'x'; 1 << 20];
     for chunked in [false, true] {
@@ -542,7 +542,7 @@ async fn a_client_that_goes_on_writing_too_large_a_body_sees_why_it_is_refused()
 }
 
 #[tokio::test]
-async fn a_client_that_asks_whether_to_send_its_body_is_told() {
+async fn expect_100_continue_gets_a_response_before_the_body() {
     let service = Service::start().await;
     let mut client = Raw::to(&service).await;
     let head =
