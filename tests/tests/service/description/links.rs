@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{described, description, operations, resolved};
 
-/// Every link: the operation, the status of its response, the link.
+/// Returns every link: the operation, the status of its response, the link.
 fn links(description: &Value) -> Vec<(String, String, Value)> {
     let mut all = Vec::new();
     for (_, operation) in operations(description) {
@@ -97,14 +97,17 @@ async fn a_link_can_be_followed_to_delete_a_new_resource() {
         let value = made.pointer(pointer.strip_prefix("$response.body#").unwrap());
         let value = value.unwrap().to_string();
         let request = format!("DELETE {path}/{}", value.trim_matches('"'));
-        ada.ask(&request).await.succeeds(200);
+        ada.send(&request).await.succeeds(200);
     }
 }
 
 #[tokio::test]
 async fn a_link_to_a_module_that_is_not_loaded_is_not_described() {
     let service = Service::start().await;
-    service.operator("module disable aliases", "").await.done();
+    service
+        .operator("module disable aliases", "")
+        .await
+        .succeeds();
     let description = described(&service).await;
     let left = links(&description);
     assert!(left.iter().any(|(from, ..)| from == "listTeams"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{Days, Months};
 use latchmail_tests::{
-    Answer, DOMAIN, EVENTUALLY, PASSWORD, Person, Service, app_password, imap, log_in,
+    DOMAIN, PASSWORD, Person, Response, Service, TEST_TIMEOUT, app_password, imap, log_in,
 };
 use serde_json::{Value, json};
 
@@ -42,8 +42,8 @@ async fn an_invalid_sign_in_is_refused_with_the_specified_text() {
         json!({ "email": "ada@first.test", "password": "" }),
         json!({ "email": "a b@first.test", "password": "x" }),
     ] {
-        let answer = service.post(LOGIN, &body).await;
-        answer.fails(400, "Invalid email or password format");
+        let response = service.post(LOGIN, &body).await;
+        response.fails(400, "Invalid email or password format");
     }
     for (email, password) in [
         ("ada@first.test", "Wrong-Horse-7"),
@@ -64,12 +64,12 @@ async fn during_an_outage_of_the_mail_server_only_the_right_password_gets_503() 
     service.person("ada").await;
     service.stack().stop_imap().await.unwrap();
     let right = json!({ "email": "ada@first.test", "password": PASSWORD });
-    let answer = service.post(LOGIN, &right).await;
-    answer.fails(
+    let response = service.post(LOGIN, &right).await;
+    response.fails(
         503,
         "Mail server is initializing, please try again in a moment",
     );
-    assert!(answer.header("retry-after").is_some());
+    assert!(response.header("retry-after").is_some());
     let wrong = json!({ "email": "ada@first.test", "password": "Wrong-Horse-7" });
     service
         .post(LOGIN, &wrong)
@@ -89,12 +89,12 @@ async fn a_refresh_returns_a_new_pair_and_nothing_else() {
         access: pair["accessToken"].as_str().unwrap().into(),
         ..ada.clone()
     };
-    fresh.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    fresh.send("GET /api/v1/mail/folders").await.succeeds(200);
     // The earlier access token is valid until it expires.
-    ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    ada.send("GET /api/v1/mail/folders").await.succeeds(200);
 }
 
-async fn refresh(person: &Person<'_>) -> Answer {
+async fn refresh(person: &Person<'_>) -> Response {
     let body = json!({ "refreshToken": person.refresh });
     person.service.post(REFRESH, &body).await
 }
@@ -146,7 +146,7 @@ async fn a_second_use_later_ends_the_session() {
         .post(REFRESH, &next)
         .await
         .fails(401, "Invalid or expired refresh token");
-    ada.ask("GET /api/v1/mail/folders")
+    ada.send("GET /api/v1/mail/folders")
         .await
         .fails(401, "Mail session expired, please log in again");
 }
@@ -163,7 +163,7 @@ async fn of_two_concurrent_refreshes_one_succeeds_and_the_session_continues() {
     };
     lost.fails(401, "Invalid or expired refresh token");
     let pair = won.succeeds(200);
-    ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    ada.send("GET /api/v1/mail/folders").await.succeeds(200);
     let next = json!({ "refreshToken": pair["refreshToken"] });
     service.post(REFRESH, &next).await.succeeds(200);
 }
@@ -188,23 +188,23 @@ async fn a_session_ends_thirty_days_after_its_last_refresh() {
 async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    let elsewhere = ada.again().await;
+    let other_session = ada.sign_in_again().await;
     let bob = service.person("bob").await;
     let body = json!({ "refreshToken": ada.refresh });
     let done = ada.post(LOGOUT, &body).await.succeeds(200);
     assert_eq!(done, json!({ "success": true }));
-    for gone in [&ada, &elsewhere] {
-        gone.ask("GET /api/v1/mail/folders")
+    for gone in [&ada, &other_session] {
+        gone.send("GET /api/v1/mail/folders")
             .await
             .fails(401, "Mail session expired, please log in again");
         refresh(gone)
             .await
             .fails(401, "Invalid or expired refresh token");
     }
-    bob.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    bob.send("GET /api/v1/mail/folders").await.succeeds(200);
 }
 
-/// The login is that of a thief of a session's app password.
+/// Logs in as a thief who has the app password of a session.
 #[tokio::test]
 async fn signing_out_ends_connections_to_the_mail_server() {
     let service = Service::with_mail().await;
@@ -216,10 +216,10 @@ async fn signing_out_ends_connections_to_the_mail_server() {
     adas.noop().await.unwrap();
     let body = json!({ "refreshToken": ada.refresh });
     ada.post(LOGOUT, &body).await.succeeds(200);
-    let patience = tokio::time::Instant::now() + EVENTUALLY;
+    let deadline = tokio::time::Instant::now() + TEST_TIMEOUT;
     while adas.noop().await.is_ok() {
         assert!(
-            tokio::time::Instant::now() < patience,
+            tokio::time::Instant::now() < deadline,
             "the session is still open"
         );
     }
@@ -245,7 +245,7 @@ async fn an_invalid_sign_out_is_refused_with_the_specified_text() {
         .await
         .fails(401, "Missing or invalid Authorization header");
     for alive in [&ada, &bob] {
-        alive.ask("GET /api/v1/mail/folders").await.succeeds(200);
+        alive.send("GET /api/v1/mail/folders").await.succeeds(200);
     }
 }
 
@@ -315,10 +315,10 @@ async fn an_invalid_registration_is_refused_and_creates_nothing() {
         ("dob", json!("1990-02-30")),
         ("dob", json!("2999-01-01")),
     ] {
-        let answer = service
+        let response = service
             .post(REGISTER, &form_with(field, value.clone()))
             .await;
-        assert_eq!(answer.status, 400, "{field} {value}: {}", answer.json);
+        assert_eq!(response.status, 400, "{field} {value}: {}", response.json);
     }
     for field in [
         "local_part",
@@ -330,10 +330,13 @@ async fn an_invalid_registration_is_refused_and_creates_nothing() {
     ] {
         let mut form = form();
         form.as_object_mut().unwrap().remove(field);
-        service.post(REGISTER, &form).await.fails_about(400, field);
+        service
+            .post(REGISTER, &form)
+            .await
+            .fails_mentioning(400, field);
     }
     let free = service
-        .ask("GET /api/v1/auth/username-available?username=ada")
+        .send("GET /api/v1/auth/username-available?username=ada")
         .await;
     assert_eq!(free.succeeds(200)["available"], true);
 }
@@ -345,7 +348,7 @@ async fn a_body_that_is_not_json_is_reported() {
         let request = service
             .request(&format!("POST {path}"))
             .body("{\"local_part\":");
-        Answer::of(request).await.fails(400, "Invalid JSON body");
+        Response::of(request).await.fails(400, "Invalid JSON body");
     }
 }
 
@@ -396,7 +399,7 @@ async fn a_user_name_is_available_until_it_is_registered() {
     let ask = |name: &str| {
         let line = format!("GET /api/v1/auth/username-available?username={name}");
         let service = &service;
-        async move { service.ask(&line).await.succeeds(200) }
+        async move { service.send(&line).await.succeeds(200) }
     };
     assert_eq!(
         ask("Ada").await,
@@ -412,9 +415,9 @@ async fn a_user_name_is_available_until_it_is_registered() {
         "Username must be at least 2 characters"
     );
     for name in ["postmaster", ".ada", "a%20b"] {
-        let answer = ask(name).await;
-        assert_eq!(answer["available"], false, "{name}");
-        assert!(answer["reason"].is_string() && answer.get("address").is_none());
+        let response = ask(name).await;
+        assert_eq!(response["available"], false, "{name}");
+        assert!(response["reason"].is_string() && response.get("address").is_none());
     }
 }
 
@@ -422,7 +425,7 @@ async fn a_user_name_is_available_until_it_is_registered() {
 async fn the_registration_domains_are_listed_in_order() {
     let service = Service::start().await;
     assert_eq!(
-        service.ask("GET /api/v1/auth/domains").await.succeeds(200),
+        service.send("GET /api/v1/auth/domains").await.succeeds(200),
         json!({ "domains": [{ "domain": "first.test" }, { "domain": "second.test" }] })
     );
 }
@@ -438,7 +441,7 @@ async fn sessions_survive_a_restart_of_the_service() {
     let request = service
         .request("GET /api/v1/mail/folders")
         .bearer_auth(access);
-    Answer::of(request).await.succeeds(200);
+    Response::of(request).await.succeeds(200);
     let body = json!({ "refreshToken": refresh });
     service.post(REFRESH, &body).await.succeeds(200);
 }
@@ -448,7 +451,7 @@ async fn an_account_has_at_most_a_hundred_sessions_and_the_least_recently_used_e
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_mins(1));
-    let recent = ada.again().await;
+    let recent = ada.sign_in_again().await;
     // 98 more sessions, refreshed a day later.
     service
         .execute(
@@ -460,12 +463,12 @@ async fn an_account_has_at_most_a_hundred_sessions_and_the_least_recently_used_e
                 (SELECT sealed_password, expires_at FROM sessions ORDER BY expires_at LIMIT 1) s WHERE p.selector = p.id",
         )
         .await;
-    ada.ask("GET /api/v1/profile").await.succeeds(200);
+    ada.send("GET /api/v1/profile").await.succeeds(200);
     service.clock.advance(Duration::from_mins(1));
-    let newest = recent.again().await;
-    let ended = ada.ask("GET /api/v1/profile").await;
+    let newest = recent.sign_in_again().await;
+    let ended = ada.send("GET /api/v1/profile").await;
     ended.fails(401, "Mail session expired, please log in again");
     for alive in [&recent, &newest] {
-        alive.ask("GET /api/v1/profile").await.succeeds(200);
+        alive.send("GET /api/v1/profile").await.succeeds(200);
     }
 }

@@ -1,7 +1,7 @@
-//! Requests that are malformed, oversized or ambiguous: each gets the standard form of failures, nothing hidden behind it is executed, and the next
-//! honest client is served.
+//! Malformed, oversized and ambiguous requests: each gets an error in the standard form, no request hidden behind it is executed, and the next
+//! valid request is served.
 
-use latchmail_tests::{DOMAIN, PASSWORD, Raw, RawAnswer, Service};
+use latchmail_tests::{DOMAIN, PASSWORD, RawClient, RawResponse, Service};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
@@ -11,7 +11,7 @@ const HEALTH: &str = "GET /api/health HTTP/1.1\r\nHost: a\r\n\r\n";
 const CHUNKED: &str = "POST /api/v1/auth/refresh HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
     1\r\n{\r\n1;x=y\r\n}\r\n0\r\nT: x\r\n\r\n";
 
-/// A request that registers an account, so its execution is visible.
+/// Returns a request that registers an account, so its execution is visible.
 fn register(name: &str) -> String {
     let body = json!({
         "local_part": name, "domain": DOMAIN, "password": PASSWORD,
@@ -32,37 +32,37 @@ fn wrong_login() -> String {
 }
 
 /// Asserts that `hidden` was not registered, and that the service works.
-async fn nothing_was_hidden(service: &Service, case: &str) {
+async fn assert_not_executed(service: &Service, case: &str) {
     let answer = service
-        .ask("GET /api/v1/auth/username-available?username=hidden")
+        .send("GET /api/v1/auth/username-available?username=hidden")
         .await;
     assert_eq!(answer.succeeds(200)["available"], true, "{case}");
 }
 
-/// The responses to `bytes` on a connection that has served a request before and accepts no more after them.
-async fn answers_to(service: &Service, bytes: &[u8]) -> Vec<RawAnswer> {
-    let mut client = Raw::to(service).await;
-    client.say(HEALTH).await;
-    assert_eq!(client.answer().await.unwrap().status, 200);
-    client.try_to_say(bytes).await;
-    // The service may have closed it already.
+/// Returns the responses to `bytes` on a connection that has served a request before and accepts no more after them.
+async fn responses_to(service: &Service, bytes: &[u8]) -> Vec<RawResponse> {
+    let mut client = RawClient::connect(service).await;
+    client.send(HEALTH).await;
+    assert_eq!(client.response().await.unwrap().status, 200);
+    client.try_send(bytes).await;
+    // The service may have closed the connection already.
     let _ = client.stream.shutdown().await;
-    client.answers().await
+    client.responses().await
 }
 
 /// Asserts that `bytes` get exactly one response, a failure with this status, and end the connection without executing the request behind them.
-/// Checks this after another request, and in one piece with the requests before.
-async fn refused(service: &Service, status: u16, bytes: &[u8]) {
+/// Checks this after another request on the connection, and in one piece with earlier requests.
+async fn assert_refused(service: &Service, status: u16, bytes: &[u8]) {
     let case = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
     let hidden = register("hidden");
     let behind = [bytes, hidden.as_bytes()].concat();
     let between = [HEALTH.as_bytes(), CHUNKED.as_bytes(), &behind].concat();
-    for (said, expected) in [
+    for (output, expected) in [
         (bytes, &[status][..]),
         (&behind, &[status]),
         (&between, &[200, 400, status]),
     ] {
-        let answers = answers_to(service, said).await;
+        let answers = responses_to(service, output).await;
         let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
         assert_eq!(statuses, expected, "{case}");
         let last = answers.last().unwrap();
@@ -70,19 +70,19 @@ async fn refused(service: &Service, status: u16, bytes: &[u8]) {
         assert!(last.closes(), "{case}");
         assert!(last.header("x-request-id").is_some(), "{case}");
     }
-    nothing_was_hidden(service, &case).await;
+    assert_not_executed(service, &case).await;
 }
 
 #[tokio::test]
 async fn a_well_formed_request_in_a_pipeline_is_executed() {
-    // All other tests here rely on this: the hidden request has a visible effect.
+    // The other tests rely on this: if the hidden request is executed, its effect is visible.
     let service = Service::start().await;
     let both = HEALTH.to_owned() + &register("hidden");
-    let answers = answers_to(&service, both.as_bytes()).await;
+    let answers = responses_to(&service, both.as_bytes()).await;
     let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [200, 201]);
     let answer = service
-        .ask("GET /api/v1/auth/username-available?username=hidden")
+        .send("GET /api/v1/auth/username-available?username=hidden")
         .await;
     assert_eq!(answer.succeeds(200)["available"], false);
 }
@@ -102,10 +102,10 @@ async fn pipelined_requests_get_their_responses_in_order() {
         };
         all.push_str(&request);
     }
-    let mut client = Raw::to(&service).await;
-    client.say(all).await;
+    let mut client = RawClient::connect(&service).await;
+    client.send(all).await;
     for n in 0..20 {
-        let answer = client.answer().await.unwrap();
+        let answer = client.response().await.unwrap();
         match n % 3 {
             0 => assert_eq!(answer.error(401), "Invalid credentials"),
             1 => assert_eq!(answer.json()["address"], format!("user-{n}@{DOMAIN}")),
@@ -131,10 +131,10 @@ async fn no_request_is_executed_after_one_that_closes_the_connection() {
         ("GET /api/health HTTP/1.0\r\n\r\n", 200),
         (large.as_str(), 413),
     ] {
-        let answers = answers_to(&service, format!("{request}{hidden}").as_bytes()).await;
+        let answers = responses_to(&service, format!("{request}{hidden}").as_bytes()).await;
         let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
         assert_eq!(statuses, [status], "{request:.80}");
-        nothing_was_hidden(&service, request).await;
+        assert_not_executed(&service, request).await;
     }
 }
 
@@ -185,10 +185,10 @@ async fn a_body_with_an_ambiguous_length_is_refused() {
     ] {
         let request =
             format!("POST /api/v1/auth/login HTTP/1.1\r\nHost: a\r\n{head}\r\n\r\n{chunks}");
-        refused(&service, status, request.as_bytes()).await;
+        assert_refused(&service, status, request.as_bytes()).await;
     }
     let old = "POST /api/v1/auth/login HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
-    refused(&service, 400, old.as_bytes()).await;
+    assert_refused(&service, 400, old.as_bytes()).await;
 }
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn malformed_chunks_are_refused() {
         let request = format!(
             "POST /api/v1/auth/refresh HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"
         );
-        refused(&service, 400, request.as_bytes()).await;
+        assert_refused(&service, 400, request.as_bytes()).await;
     }
 }
 
@@ -263,7 +263,7 @@ async fn malformed_requests_are_refused() {
         "GET /api/health HTTP/1.1\r\nHost: a\r\nX: \x7f\r\n\r\n",
         "GET /api/health HTTP/1.1\r\nHost: a\r\nX\u{e4}: y\r\n\r\n",
     ] {
-        refused(&service, 400, request.as_bytes()).await;
+        assert_refused(&service, 400, request.as_bytes()).await;
     }
 }
 
@@ -277,7 +277,7 @@ async fn a_head_over_the_size_limit_is_refused() {
         "X: \u{e4}\u{ff}\r\n".to_owned(),
     ] {
         let request = ask(&headers) + HEALTH;
-        let answers = answers_to(&service, request.as_bytes()).await;
+        let answers = responses_to(&service, request.as_bytes()).await;
         let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
         assert_eq!(statuses, [200, 200], "{headers:.40}");
     }
@@ -287,19 +287,19 @@ async fn a_head_over_the_size_limit_is_refused() {
         format!("{}: y\r\n", "x".repeat(70_000)),
         format!("X: {}\r\n", "y".repeat(2_000_000)),
     ] {
-        refused(&service, 431, ask(&headers).as_bytes()).await;
+        assert_refused(&service, 431, ask(&headers).as_bytes()).await;
     }
     let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(65_000));
-    let answers = answers_to(&service, long.as_bytes()).await;
+    let answers = responses_to(&service, long.as_bytes()).await;
     assert_eq!(answers[0].error(404), "There is no such route");
     let longer = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(70_000));
-    refused(&service, 431, longer.as_bytes()).await;
+    assert_refused(&service, 431, longer.as_bytes()).await;
 }
 
 #[tokio::test]
 async fn unusual_methods_and_targets_never_select_another_route() {
     let service = Service::start().await;
-    let on = |request: &'static str| answers_to(&service, request.as_bytes());
+    let on = |request: &'static str| responses_to(&service, request.as_bytes());
     let connect = on("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n").await;
     connect[0].error(404);
     let trace =
@@ -327,25 +327,25 @@ async fn unusual_methods_and_targets_never_select_another_route() {
 #[tokio::test]
 async fn an_http_2_preface_closes_the_connection() {
     let service = Service::start().await;
-    let mut client = Raw::to(&service).await;
-    client.say("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
-    let answers = client.answers().await;
+    let mut client = RawClient::connect(&service).await;
+    client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    let answers = client.responses().await;
     assert_eq!(answers.len(), 1);
     answers[0].error(400);
-    nothing_was_hidden(&service, "PRI").await;
+    assert_not_executed(&service, "PRI").await;
 }
 
 #[tokio::test]
 async fn bytes_after_a_request_without_a_body_are_the_next_request() {
     let service = Service::start().await;
     let request = "GET /api/health HTTP/1.1\r\nHost: a\r\n\r\n{\"hello\": \"world\"}\r\n";
-    let answers = answers_to(&service, request.as_bytes()).await;
+    let answers = responses_to(&service, request.as_bytes()).await;
     assert_eq!(answers.len(), 2);
     assert_eq!(answers[0].status, 200);
     answers[1].error(400);
     // A small body of a route without a body is read and discarded.
     let request = "GET /api/health HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
-    let answers = answers_to(&service, format!("{request}{HEALTH}").as_bytes()).await;
+    let answers = responses_to(&service, format!("{request}{HEALTH}").as_bytes()).await;
     answers[0].error(413);
     assert_eq!(answers[1].status, 200);
 }
@@ -361,7 +361,7 @@ async fn duplicate_credentials_are_refused() {
         format!("Authorization:\r\n{good}"),
     ] {
         let request = format!("GET /api/v1/mail/folders HTTP/1.1\r\nHost: a\r\n{headers}\r\n");
-        let answers = answers_to(&service, request.as_bytes()).await;
+        let answers = responses_to(&service, request.as_bytes()).await;
         assert_eq!(
             answers[0].error(401),
             "Missing or invalid Authorization header"
@@ -374,7 +374,7 @@ async fn duplicate_credentials_are_refused() {
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let answers = answers_to(&service, request.as_bytes()).await;
+    let answers = responses_to(&service, request.as_bytes()).await;
     assert_eq!(answers[0].error(401), "Invalid or expired refresh token");
 }
 
@@ -390,7 +390,7 @@ async fn a_folder_is_one_path_segment_and_cannot_change_the_route() {
             ada.access
         );
         request.extend_from_slice(head.as_bytes());
-        answers_to(&service, &request).await.remove(0)
+        responses_to(&service, &request).await.remove(0)
     };
     let folder = async |name: &[u8]| {
         let path = [b"/api/v1/mail/folders/", name, b"/messages"].concat();
@@ -468,11 +468,11 @@ async fn bytes_outside_ascii_are_not_allowed_in_a_path() {
         let mut request = b"GET /api/v1/auth/username-available?username=".to_vec();
         request.push(byte);
         request.extend_from_slice(b" HTTP/1.1\r\nHost: a\r\n\r\n");
-        refused(&service, 400, &request).await;
+        assert_refused(&service, 400, &request).await;
         let mut request = b"GET /api/".to_vec();
         request.push(byte);
         request.extend_from_slice(b" HTTP/1.1\r\nHost: a\r\n\r\n");
-        refused(&service, 400, &request).await;
+        assert_refused(&service, 400, &request).await;
     }
 }
 
@@ -481,30 +481,30 @@ async fn a_query_can_be_long_and_repeat_parameters() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let many = "a=b&".repeat(10_000);
-    let answer = ada.ask(&format!("GET /api/v1/mail/folders?{many}")).await;
+    let answer = ada.send(&format!("GET /api/v1/mail/folders?{many}")).await;
     assert_eq!(answer.status, 200);
     let answer = service
-        .ask(&format!(
+        .send(&format!(
             "GET /api/v1/auth/username-available?{many}username=ada"
         ))
         .await;
     assert_eq!(answer.status, 200);
     // Of several values, the first one counts everywhere.
     let listing = "GET /api/v1/mail/folders/INBOX/messages";
-    ada.ask(&format!("{listing}?limit=1&limit=1000"))
+    ada.send(&format!("{listing}?limit=1&limit=1000"))
         .await
         .succeeds(200);
-    ada.ask(&format!("{listing}?limit=1000&limit=1"))
+    ada.send(&format!("{listing}?limit=1000&limit=1"))
         .await
         .fails(400, "Invalid paging parameters");
     let twice = service
-        .ask("GET /api/v1/auth/username-available?username=ada&username=bob")
+        .send("GET /api/v1/auth/username-available?username=ada&username=bob")
         .await;
     let reason = &twice.succeeds(200)["reason"];
     assert_eq!(reason, "This email address is already taken");
     for query in ["username=%ff", "username=%00", "%ff=x&username=eve", "x=%"] {
         service
-            .ask(&format!("GET /api/v1/auth/domains?{query}"))
+            .send(&format!("GET /api/v1/auth/domains?{query}"))
             .await
             .fails(400, "The query is not valid percent-encoded UTF-8");
     }
@@ -515,45 +515,45 @@ async fn a_client_that_sends_too_large_a_body_can_read_the_refusal() {
     let service = Service::with_mail().await;
     let piece = vec![b'x'; 1 << 20];
     for chunked in [false, true] {
-        let mut client = Raw::to(&service).await;
+        let mut client = RawClient::connect(&service).await;
         let length = if chunked {
             "Transfer-Encoding: chunked".to_owned()
         } else {
             format!("Content-Length: {}", 20 << 20)
         };
         let head = format!("POST /api/v1/auth/login HTTP/1.1\r\nHost: a\r\n{length}\r\n\r\n");
-        client.say(head).await;
+        client.send(head).await;
         for _ in 0..20 {
             if chunked {
-                client.say("100000\r\n").await;
+                client.send("100000\r\n").await;
             }
-            client.say(&piece).await;
+            client.send(&piece).await;
             if chunked {
-                client.say("\r\n").await;
+                client.send("\r\n").await;
             }
         }
-        let answers = client.answers().await;
+        let answers = client.responses().await;
         assert_eq!(answers.len(), 1);
         let text = answers[0].error(413);
         assert_eq!(text, "The request's body is larger than 16384 bytes");
         assert!(answers[0].closes());
     }
-    nothing_was_hidden(&service, "large").await;
+    assert_not_executed(&service, "large").await;
 }
 
 #[tokio::test]
 async fn expect_100_continue_gets_a_response_before_the_body() {
     let service = Service::start().await;
-    let mut client = Raw::to(&service).await;
+    let mut client = RawClient::connect(&service).await;
     let head =
         "POST /api/v1/auth/refresh HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length:";
-    client.say(format!("{head} 2\r\n\r\n")).await;
-    assert_eq!(client.answer().await.unwrap().status, 100);
-    client.say("{}").await;
-    let answer = client.answer().await.unwrap();
+    client.send(format!("{head} 2\r\n\r\n")).await;
+    assert_eq!(client.response().await.unwrap().status, 100);
+    client.send("{}").await;
+    let answer = client.response().await.unwrap();
     assert_eq!(answer.error(400), "Missing refresh token");
-    client.say(format!("{head} 20000\r\n\r\n")).await;
-    let answers = client.answers().await;
+    client.send(format!("{head} 20000\r\n\r\n")).await;
+    let answers = client.responses().await;
     assert_eq!(
         answers.len(),
         1,
@@ -561,10 +561,10 @@ async fn expect_100_continue_gets_a_response_before_the_body() {
     );
     answers[0].error(413);
     // The service does not ask for a body that the caller may not send.
-    let mut client = Raw::to(&service).await;
+    let mut client = RawClient::connect(&service).await;
     let head = head.replace("refresh", "logout");
-    client.say(format!("{head} 2\r\n\r\n")).await;
-    let answers = client.answers().await;
+    client.send(format!("{head} 2\r\n\r\n")).await;
+    let answers = client.responses().await;
     assert_eq!(answers.len(), 1);
     answers[0].error(401);
 }

@@ -3,30 +3,31 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{Answer, Client};
+use latchmail_tests::{Client, Response};
 
 use super::{TOO_MANY, limited};
-/// An exchange of a token that does not exist.
-async fn fails(agent: &Client<'_>) -> Answer {
+
+/// Sends an exchange of a token that does not exist.
+async fn failed_exchange(agent: &Client<'_>) -> Response {
     agent.refresh(&format!("lmr_{}", "a".repeat(43))).await
 }
 
-/// Fails as often as one address can in a minute, and once more.
-async fn uses_up(agent: &Client<'_>) {
+/// Sends failing exchanges until the limit of one address refuses one.
+async fn use_up_budget(agent: &Client<'_>) {
     let mut failed = 0;
     loop {
-        let answer = fails(agent).await;
-        if answer.status == 429 {
+        let response = failed_exchange(agent).await;
+        if response.status == 429 {
             break;
         }
-        assert_eq!(answer.succeeds(400)["error"], "invalid_grant");
+        assert_eq!(response.succeeds(400)["error"], "invalid_grant");
         failed += 1;
     }
     assert!(failed >= 20, "{failed}");
 }
 
-fn left(answer: &Answer) -> &str {
-    answer.header("x-ratelimit-remaining").unwrap()
+fn left(response: &Response) -> &str {
+    response.header("x-ratelimit-remaining").unwrap()
 }
 
 #[tokio::test]
@@ -34,13 +35,13 @@ async fn failed_exchanges_do_not_affect_valid_exchanges_from_the_same_address() 
     let service = limited().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let granted = agent.granted(&ada).await;
+    let granted = agent.tokens(&ada).await;
     let code = agent.code(&ada).await;
-    let device = agent.device().await;
+    let device = agent.device_grant().await;
     let other = Client::register(&service).await;
-    uses_up(&other).await;
+    use_up_budget(&other).await;
 
-    let refused = fails(&agent).await;
+    let refused = failed_exchange(&agent).await;
     assert_eq!(refused.header("x-ratelimit-limit"), Some("30"));
     assert_eq!(left(&refused), "0");
     assert!(refused.header("retry-after").is_some());
@@ -66,37 +67,40 @@ async fn a_grant_has_its_own_budget() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let mut granted = agent.granted(&ada).await;
-    let other = agent.granted(&ada).await;
+    let mut granted = agent.tokens(&ada).await;
+    let other = agent.tokens(&ada).await;
     for _ in 0..30 {
-        granted = agent.refreshed(&granted).await;
+        granted = agent.refreshed_tokens(&granted).await;
     }
     let refused = agent.refresh(&granted.refresh).await;
     let wait = refused.header("retry-after").unwrap().parse().unwrap();
     refused.fails(429, TOO_MANY);
-    agent.refreshed(&other).await;
-    let failed = fails(&agent).await;
+    agent.refreshed_tokens(&other).await;
+    let failed = failed_exchange(&agent).await;
     assert_eq!(failed.succeeds(400)["error"], "invalid_grant");
     // The token was not used by what was refused.
     service.clock.advance(Duration::from_secs(wait));
-    agent.refreshed(&granted).await;
+    agent.refreshed_tokens(&granted).await;
 }
 
 #[tokio::test]
 async fn a_polling_device_is_not_a_failure() {
     let service = limited().await;
     let agent = Client::register(&service).await;
-    let (eager, patient) = (agent.device().await, agent.device().await);
+    let (eager, patient) = (agent.device_grant().await, agent.device_grant().await);
     for _ in 0..30 {
-        let told = agent.poll(&eager).await.succeeds(400);
+        let polled = agent.poll(&eager).await.succeeds(400);
         let known =
-            ["authorization_pending", "slow_down"].contains(&told["error"].as_str().unwrap());
-        assert!(known, "{told}");
+            ["authorization_pending", "slow_down"].contains(&polled["error"].as_str().unwrap());
+        assert!(known, "{polled}");
     }
     agent.poll(&eager).await.fails(429, TOO_MANY);
-    let told = agent.poll(&patient).await.succeeds(400);
-    assert_eq!(told["error"], "authorization_pending");
-    assert_eq!(fails(&agent).await.succeeds(400)["error"], "invalid_grant");
+    let polled = agent.poll(&patient).await.succeeds(400);
+    assert_eq!(polled["error"], "authorization_pending");
+    assert_eq!(
+        failed_exchange(&agent).await.succeeds(400)["error"],
+        "invalid_grant"
+    );
 }
 
 #[tokio::test]
@@ -104,12 +108,12 @@ async fn an_unknown_or_foreign_token_is_a_failure() {
     let service = limited().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let granted = agent.granted(&ada).await;
-    let device = agent.device().await;
+    let granted = agent.tokens(&ada).await;
+    let device = agent.device_grant().await;
     let other = Client::register(&service).await;
-    uses_up(&other).await;
+    use_up_budget(&other).await;
     other.refresh(&granted.refresh).await.fails(429, TOO_MANY);
     other.poll(&device).await.fails(429, TOO_MANY);
     other.token(&[]).await.fails(429, TOO_MANY);
-    agent.refreshed(&granted).await;
+    agent.refreshed_tokens(&granted).await;
 }

@@ -21,12 +21,12 @@ async fn read(
 ) -> (Value, Value) {
     client.append("INBOX", None, None, message).await.unwrap();
     let summary = person
-        .ask("GET /api/v1/mail/folders/INBOX/messages?limit=1")
+        .send("GET /api/v1/mail/folders/INBOX/messages?limit=1")
         .await
         .succeeds(200)["messages"][0]
         .clone();
     let line = format!("GET /api/v1/mail/messages/{}", summary["uid"]);
-    (person.ask(&line).await.succeeds(200), summary)
+    (person.send(&line).await.succeeds(200), summary)
 }
 
 fn attachments(detail: &Value) -> &Vec<Value> {

@@ -1,11 +1,12 @@
-//! Specification, section 4.3: whether the sender of a message is who it says.
+//! Specification, section 4.3: verification of the sender of a message.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use latchmail_tests::dkim::domain;
+use latchmail_tests::dkim::add_domain;
 use latchmail_tests::{
-    Agent, DOMAIN, EVENTUALLY, Nameserver, Person, Service, Setup, alias, expunge_all, imap, stored,
+    Agent, DOMAIN, Nameserver, Person, Service, Setup, TEST_TIMEOUT, add_alias, expunge_all, imap,
+    stored_messages,
 };
 use lettre::address::Envelope;
 use lettre::transport::smtp::authentication::Credentials;
@@ -16,17 +17,17 @@ use tokio::time::{sleep, timeout};
 /// The warning of an agent's result about an unverified sender.
 const NOT_VERIFIED: &str = "sender not verified";
 
-/// A message to `person`, with these header fields above those of the sender.
+/// Delivers a message to `person` with these header fields above those of the sender, and waits until it arrives.
 async fn arrives(person: &Person<'_>, fields: &str, from: &str) -> u64 {
     let message = format!(
         "{fields}From: {from}\nTo: {}\nSubject: Hello\n\nHello.\n",
         person.address
     );
-    person.receives(&message).await;
+    person.receive(&message).await;
     person.newest().await["uid"].as_u64().unwrap()
 }
 
-/// Both results of a message: the route's, and an agent's with whether it warns.
+/// Returns the result for the sender from the route, and whether an agent gets a warning.
 async fn results(person: &Person<'_>, agent: &Agent<'_>, uid: u64) -> (Value, bool) {
     let detail = person.message(uid).await;
     let read = agent.call("get_message", json!({ "uid": uid })).await;
@@ -43,7 +44,7 @@ async fn results(person: &Person<'_>, agent: &Agent<'_>, uid: u64) -> (Value, bo
 async fn messages_contain_the_result_of_the_mail_servers_own_filter() {
     let service = Service::with_mail_and("inbound.authserv_id = 'mx.filter.test'").await;
     let ada = service.person("ada").await;
-    let agent = Agent::of(&ada).await;
+    let agent = Agent::for_person(&ada).await;
     let from = "Grace <grace@outside.test>";
     for (results_of, result, domain) in [
         (
@@ -92,19 +93,19 @@ async fn messages_contain_the_result_of_the_mail_servers_own_filter() {
 async fn no_result_is_trusted_without_a_configured_name() {
     let service = Service::with_mail_and("inbound.authserv_id = ''").await;
     let ada = service.person("ada").await;
-    let agent = Agent::of(&ada).await;
+    let agent = Agent::for_person(&ada).await;
     let fields = "Authentication-Results: mx.filter.test; dmarc=pass header.from=outside.test\n";
     let uid = arrives(&ada, fields, "grace@outside.test").await;
     let none = json!({ "result": "none", "domain": null });
     assert_eq!(results(&ada, &agent, uid).await, (none, true));
 }
 
-/// A domain elsewhere whose mail may come from this machine.
+/// An external domain whose SPF record allows this machine.
 const TRUSTED: &str = "trusted.example";
-/// A domain elsewhere whose mail may not.
+/// An external domain whose SPF record does not allow this machine.
 const FORGED: &str = "forged.example";
 
-/// Publishes who may send for the domains of these tests.
+/// Publishes the SPF and DMARC records of the domains of these tests.
 async fn dns() -> Nameserver {
     let dns = Nameserver::start().await;
     for (domain, spf) in [
@@ -118,13 +119,13 @@ async fn dns() -> Nameserver {
     dns
 }
 
-/// A service whose milter asks this DNS server.
-async fn checked(dns: &Nameserver, settings: &str) -> Service {
+/// Starts a service whose milter uses this DNS server.
+async fn service_with_milter(dns: &Nameserver, settings: &str) -> Service {
     let settings = format!("dns.server = '{}'\n{settings}", dns.address);
     Setup::default().with_milter(&settings).start().await
 }
 
-/// Sends a message to ada and bob's server as a client without authentication does.
+/// Sends a message to the mail server as a client without authentication does.
 async fn delivers(service: &Service, sender: &str, message: &str) -> Result<(), String> {
     let smtp = service.mail().smtp;
     submits(smtp, None, sender, message).await
@@ -155,9 +156,9 @@ fn message(from: &str, subject: &str) -> String {
     format!("From: {from}\nTo: ada@first.test\nSubject: {subject}\n\nHello.\n")
 }
 
-/// The message of that subject, once it has arrived.
+/// Waits until the message with that subject has arrived, and returns it.
 async fn arrived(person: &Person<'_>, subject: &str) -> Value {
-    person.arrives(subject).await;
+    person.wait_for_message(subject).await;
     let messages = person.messages("INBOX").await;
     let found = messages
         .iter()
@@ -169,9 +170,9 @@ async fn arrived(person: &Person<'_>, subject: &str) -> Value {
 #[tokio::test]
 async fn strangers_cannot_send_as_a_local_address() {
     let dns = dns().await;
-    let service = checked(&dns, "").await;
+    let service = service_with_milter(&dns, "").await;
     let ada = service.person("ada").await;
-    alias(&ada, "me@ada.example", true).await;
+    add_alias(&ada, "me@ada.example", true).await;
     service
         .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
         .await;
@@ -209,9 +210,9 @@ async fn strangers_cannot_send_as_a_local_address() {
 #[tokio::test]
 async fn an_external_sender_is_verified_and_forged_results_are_ignored() {
     let dns = dns().await;
-    let service = checked(&dns, "").await;
+    let service = service_with_milter(&dns, "").await;
     let ada = service.person("ada").await;
-    let agent = Agent::of(&ada).await;
+    let agent = Agent::for_person(&ada).await;
     let claims = "Authentication-Results: mail.latchmail.test; dmarc=pass header.from=forged.example\n\
          authentication-results: mail.latchmail.test; dmarc=pass header.from=unknown.example\n\
          Authentication-Results: mx.elsewhere.test; spf=pass\n";
@@ -231,7 +232,7 @@ async fn an_external_sender_is_verified_and_forged_results_are_ignored() {
         assert_eq!(read, (expected, result != "pass"));
     }
     let mut client = imap(&ada).await;
-    for stored in stored(&mut client, "INBOX").await {
+    for stored in stored_messages(&mut client, "INBOX").await {
         let text = String::from_utf8_lossy(&stored.bytes).to_lowercase();
         let fields: Vec<&str> = text.split("authentication-results: ").skip(1).collect();
         assert_eq!(fields.len(), 2, "{text}");
@@ -249,7 +250,7 @@ async fn a_local_message_from_a_mailing_list_is_rejected_marked_or_verified() {
     let fail = json!({ "result": "fail", "domain": "first.test" });
     let dns = dns().await;
     {
-        let service = checked(&dns, "inbound.list_servers = ['192.0.2.0/24']").await;
+        let service = service_with_milter(&dns, "inbound.list_servers = ['192.0.2.0/24']").await;
         service.person("ada").await;
         let refused = from_list(&service, "rejected").await.unwrap_err();
         assert!(refused.contains("5.7.1"), "{refused}");
@@ -258,7 +259,7 @@ async fn a_local_message_from_a_mailing_list_is_rejected_marked_or_verified() {
         "inbound.local_from = 'mark'",
         "inbound.list_servers = ['192.0.2.1', '127.0.0.0/8']",
     ] {
-        let service = checked(&dns, settings).await;
+        let service = service_with_milter(&dns, settings).await;
         let ada = service.person("ada").await;
         from_list(&service, "marked").await.unwrap();
         assert_eq!(
@@ -272,10 +273,10 @@ async fn a_local_message_from_a_mailing_list_is_rejected_marked_or_verified() {
 #[tokio::test]
 async fn the_domains_own_signature_verifies_a_message_that_returns_unchanged() {
     let dns = dns().await;
-    let service = checked(&dns, "").await;
+    let service = service_with_milter(&dns, "").await;
     let ada = service.person("ada").await;
-    alias(&ada, "me@ada.example", true).await;
-    for (name, value) in domain(&ada, "ada.example").await {
+    add_alias(&ada, "me@ada.example", true).await;
+    for (name, value) in add_domain(&ada, "ada.example").await {
         let (first, second) = value.split_at(200);
         dns.txt(&name, &[first, second]);
     }
@@ -285,7 +286,7 @@ async fn the_domains_own_signature_verifies_a_message_that_returns_unchanged() {
     ada.post("/api/v1/mail/send", &sent).await.succeeds(200);
     arrived(&ada, "own").await;
     let mut client = imap(&ada).await;
-    let stored = stored(&mut client, "INBOX").await.remove(0);
+    let stored = stored_messages(&mut client, "INBOX").await.remove(0);
     let text = String::from_utf8(stored.bytes)
         .unwrap()
         .replace("\r\n", "\n");
@@ -306,8 +307,8 @@ async fn the_domains_own_signature_verifies_a_message_that_returns_unchanged() {
 async fn a_submission_can_use_only_addresses_of_its_account() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    alias(&ada, "shop@second.test", true).await;
-    alias(&ada, "off@second.test", false).await;
+    add_alias(&ada, "shop@second.test", true).await;
+    add_alias(&ada, "off@second.test", false).await;
     let phone = ada.app_password("phone").await;
     let server = service.mail().submission;
     let submit = async |sent: &str| submits(server, Some(&phone), "ada@first.test", sent).await;
@@ -362,7 +363,7 @@ async fn a_submission_can_use_only_addresses_of_its_account() {
     assert_eq!(ada.total("INBOX").await, 1);
 }
 
-/// The only message of an inbox, once it has arrived.
+/// Waits until the only message of an inbox has arrived, and returns it.
 async fn arrived_from(person: &Person<'_>) -> Value {
     let arrives = async {
         while person.total("INBOX").await == 0 {
@@ -371,14 +372,14 @@ async fn arrived_from(person: &Person<'_>) -> Value {
         let uid = person.newest().await["uid"].as_u64().unwrap();
         person.message(uid).await
     };
-    timeout(EVENTUALLY, arrives).await.unwrap()
+    timeout(TEST_TIMEOUT, arrives).await.unwrap()
 }
 
 #[tokio::test]
 async fn mail_is_delayed_while_senders_cannot_be_checked() {
     let dns = dns().await;
     dns.servfail("slow.example");
-    let mut service = checked(&dns, "dns.timeout = 0.5\ndns.attempts = 1").await;
+    let mut service = service_with_milter(&dns, "dns.timeout = 0.5\ndns.attempts = 1").await;
     let ada = service.person("ada").await;
     // A foreign domain whose records cannot be read is not verified.
     delivers(

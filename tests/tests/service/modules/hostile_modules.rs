@@ -1,15 +1,15 @@
-//! Modules that misbehave: each has its own log line and status, and other requests are not affected.
+//! Misbehaving modules: each failure has its own log line and status, and does not affect other requests.
 
 use std::path::{Path, PathBuf};
 
 use latchmail_runtime::modules::CONTRACT;
 use latchmail_tests::process::{descriptors, memory};
-use latchmail_tests::{Answer, Log, Person, Service, fixtures, refusal, unloadable};
+use latchmail_tests::{Log, Person, Response, Service, fixtures, load_problem, start_error};
 
 const FAILED: &str = "The operation could not be completed";
 const LATE: &str = "The operation took too long, please try again in a moment";
 
-/// The hostile module with low limits, and further lines of its section.
+/// Returns the configuration of the hostile module with low limits, and further lines of its section.
 fn hostile(more: &str) -> String {
     settings(&component(), more)
 }
@@ -18,12 +18,14 @@ fn component() -> PathBuf {
     fixtures().join("fixture_hostile.wasm")
 }
 
-/// A hostile module with orders for `describe`.
-fn ordered(folder: &Path, orders: &str) -> PathBuf {
-    const BEFORE: &[u8] = b"orders of the hostile:";
+/// Writes a hostile module with orders for `describe`, and returns its file.
+fn component_with_orders(folder: &Path, orders: &str) -> PathBuf {
+    const ORDERS_MARKER: &[u8] = b"orders of the hostile:";
     let mut bytes = std::fs::read(component()).unwrap();
-    let at = bytes.windows(BEFORE.len()).position(|w| w == BEFORE);
-    let from = at.unwrap() + BEFORE.len();
+    let at = bytes
+        .windows(ORDERS_MARKER.len())
+        .position(|w| w == ORDERS_MARKER);
+    let from = at.unwrap() + ORDERS_MARKER.len();
     bytes[from..from + orders.len()].copy_from_slice(orders.as_bytes());
     let ordered = folder.join("hostile.wasm");
     std::fs::write(&ordered, bytes).unwrap();
@@ -51,8 +53,8 @@ fn settings(source: &Path, more: &str) -> String {
     settings
 }
 
-/// What a module does with a request, the client's status and error, and the operator's log line.
-const DEEDS: [(&str, u16, &str, &str); 26] = [
+/// The action of a module during a request, the client's status and error, and the operator's log line.
+const FAILURES: [(&str, u16, &str, &str); 26] = [
     ("spin", 500, FAILED, "it exceeded its CPU time of 0.2 s"),
     ("call", 500, FAILED, "it exceeded 2000 host calls"),
     ("log", 500, FAILED, "it exceeded 2000 host calls"),
@@ -91,20 +93,20 @@ const DEEDS: [(&str, u16, &str, &str); 26] = [
     ("blob-read-after", 500, FAILED, "unknown handle index"),
 ];
 
-/// Makes the module do something. Names that begin with `blob` need a blob.
-async fn does(service: &Service, what: &str) -> Answer {
+/// Makes the module perform an action. Actions that begin with `blob` need a blob.
+async fn trigger(service: &Service, what: &str) -> Response {
     let method = if what.starts_with("blob") {
         "POST"
     } else {
         "GET"
     };
     let request = service.request(&format!("{method} /hostile/{what}"));
-    Answer::of(request.body(if method == "POST" { "a blob" } else { "" })).await
+    Response::of(request.body(if method == "POST" { "a blob" } else { "" })).await
 }
 
-async fn reads_mail(person: &Person<'_>) {
+async fn assert_mail_works(person: &Person<'_>) {
     let listing = person
-        .ask("GET /api/v1/mail/folders/INBOX/messages")
+        .send("GET /api/v1/mail/folders/INBOX/messages")
         .await
         .succeeds(200);
     assert_eq!(listing["total"], 0);
@@ -112,16 +114,16 @@ async fn reads_mail(person: &Person<'_>) {
 
 #[tokio::test]
 async fn each_failure_of_a_module_ends_only_its_own_request_and_is_logged() {
-    let log = Log::keep();
+    let log = Log::capture();
     let service = Service::with_mail_and(&hostile("")).await;
     let ada = service.person("ada").await;
-    for (what, status, text, logged) in DEEDS {
-        let (answer, ()) = tokio::join!(does(&service, what), reads_mail(&ada));
-        assert_eq!(answer.status, status, "{what}: {}", answer.json);
-        answer.fails(status, text);
-        assert_eq!(answer.header("set-cookie"), None);
-        let id = answer.header("x-request-id").unwrap();
-        let lines = log.about(id);
+    for (what, status, text, logged) in FAILURES {
+        let (response, ()) = tokio::join!(trigger(&service, what), assert_mail_works(&ada));
+        assert_eq!(response.status, status, "{what}: {}", response.json);
+        response.fails(status, text);
+        assert_eq!(response.header("set-cookie"), None);
+        let id = response.header("x-request-id").unwrap();
+        let lines = log.lines_with(id);
         assert!(
             lines
                 .iter()
@@ -132,43 +134,43 @@ async fn each_failure_of_a_module_ends_only_its_own_request_and_is_logged() {
             lines.iter().all(|line| line.len() < 12_000) && lines.len() < 110,
             "{what} fills the log"
         );
-        reads_mail(&ada).await;
+        assert_mail_works(&ada).await;
     }
 }
 
 #[tokio::test]
 async fn a_leaked_blob_and_a_read_past_the_end_are_harmless() {
     let service = Service::with(&hostile("")).await;
-    let said = async |what| String::from_utf8(does(&service, what).await.body).unwrap();
-    assert_eq!(said("blob-leaked").await, "leaked");
-    assert_eq!(said("blob-far").await, "Ok(0) true");
+    let output = async |what| String::from_utf8(trigger(&service, what).await.body).unwrap();
+    assert_eq!(output("blob-leaked").await, "leaked");
+    assert_eq!(output("blob-far").await, "Ok(0) true");
 }
 
 #[tokio::test]
 async fn a_response_above_the_limit_is_not_sent() {
     const MIB: usize = 1024 * 1024;
-    let log = Log::keep();
+    let log = Log::capture();
     let with_memory = hostile("response = 1").replace("memory = 8", "memory = 256");
     let service = Service::with(&with_memory).await;
-    let logged = |answer: &Answer, what: &str| {
-        let lines = log.about(answer.header("x-request-id").unwrap());
+    let logged = |response: &Response, what: &str| {
+        let lines = log.lines_with(response.header("x-request-id").unwrap());
         lines.iter().any(|line| line.contains(what))
     };
-    let answer = does(&service, &format!("bytes-{MIB}")).await;
-    assert_eq!((answer.status, answer.body.len()), (200, MIB));
-    let answer = does(&service, &format!("bytes-{}", MIB + 1)).await;
+    let response = trigger(&service, &format!("bytes-{MIB}")).await;
+    assert_eq!((response.status, response.body.len()), (200, MIB));
+    let response = trigger(&service, &format!("bytes-{}", MIB + 1)).await;
     assert!(logged(
-        &answer,
+        &response,
         "a body of 1048577 bytes; the maximum is 1048576"
     ));
-    answer.fails(500, FAILED);
-    let answer = does(&service, "much").await;
+    response.fails(500, FAILED);
+    let response = trigger(&service, "much").await;
     assert!(logged(
-        &answer,
+        &response,
         "it passed more than 16 MiB to the host at once"
     ));
-    answer.fails(500, FAILED);
-    does(&service, "nothing").await.succeeds(200);
+    response.fails(500, FAILED);
+    trigger(&service, "nothing").await.succeeds(200);
 }
 
 #[tokio::test]
@@ -176,29 +178,29 @@ async fn the_operator_can_raise_the_limit_of_responses() {
     const LARGE: usize = 30 * 1024 * 1024;
     let larger = hostile("response = 30").replace("memory = 8", "memory = 128");
     let service = Service::with(&larger.replace("cpu = 0.2", "cpu = 5")).await;
-    let answer = does(&service, &format!("bytes-{LARGE}")).await;
-    assert_eq!((answer.status, answer.body.len()), (200, LARGE));
-    does(&service, &format!("bytes-{}", LARGE + 1))
+    let response = trigger(&service, &format!("bytes-{LARGE}")).await;
+    assert_eq!((response.status, response.body.len()), (200, LARGE));
+    trigger(&service, &format!("bytes-{}", LARGE + 1))
         .await
         .fails(500, FAILED);
-    let refused = refusal(&hostile("response = 65")).await;
+    let refused = start_error(&hostile("response = 65")).await;
     assert!(refused.contains("its response is 65 MiB"), "{refused}");
 }
 
 #[tokio::test]
 async fn a_panic_in_the_host_ends_one_request_and_not_the_service() {
-    let log = Log::keep();
+    let log = Log::capture();
     let service = Service::with_mail_and(&hostile("")).await;
     let ada = service.person("ada").await;
     for _ in 0..10 {
-        let (answer, ()) = tokio::join!(does(&service, "host-panic"), reads_mail(&ada));
-        assert_eq!(answer.status, 500, "{}", answer.json);
-        assert!(answer.json["error"].is_string());
-        let id = answer.header("x-request-id").unwrap();
+        let (response, ()) = tokio::join!(trigger(&service, "host-panic"), assert_mail_works(&ada));
+        assert_eq!(response.status, 500, "{}", response.json);
+        assert!(response.json["error"].is_string());
+        let id = response.header("x-request-id").unwrap();
         let panicked = |line: &String| line.contains("a capability panicked");
-        assert!(log.about(id).iter().any(panicked));
+        assert!(log.lines_with(id).iter().any(panicked));
     }
-    does(&service, "nothing").await.succeeds(200);
+    trigger(&service, "nothing").await.succeeds(200);
 }
 
 #[tokio::test]
@@ -219,12 +221,12 @@ async fn a_module_that_misbehaves_in_describe_is_not_loaded() {
         ("deep", "recursion limit"),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let mut settings = settings(&ordered(folder.path(), describe), "");
+        let mut settings = settings(&component_with_orders(folder.path(), describe), "");
         if describe == "a million routes" {
             settings = settings.replace("memory = 8", "memory = 256");
             settings = settings.replace("cpu = 0.2", "cpu = 4");
         }
-        let sentence = unloadable(&settings).await;
+        let sentence = load_problem(&settings).await;
         assert!(
             sentence.starts_with("module `hostile` cannot be loaded: ")
                 && sentence.contains(reason)
@@ -236,7 +238,7 @@ async fn a_module_that_misbehaves_in_describe_is_not_loaded() {
 
 #[tokio::test]
 async fn an_import_without_a_grant_is_named() {
-    let sentence = unloadable(&hostile("").replace("grants = ['caller']", "grants = []")).await;
+    let sentence = load_problem(&hostile("").replace("grants = ['caller']", "grants = []")).await;
     assert_eq!(
         sentence,
         format!(
@@ -258,9 +260,9 @@ async fn a_route_that_is_already_taken_is_refused_with_both_names() {
         ("/{a}/{b}/{c}/{d}", ["hostile", "host"]),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let settings = settings(&ordered(folder.path(), path), "")
+        let settings = settings(&component_with_orders(folder.path(), path), "")
             .replace("paths = ['/hostile/']", "paths = ['/']");
-        let sentence = unloadable(&settings).await;
+        let sentence = load_problem(&settings).await;
         for mention in mentions {
             assert!(sentence.contains(mention), "{path}: {sentence}");
         }
@@ -274,13 +276,13 @@ async fn misbehaving_modules_leak_no_memory_no_descriptors_and_no_sandboxes() {
         Service::with_mail_and(&hostile("").replace("deadline = 6", "deadline = 0.2")).await;
     let ada = service.person("ada").await;
     let everything = async || {
-        for (what, ..) in DEEDS {
-            does(&service, what).await;
+        for (what, ..) in FAILURES {
+            trigger(&service, what).await;
         }
         for what in ["blob-leaked", "blob-far", "host-panic"] {
-            does(&service, what).await;
+            trigger(&service, what).await;
         }
-        reads_mail(&ada).await;
+        assert_mail_works(&ada).await;
     };
     // Allocates what is kept permanently: pages of the pool, connections of the clients, caches.
     everything().await;
@@ -293,8 +295,8 @@ async fn misbehaving_modules_leak_no_memory_no_descriptors_and_no_sandboxes() {
     let grown = memory().saturating_sub(resident) / 1024;
     assert!(grown < 24, "{grown} MiB more than before");
     // There are four sandboxes, so a lost one would be missing here.
-    let at_once = (0..4).map(|_| does(&service, "nothing"));
-    for answer in futures_util::future::join_all(at_once).await {
-        assert_eq!(answer.status, 200);
+    let at_once = (0..4).map(|_| trigger(&service, "nothing"));
+    for response in futures_util::future::join_all(at_once).await {
+        assert_eq!(response.status, 200);
     }
 }

@@ -1,8 +1,8 @@
-//! The capacity that remains for other modules and the operator while all sandboxes of a module are busy, and how active requests end.
+//! The capacity for other modules and the operator while all sandboxes of a module are busy, and the end of active requests.
 
 use std::time::Duration;
 
-use latchmail_tests::{EVENTUALLY, Service, Variant};
+use latchmail_tests::{Service, TEST_TIMEOUT, Variant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 const NEW: &str = "new_modules.paths = ['/variant/', '/other/']";
 
-/// A connection to the operator's socket with an incomplete request.
-async fn half_a_request(service: &Service) -> UnixStream {
+/// Connects to the operator's socket and sends an incomplete request.
+async fn send_incomplete_request(service: &Service) -> UnixStream {
     let socket = service.state.join("admin.sock");
     let mut stream = UnixStream::connect(socket).await.unwrap();
     stream.write_all(b"GET /api/v1/adm").await.unwrap();
@@ -39,10 +39,10 @@ async fn a_blocked_module_leaves_sandboxes_for_other_modules_and_the_operator() 
         waiting.spawn(service.request("GET /variant/version").send());
     }
     // The first 503 shows that all sandboxes are taken.
-    let told = waiting.join_next().await.unwrap().unwrap().unwrap();
-    assert_eq!(told.status(), 503);
+    let output_of_waiting = waiting.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(output_of_waiting.status(), 503);
     for _ in 0..8 {
-        ada.ask("GET /api/v1/aliases").await.succeeds(200);
+        ada.send("GET /api/v1/aliases").await.succeeds(200);
     }
     let other = Variant {
         name: "other",
@@ -51,7 +51,10 @@ async fn a_blocked_module_leaves_sandboxes_for_other_modules_and_the_operator() 
     };
     service.install(&[other.component()]).await;
     for verb in ["disable other", "enable other", "rollback variant"] {
-        service.operator(&format!("module {verb}"), "").await.done();
+        service
+            .operator(&format!("module {verb}"), "")
+            .await
+            .succeeds();
     }
 }
 
@@ -67,8 +70,8 @@ async fn a_module_with_one_sandbox_serves_requests_one_after_another_in_every_ve
         service.install(&[variant.component()]).await;
         // The earlier version's prepared sandbox and the previous request's sandbox have both been freed.
         for _ in 0..20 {
-            let answer = service.ask("GET /variant/version").await.succeeds(200);
-            assert_eq!(answer["version"], version);
+            let response = service.send("GET /variant/version").await.succeeds(200);
+            assert_eq!(response["version"], version);
         }
     }
 }
@@ -77,10 +80,10 @@ async fn a_module_with_one_sandbox_serves_requests_one_after_another_in_every_ve
 async fn an_incomplete_request_on_the_operators_socket_does_not_delay_the_stop() {
     let patient = "http.header_timeout = 600\nhttp.shutdown_grace = 0.5";
     let mut service = Service::with(patient).await;
-    let _held = half_a_request(&service).await;
+    let _held = send_incomplete_request(&service).await;
     // The command's response shows that the request has started.
-    service.operator("module list", "").await.done();
-    timeout(EVENTUALLY, service.stop())
+    service.operator("module list", "").await.succeeds();
+    timeout(TEST_TIMEOUT, service.stop())
         .await
         .expect("the service ends");
 }
@@ -89,11 +92,11 @@ async fn an_incomplete_request_on_the_operators_socket_does_not_delay_the_stop()
 async fn the_operators_socket_accepts_nothing_while_the_service_stops() {
     let patient = "http.header_timeout = 600\nhttp.shutdown_grace = 20";
     let mut service = Service::with(patient).await;
-    let held = half_a_request(&service).await;
-    service.operator("module list", "").await.done();
+    let held = send_incomplete_request(&service).await;
+    service.operator("module list", "").await.succeeds();
     let address = service.address();
     let ends = async {
-        timeout(EVENTUALLY, service.stop())
+        timeout(TEST_TIMEOUT, service.stop())
             .await
             .expect("the service ends");
     };
@@ -109,9 +112,9 @@ async fn the_operators_socket_accepts_nothing_while_the_service_stops() {
 #[tokio::test]
 async fn an_incomplete_head_on_the_operators_socket_times_out() {
     let service = Service::with("http.header_timeout = 0.3").await;
-    let mut held = half_a_request(&service).await;
+    let mut held = send_incomplete_request(&service).await;
     let mut rest = Vec::new();
-    timeout(EVENTUALLY, held.read_to_end(&mut rest))
+    timeout(TEST_TIMEOUT, held.read_to_end(&mut rest))
         .await
         .expect("the connection ends")
         .unwrap();

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 const FOREIGN: [&str; 2] = ["aliases-js.wasm", "aliases-py.wasm"];
 
-/// The API description of a service whose aliases module is this file, with line breaks in texts removed and numbers in one representation.
+/// Returns the API description of a service whose aliases module is this file, with line breaks in texts removed and numbers in one representation.
 async fn description(source: &std::path::Path) -> Value {
     let settings = format!("modules.aliases.source = '{}'", source.display());
     let service = Service::with(&settings).await;
-    let text = service.ask("GET /api/openapi.json").await.succeeds(200);
+    let text = service.send("GET /api/openapi.json").await.succeeds(200);
     plain(text)
 }
 
@@ -59,7 +59,7 @@ async fn an_interpreter_can_serve_each_request_in_a_fresh_sandbox() {
         }
         // Random values differ between sandboxes, although all sandboxes start from the same state.
         assert_eq!(names.len(), 5, "{file}: {names:?}");
-        let list = ada.ask("GET /api/v1/aliases").await.succeeds(200);
+        let list = ada.send("GET /api/v1/aliases").await.succeeds(200);
         assert_eq!(list["aliases"].as_array().unwrap().len(), 5, "{file}");
     }
 }

@@ -43,7 +43,7 @@ pub(crate) enum About<'a> {
     Address,
 }
 
-/// The rights of several grants together.
+/// Returns the rights of several grants together.
 pub(crate) fn held(grants: &[Grant], about: About<'_>) -> BTreeSet<&'static str> {
     let domain_of = |address: &str| address.rsplit('@').next().unwrap().to_owned();
     let covers = |grant: &Grant| {
@@ -74,7 +74,7 @@ pub(crate) fn held(grants: &[Grant], about: About<'_>) -> BTreeSet<&'static str>
     rights.filter(|right| applies.contains(right)).collect()
 }
 
-/// The status of a request for one resource: 404 if the member cannot see it, 403 if it can see it but lacks the right.
+/// Returns the status of a request for one resource: 404 if the member cannot see it, 403 if it can see it but lacks the right.
 pub(crate) fn of_one(grants: &[Grant], about: About<'_>, need: &str, done: u16) -> u16 {
     let held = held(grants, about);
     if held.contains(need) {
@@ -86,7 +86,7 @@ pub(crate) fn of_one(grants: &[Grant], about: About<'_>, need: &str, done: u16) 
     }
 }
 
-/// The status of a request for all folders or aliases.
+/// Returns the status of a request for all folders or aliases.
 pub(crate) fn of_all(grants: &[Grant], about: About<'_>, need: &str, done: u16) -> u16 {
     if held(grants, about).contains(need) {
         done

@@ -1,6 +1,6 @@
 //! A shared mailbox: Ada's, with two folders and some aliases, and Bob, with whom it is shared.
 
-use latchmail_tests::{Answer, Imap, PASSWORD, Person, Service, imap};
+use latchmail_tests::{Imap, PASSWORD, Person, Response, Service, imap};
 use serde_json::{Value, json};
 
 use super::rules::Grant;
@@ -15,7 +15,7 @@ const LETTER: &str = "From: Grace <grace@outside.test>\r\nTo: ada@first.test\r\n
     --b\r\nContent-Type: application/octet-stream; name=file.bin\r\nContent-Disposition: attachment; filename=file.bin\r\n\r\n\
     SUBJECT\r\n--b--\r\n";
 
-pub(crate) struct World<'a> {
+pub(crate) struct SharedMailbox<'a> {
     pub(crate) ada: Person<'a>,
     pub(crate) bob: Person<'a>,
     /// Another IMAP client of Ada's mailbox.
@@ -24,7 +24,7 @@ pub(crate) struct World<'a> {
     pub(crate) mailbox: String,
 }
 
-impl<'a> World<'a> {
+impl<'a> SharedMailbox<'a> {
     /// Creates the accounts. Nothing is shared yet.
     pub(crate) async fn new(service: &'a Service) -> Self {
         let ada = service.person("ada").await;
@@ -32,7 +32,7 @@ impl<'a> World<'a> {
         for folder in FOLDERS {
             client.create(folder).await.unwrap();
         }
-        let teams = ada.ask("GET /api/v1/teams").await.succeeds(200);
+        let teams = ada.send("GET /api/v1/teams").await.succeeds(200);
         Self {
             bob: service.person("bob").await,
             client,
@@ -41,13 +41,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The id of one of Ada's folders.
+    /// Returns the id of one of Ada's folders.
     pub(crate) async fn folder(&self, path: &str) -> String {
         self.ada.folder_id(path).await
     }
 
     /// Puts a message into a folder, and returns its number.
-    pub(crate) async fn put(&mut self, folder: &str, subject: &str) -> u64 {
+    pub(crate) async fn append(&mut self, folder: &str, subject: &str) -> u64 {
         let letter = LETTER.replace("SUBJECT", subject);
         self.client
             .append(folder, None, None, letter)
@@ -57,12 +57,12 @@ impl<'a> World<'a> {
     }
 
     /// Puts a message that is named after its purpose into a folder.
-    pub(crate) async fn put_for(&mut self, folder: &str, purpose: &str) -> u64 {
-        self.put(folder, &format!("for-{purpose}")).await
+    pub(crate) async fn append_for(&mut self, folder: &str, purpose: &str) -> u64 {
+        self.append(folder, &format!("for-{purpose}")).await
     }
 
-    /// Ada invites an account with this grant.
-    pub(crate) async fn invite(&self, name: &str, grant: &Grant) -> Answer {
+    /// Invites an account with this grant, as Ada.
+    pub(crate) async fn invite(&self, name: &str, grant: &Grant) -> Response {
         let mut body = grant.body();
         body["username"] = name.into();
         body["password"] = PASSWORD.into();
@@ -70,13 +70,13 @@ impl<'a> World<'a> {
         self.ada.post(&path, &body).await
     }
 
-    /// The members of Ada's mailbox, as Ada sees them.
+    /// Returns the members of Ada's mailbox, as Ada sees them.
     pub(crate) async fn members(&self) -> Value {
         let line = format!("GET /api/v1/teams/{}/members", self.mailbox);
-        self.ada.ask(&line).await.succeeds(200)
+        self.ada.send(&line).await.succeeds(200)
     }
 
-    /// The id of a member.
+    /// Returns the id of a member.
     pub(crate) async fn member(&self, person: &Person<'_>) -> String {
         let members = self.members().await;
         let members = members["members"].as_array().unwrap();
@@ -97,24 +97,29 @@ impl<'a> World<'a> {
     /// Revokes a grant.
     pub(crate) async fn revoke(&self, grant: &str) {
         let line = format!("DELETE /api/v1/teams/{}/grants/{grant}", self.mailbox);
-        self.ada.ask(&line).await.succeeds(200);
+        self.ada.send(&line).await.succeeds(200);
     }
 
     /// Changes the rights of a grant.
     pub(crate) async fn change(&self, grant: &str, rights: &[&str]) {
         let line = format!("PATCH /api/v1/teams/{}/grants/{grant}", self.mailbox);
         let body = json!({ "rights": rights });
-        self.ada.send(&line, &body).await.succeeds(200);
+        self.ada.send_json(&line, &body).await.succeeds(200);
     }
 
-    /// A person's request in Ada's mailbox, without a body.
-    pub(crate) async fn ask(&self, person: &Person<'_>, line: &str) -> Answer {
-        person.ask(&self.within(line)).await
+    /// Sends a person's request in Ada's mailbox without a body.
+    pub(crate) async fn send(&self, person: &Person<'_>, line: &str) -> Response {
+        person.send(&self.within(line)).await
     }
 
-    /// The same with a JSON body.
-    pub(crate) async fn send(&self, person: &Person<'_>, line: &str, body: &Value) -> Answer {
-        person.send(&self.within(line), body).await
+    /// Sends a person's request in Ada's mailbox with a JSON body.
+    pub(crate) async fn send_json(
+        &self,
+        person: &Person<'_>,
+        line: &str,
+        body: &Value,
+    ) -> Response {
+        person.send_json(&self.within(line), body).await
     }
 
     pub(crate) fn within(&self, line: &str) -> String {
@@ -123,7 +128,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// The body of a send request from this address.
+/// Returns the body of a send request from this address.
 pub(crate) fn from(address: &str) -> Value {
     json!({ "from": address, "to": "bob@first.test", "subject": "From a guest", "text": "Hello." })
 }

@@ -1,7 +1,7 @@
 //! Invitations: user names, passwords, invalid fields, and the number of members that a plan allows.
 
 use futures_util::future::join;
-use latchmail_tests::{Answer, Service};
+use latchmail_tests::{Response, Service};
 use serde_json::{Value, json};
 
 use super::{
@@ -85,8 +85,8 @@ async fn a_username_is_a_local_part_on_the_first_domain_or_a_complete_address() 
     ] {
         let invited = invite(&ada, &team, typed, &["mail:read"]).await;
         assert_eq!(invited.succeeds(201)["username"], listed);
-        let there = member(&ada, &team, listed).await;
-        assert_eq!(there["role"], "guest");
+        let found = member(&ada, &team, listed).await;
+        assert_eq!(found["role"], "guest");
     }
     let thirty_two = "x".repeat(32);
     for unknown in [
@@ -103,7 +103,7 @@ async fn a_username_is_a_local_part_on_the_first_domain_or_a_complete_address() 
     let thirty_three = "x".repeat(33);
     for bounds in ["", "ab", "ab@first.test", &thirty_three] {
         let refused = invite(&ada, &team, bounds, &["mail:read"]).await;
-        refused.fails_about(400, "username must be 3 to 32 characters");
+        refused.fails_mentioning(400, "username must be 3 to 32 characters");
     }
 }
 
@@ -186,7 +186,7 @@ async fn an_invalid_field_is_named_in_the_error() {
         ),
     ] {
         let refused = ask_to_invite(&ada, &team, &with(&changes)).await;
-        refused.fails_about(400, mention);
+        refused.fails_mentioning(400, mention);
     }
     for field in ["username", "password", "resource_kind", "rights"] {
         let mut body = invitation("bob", &["mail:read"]);
@@ -216,9 +216,9 @@ async fn a_member_is_invited_once_and_the_plan_limits_the_members() {
         .succeeds(201);
     invite(&ada, &team, "bob", &read).await.fails(409, MEMBER);
     let owner = invite(&bob, &team, "ada", &read).await;
-    owner.fails_about(400, "username must not be the owner's");
+    owner.fails_mentioning(400, "username must not be the owner's");
     let itself = invite(&bob, &team, "bob", &read).await;
-    itself.fails_about(400, "username must not be your own");
+    itself.fails_mentioning(400, "username must not be your own");
     // A manager's invitation counts towards the owner's plan.
     invite(&bob, &team, "cyd", &read).await.succeeds(201);
     invite(&ada, &team, "dan", &read).await.fails(409, FULL);
@@ -259,7 +259,7 @@ async fn no_key_is_created_while_the_mail_server_is_down() {
     service.stack().stop_imap().await.unwrap();
     let asked = async |line: &str| {
         let request = service.request(line).bearer_auth(&access);
-        Answer::of(request.json(&invitation("bob", &["mail:read"]))).await
+        Response::of(request.json(&invitation("bob", &["mail:read"]))).await
     };
     let refused = asked(&format!("POST {TEAMS}/{team}/invitations")).await;
     assert_eq!(refused.status, 503, "{}", refused.json);

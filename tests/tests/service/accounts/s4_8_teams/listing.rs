@@ -46,7 +46,7 @@ async fn shared_mailboxes_are_listed_by_address_with_the_callers_rights() {
         .await
         .succeeds(201);
     let listed = teams(&bob).await;
-    let told: Vec<_> = listed
+    let summaries: Vec<_> = listed
         .iter()
         .map(|team| {
             (
@@ -57,7 +57,7 @@ async fn shared_mailboxes_are_listed_by_address_with_the_callers_rights() {
             )
         })
         .collect();
-    assert_eq!(told[0].0, &json!(bob.address));
+    assert_eq!(summaries[0].0, &json!(bob.address));
     let expected = [
         (
             &json!(ada.address),
@@ -72,7 +72,7 @@ async fn shared_mailboxes_are_listed_by_address_with_the_callers_rights() {
             &json!(["mail:send"]),
         ),
     ];
-    assert_eq!(told[1..], expected);
+    assert_eq!(summaries[1..], expected);
 }
 
 #[tokio::test]
@@ -101,12 +101,12 @@ async fn a_member_that_is_not_a_manager_sees_only_the_owner_and_itself() {
     let body = json!({ "resource_kind": "mailbox", "rights": ["mail:read"] });
     let cyds = team_of(&cyd).await;
     for member in [&cyds, "none", &team] {
-        let answers = [
+        let responses = [
             grant(&bob, &team, member, &body).await,
             remove(&bob, &team, member).await,
         ];
-        for answer in answers {
-            answer.fails(403, NOT_MANAGING);
+        for response in responses {
+            response.fails(403, NOT_MANAGING);
         }
     }
     for id in [&bobs, "none"] {
@@ -137,7 +137,7 @@ async fn a_team_does_not_exist_for_strangers_and_former_members() {
     let body = json!({ "resource_kind": "mailbox", "rights": ["mail:read"] });
     for person in [&bob, &eve] {
         for team in [team.as_str(), "none"] {
-            let answers = [
+            let responses = [
                 members(person, team).await,
                 invite(person, team, "eve", &["mail:read"]).await,
                 grant(person, team, &guest, &body).await,
@@ -145,8 +145,8 @@ async fn a_team_does_not_exist_for_strangers_and_former_members() {
                 revoke(person, team, &grant_id).await,
                 remove(person, team, &guest).await,
             ];
-            for answer in answers {
-                answer.fails(404, NO_TEAM);
+            for response in responses {
+                response.fails(404, NO_TEAM);
             }
         }
     }

@@ -47,8 +47,8 @@ async fn a_revoked_key_locks_members_out_until_the_owner_invites_again() {
     for (route, guest) in [("app-passwords", "cyd"), ("profile/sessions", "dan")] {
         let key = text(&keys(&ada).await[0]["id"]);
         let line = format!("DELETE /api/v1/{route}/{key}");
-        assert_eq!(bob.ask(&line).await.status, 404);
-        ada.ask(&line).await.succeeds(200);
+        assert_eq!(bob.send(&line).await.status, 404);
+        ada.send(&line).await.succeeds(200);
         let listed = members(&ada, &team).await.succeeds(200);
         assert_eq!(listed["shared"], false);
         assert!(listed["limits"]["guests"].as_u64().unwrap() > 0);
@@ -95,7 +95,7 @@ async fn a_team_survives_a_password_change_but_not_the_deletion_of_the_owner() {
         .succeeds(200);
 }
 
-/// The standing key of the only shared mailbox, opened with the service's key.
+/// Returns the standing key of the only shared mailbox, opened with the service's key.
 async fn key(service: &Service) -> SecretString {
     let directory = Directory::open_beside_service(&service.database())
         .await

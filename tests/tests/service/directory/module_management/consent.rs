@@ -3,26 +3,28 @@
 use latchmail_tests::Service;
 use serde_json::json;
 
-use super::{NEW, administrator, body, install, of_version, that_does, version};
+use super::{
+    NEW_MODULES, administrator, body, install, variant_that, variant_with_version, version,
+};
 
 #[tokio::test]
 async fn a_version_with_more_permissions_needs_consent() {
-    let service = Service::with_mail_and(NEW).await;
+    let service = Service::with_mail_and(NEW_MODULES).await;
     let admin = administrator(&service).await;
-    install(&admin, &[that_does("session", "1.0.0")], false)
+    install(&admin, &[variant_that("session", "1.0.0")], false)
         .await
         .succeeds(201);
     for (component, mention) in [
-        (that_does("more", "2.0.0"), "GET /variant/more"),
+        (variant_that("more", "2.0.0"), "GET /variant/more"),
         (
-            of_version("2.0.0"),
+            variant_with_version("2.0.0"),
             "for any client instead of web sessions",
         ),
     ] {
         let components = [component];
         install(&admin, &components, false)
             .await
-            .fails_about(409, mention);
+            .fails_mentioning(409, mention);
         let inspected = admin
             .post("/api/v1/admin/modules/inspect", &body(&components, false))
             .await
@@ -32,33 +34,35 @@ async fn a_version_with_more_permissions_needs_consent() {
         assert_eq!(inspected["modules"][0]["problems"], json!([]));
         assert_eq!(version(&service).await.status, 401);
     }
-    install(&admin, &[that_does("more", "2.0.0")], true)
+    install(&admin, &[variant_that("more", "2.0.0")], true)
         .await
         .succeeds(201);
-    service.ask("GET /variant/more").await.succeeds(200);
+    service.send("GET /variant/more").await.succeeds(200);
     // A version that may do less needs no consent.
-    install(&admin, &[that_does("session", "3.0.0")], false)
+    install(&admin, &[variant_that("session", "3.0.0")], false)
         .await
         .succeeds(201);
     assert_eq!(version(&service).await.status, 401);
 }
 
 #[tokio::test]
-async fn a_version_for_a_disabled_module_is_compared_with_the_last_installed_one()
- {
-    let mut service = Service::with_mail_and(NEW).await;
-    service.install(&[that_does("session", "1.0.0")]).await;
-    service.operator("module disable variant", "").await.done();
-    // From the database, not from memory.
+async fn a_version_for_a_disabled_module_is_compared_with_the_last_installed_one() {
+    let mut service = Service::with_mail_and(NEW_MODULES).await;
+    service.install(&[variant_that("session", "1.0.0")]).await;
+    service
+        .operator("module disable variant", "")
+        .await
+        .succeeds();
+    // After the restart, the service reads the state from the database.
     service.restart().await;
     let admin = administrator(&service).await;
-    let weaker = install(&admin, &[of_version("2.0.0")], false).await;
-    weaker.fails_about(409, "it does not serve at present and would start to serve");
-    weaker.fails_about(409, "for any client instead of web sessions");
-    let more = install(&admin, &[that_does("more", "2.0.0")], false).await;
-    more.fails_about(409, "GET /variant/more");
-    let same = install(&admin, &[that_does("session", "3.0.0")], false).await;
-    let said = same.json["error"].as_str().unwrap();
-    assert!(!said.contains("route"), "{said}");
+    let weaker = install(&admin, &[variant_with_version("2.0.0")], false).await;
+    weaker.fails_mentioning(409, "it does not serve at present and would start to serve");
+    weaker.fails_mentioning(409, "for any client instead of web sessions");
+    let more = install(&admin, &[variant_that("more", "2.0.0")], false).await;
+    more.fails_mentioning(409, "GET /variant/more");
+    let same = install(&admin, &[variant_that("session", "3.0.0")], false).await;
+    let output = same.json["error"].as_str().unwrap();
+    assert!(!output.contains("route"), "{output}");
     version(&service).await.fails(404, "There is no such route");
 }

@@ -10,27 +10,27 @@ mod switches;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use latchmail_tests::{Answer, Person, Service, Variant};
+use latchmail_tests::{Person, Response, Service, Variant};
 use serde_json::{Value, json};
 
 /// Allows modules without a section of their own.
-const NEW: &str = "new_modules.paths = ['/variant/', '/other/', '/api/v1/aliases']";
+const NEW_MODULES: &str = "new_modules.paths = ['/variant/', '/other/', '/api/v1/aliases']";
 
-/// The response of the variant's route.
-async fn version(service: &Service) -> Answer {
-    service.ask("GET /variant/version").await
+/// Requests the variant's route, and returns the response.
+async fn version(service: &Service) -> Response {
+    service.send("GET /variant/version").await
 }
 
-async fn serves(service: &Service, wanted: &str) {
-    let answer = version(service).await.succeeds(200);
-    assert_eq!(answer, json!({ "version": wanted, "again": wanted }));
+async fn assert_serves(service: &Service, wanted: &str) {
+    let response = version(service).await.succeeds(200);
+    assert_eq!(response, json!({ "version": wanted, "again": wanted }));
 }
 
 async fn administrator(service: &Service) -> Person<'_> {
     let person = service.person("root-person").await;
     let admin = format!("account admin {} on", person.address);
-    service.operator(&admin, "").await.done();
-    person.again().await
+    service.operator(&admin, "").await.succeeds();
+    person.sign_in_again().await
 }
 
 fn body(components: &[Vec<u8>], accept: bool) -> Value {
@@ -41,12 +41,12 @@ fn body(components: &[Vec<u8>], accept: bool) -> Value {
     json!({ "modules": modules, "accept": accept })
 }
 
-async fn install(admin: &Person<'_>, components: &[Vec<u8>], accept: bool) -> Answer {
+async fn install(admin: &Person<'_>, components: &[Vec<u8>], accept: bool) -> Response {
     let body = body(components, accept);
     admin.post("/api/v1/admin/modules", &body).await
 }
 
-fn of_version(version: &str) -> Vec<u8> {
+fn variant_with_version(version: &str) -> Vec<u8> {
     Variant {
         version,
         ..Variant::default()
@@ -54,7 +54,7 @@ fn of_version(version: &str) -> Vec<u8> {
     .component()
 }
 
-fn that_does(does: &str, version: &str) -> Vec<u8> {
+fn variant_that(does: &str, version: &str) -> Vec<u8> {
     Variant {
         version,
         does,

@@ -2,50 +2,65 @@
 
 use latchmail_tests::Service;
 
-use super::{NEW, administrator, install, of_version, serves, version};
+use super::{NEW_MODULES, administrator, assert_serves, install, variant_with_version, version};
 
 #[tokio::test]
 async fn a_module_can_be_disabled_enabled_and_removed() {
-    let mut service = Service::with_mail_and(NEW).await;
+    let mut service = Service::with_mail_and(NEW_MODULES).await;
     let admin = administrator(&service).await;
-    install(&admin, &[of_version("1.0.0")], true)
+    install(&admin, &[variant_with_version("1.0.0")], true)
         .await
         .succeeds(201);
     drop(admin);
-    service.operator("module disable variant", "").await.done();
+    service
+        .operator("module disable variant", "")
+        .await
+        .succeeds();
     version(&service).await.fails(404, "There is no such route");
     service.restart().await;
     version(&service).await.fails(404, "There is no such route");
-    service.operator("module enable variant", "").await.done();
-    serves(&service, "1.0.0").await;
-    service.operator("module remove variant", "").await.done();
+    service
+        .operator("module enable variant", "")
+        .await
+        .succeeds();
+    assert_serves(&service, "1.0.0").await;
+    service
+        .operator("module remove variant", "")
+        .await
+        .succeeds();
     version(&service).await.fails(404, "There is no such route");
     service
         .operator("module show variant", "")
         .await
-        .fails_about("There is no module `variant`");
+        .fails_mentioning("There is no module `variant`");
     service
         .operator("module remove mail", "")
         .await
-        .fails_about("`source`");
+        .fails_mentioning("`source`");
     for verb in ["enable", "disable", "rollback", "remove"] {
         service
             .operator(&format!("module {verb} nobody"), "")
             .await
-            .fails_about("There is no module `nobody`");
+            .fails_mentioning("There is no module `nobody`");
     }
 }
 
 #[tokio::test]
 async fn a_disabled_built_in_module_stays_disabled_and_the_others_serve() {
     let mut service = Service::with_mail().await;
-    service.operator("module disable aliases", "").await.done();
+    service
+        .operator("module disable aliases", "")
+        .await
+        .succeeds();
     service.restart().await;
     let ada = service.person("ada").await;
-    ada.ask("GET /api/v1/aliases")
+    ada.send("GET /api/v1/aliases")
         .await
         .fails(404, "There is no such route");
-    ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
-    service.operator("module enable aliases", "").await.done();
-    ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    ada.send("GET /api/v1/mail/folders").await.succeeds(200);
+    service
+        .operator("module enable aliases", "")
+        .await
+        .succeeds();
+    ada.send("GET /api/v1/aliases").await.succeeds(200);
 }

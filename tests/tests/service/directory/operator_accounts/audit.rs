@@ -1,9 +1,9 @@
-//! The record of security events, as `latchmail audit` shows it.
+//! The record of security events, as `latchmail audit` prints it.
 
 use latchmail_tests::Service;
 use serde_json::Value;
 
-use super::{done, sign_in};
+use super::{run_command, sign_in};
 
 #[tokio::test]
 async fn attempts_with_unknown_addresses_do_not_fill_the_audit_log() {
@@ -12,8 +12,8 @@ async fn attempts_with_unknown_addresses_do_not_fill_the_audit_log() {
         let refused = sign_in(&service, &format!("n{n}@first.test"), "Wrong-Horse-7").await;
         refused.fails(401, "Invalid credentials");
     }
-    let said = done(&service, "audit --json --limit 1000").await;
-    let failed: Vec<Value> = said
+    let output = run_command(&service, "audit --json --limit 1000").await;
+    let failed: Vec<Value> = output
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .filter(|event| event["kind"] == "sign_in_failed")
@@ -28,14 +28,14 @@ async fn the_audit_log_names_the_event_the_account_and_the_actor() {
     let service = Service::with_mail().await;
     let (ada, _) = (service.person("ada").await, service.person("bob").await);
     sign_in(&service, "ada@first.test", "Wrong-Horse-7").await;
-    ada.again().await;
-    done(&service, "account disable ada@first.test").await;
-    let said = done(&service, "audit --account Ada@First.Test --json").await;
-    let events: Vec<Value> = said
+    ada.sign_in_again().await;
+    run_command(&service, "account disable ada@first.test").await;
+    let output = run_command(&service, "audit --account Ada@First.Test --json").await;
+    let events: Vec<Value> = output
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let told: Vec<(&str, &str)> = events
+    let kinds: Vec<(&str, &str)> = events
         .iter()
         .map(|event| {
             let word = |member: &str| event[member].as_str().unwrap();
@@ -43,7 +43,7 @@ async fn the_audit_log_names_the_event_the_account_and_the_actor() {
         })
         .collect();
     assert_eq!(
-        told,
+        kinds,
         [
             ("account_created", "ada@first.test"),
             ("sign_in_failed", ""),
@@ -53,14 +53,20 @@ async fn the_audit_log_names_the_event_the_account_and_the_actor() {
     );
     assert_eq!(events[2]["client"], "127.0.0.1");
 
-    // Besides these and those of the other account: six events of the configured modules.
-    assert_eq!(done(&service, "audit").await.lines().count(), 11);
-    let newest = done(&service, "audit --limit 1").await;
+    // The log also has the events of the other account, and six events of the configured modules.
+    assert_eq!(run_command(&service, "audit").await.lines().count(), 11);
+    let newest = run_command(&service, "audit --limit 1").await;
     assert!(newest.contains("account_disabled"), "{newest}");
-    assert_eq!(done(&service, "audit --since 1h").await.lines().count(), 11);
-    assert_eq!(done(&service, "audit --since 2099-01-01").await, "");
+    assert_eq!(
+        run_command(&service, "audit --since 1h")
+            .await
+            .lines()
+            .count(),
+        11
+    );
+    assert_eq!(run_command(&service, "audit --since 2099-01-01").await, "");
     service
         .operator("audit --since yesterday", "")
         .await
-        .fails_about("yesterday");
+        .fails_mentioning("yesterday");
 }

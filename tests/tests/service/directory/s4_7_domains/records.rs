@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::{EXAMPLE, World, read, release, text};
+use super::{EXAMPLE, TestEnv, read, release, text};
 
-/// A domain's records by kind.
+/// Returns a domain's records by kind.
 fn records(domain: &Value) -> Vec<(&str, &Value)> {
     let records = domain["records"].as_array().unwrap().iter();
     records.map(|one| (text(one, "kind"), one)).collect()
@@ -12,9 +12,9 @@ fn records(domain: &Value) -> Vec<(&str, &Value)> {
 
 #[tokio::test]
 async fn each_record_is_reported_separately_as_true_false_or_unknown() {
-    let world = World::start().await;
-    let ada = world.service.person("ada").await;
-    let active = world.active(&ada, EXAMPLE).await;
+    let env = TestEnv::start().await;
+    let ada = env.service.person("ada").await;
+    let active = env.active(&ada, EXAMPLE).await;
     let wanted: Vec<(&str, &str, &str)> = records(&active)
         .into_iter()
         .map(|(kind, one)| (kind, text(one, "host"), text(one, "value")))
@@ -47,14 +47,14 @@ async fn each_record_is_reported_separately_as_true_false_or_unknown() {
         for dkim in states {
             for dmarc in states {
                 let expected = [mx, spf, dkim, dmarc];
-                world.dns.clear();
+                env.dns.clear();
                 // The MX record is added to the others at its name, so it comes last.
                 for ((kind, host, value), state) in wanted.iter().zip(expected).rev() {
                     match state {
-                        Some(true) if *kind == "MX" => world.dns.also_mx(host, value),
-                        Some(true) => world.dns.txt(host, &pieces(value)),
+                        Some(true) if *kind == "MX" => env.dns.also_mx(host, value),
+                        Some(true) => env.dns.txt(host, &pieces(value)),
                         Some(false) => {}
-                        None => world.dns.servfail(host),
+                        None => env.dns.servfail(host),
                     }
                 }
                 let told = read(&ada, EXAMPLE).await.succeeds(200);
@@ -68,7 +68,7 @@ async fn each_record_is_reported_separately_as_true_false_or_unknown() {
     }
 }
 
-/// A text as TXT strings of at most 255 characters each.
+/// Returns a text as TXT strings of at most 255 characters each.
 fn pieces(value: &str) -> Vec<&str> {
     let bytes = value.as_bytes().chunks(200);
     bytes.map(|one| std::str::from_utf8(one).unwrap()).collect()
@@ -76,8 +76,8 @@ fn pieces(value: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn the_key_of_a_released_domain_is_deleted_and_never_reused() {
-    let world = World::start().await;
-    let service = &world.service;
+    let env = TestEnv::start().await;
+    let service = &env.service;
     let ada = service.person("ada").await;
     let key = |domain: &Value| {
         let (_, record) = records(domain)[2];
@@ -85,13 +85,13 @@ async fn the_key_of_a_released_domain_is_deleted_and_never_reused() {
         let (_, key) = value.split_once("p=").unwrap();
         (host.to_owned(), key.to_owned())
     };
-    let (host, first) = key(&world.active(&ada, EXAMPLE).await);
+    let (host, first) = key(&env.active(&ada, EXAMPLE).await);
     let kept = |rows: Vec<String>, key: &str| rows.iter().any(|row| row.contains(key));
     assert!(kept(service.dump().await, &first));
     release(&ada, EXAMPLE).await.succeeds(200);
     assert!(!kept(service.dump().await, &first));
-    world.dns.clear();
-    let (other_host, second) = key(&world.active(&ada, EXAMPLE).await);
+    env.dns.clear();
+    let (other_host, second) = key(&env.active(&ada, EXAMPLE).await);
     assert_ne!(first, second);
     assert_ne!(
         host, other_host,

@@ -1,11 +1,11 @@
 //! Allowed senders and recipients of a mail.
 
-use latchmail_tests::{Service, alias, imap, stored};
+use latchmail_tests::{Service, add_alias, imap, stored_messages};
 use serde_json::{Value, json};
 
 use super::{
-    SEND, all_that_came, arrives, found, is_well_formed, left_for, mail, names, refused, sends,
-    sunk, with,
+    SEND, arrives, assert_well_formed, found, mail, mail_to_other_servers, names,
+    received_subjects, refused, sends, sink_messages, with,
 };
 
 const FOREIGN: &str = "You can only send from your own address or active aliases";
@@ -86,8 +86,8 @@ async fn recipients_are_accepted_in_every_form() {
         }
     }
     let mut client = imap(&bob).await;
-    for message in stored(&mut client, "INBOX").await {
-        is_well_formed(&message);
+    for message in stored_messages(&mut client, "INBOX").await {
+        assert_well_formed(&message);
     }
 }
 
@@ -114,9 +114,9 @@ async fn a_bcc_recipient_receives_the_mail_and_is_not_in_its_header() {
         let text = String::from_utf8_lossy(super::without_traces(&message.bytes)).to_lowercase();
         assert!(!text.contains("dora") && !text.contains("eve@"), "{text}");
     }
-    let left = left_for(&service, 1).await;
+    let left = mail_to_other_servers(&service, 1).await;
     assert_eq!(left.iter().collect::<Vec<_>>(), ["eve@outside.test"]);
-    let outside = sunk(&service).join("\n").to_lowercase();
+    let outside = sink_messages(&service).join("\n").to_lowercase();
     assert!(!outside.contains("bcc:") && !outside.contains("dora"));
 }
 
@@ -126,7 +126,7 @@ async fn a_domain_in_any_script_is_used_in_its_ascii_form() {
     let ada = service.person("ada").await;
     let to = json!("Anna <anna@bücher.test>, x@例え.test");
     sends(&ada, &with(mail("abroad"), "to", to)).await;
-    let left = left_for(&service, 2).await;
+    let left = mail_to_other_servers(&service, 2).await;
     let expected = ["anna@xn--bcher-kva.test", "x@xn--r8jz45g.test"];
     assert_eq!(left.iter().collect::<Vec<_>>(), expected);
 }
@@ -148,10 +148,14 @@ async fn fifty_recipients_are_accepted_and_one_more_is_refused() {
     }
     let fifty = with(across, "bcc", of(40, 50));
     sends(&ada, &with(fifty, "subject", "just enough")).await;
-    let left = left_for(&service, 50).await;
+    let left = mail_to_other_servers(&service, 50).await;
     assert_eq!(left, of(0, 50).into_iter().collect());
-    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
-    assert!(!sunk(&service).join("").contains("Subject: too many"));
+    assert_eq!(received_subjects(&ada, &bob).await, [""; 0]);
+    assert!(
+        !sink_messages(&service)
+            .join("")
+            .contains("Subject: too many")
+    );
     assert_eq!(ada.total("Sent").await, 2);
 }
 
@@ -188,7 +192,7 @@ async fn an_invalid_address_is_refused_with_the_name_of_its_field() {
     }
     let nobody = with(mail("to nobody"), "to", json!([]));
     names(&ada.post(SEND, &nobody).await, "to", &json!([]));
-    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
+    assert_eq!(received_subjects(&ada, &bob).await, [""; 0]);
     assert_eq!(ada.total("Sent").await, 1);
 }
 
@@ -197,7 +201,7 @@ async fn a_recipient_that_the_mail_server_refuses_is_named_and_the_mail_is_not_s
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let carl = service.person("carl").await;
-    alias(&carl, "asleep@first.test", false).await;
+    add_alias(&carl, "asleep@first.test", false).await;
     for nobody in ["nobody@first.test", "asleep@first.test"] {
         for (field, list) in [
             ("to", format!("bob@first.test, Nobody <{nobody}>")),
@@ -205,14 +209,14 @@ async fn a_recipient_that_the_mail_server_refuses_is_named_and_the_mail_is_not_s
             ("cc", nobody.to_owned()),
             ("bcc", format!("carl@first.test, {nobody}")),
         ] {
-            let answer = ada.post(SEND, &with(mail("to some"), field, list)).await;
-            answer.fails_about(400, nobody);
-            let text = answer.json["error"].as_str().unwrap();
+            let response = ada.post(SEND, &with(mail("to some"), field, list)).await;
+            response.fails_mentioning(400, nobody);
+            let text = response.json["error"].as_str().unwrap();
             assert!(!text.contains("bob@") && !text.contains("carl@"), "{text}");
         }
     }
-    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
-    assert_eq!(all_that_came(&ada, &carl).await, [""; 0]);
+    assert_eq!(received_subjects(&ada, &bob).await, [""; 0]);
+    assert_eq!(received_subjects(&ada, &carl).await, [""; 0]);
     assert_eq!(ada.total("Sent").await, 2);
 }
 
@@ -220,10 +224,10 @@ async fn a_recipient_that_the_mail_server_refuses_is_named_and_the_mail_is_not_s
 async fn the_sender_must_be_the_account_or_one_of_its_active_aliases() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    alias(&ada, "countess@first.test", true).await;
-    alias(&ada, "enchantress@second.test", true).await;
-    alias(&ada, "asleep@first.test", false).await;
-    alias(&bob, "robert@first.test", true).await;
+    add_alias(&ada, "countess@first.test", true).await;
+    add_alias(&ada, "enchantress@second.test", true).await;
+    add_alias(&ada, "asleep@first.test", false).await;
+    add_alias(&bob, "robert@first.test", true).await;
     let mut client = imap(&bob).await;
     for own in [
         "ada@first.test",
@@ -250,12 +254,12 @@ async fn the_sender_must_be_the_account_or_one_of_its_active_aliases() {
         let mail = with(mail("from another"), "from", foreign);
         ada.post(SEND, &mail).await.fails(403, FOREIGN);
     }
-    for elsewhere in [
+    for other_session in [
         "ada@elsewhere.test",
         "someone@example.org",
         "ada@sub.first.test",
     ] {
-        let mail = with(mail("from another"), "from", elsewhere);
+        let mail = with(mail("from another"), "from", other_session);
         ada.post(SEND, &mail).await.fails(403, ELSEWHERE);
     }
     for none in [
@@ -269,14 +273,14 @@ async fn the_sender_must_be_the_account_or_one_of_its_active_aliases() {
         "ada@first.test (Ada)",
         "ada@first.test\r\nBcc: bob@first.test",
     ] {
-        let answer = ada.post(SEND, &with(mail("from none"), "from", none)).await;
-        names(&answer, "from", &json!(none));
+        let response = ada.post(SEND, &with(mail("from none"), "from", none)).await;
+        names(&response, "from", &json!(none));
     }
     // Replies to an alias arrive.
     let back = with(mail("back"), "from", "bob@first.test");
     let sent = sends(&bob, &with(back, "to", "countess@first.test")).await;
     arrives(&ada, &sent).await;
-    let came = all_that_came(&ada, &bob).await;
-    assert_eq!(came, ["from me", "from me", "from me"]);
+    let arrived = received_subjects(&ada, &bob).await;
+    assert_eq!(arrived, ["from me", "from me", "from me"]);
     assert_eq!(ada.total("Sent").await, 4);
 }

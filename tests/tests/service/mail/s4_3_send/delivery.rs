@@ -3,7 +3,7 @@
 use latchmail_tests::{Service, imap};
 use serde_json::{Value, json};
 
-use super::{arrives, found, is_well_formed, mail, sends, with, without, without_traces};
+use super::{arrives, assert_well_formed, found, mail, sends, with, without, without_trace_fields};
 
 #[tokio::test]
 async fn a_mail_is_delivered_and_its_copy_is_in_sent_byte_for_byte() {
@@ -22,9 +22,9 @@ async fn a_mail_is_delivered_and_its_copy_is_in_sent_byte_for_byte() {
     });
     let (mut at_bob, mut at_ada) = (imap(&bob).await, imap(&ada).await);
     for mail in [mail("plain"), rich] {
-        let answer = ada.post("/api/v1/mail/send", &mail).await;
-        assert!(answer.header("idempotent-replayed").is_none());
-        let sent = answer.succeeds(200);
+        let response = ada.post("/api/v1/mail/send", &mail).await;
+        assert!(response.header("idempotent-replayed").is_none());
+        let sent = response.succeeds(200);
         let id = sent["messageId"].as_str().unwrap();
         assert_eq!(sent, json!({ "messageId": id, "savedTo": "Sent" }));
         assert!(id.starts_with('<') && id.ends_with('>') && id.contains('@'));
@@ -32,11 +32,11 @@ async fn a_mail_is_delivered_and_its_copy_is_in_sent_byte_for_byte() {
         let delivered = found(&mut at_bob, "INBOX", &sent).await;
         let copy = found(&mut at_ada, "Sent", &sent).await;
         assert_eq!(
-            String::from_utf8_lossy(without_traces(&delivered.bytes)),
+            String::from_utf8_lossy(without_trace_fields(&delivered.bytes)),
             String::from_utf8_lossy(&copy.bytes)
         );
-        assert_eq!(without_traces(&copy.bytes).len(), copy.bytes.len());
-        is_well_formed(&copy);
+        assert_eq!(without_trace_fields(&copy.bytes).len(), copy.bytes.len());
+        assert_well_formed(&copy);
         let flags: Vec<_> = copy.flags.iter().collect();
         assert_eq!(flags, ["\\Seen"]);
         assert_eq!(copy.header("mime-version").as_deref(), Some("1.0"));
@@ -105,7 +105,7 @@ async fn a_mail_has_the_given_text_parts() {
         }
         assert_eq!(received["attachments"], json!([]), "{media}");
         let stored = found(&mut client, "INBOX", &sent).await;
-        is_well_formed(&stored);
+        assert_well_formed(&stored);
         let told = stored.header("content-type").unwrap_or_default();
         assert!(told.starts_with(media), "{told}");
         if media == "multipart/alternative" {
@@ -147,7 +147,7 @@ async fn texts_arrive_unchanged() {
                 let read = received[field].as_str().unwrap().replace("\r\n", "\n");
                 assert_eq!(read.trim_end_matches('\n'), written, "{field}");
             }
-            is_well_formed(&found(&mut client, "INBOX", &sent).await);
+            assert_well_formed(&found(&mut client, "INBOX", &sent).await);
         }
     }
 }
@@ -176,7 +176,7 @@ async fn a_reply_contains_the_given_message_ids() {
             assert_eq!(received["inReplyTo"], reply);
             assert_eq!(received["references"], json!(references));
             let stored = found(&mut client, "INBOX", &sent).await;
-            is_well_formed(&stored);
+            assert_well_formed(&stored);
             assert_eq!(stored.header("in-reply-to").as_deref(), Some(reply));
             let told = stored.header("references").unwrap();
             assert_eq!(told.split_whitespace().collect::<Vec<_>>(), references);
@@ -223,7 +223,7 @@ async fn a_subject_of_998_characters_arrives_unchanged_and_folded() {
         let sent = sends(&ada, &mail(&subject)).await;
         let received = arrives(&bob, &sent).await;
         assert_eq!(received["subject"], subject);
-        is_well_formed(&found(&mut client, "INBOX", &sent).await);
+        assert_well_formed(&found(&mut client, "INBOX", &sent).await);
     }
 }
 

@@ -1,44 +1,44 @@
 //! The mail server stops during a send, and starts again.
 
-use latchmail_tests::{Answer, Person, Relay, Service, imap, stored};
+use latchmail_tests::{Person, Relay, Response, Service, imap, stored_messages};
 
-use super::{SEND, all_that_came, arrives, mail, sends};
+use super::{SEND, arrives, mail, received_subjects, sends};
 
-const AWAY: &str = "Mail server is initializing, please try again in a moment";
+const MAIL_SERVER_DOWN: &str = "Mail server is initializing, please try again in a moment";
 
 #[track_caller]
-fn away(answer: &Answer) {
-    answer.fails(503, AWAY);
-    assert!(answer.header("retry-after").is_some());
+fn assert_mail_server_down(response: &Response) {
+    response.fails(503, MAIL_SERVER_DOWN);
+    assert!(response.header("retry-after").is_some());
 }
 
 #[tokio::test]
 async fn while_the_submission_service_is_down_sending_returns_503_and_nothing_is_sent_later() {
     let mut relay = Relay::new().await;
     let service = Service::with_mail_and(&format!("smtp.address = '{}'", relay.address)).await;
-    relay.leads_to(service.mail().submission);
+    relay.set_target(service.mail().submission);
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    // Before a connection exists, and after an existing one is closed.
+    // The first round has no connection yet, and the second one has a connection that was closed.
     for round in ["first", "second"] {
-        relay.bar().await;
-        away(&ada.post(SEND, &mail("in vain")).await);
-        away(&ada.post(SEND, &mail("in vain")).await);
+        relay.block().await;
+        assert_mail_server_down(&ada.post(SEND, &mail("in vain")).await);
+        assert_mail_server_down(&ada.post(SEND, &mail("in vain")).await);
         // Other requests still work.
         assert_eq!(ada.total("INBOX").await, 0);
-        relay.clear().await;
+        relay.unblock().await;
         let sent = sends(&ada, &mail(round)).await;
         arrives(&bob, &sent).await;
     }
     // A connection that was closed while idle causes no failure.
-    relay.bar().await;
-    relay.clear().await;
+    relay.block().await;
+    relay.unblock().await;
     arrives(&bob, &sends(&ada, &mail("third")).await).await;
-    let came = all_that_came(&ada, &bob).await;
-    assert_eq!(came, ["first", "second", "third"]);
-    let copies = stored(&mut imap(&ada).await, "Sent").await;
+    let received = received_subjects(&ada, &bob).await;
+    assert_eq!(received, ["first", "second", "third"]);
+    let copies = stored_messages(&mut imap(&ada).await, "Sent").await;
     let copies: Vec<_> = copies
         .iter()
-        .map(latchmail_tests::Stored::subject)
+        .map(latchmail_tests::StoredMessage::subject)
         .collect();
     assert_eq!(copies, ["first", "second", "third", "the last one"]);
 }
@@ -54,7 +54,7 @@ async fn while_logins_fail_sending_returns_503_and_nothing_is_sent_later() {
     service.stack().stop_imap().await.unwrap();
     let request = service.request(&format!("POST {SEND}"));
     let request = request.bearer_auth(&ada.0).json(&mail("in vain"));
-    away(&Answer::of(request).await);
+    assert_mail_server_down(&Response::of(request).await);
     service.stack().start_imap().await.unwrap();
     let of = |(access, address): (String, String)| Person {
         service: &service,
@@ -64,6 +64,6 @@ async fn while_logins_fail_sending_returns_503_and_nothing_is_sent_later() {
     };
     let (ada, bob) = (of(ada), of(bob));
     arrives(&bob, &sends(&ada, &mail("after")).await).await;
-    assert_eq!(all_that_came(&ada, &bob).await, ["after"]);
+    assert_eq!(received_subjects(&ada, &bob).await, ["after"]);
     assert_eq!(ada.total("Sent").await, 2);
 }

@@ -1,14 +1,14 @@
-//! The properties of a browser: its size, its colours, and its network.
+//! The options of a browser: its size, its colours, and its network.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// The properties of a browser.
+/// The options of a browser.
 #[derive(Clone, Debug)]
-pub struct Look {
-    /// The name of the look.
+pub struct BrowserOptions {
+    /// The name of these options, for screenshots.
     pub name: &'static str,
     width: u32,
     height: u32,
@@ -18,10 +18,10 @@ pub struct Look {
     hosts: Vec<String>,
 }
 
-impl Look {
+impl BrowserOptions {
     /// A desktop window.
-    pub const DESK: Self = Self {
-        name: "desk",
+    pub const DESKTOP: Self = Self {
+        name: "desktop",
         width: 1280,
         height: 800,
         phone: false,
@@ -40,21 +40,21 @@ impl Look {
         hosts: Vec::new(),
     };
 
-    /// With dark colours.
+    /// Uses dark colours.
     #[must_use]
     pub fn dark(self) -> Self {
         Self {
             name: if self.phone {
                 "phone-dark"
             } else {
-                "desk-dark"
+                "desktop-dark"
             },
             dark: true,
             ..self
         }
     }
 
-    /// With JavaScript disabled.
+    /// Disables JavaScript.
     #[must_use]
     pub fn without_scripts(self) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Look {
 
     /// Resolves `host`, a `host:port`, to an address on this machine.
     #[must_use]
-    pub fn knowing(mut self, host: &str, at: SocketAddr) -> Self {
+    pub fn with_host(mut self, host: &str, at: SocketAddr) -> Self {
         self.hosts.push(format!("MAP {host} {at}"));
         self
     }
@@ -77,10 +77,10 @@ impl Look {
             "--disable-dev-shm-usage".to_owned(),
             "--no-first-run".to_owned(),
             format!("--user-data-dir={}/profile", folder.display()),
-            // Nothing may leave this machine.
+            // The browser must not connect to other machines.
             "--disable-background-networking".to_owned(),
             "--disable-component-update".to_owned(),
-            // Features that no test needs would take a seventh of the CPU time of a start.
+            // Features that no test needs would use a seventh of the CPU time of the start.
             "--disable-gpu".to_owned(),
             "--disable-extensions".to_owned(),
             "--disable-sync".to_owned(),
@@ -104,7 +104,7 @@ impl Look {
         })
     }
 
-    /// The commands of the developer tools' protocol that configure a page.
+    /// Returns the commands of the developer tools' protocol that configure a page.
     pub(super) fn commands(&self) -> [(&'static str, Value); 2] {
         let size = json!({
             "width": self.width,

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// A response.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct Response {
     /// The status.
     pub status: u16,
     /// The headers.
@@ -16,7 +16,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// Sends a request and reads the response.
     pub async fn of(request: reqwest::RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
@@ -31,7 +31,7 @@ impl Answer {
         }
     }
 
-    /// The same with a JSON body. `serde_json` serializes it, because that crate is optimized in debug builds; `RequestBuilder::json` is not.
+    /// Sends a request with a JSON body and reads the response. `serde_json` serializes the body, because that crate is optimized in debug builds.
     pub async fn of_json(request: reqwest::RequestBuilder, body: &Value) -> Self {
         let request = request.header("Content-Type", "application/json");
         Self::of(request.body(body.to_string())).await
@@ -46,7 +46,7 @@ impl Answer {
 
     /// Asserts a failure with this status and a text that contains `mention`.
     #[track_caller]
-    pub fn fails_about(&self, status: u16, mention: &str) {
+    pub fn fails_mentioning(&self, status: u16, mention: &str) {
         let text = self.json["error"].as_str().unwrap_or_default();
         assert!(
             self.status == status && text.contains(mention),
@@ -63,7 +63,7 @@ impl Answer {
         self.json
     }
 
-    /// The value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
