@@ -151,7 +151,7 @@ impl<'a> Client<'a> {
     }
 
     /// Loads a page.
-    pub async fn page(&self, path: &str, query: &[(String, String)]) -> Page {
+    pub async fn load_page(&self, path: &str, query: &[(String, String)]) -> Page {
         let url = format!("http://{}{path}?{}", self.address(), form_encoded(query));
         Page::of(self.browser.get(url)).await
     }

@@ -176,6 +176,6 @@ async fn read_folder(
             });
         }
     }
-    assert!(positions.is_empty(), "{folder} lacks {places:?}");
+    assert!(positions.is_empty(), "{folder} lacks {positions:?}");
     read
 }

@@ -172,7 +172,7 @@ impl Issuer {
 
     /// Returns how often the service asked about a token.
     pub fn introspections(&self, token: &str) -> usize {
-        let introspected = self.state.asked.borrow();
+        let introspected = self.state.introspected.borrow();
         introspected.iter().filter(|one| *one == token).count()
     }
 
@@ -183,7 +183,7 @@ impl Issuer {
 
     /// Waits until the service has asked about a token.
     pub async fn wait_for_introspection(&self, token: &str) {
-        let mut introspected = self.state.asked.subscribe();
+        let mut introspected = self.state.introspected.subscribe();
         let is_introspected =
             introspected.wait_for(|introspected| introspected.iter().any(|one| one == token));
         timeout(TEST_TIMEOUT, is_introspected)
@@ -266,7 +266,7 @@ async fn respond(head: &str, body: &str, state: &State) -> (u16, String) {
     };
     if service {
         state
-            .asked
+            .introspected
             .send_modify(|introspected| introspected.push(token.clone()));
         let mut open = state.open.subscribe();
         open.wait_for(|open| *open).await.unwrap();

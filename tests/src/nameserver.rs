@@ -256,9 +256,9 @@ impl Handler {
             if zone.records.is_empty() {
                 return (Behaviour::Code(ResponseCode::NXDomain), records);
             }
-            let records = |data: &&RData| [kind, RecordType::CNAME].contains(&data.record_type());
-            let records = zone.records.iter().filter(records).cloned();
-            records.extend(records.map(|data| (name.clone(), data)));
+            let matches = |data: &&RData| [kind, RecordType::CNAME].contains(&data.record_type());
+            let matching = zone.records.iter().filter(matches).cloned();
+            records.extend(matching.map(|data| (name.clone(), data)));
             match zone.records.first() {
                 Some(RData::CNAME(CNAME(target))) if self.follows && kind != RecordType::CNAME => {
                     name = written(target);

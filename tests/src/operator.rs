@@ -46,7 +46,7 @@ impl ProgramOutput {
         let output = child.wait_with_output().await.unwrap();
         Self {
             status: output.status.code().unwrap(),
-            out: String::from_utf8(output.stdout).unwrap(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
         }
     }

@@ -60,7 +60,7 @@ impl Site {
 
     /// Returns the targets of the previous requests that begin with `beginning`.
     pub fn requests(&self, beginning: &str) -> Vec<String> {
-        let requested = self.asked.lock().unwrap();
+        let requested = self.requested.lock().unwrap();
         let mut targets = requested.clone();
         targets.retain(|target| target.starts_with(beginning));
         targets

@@ -25,7 +25,7 @@ async fn a_device_shows_eight_letters_and_gets_tokens_after_the_user_enters_them
     );
     let waiting = agent.poll(&device).await.succeeds(400);
     assert_eq!(waiting["error"], "authorization_pending");
-    let page = agent.page("/device", &[]).await;
+    let page = agent.load_page("/device", &[]).await;
     // Notation and case of the code do not matter.
     let typed = code.to_lowercase().replace('-', " ");
     let named = agent
@@ -58,7 +58,7 @@ async fn a_device_shows_eight_letters_and_gets_tokens_after_the_user_enters_them
         agent.poll(&device).await.succeeds(400)["error"],
         "invalid_grant"
     );
-    let page = agent.page("/device", &[]).await;
+    let page = agent.load_page("/device", &[]).await;
     let again = agent.submit("/device", &page, &[("user_code", code)]).await;
     assert_eq!(again.response.status, 403);
 }

@@ -90,7 +90,7 @@ async fn the_sign_in_pages_list_only_the_scopes_that_are_granted() {
         let sign_in = agent.login_page(&[("scope", scope)]).await;
         let parameter = format!("&scope={}", scope.replace(' ', "+"));
         let device = agent.start_device_grant(&parameter).await.succeeds(200);
-        let page = agent.page("/device", &[]).await;
+        let page = agent.load_page("/device", &[]).await;
         let code = [("user_code", text(&device["user_code"]))];
         let device = agent.submit("/device", &page, &code).await;
         for page in [sign_in, device] {
@@ -222,7 +222,7 @@ async fn a_device_gets_the_scopes_that_it_requests() {
     let agent = Client::register(&service).await;
     for (requested, granted) in [("", ALL), ("&scope=aliases:write+mail:read", "mail:read")] {
         let device = agent.start_device_grant(requested).await.succeeds(200);
-        let page = agent.page("/device", &[]).await;
+        let page = agent.load_page("/device", &[]).await;
         let code = [("user_code", text(&device["user_code"]))];
         let page = agent.submit("/device", &page, &code).await;
         let yes = [

@@ -84,7 +84,7 @@ async fn a_form_of_another_site_cannot_approve_a_device() {
     let agent = Client::register(&service).await;
     let device = agent.device_grant().await;
     let letters = device["user_code"].as_str().unwrap();
-    let page = agent.page("/device", &[]).await;
+    let page = agent.load_page("/device", &[]).await;
     let named = agent
         .submit("/device", &page, &[("user_code", letters)])
         .await;

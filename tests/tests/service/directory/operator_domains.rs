@@ -33,7 +33,7 @@ impl TestEnv {
     }
 
     #[track_caller]
-    fn fails_about(&self, verb: &str, mention: &str) -> impl Future<Output = ()> {
+    fn fails_mentioning(&self, verb: &str, mention: &str) -> impl Future<Output = ()> {
         let at = std::panic::Location::caller();
         async move {
             let output = self.service.operator(verb, "").await;

@@ -4,7 +4,7 @@ use latchmail_tests::{
     Person, Relay, Service, append_message, imap, message_with_subject, subjects,
 };
 
-use super::s4_3_numbers::{Way, expunges, moves};
+use super::s4_3_numbers::{MoveMethod, delete_message, move_message};
 
 #[tokio::test]
 async fn a_folder_keeps_its_id_through_renames_and_deleted_messages() {
@@ -17,11 +17,11 @@ async fn a_folder_keeps_its_id_through_renames_and_deleted_messages() {
     let id = ada.folder_id("A").await;
     client.rename("A", "B").await.unwrap();
     append_message(&mut client, "B", "two").await;
-    expunges(&mut client, "B", "one").await;
+    delete_message(&mut client, "B", "one").await;
     client.close().await.unwrap();
     let renamed = ada.folder_id("B").await;
     client.rename("B", "C").await.unwrap();
-    expunges(&mut client, "C", "two").await;
+    delete_message(&mut client, "C", "two").await;
     client.close().await.unwrap();
     assert_eq!(
         [renamed, ada.folder_id("C").await],
@@ -48,11 +48,11 @@ async fn a_moved_copy_keeps_its_number_and_the_deleted_originals_never_returns()
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    for way in [Way::Move, Way::CopyAndExpunge] {
+    for method in [MoveMethod::Move, MoveMethod::CopyAndExpunge] {
         // The way in which the service detects that the original is gone.
         for shown in ["messages", "folders", "by number"] {
-            let subject = format!("{way:?}, {shown}");
-            let folder = |name: &str| format!("{name} {way:?} {shown}");
+            let subject = format!("{method:?}, {shown}");
+            let folder = |name: &str| format!("{name} {method:?} {shown}");
             let [a, b, c] = ["A", "B", "C"].map(folder);
             for folder in [&a, &b, &c] {
                 client.create(folder).await.unwrap();
@@ -62,14 +62,14 @@ async fn a_moved_copy_keeps_its_number_and_the_deleted_originals_never_returns()
             client.uid_copy("1", &b).await.unwrap();
             let original = ada.uid_of(&a, &subject).await;
             let copy = ada.uid_of(&b, &subject).await;
-            expunges(&mut client, &a, &subject).await;
+            delete_message(&mut client, &a, &subject).await;
             client.close().await.unwrap();
             match shown {
                 "messages" => assert!(ada.uids(&a).await.is_empty()),
                 "folders" => drop(ada.folder_id(&a).await),
                 _ => assert_gone(&ada, original).await,
             }
-            moves(&mut client, way, &subject, &b, &c).await;
+            move_message(&mut client, method, &subject, &b, &c).await;
             assert_eq!(ada.uids(&c).await, [copy], "{subject}");
             assert_gone(&ada, original).await;
             assert_eq!(ada.message(copy).await["subject"], subject);
@@ -91,10 +91,10 @@ async fn messages_with_copies_keep_their_numbers_when_they_move() {
     let (original, copy) = (ada.uids("A").await, ada.uids("B").await);
     assert_ne!(original, copy);
     // The message's old folder is listed before its new one, and after it.
-    moves(&mut client, Way::Move, "one", "A", "C").await;
+    move_message(&mut client, MoveMethod::Move, "one", "A", "C").await;
     assert!(ada.uids("A").await.is_empty());
     assert_eq!(ada.uids("C").await, original);
-    moves(&mut client, Way::CopyAndExpunge, "one", "C", "D").await;
+    move_message(&mut client, MoveMethod::CopyAndExpunge, "one", "C", "D").await;
     assert_eq!(ada.uids("D").await, original);
     assert!(ada.uids("C").await.is_empty());
     assert_eq!(ada.uids("B").await, copy);
@@ -103,7 +103,7 @@ async fn messages_with_copies_keep_their_numbers_when_they_move() {
     client.delete("D").await.unwrap();
     let folders = ada.send("GET /api/v1/mail/folders").await.succeeds(200);
     assert!(!folders.to_string().contains("\"D\""));
-    moves(&mut client, Way::Move, "one", "B", "A").await;
+    move_message(&mut client, MoveMethod::Move, "one", "B", "A").await;
     assert_eq!(ada.uids("A").await, copy);
     assert_gone(&ada, original[0]).await;
 }
@@ -115,8 +115,11 @@ async fn a_message_that_moves_during_its_deletion_is_deleted_and_its_copies_stay
     relay.set_target(service.mail().imap);
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    for (way, to) in [(Way::Move, "Archive"), (Way::CopyAndExpunge, "New")] {
-        let subject = format!("{way:?}");
+    for (method, to) in [
+        (MoveMethod::Move, "Archive"),
+        (MoveMethod::CopyAndExpunge, "New"),
+    ] {
+        let subject = format!("{method:?}");
         append_message(&mut client, "INBOX", &subject).await;
         // The service does not know the copy when it deletes the original.
         client.select("INBOX").await.unwrap();
@@ -129,7 +132,7 @@ async fn a_message_that_moves_during_its_deletion_is_deleted_and_its_copies_stay
             client.select("INBOX").await.unwrap();
             while client.search("DELETED").await.unwrap().is_empty() {}
             client.create(to).await.ok();
-            moves(&mut client, way, &subject, "INBOX", to).await;
+            move_message(&mut client, method, &subject, "INBOX", to).await;
             relay.release();
         };
         let (deleted, ()) = tokio::join!(deleting, moving);

@@ -41,15 +41,21 @@ impl ReturnedData {
         assert_eq!(listed.len(), known.len());
         let (mut uids, mut folders) = (BTreeMap::new(), BTreeMap::new());
         for folder in &model.folders {
-            let there = stored_messages(client, &folder.path).await;
-            let subjects: Vec<String> = there.iter().map(StoredMessage::subject).collect();
+            let stored_in_folder = stored_messages(client, &folder.path).await;
+            let subjects: Vec<String> = stored_in_folder
+                .iter()
+                .map(StoredMessage::subject)
+                .collect();
             let expected: Vec<&str> = folder.messages.iter().map(|m| &*m.subject).collect();
             assert_eq!(subjects, expected, "the model is wrong");
             let shown = listed.iter().find(|f| f["path"] == folder.path).unwrap();
-            let unseen = there.iter().filter(|m| !m.flags.contains("\\Seen")).count();
+            let unseen = stored_in_folder
+                .iter()
+                .filter(|m| !m.flags.contains("\\Seen"))
+                .count();
             assert_eq!(
                 (&shown["messages"], &shown["unseen"]),
-                (&there.len().into(), &unseen.into())
+                (&stored_in_folder.len().into(), &unseen.into())
             );
             let id = text(&shown["id"]);
             match self.folders.get(&folder.id) {
@@ -58,8 +64,8 @@ impl ReturnedData {
             }
             folders.insert(folder.id, id);
             let messages = all(person, &folder.path).await;
-            assert_eq!(messages.len(), there.len(), "{}", folder.path);
-            let known = folder.messages.iter().zip(&there);
+            assert_eq!(messages.len(), stored_in_folder.len(), "{}", folder.path);
+            let known = folder.messages.iter().zip(&stored_in_folder);
             for ((message, stored), shown) in known.zip(messages.iter().rev()) {
                 assert_eq!(shown["subject"], message.subject, "{}", folder.path);
                 let flags = shown["flags"]
@@ -75,7 +81,7 @@ impl ReturnedData {
         }
         let different: BTreeSet<u64> = uids.values().map(|(uid, _)| *uid).collect();
         assert_eq!(different.len(), uids.len(), "a uid names two messages");
-        self.keeps(&uids, &model.moved);
+        self.check_numbers(&uids, &model.moved);
         self.used.extend(different);
         (self.uids, self.folders) = (uids, folders);
         model.moved.clear();
@@ -83,7 +89,7 @@ impl ReturnedData {
 
     /// Checks that messages that stayed or moved keep their numbers, and that numbers of deleted messages never return. If several copies moved between
     /// two checkpoints, they cannot be distinguished: each has the number of one of them.
-    fn keeps(&self, now: &BTreeMap<u64, (u64, String)>, moved: &BTreeSet<u64>) {
+    fn check_numbers(&self, now: &BTreeMap<u64, (u64, String)>, moved: &BTreeSet<u64>) {
         let mut left: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
         for (id, (uid, subject)) in &self.uids {
             match now.get(id).filter(|_| !moved.contains(id)) {

@@ -6,7 +6,9 @@ use latchmail_tests::{Person, Relay, Response, Service, TEST_TIMEOUT};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::mail::s4_3_send::{POLL, SEND, arrives, mail, received_subjects, refused, sends, with};
+use crate::mail::s4_3_send::{
+    POLL, SEND, mail, received_subjects, refused, send_mail, wait_for_mail, with,
+};
 
 async fn send_with_key(person: &Person<'_>, key: &str, mail: &Value) -> Response {
     let request = person.service.request(&format!("POST {SEND}"));
@@ -37,7 +39,7 @@ async fn a_mail_that_is_repeated_with_its_key_is_sent_once() {
     let mail = mail("once");
     let first = assert_sent(send_with_key(&ada, "a-key", &mail).await);
     assert_eq!(first["savedTo"], "Sent");
-    arrives(&bob, &first).await;
+    wait_for_mail(&bob, &first).await;
     // A key applies to all sessions of the account.
     let other_session = ada.sign_in_again().await;
     for person in [&ada, &ada, &other_session] {
@@ -50,10 +52,10 @@ async fn a_mail_that_is_repeated_with_its_key_is_sent_once() {
     assert_eq!(ada.total("Sent").await, 2);
     // Another key sends another mail, and so does a request without a key.
     let second = assert_sent(send_with_key(&ada, "A-KEY", &mail).await);
-    let third = sends(&ada, &mail).await;
+    let third = send_mail(&ada, &mail).await;
     assert!(second != first && third != first && third != second);
-    arrives(&bob, &second).await;
-    arrives(&bob, &third).await;
+    wait_for_mail(&bob, &second).await;
+    wait_for_mail(&bob, &third).await;
 }
 
 #[tokio::test]
@@ -94,8 +96,8 @@ async fn keys_of_accounts_are_separate() {
     let there = assert_sent(send_with_key(&ada, "a-key", &mail("there")).await);
     let back_again = assert_sent(send_with_key(&bob, "a-key", &back).await);
     assert!(there["messageId"] != back_again["messageId"]);
-    arrives(&bob, &there).await;
-    arrives(&ada, &back_again).await;
+    wait_for_mail(&bob, &there).await;
+    wait_for_mail(&ada, &back_again).await;
     assert_eq!(
         assert_replayed(send_with_key(&bob, "a-key", &back).await),
         back_again
@@ -113,7 +115,7 @@ async fn a_key_is_valid_for_a_day_and_survives_a_restart() {
     let (access, address, first) = {
         let (ada, bob) = (service.person("ada").await, service.person("bob").await);
         let first = assert_sent(send_with_key(&ada, "a-key", &mail).await);
-        arrives(&bob, &first).await;
+        wait_for_mail(&bob, &first).await;
         (ada.access, ada.address, first)
     };
     service.restart().await;
@@ -167,7 +169,7 @@ async fn a_refused_mail_does_not_use_up_its_key() {
             assert_eq!(response.header("idempotent-replayed"), None);
         }
         let right = assert_sent(send_with_key(&ada, &key, &mail("right")).await);
-        arrives(&bob, &right).await;
+        wait_for_mail(&bob, &right).await;
         assert_eq!(
             assert_replayed(send_with_key(&ada, &key, &mail("right")).await),
             right
@@ -249,7 +251,7 @@ async fn after_a_disconnect_the_key_returns_the_outcome() {
     };
     let response = timeout(TEST_TIMEOUT, answered).await;
     let sent = assert_replayed(response.expect("the call ends"));
-    arrives(&bob, &sent).await;
+    wait_for_mail(&bob, &sent).await;
     assert_eq!(received_subjects(&ada, &bob).await, ["unheard"]);
 }
 

@@ -214,7 +214,7 @@ fn kind(name: &str, credential: impl Into<Option<String>>, permissions: Permissi
 }
 
 /// Returns the id of a session, as its owner sees it.
-async fn current(person: &Person<'_>) -> String {
+async fn current_session_id(person: &Person<'_>) -> String {
     let lists = person
         .send("GET /api/v1/profile/sessions")
         .await
@@ -225,15 +225,18 @@ async fn current(person: &Person<'_>) -> String {
 }
 
 /// Returns the access token of a session that its owner has ended.
-async fn ended(person: &Person<'_>) -> String {
+async fn ended_session(person: &Person<'_>) -> String {
     let gone = person.sign_in_again().await;
-    let line = format!("DELETE /api/v1/profile/sessions/{}", current(&gone).await);
+    let line = format!(
+        "DELETE /api/v1/profile/sessions/{}",
+        current_session_id(&gone).await
+    );
     gone.send(&line).await.succeeds(200);
     gone.access
 }
 
 /// Returns a token that its owner has revoked.
-async fn revoked(person: &Person<'_>) -> String {
+async fn revoked_token(person: &Person<'_>) -> String {
     let token = person.token(&["mail:read"]).await;
     let line = format!("DELETE /api/v1/tokens/{}", text(&token["id"]));
     person.send(&line).await.succeeds(200);
@@ -266,13 +269,13 @@ async fn credentials(service: &Service) -> Vec<Kind> {
         kind("an expired session", eve.access.clone(), nothing(UNUSABLE)),
         kind(
             "an ended session",
-            ended(&ada).await,
+            ended_session(&ada).await,
             nothing(SESSION_ENDED),
         ),
         kind("a refresh token", ada.refresh.clone(), nothing(UNUSABLE)),
         kind(
             "a revoked token",
-            revoked(&ada).await,
+            revoked_token(&ada).await,
             nothing("This API token has been revoked"),
         ),
         kind(
@@ -286,46 +289,7 @@ async fn credentials(service: &Service) -> Vec<Kind> {
             nothing(UNUSABLE),
         ),
     ];
-    let agent = Client::register(service).await;
-    let granted = agent.tokens(&ada).await;
-    let api = [("resource", "http://service.test/api/v1")];
-    let page = agent.login_page(&api).await;
-    let back = agent.sign_in(&page, &ada.address, PASSWORD).await;
-    let code = back.redirect_parameter("code").unwrap();
-    let api = agent.exchange(&code).await.succeeds(200);
-    let api = text(&api["access_token"]);
-    all.extend([
-        kind(
-            "an OAuth token",
-            granted.access,
-            Permissions::OAuth {
-                agent: true,
-                scopes: OAUTH_SCOPES.to_vec(),
-            },
-        ),
-        kind(
-            "an OAuth token for the API",
-            api,
-            Permissions::OAuth {
-                agent: false,
-                scopes: OAUTH_SCOPES.to_vec(),
-            },
-        ),
-        kind("an OAuth refresh token", granted.refresh, nothing(UNUSABLE)),
-        kind("an authorization code", code, nothing(UNUSABLE)),
-    ]);
-    for scope in OAUTH_SCOPES {
-        let requested = [("scope", scope.name())];
-        let tokens = agent.tokens_with(&ada, &requested).await;
-        all.push(kind(
-            &format!("an OAuth token with {scope}"),
-            text(&tokens["access_token"]),
-            Permissions::OAuth {
-                agent: true,
-                scopes: vec![scope],
-            },
-        ));
-    }
+    all.extend(oauth_credentials(service, &ada).await);
     for scope in Scope::ALL {
         let token = ada.token(&[scope.name()]).await;
         let name = format!("a token with {scope}");
@@ -342,6 +306,59 @@ async fn credentials(service: &Service) -> Vec<Kind> {
         text(&token["token"]),
         permissions,
     ));
+    all
+}
+
+/// Returns one credential of every kind that OAuth issues.
+async fn oauth_credentials(service: &Service, ada: &Person<'_>) -> Vec<Kind> {
+    let agent = Client::register(service).await;
+    let granted = agent.tokens(ada).await;
+    let api = [("resource", "http://service.test/api/v1")];
+    let page = agent.login_page(&api).await;
+    let back = agent.sign_in(&page, &ada.address, PASSWORD).await;
+    let code = back.redirect_parameter("code").unwrap();
+    let api = agent.exchange(&code).await.succeeds(200);
+    let api = text(&api["access_token"]);
+    let mut all = vec![
+        kind(
+            "an OAuth token",
+            granted.access,
+            Permissions::OAuth {
+                agent: true,
+                scopes: OAUTH_SCOPES.to_vec(),
+            },
+        ),
+        kind(
+            "an OAuth token for the API",
+            api,
+            Permissions::OAuth {
+                agent: false,
+                scopes: OAUTH_SCOPES.to_vec(),
+            },
+        ),
+        kind(
+            "an OAuth refresh token",
+            granted.refresh,
+            Permissions::Nothing(UNUSABLE),
+        ),
+        kind(
+            "an authorization code",
+            code,
+            Permissions::Nothing(UNUSABLE),
+        ),
+    ];
+    for scope in OAUTH_SCOPES {
+        let requested = [("scope", scope.name())];
+        let tokens = agent.tokens_with(ada, &requested).await;
+        all.push(kind(
+            &format!("an OAuth token with {scope}"),
+            text(&tokens["access_token"]),
+            Permissions::OAuth {
+                agent: true,
+                scopes: vec![scope],
+            },
+        ));
+    }
     all
 }
 
@@ -491,7 +508,7 @@ async fn a_request_whose_session_ends_during_its_body_has_no_effect() {
     ] {
         for waited in [Duration::ZERO, Duration::from_secs(5)] {
             let thief = ada.sign_in_again().await;
-            let own = current(&thief).await;
+            let own = current_session_id(&thief).await;
             let head = format!(
                 "{line} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
                 thief.access,

@@ -113,7 +113,7 @@ fn with_a_file(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Puts a message into the inbox as another client does, and returns its number.
-async fn put(person: &Person<'_>, message: &[u8]) -> u64 {
+async fn append_message(person: &Person<'_>, message: &[u8]) -> u64 {
     imap(person)
         .await
         .append("INBOX", None, None, message)
@@ -127,7 +127,7 @@ async fn eight_concurrent_downloads_of_twenty_megabytes_are_complete_for_slow_re
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let film = random_bytes(20 * 1024 * 1024);
-    let uid = put(&ada, &with_a_file(&film)).await;
+    let uid = append_message(&ada, &with_a_file(&film)).await;
     let path = format!("GET /api/v1/mail/messages/{uid}/attachments/0");
     let answer = ada.send(&path).await;
     assert_eq!(answer.header("content-length"), Some("20971520"));
@@ -167,7 +167,7 @@ async fn a_download_of_a_deleted_message_is_complete_or_visibly_incomplete() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let film = random_bytes(20 * 1024 * 1024);
-    let uid = put(&ada, &with_a_file(&film)).await;
+    let uid = append_message(&ada, &with_a_file(&film)).await;
     let path = format!("GET /api/v1/mail/messages/{uid}/attachments/0");
     let request = service.request(&path).bearer_auth(&ada.access);
     let mut response = request.send().await.unwrap();

@@ -39,7 +39,12 @@ fn with(body: &Value, field: &str, value: Value) -> Value {
 }
 
 /// Puts messages with these subjects into a folder, and returns their numbers in that order.
-async fn fill(person: &Person<'_>, client: &mut Imap, folder: &str, names: &[&str]) -> Vec<u64> {
+async fn append_messages(
+    person: &Person<'_>,
+    client: &mut Imap,
+    folder: &str,
+    names: &[&str],
+) -> Vec<u64> {
     let mut uids = Vec::new();
     for subject in names {
         append_message(client, folder, subject).await;
@@ -63,8 +68,8 @@ async fn flags_of_many_messages_are_changed_in_all_folders() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    let inbox = fill(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
-    let archive = fill(&ada, &mut client, "Archive", &["four", "five"]).await;
+    let inbox = append_messages(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
+    let archive = append_messages(&ada, &mut client, "Archive", &["four", "five"]).await;
     let uids = json!([archive[1], inbox[2], inbox[0], archive[1], inbox[2]]);
     let body = json!({ "uids": uids, "flags": ["\\Flagged", "$label1"], "action": "add" });
     counted(bulk(&ada, "flag", &body).await, 3);
@@ -88,9 +93,9 @@ async fn many_messages_are_moved_from_all_folders_and_keep_their_numbers() {
     for folder in ["Work", "Work/Reports"] {
         client.create(folder).await.unwrap();
     }
-    let inbox = fill(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
-    let archive = fill(&ada, &mut client, "Archive", &["four", "five"]).await;
-    let in_reports = fill(&ada, &mut client, "Work/Reports", &["six"]).await;
+    let inbox = append_messages(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
+    let archive = append_messages(&ada, &mut client, "Archive", &["four", "five"]).await;
+    let in_reports = append_messages(&ada, &mut client, "Work/Reports", &["six"]).await;
     let uids = [inbox[2], archive[0], in_reports[0], inbox[0], inbox[0]];
     let body = json!({ "uids": uids, "destination": "Work/Reports", "folder": "Nowhere" });
     counted(bulk(&ada, "move", &body).await, 4);
@@ -115,8 +120,8 @@ async fn many_messages_are_deleted_in_all_folders_and_no_other_with_them() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    let inbox = fill(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
-    let trash = fill(&ada, &mut client, "Trash", &["four", "five"]).await;
+    let inbox = append_messages(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
+    let trash = append_messages(&ada, &mut client, "Trash", &["four", "five"]).await;
     // Another client has marked it but not expunged it.
     let marked = stored_messages(&mut client, "INBOX").await[1].imap_uid;
     store_flags(&mut client, "INBOX", marked, "+FLAGS (\\Deleted)").await;
@@ -139,7 +144,7 @@ async fn missing_messages_are_counted_and_the_others_are_changed() {
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&ada).await;
     let names = ["one", "two", "three", "four"];
-    let uids = fill(&ada, &mut client, "INBOX", &names).await;
+    let uids = append_messages(&ada, &mut client, "INBOX", &names).await;
     let line = format!("DELETE /api/v1/mail/messages/{}", uids[1]);
     ada.send(&line).await.succeeds(200);
     // Another client deletes the third message; the last two numbers do not exist.
@@ -218,7 +223,7 @@ async fn a_body_without_message_numbers_is_refused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    let uid = fill(&ada, &mut client, "INBOX", &["one"]).await[0];
+    let uid = append_messages(&ada, &mut client, "INBOX", &["one"]).await[0];
     for (action, body) in changes() {
         bulk(&ada, action, &body).await.fails(400, NONE);
         let none = with(&body, "uids", json!([]));
@@ -264,7 +269,7 @@ async fn an_invalid_change_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    let uids = json!(fill(&ada, &mut client, "INBOX", &["one", "two"]).await);
+    let uids = json!(append_messages(&ada, &mut client, "INBOX", &["one", "two"]).await);
     for body in [
         json!({}),
         json!({ "flags": ["\\Seen"] }),
@@ -320,7 +325,7 @@ async fn while_the_mail_server_is_down_nothing_is_changed_and_the_response_is_50
     let (access, uids) = {
         let ada = service.person("ada").await;
         let mut client = imap(&ada).await;
-        let uids = fill(&ada, &mut client, "INBOX", &["one", "two"]).await;
+        let uids = append_messages(&ada, &mut client, "INBOX", &["one", "two"]).await;
         (ada.access, uids)
     };
     service.stack().stop_imap().await.unwrap();

@@ -21,13 +21,13 @@ fn encoded(text: &str) -> String {
     })
 }
 
-async fn ask(person: &Person<'_>, term: &str, rest: &str) -> Response {
+async fn search(person: &Person<'_>, term: &str, rest: &str) -> Response {
     person.send(&format!("GET {}", path(term, rest))).await
 }
 
 /// Returns the subjects of a search in the inbox, in the order of the response.
 async fn found(person: &Person<'_>, term: &str) -> Vec<String> {
-    let response = ask(person, term, "").await.succeeds(200);
+    let response = search(person, term, "").await.succeeds(200);
     let subjects = subjects(&response);
     assert_eq!(response["total"], subjects.len(), "{term}");
     subjects
@@ -41,7 +41,7 @@ fn subjects(response: &Value) -> Vec<String> {
 }
 
 /// Puts a message with this subject, these other fields and this body into the inbox.
-async fn file(client: &mut Imap, subject: &str, fields: &str, body: &str) {
+async fn append_message_with(client: &mut Imap, subject: &str, fields: &str, body: &str) {
     let message = format!("Subject: {subject}\n{fields}\n{body}\n").replace('\n', "\r\n");
     client.append("INBOX", None, None, message).await.unwrap();
 }
@@ -94,7 +94,7 @@ async fn a_term_is_found_in_the_subject_the_addresses_and_the_text() {
         ),
         ("none of it", "X-Other: nothing of note\n".into(), "Hay."),
     ] {
-        file(&mut client, subject, &fields, body).await;
+        append_message_with(&mut client, subject, &fields, body).await;
     }
     for (term, expected) in [
         (
@@ -135,18 +135,18 @@ async fn terms_in_any_script_are_found_in_upper_and_lower_case() {
             "MIME-Version: 1.0\nContent-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: base64\n"
         )
     };
-    file(&mut client, &word("Grüße aus Österreich"), "", "x").await;
-    file(&mut client, "Привет", &from("Лев Толстой"), "x").await;
+    append_message_with(&mut client, &word("Grüße aus Österreich"), "", "x").await;
+    append_message_with(&mut client, "Привет", &from("Лев Толстой"), "x").await;
     let body = STANDARD.encode("ἐν ἀρχῇ ἦν ὁ λόγος, в начале было слово");
-    file(&mut client, "slovo", &text("utf-8"), &body).await;
+    append_message_with(&mut client, "slovo", &text("utf-8"), &body).await;
     let latin = STANDARD.encode(b"\xc4rger und \xdcbermut");
-    file(&mut client, "latin", &text("iso-8859-1"), &latin).await;
+    append_message_with(&mut client, "latin", &text("iso-8859-1"), &latin).await;
     let koi8 = STANDARD.encode(b"\xf0\xd2\xc9\xd7\xc5\xd4"); // "Привет"
-    file(&mut client, "koi8", &text("koi8-r"), &koi8).await;
-    file(&mut client, &word("これは日本語の件名です"), "", "x").await;
+    append_message_with(&mut client, "koi8", &text("koi8-r"), &koi8).await;
+    append_message_with(&mut client, &word("これは日本語の件名です"), "", "x").await;
     let chinese = STANDARD.encode("你好，世界。");
-    file(&mut client, "chinese", &text("utf-8"), &chinese).await;
-    file(&mut client, &word("party 🎉🥳 tonight"), "", "x").await;
+    append_message_with(&mut client, "chinese", &text("utf-8"), &chinese).await;
+    append_message_with(&mut client, &word("party 🎉🥳 tonight"), "", "x").await;
     for (term, expected) in [
         ("grüße", &["Grüße aus Österreich"][..]),
         ("GRÜßE", &["Grüße aus Österreich"]),
@@ -193,7 +193,7 @@ async fn special_characters_of_imap_are_searched_literally() {
     ];
     for (number, text) in literal.iter().enumerate() {
         let subject = format!("number {number}");
-        file(&mut client, &subject, "", &format!("Says {text}.")).await;
+        append_message_with(&mut client, &subject, "", &format!("Says {text}.")).await;
     }
     append_message(&mut client, "INBOX", "unlike axb 100 xx").await;
     for (number, text) in literal.iter().enumerate() {
@@ -235,7 +235,7 @@ async fn results_come_newest_first_in_pages_with_their_exact_total() {
         append_message(&mut client, "INBOX", &format!("{subject} {number}")).await;
     }
     let page = async |rest: &str, page: u64, limit: u64| {
-        let response = ask(&ada, "wanted", rest).await.succeeds(200);
+        let response = search(&ada, "wanted", rest).await.succeeds(200);
         let fields: Vec<_> = response.as_object().unwrap().keys().collect();
         assert_eq!(fields, ["limit", "messages", "page", "total"]);
         assert_eq!(response["total"], 8, "{rest}");
@@ -259,9 +259,9 @@ async fn results_come_newest_first_in_pages_with_their_exact_total() {
     );
     // Each result equals the entry in the listing.
     let listed = ada.messages("INBOX").await;
-    let response = ask(&ada, "wanted", "&limit=2").await.succeeds(200);
+    let response = search(&ada, "wanted", "&limit=2").await.succeeds(200);
     assert_eq!(response["messages"], json!([listed[1], listed[2]]));
-    let nothing = ask(&ada, "in vain", "").await.succeeds(200);
+    let nothing = search(&ada, "in vain", "").await.succeeds(200);
     assert_eq!(
         nothing,
         json!({ "messages": [], "total": 0, "page": 1, "limit": 50 })
@@ -295,14 +295,16 @@ async fn a_search_covers_one_folder_by_default_the_inbox() {
             "needle in the plans",
         ),
     ] {
-        let response = ask(&ada, "needle", folder).await.succeeds(200);
+        let response = search(&ada, "needle", folder).await.succeeds(200);
         assert_eq!(response["total"], 1, "{folder}");
         assert_eq!(subjects(&response), [expected], "{folder}");
     }
-    let empty = ask(&ada, "needle", "&folder=Projekte").await.succeeds(200);
+    let empty = search(&ada, "needle", "&folder=Projekte")
+        .await
+        .succeeds(200);
     assert_eq!(empty["total"], 0);
     // The result has the message's own number.
-    let response = ask(&ada, "needle", "&folder=Trash").await.succeeds(200);
+    let response = search(&ada, "needle", "&folder=Trash").await.succeeds(200);
     assert_eq!(
         response["messages"][0]["uid"],
         ada.uid_of("Trash", "needle in the trash").await
@@ -334,7 +336,7 @@ async fn an_invalid_search_is_refused_with_the_specified_text() {
         "limit=-5",
         "limit=",
     ] {
-        let response = ask(&ada, "one", &format!("&{paging}")).await;
+        let response = search(&ada, "one", &format!("&{paging}")).await;
         response.fails(400, "Invalid search parameters");
     }
     for folder in [
@@ -348,7 +350,7 @@ async fn an_invalid_search_is_refused_with_the_specified_text() {
         "%0d%0aA1%20LOGOUT",
         "%F0%9F%93%AC",
     ] {
-        let response = ask(&ada, "one", &format!("&folder={folder}")).await;
+        let response = search(&ada, "one", &format!("&folder={folder}")).await;
         response.fails(404, "Folder not found");
     }
     for term in [
@@ -362,7 +364,7 @@ async fn an_invalid_search_is_refused_with_the_specified_text() {
         "one\u{7f}",
         "one\u{85}",
     ] {
-        let response = ask(&ada, term, "").await;
+        let response = search(&ada, term, "").await;
         let text = response.json["error"].as_str().unwrap_or_default();
         assert!(
             response.status == 400 && !text.is_empty(),
@@ -384,10 +386,10 @@ async fn a_long_term_is_searched_or_refused() {
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     let long = "needle ".repeat(20) + "end";
-    file(&mut client, "long", "", &long).await;
+    append_message_with(&mut client, "long", "", &long).await;
     assert_eq!(found(&ada, &long).await, ["long"]);
     for term in ["x".repeat(10_000), "ü".repeat(10_000), "{".repeat(15_000)] {
-        let response = ask(&ada, &term, "").await;
+        let response = search(&ada, &term, "").await;
         assert!(
             response.status == 400 || response.json["total"] == 0,
             "{} {}",
@@ -437,12 +439,12 @@ async fn searches_have_their_own_budget() {
     for left in (0..20).rev() {
         // Requests that are refused for another reason count too.
         let term = if left % 2 == 0 { "one" } else { "" };
-        let response = ask(&ada, term, "").await;
+        let response = search(&ada, term, "").await;
         assert_eq!(response.status, if left % 2 == 0 { 200 } else { 400 });
         assert_eq!(header(&response, "limit"), 20);
         assert_eq!(header(&response, "remaining"), left);
     }
-    let refused = ask(&ada, "one", "").await;
+    let refused = search(&ada, "one", "").await;
     refused.fails(429, "Too many requests, please try again later");
     assert_eq!(header(&refused, "limit"), 20);
     assert_eq!(header(&refused, "remaining"), 0);
@@ -452,5 +454,5 @@ async fn searches_have_their_own_budget() {
     assert_eq!(header(&folders, "limit"), 60);
     assert_eq!(header(&folders, "remaining"), 59);
     service.clock.advance(std::time::Duration::from_secs(wait));
-    ask(&ada, "one", "").await.succeeds(200);
+    search(&ada, "one", "").await.succeeds(200);
 }

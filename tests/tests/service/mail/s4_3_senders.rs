@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 const NOT_VERIFIED: &str = "sender not verified";
 
 /// Delivers a message to `person` with these header fields above those of the sender, and waits until it arrives.
-async fn arrives(person: &Person<'_>, fields: &str, from: &str) -> u64 {
+async fn deliver_and_wait(person: &Person<'_>, fields: &str, from: &str) -> u64 {
     let message = format!(
         "{fields}From: {from}\nTo: {}\nSubject: Hello\n\nHello.\n",
         person.address
@@ -79,7 +79,7 @@ async fn messages_contain_the_result_of_the_mail_servers_own_filter() {
         ),
     ] {
         let fields = format!("Authentication-Results: {results_of}\n");
-        let uid = arrives(&ada, &fields, from).await;
+        let uid = deliver_and_wait(&ada, &fields, from).await;
         let expected = json!({ "result": result, "domain": domain });
         assert_eq!(
             results(&ada, &agent, uid).await,
@@ -95,7 +95,7 @@ async fn no_result_is_trusted_without_a_configured_name() {
     let ada = service.person("ada").await;
     let agent = Agent::for_person(&ada).await;
     let fields = "Authentication-Results: mx.filter.test; dmarc=pass header.from=outside.test\n";
-    let uid = arrives(&ada, fields, "grace@outside.test").await;
+    let uid = deliver_and_wait(&ada, fields, "grace@outside.test").await;
     let none = json!({ "result": "none", "domain": null });
     assert_eq!(results(&ada, &agent, uid).await, (none, true));
 }
@@ -126,12 +126,12 @@ async fn service_with_milter(dns: &Nameserver, settings: &str) -> Service {
 }
 
 /// Sends a message to the mail server as a client without authentication does.
-async fn delivers(service: &Service, sender: &str, message: &str) -> Result<(), String> {
+async fn deliver(service: &Service, sender: &str, message: &str) -> Result<(), String> {
     let smtp = service.mail().smtp;
-    submits(smtp, None, sender, message).await
+    submit(smtp, None, sender, message).await
 }
 
-async fn submits(
+async fn submit(
     server: SocketAddr,
     login: Option<&Value>,
     sender: &str,
@@ -157,7 +157,7 @@ fn message(from: &str, subject: &str) -> String {
 }
 
 /// Waits until the message with that subject has arrived, and returns it.
-async fn arrived(person: &Person<'_>, subject: &str) -> Value {
+async fn wait_for_message(person: &Person<'_>, subject: &str) -> Value {
     person.wait_for_message(subject).await;
     let messages = person.messages("INBOX").await;
     let found = messages
@@ -194,16 +194,16 @@ async fn strangers_cannot_send_as_a_local_address() {
         (stranger, "someone@trusted.example\nFrom: ada@first.test"),
         ("", "ada@first.test"),
     ] {
-        let refused = delivers(&service, sender, &message(from, "forged")).await;
+        let refused = deliver(&service, sender, &message(from, "forged")).await;
         let refused = refused.expect_err(from);
         assert!(refused.contains("5.7.1"), "{sender} {from}: {refused}");
     }
     // A name is not an address.
     let from = "\"ada@first.test\" <someone@trusted.example>";
-    delivers(&service, stranger, &message(from, "named"))
+    deliver(&service, stranger, &message(from, "named"))
         .await
         .unwrap();
-    arrived(&ada, "named").await;
+    wait_for_message(&ada, "named").await;
     assert_eq!(ada.total("INBOX").await, 1);
 }
 
@@ -223,10 +223,10 @@ async fn an_external_sender_is_verified_and_forged_results_are_ignored() {
     ] {
         let from = format!("Grace <grace@{domain}>");
         let sent = format!("{claims}{}", message(&from, domain));
-        delivers(&service, &format!("grace@{domain}"), &sent)
+        deliver(&service, &format!("grace@{domain}"), &sent)
             .await
             .unwrap();
-        let detail = arrived(&ada, domain).await;
+        let detail = wait_for_message(&ada, domain).await;
         let expected = json!({ "result": result, "domain": domain });
         let read = results(&ada, &agent, detail["uid"].as_u64().unwrap()).await;
         assert_eq!(read, (expected, result != "pass"));
@@ -245,7 +245,7 @@ async fn an_external_sender_is_verified_and_forged_results_are_ignored() {
 async fn a_local_message_from_a_mailing_list_is_rejected_marked_or_verified() {
     let from_list = async |service: &Service, subject: &str| {
         let sent = message("Ada <ada@first.test>", subject);
-        delivers(service, "list-bounces@trusted.example", &sent).await
+        deliver(service, "list-bounces@trusted.example", &sent).await
     };
     let fail = json!({ "result": "fail", "domain": "first.test" });
     let dns = dns().await;
@@ -263,7 +263,7 @@ async fn a_local_message_from_a_mailing_list_is_rejected_marked_or_verified() {
         let ada = service.person("ada").await;
         from_list(&service, "marked").await.unwrap();
         assert_eq!(
-            arrived(&ada, "marked").await["authentication"],
+            wait_for_message(&ada, "marked").await["authentication"],
             fail,
             "{settings}"
         );
@@ -284,7 +284,7 @@ async fn the_domains_own_signature_verifies_a_message_that_returns_unchanged() {
     let sent =
         json!({ "from": "me@ada.example", "to": "ada@first.test", "subject": "own", "text": "t" });
     ada.post("/api/v1/mail/send", &sent).await.succeeds(200);
-    arrived(&ada, "own").await;
+    wait_for_message(&ada, "own").await;
     let mut client = imap(&ada).await;
     let stored = stored_messages(&mut client, "INBOX").await.remove(0);
     let text = String::from_utf8(stored.bytes)
@@ -293,13 +293,13 @@ async fn the_domains_own_signature_verifies_a_message_that_returns_unchanged() {
     let signed = text[text.find("DKIM-Signature:").unwrap()..].to_owned();
     expunge_all(&ada).await;
 
-    delivers(&service, "forwarder@trusted.example", &signed)
+    deliver(&service, "forwarder@trusted.example", &signed)
         .await
         .unwrap();
     let pass = json!({ "result": "pass", "domain": "ada.example" });
-    assert_eq!(arrived(&ada, "own").await["authentication"], pass);
+    assert_eq!(wait_for_message(&ada, "own").await["authentication"], pass);
     let footer = format!("{signed}\nFooter of the list\n");
-    let refused = delivers(&service, "forwarder@trusted.example", &footer).await;
+    let refused = deliver(&service, "forwarder@trusted.example", &footer).await;
     assert!(refused.unwrap_err().contains("5.7.1"));
 }
 
@@ -311,7 +311,7 @@ async fn a_submission_can_use_only_addresses_of_its_account() {
     add_alias(&ada, "off@second.test", false).await;
     let phone = ada.app_password("phone").await;
     let server = service.mail().submission;
-    let submit = async |sent: &str| submits(server, Some(&phone), "ada@first.test", sent).await;
+    let submit = async |sent: &str| submit(server, Some(&phone), "ada@first.test", sent).await;
     let pass = |domain: Value| json!({ "result": "pass", "domain": domain });
     for (from, domain) in [
         ("ada@first.test", json!("first.test")),
@@ -327,14 +327,14 @@ async fn a_submission_can_use_only_addresses_of_its_account() {
         submit(&format!("{claim}{}", message(from, from)))
             .await
             .unwrap();
-        let detail = arrived_from(&ada).await;
+        let detail = only_message(&ada).await;
         assert_eq!(detail["authentication"], pass(domain), "{from}");
         expunge_all(&ada).await;
     }
     let sent =
         json!({ "from": "bob@first.test", "to": "ada@first.test", "subject": "api", "text": "t" });
     bob.post("/api/v1/mail/send", &sent).await.succeeds(200);
-    let detail = arrived(&ada, "api").await;
+    let detail = wait_for_message(&ada, "api").await;
     assert_eq!(detail["authentication"], pass(json!("first.test")));
     expunge_all(&ada).await;
 
@@ -359,12 +359,12 @@ async fn a_submission_can_use_only_addresses_of_its_account() {
     }
     let own = "ada@first.test\nSender: shop@second.test\nReply-To: list@trusted.example";
     submit(&message(own, "sender")).await.unwrap();
-    arrived(&ada, "sender").await;
+    wait_for_message(&ada, "sender").await;
     assert_eq!(ada.total("INBOX").await, 1);
 }
 
 /// Waits until the only message of an inbox has arrived, and returns it.
-async fn arrived_from(person: &Person<'_>) -> Value {
+async fn only_message(person: &Person<'_>) -> Value {
     let arrives = async {
         while person.total("INBOX").await == 0 {
             sleep(Duration::from_millis(20)).await;
@@ -382,7 +382,7 @@ async fn mail_is_delayed_while_senders_cannot_be_checked() {
     let mut service = service_with_milter(&dns, "dns.timeout = 0.5\ndns.attempts = 1").await;
     let ada = service.person("ada").await;
     // A foreign domain whose records cannot be read is not verified.
-    delivers(
+    deliver(
         &service,
         "a@slow.example",
         &message("a@slow.example", "foreign"),
@@ -390,10 +390,13 @@ async fn mail_is_delayed_while_senders_cannot_be_checked() {
     .await
     .unwrap();
     let none = json!({ "result": "none", "domain": "slow.example" });
-    assert_eq!(arrived(&ada, "foreign").await["authentication"], none);
+    assert_eq!(
+        wait_for_message(&ada, "foreign").await["authentication"],
+        none
+    );
     drop(ada);
     service.stack().stop_milter().await.unwrap();
-    let delayed = delivers(
+    let delayed = deliver(
         &service,
         "a@trusted.example",
         &message("a@trusted.example", "x"),

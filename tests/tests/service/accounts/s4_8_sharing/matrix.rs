@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use latchmail_tests::{Person, Service};
 use serde_json::{Value, json};
 
-use super::rules::{About, Grant, held, of_all, of_one};
+use super::rules::{Grant, Target, rights_on, status_for_all, status_for_one};
 use super::shared_mailbox::{FOLDERS, SharedMailbox, from};
 
 const NO_MAILBOX: &str = "Mailbox not found";
@@ -31,7 +31,7 @@ struct Aliases {
 
 impl Case<'_, '_> {
     /// Sends a request and compares the status with the rules.
-    async fn asks(&self, line: &str, body: Option<&Value>, expected: u16) -> Value {
+    async fn check_request(&self, line: &str, body: Option<&Value>, expected: u16) -> Value {
         let response = match body {
             Some(body) => self.shared.send_json(self.who, line, body).await,
             None => self.shared.send(self.who, line).await,
@@ -56,23 +56,29 @@ impl Case<'_, '_> {
         self.grants.unwrap_or_default()
     }
 
-    fn over(&self, folder: usize, need: &str) -> u16 {
-        let about = About::Folder(&self.ids[folder]);
-        of_one(self.grants(), about, need, 200)
+    fn status_in_folder(&self, folder: usize, need: &str) -> u16 {
+        let target = Target::Folder(&self.ids[folder]);
+        status_for_one(self.grants(), target, need, 200)
     }
 
     async fn folders(&self) {
-        let expected = of_all(self.grants(), About::Folders, "mail:read", 200);
-        let listed = self.asks("GET /api/v1/mail/folders", None, expected).await;
+        let expected = status_for_all(self.grants(), Target::Folders, "mail:read", 200);
+        let listed = self
+            .check_request("GET /api/v1/mail/folders", None, expected)
+            .await;
         if listed.is_null() {
             return;
         }
         let listed = listed["folders"].as_array().unwrap();
         for (at, folder) in FOLDERS.iter().enumerate() {
             let present = listed.iter().any(|one| one["path"] == *folder);
-            assert_eq!(present, self.over(at, "mail:read") == 200, "{folder}");
+            assert_eq!(
+                present,
+                self.status_in_folder(at, "mail:read") == 200,
+                "{folder}"
+            );
         }
-        let of_any_other = held(self.grants(), About::Folder("another"));
+        let of_any_other = rights_on(self.grants(), Target::Folder("another"));
         let inbox = listed.iter().any(|one| one["path"] == "INBOX");
         assert_eq!(inbox, of_any_other.contains("mail:read"));
     }
@@ -81,8 +87,8 @@ impl Case<'_, '_> {
     async fn messages(&self, at: usize, numbers: [u64; 6]) {
         let folder = FOLDERS[at];
         let [seen, flagged, moved, moved_too, deleted, deleted_too] = numbers;
-        let read = self.over(at, "mail:read");
-        let write = self.over(at, "mail:write");
+        let read = self.status_in_folder(at, "mail:read");
+        let write = self.status_in_folder(at, "mail:write");
         for line in [
             format!("GET /api/v1/mail/folders/{folder}/messages"),
             format!("GET /api/v1/mail/search?q=This&folder={folder}"),
@@ -90,52 +96,56 @@ impl Case<'_, '_> {
             format!("GET /api/v1/mail/messages/{seen}?folder={folder}"),
             format!("GET /api/v1/mail/messages/{seen}/attachments/0"),
         ] {
-            self.asks(&line, None, read).await;
+            self.check_request(&line, None, read).await;
         }
         let flag = json!({ "flags": ["\\Flagged"], "action": "add" });
         let line = format!("POST /api/v1/mail/messages/{flagged}/flag");
-        self.asks(&line, Some(&flag), write).await;
+        self.check_request(&line, Some(&flag), write).await;
         // Messages that cannot be seen are skipped, like messages that do not exist.
         let passed = if write == 404 { 200 } else { write };
         let mut flags = flag.clone();
         flags["uids"] = json!([flagged]);
         let line = "POST /api/v1/mail/messages/bulk/flag";
-        self.asks(line, Some(&flags), passed).await;
+        self.check_request(line, Some(&flags), passed).await;
 
         let to = 1 - at;
-        let into = self.over(to, "mail:write");
+        let into = self.status_in_folder(to, "mail:write");
         let either = |here: u16| if into == 200 { here } else { into };
         let destination = json!({ "destination": FOLDERS[to] });
         let line = format!("POST /api/v1/mail/messages/{moved}/move");
-        let permitted = if self.reads_no_more_by_moving(at) {
+        let permitted = if self.move_reveals_nothing(at) {
             200
         } else {
             403
         };
         let alone = if write == 200 { permitted } else { write };
-        self.asks(&line, Some(&destination), either(alone)).await;
+        self.check_request(&line, Some(&destination), either(alone))
+            .await;
         let many = json!({ "destination": FOLDERS[to], "uids": [moved_too] });
         let line = "POST /api/v1/mail/messages/bulk/move";
         let together = if write == 200 { permitted } else { passed };
-        self.asks(line, Some(&many), either(together)).await;
+        self.check_request(line, Some(&many), either(together))
+            .await;
 
         let line = format!("DELETE /api/v1/mail/messages/{deleted}");
-        self.asks(&line, None, write).await;
+        self.check_request(&line, None, write).await;
         let many = json!({ "uids": [deleted_too] });
         let line = "POST /api/v1/mail/messages/bulk/delete";
-        self.asks(line, Some(&many), passed).await;
+        self.check_request(line, Some(&many), passed).await;
     }
 
     /// Returns whether a move does not let the member read a message that it could not read before.
-    fn reads_no_more_by_moving(&self, at: usize) -> bool {
-        self.over(at, "mail:read") == 200 || self.over(1 - at, "mail:read") != 200
+    fn move_reveals_nothing(&self, at: usize) -> bool {
+        self.status_in_folder(at, "mail:read") == 200
+            || self.status_in_folder(1 - at, "mail:read") != 200
     }
 
     /// Returns the expected locations of the messages afterwards: for each folder, whether it contains each message.
     fn expected(&self, at: usize) -> ([bool; 6], [bool; 6]) {
-        let write = self.grants.is_some() && self.over(at, "mail:write") == 200;
-        let moved =
-            write && self.over(1 - at, "mail:write") == 200 && self.reads_no_more_by_moving(at);
+        let write = self.grants.is_some() && self.status_in_folder(at, "mail:write") == 200;
+        let moved = write
+            && self.status_in_folder(1 - at, "mail:write") == 200
+            && self.move_reveals_nothing(at);
         let here = [true, true, !moved, !moved, !write, !write];
         let present = [false, false, moved, moved, false, false];
         (here, present)
@@ -149,42 +159,44 @@ impl Case<'_, '_> {
             made,
         } = self.aliases;
         let all = [(first, false), (second, false), (made, true)];
-        let reads = of_all(grants, About::Aliases, "aliases:read", 200);
-        let listed = self.asks("GET /api/v1/aliases", None, reads).await;
+        let reads = status_for_all(grants, Target::Aliases, "aliases:read", 200);
+        let listed = self.check_request("GET /api/v1/aliases", None, reads).await;
         if let Some(listed) = listed["aliases"].as_array() {
             let shown: BTreeSet<&str> = listed
                 .iter()
                 .map(|alias| alias["address"].as_str().unwrap())
                 .collect();
             for ((address, _), by_guest) in all {
-                let held = held(grants, About::Alias(address, by_guest));
+                let held = rights_on(grants, Target::Alias(address, by_guest));
                 let expected = held.contains("aliases:read");
                 assert_eq!(shown.contains(address.as_str()), expected, "{address}");
             }
         }
-        let domains = self.asks("GET /api/v1/aliases/domains", None, reads).await;
+        let domains = self
+            .check_request("GET /api/v1/aliases/domains", None, reads)
+            .await;
         if let Some(domains) = domains["domains"].as_array() {
             for domain in ["first.test", "second.test"] {
                 let shown = domains.iter().any(|one| one["domain"] == domain);
-                let mut about = vec![About::NewAlias(domain)];
-                about.extend(all.iter().filter_map(|((address, _), by_guest)| {
+                let mut target = vec![Target::NewAlias(domain)];
+                target.extend(all.iter().filter_map(|((address, _), by_guest)| {
                     let on = address.ends_with(&format!("@{domain}"));
-                    on.then_some(About::Alias(address, *by_guest))
+                    on.then_some(Target::Alias(address, *by_guest))
                 }));
-                let expected = about
+                let expected = target
                     .into_iter()
-                    .any(|about| !held(grants, about).is_empty());
+                    .any(|target| !rights_on(grants, target).is_empty());
                 assert_eq!(shown, expected, "{domain}");
             }
         }
         let line = "GET /api/v1/aliases/check?name=free&domain=first.test";
-        self.asks(line, None, reads).await;
+        self.check_request(line, None, reads).await;
 
         for ((address, id), by_guest) in all {
-            let about = About::Alias(address, by_guest);
-            let write = of_one(grants, about, "aliases:write", 200);
+            let target = Target::Alias(address, by_guest);
+            let write = status_for_one(grants, target, "aliases:write", 200);
             let line = format!("PATCH /api/v1/aliases/{id}");
-            self.asks(&line, Some(&json!({ "active": false })), write)
+            self.check_request(&line, Some(&json!({ "active": false })), write)
                 .await;
             let listed = self.shared.ada.send("GET /api/v1/aliases").await;
             let listed = listed.succeeds(200);
@@ -194,32 +206,35 @@ impl Case<'_, '_> {
             assert_eq!(alias["active"], !switched, "{address} with {grants:?}");
             let on = json!({ "active": true });
             self.shared.ada.send_json(&line, &on).await.succeeds(200);
-            let send = of_all(grants, about, "mail:send", 200);
+            let send = status_for_all(grants, target, "mail:send", 200);
             let line = "POST /api/v1/mail/send";
-            self.asks(line, Some(&from(address)), send).await;
+            self.check_request(line, Some(&from(address)), send).await;
         }
-        let send = of_all(grants, About::Address, "mail:send", 200);
+        let send = status_for_all(grants, Target::Address, "mail:send", 200);
         let line = "POST /api/v1/mail/send";
-        self.asks(line, Some(&from(&self.shared.ada.address)), send)
+        self.check_request(line, Some(&from(&self.shared.ada.address)), send)
             .await;
 
         for domain in ["first.test", "second.test"] {
-            let create = match of_all(grants, About::Aliases, "aliases:write", 201) {
-                201 if held(grants, About::NewAlias(domain)).contains("aliases:write") => 201,
+            let create = match status_for_all(grants, Target::Aliases, "aliases:write", 201) {
+                201 if rights_on(grants, Target::NewAlias(domain)).contains("aliases:write") => 201,
                 // The response for a domain of another account.
                 201 => 400,
                 other => other,
             };
             let name = format!("round-{}-{}", self.round, self.who.address.len());
             let body = json!({ "name": name, "domain": domain });
-            let made = self.asks("POST /api/v1/aliases", Some(&body), create).await;
+            let made = self
+                .check_request("POST /api/v1/aliases", Some(&body), create)
+                .await;
             if let Some(id) = made["id"].as_u64() {
                 // This caller created it, so it is one of its own.
                 let address = format!("{name}@{domain}");
                 let own = self.who.address != self.shared.ada.address;
-                let delete = of_one(grants, About::Alias(&address, own), "aliases:write", 200);
+                let delete =
+                    status_for_one(grants, Target::Alias(&address, own), "aliases:write", 200);
                 let line = format!("DELETE /api/v1/aliases/{id}");
-                self.asks(&line, None, delete).await;
+                self.check_request(&line, None, delete).await;
             }
         }
     }
@@ -260,7 +275,7 @@ async fn everything(
         let listed = shared.ada.messages(folder).await;
         let flagged = listed.iter().find(|one| one["uid"] == numbers[at][1]);
         let flags = flagged.unwrap()["flags"].as_array().unwrap();
-        let written = grants.is_some() && case.over(at, "mail:write") == 200;
+        let written = grants.is_some() && case.status_in_folder(at, "mail:write") == 200;
         let flagged = flags.contains(&json!("\\Flagged"));
         assert_eq!(flagged, written, "{folder} with {grants:?}");
         let numbers = listed

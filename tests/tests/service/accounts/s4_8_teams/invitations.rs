@@ -5,7 +5,7 @@ use latchmail_tests::{Response, Service};
 use serde_json::{Value, json};
 
 use super::{
-    EVERY_RIGHT, TEAMS, WRONG, ask_to_invite, invitation, invite, keys, member, members, remove,
+    EVERY_RIGHT, TEAMS, WRONG, invitation, invite, keys, member, members, remove, send_invitation,
     team_of, teams, text,
 };
 
@@ -26,7 +26,7 @@ async fn an_invitation_creates_a_member_and_the_standing_key_immediately() {
 
     let mut body = invitation("bob", &["mail:write", "mail:read", "mail:write"]);
     body["resource_label"] = json!("All of it");
-    let invited = ask_to_invite(&ada, &team, &body).await.succeeds(201);
+    let invited = send_invitation(&ada, &team, &body).await.succeeds(201);
     let rights = json!(["mail:read", "mail:write"]);
     let expected = json!({
         "membershipId": invited["membershipId"], "grantId": invited["grantId"], "username": "bob", "rights": rights, "shared": true,
@@ -116,7 +116,7 @@ async fn an_invitation_requires_the_callers_password_before_it_reveals_anything(
         for password in ["Wrong-Horse-7", "x"] {
             let mut body = invitation(username, &["mail:read"]);
             body["password"] = json!(password);
-            ask_to_invite(&ada, &team, &body).await.fails(403, WRONG);
+            send_invitation(&ada, &team, &body).await.fails(403, WRONG);
         }
     }
     assert!(keys(&ada).await.is_empty());
@@ -185,13 +185,13 @@ async fn an_invalid_field_is_named_in_the_error() {
             "username must not be your own",
         ),
     ] {
-        let refused = ask_to_invite(&ada, &team, &with(&changes)).await;
+        let refused = send_invitation(&ada, &team, &with(&changes)).await;
         refused.fails_mentioning(400, mention);
     }
     for field in ["username", "password", "resource_kind", "rights"] {
         let mut body = invitation("bob", &["mail:read"]);
         body.as_object_mut().unwrap().remove(field);
-        let refused = ask_to_invite(&ada, &team, &body).await;
+        let refused = send_invitation(&ada, &team, &body).await;
         refused.fails(400, &format!("{field} is required"));
     }
     let path = format!("{TEAMS}/{team}/invitations");

@@ -4,8 +4,8 @@ use latchmail_tests::{DOMAIN, PASSWORD, Person, Service};
 use serde_json::json;
 
 use super::{
-    EVERY_RIGHT, NO_TEAM, NOT_MANAGING, OWNERS, ask_to_invite, change, grant, invite, members,
-    remove, revoke, team_of, teams, text,
+    EVERY_RIGHT, NO_TEAM, NOT_MANAGING, OWNERS, change, grant, invite, members, remove, revoke,
+    send_invitation, team_of, teams, text,
 };
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn shared_mailboxes_are_listed_by_address_with_the_callers_rights() {
     let alias = json!({
         "username": "bob", "password": PASSWORD, "resource_kind": "alias_set", "resource_id": "own", "rights": ["mail:send", "aliases:write"],
     });
-    ask_to_invite(&cyd, &team, &alias).await.succeeds(201);
+    send_invitation(&cyd, &team, &alias).await.succeeds(201);
     let team = team_of(&ada).await;
     invite(&ada, &team, "bob", &["members:manage", "mail:read"])
         .await

@@ -55,14 +55,14 @@ fn invitation(username: &str, rights: &[&str]) -> Value {
     json!({ "username": username, "password": PASSWORD, "resource_kind": "mailbox", "rights": rights })
 }
 
-async fn ask_to_invite(person: &Person<'_>, team: &str, body: &Value) -> Response {
+async fn send_invitation(person: &Person<'_>, team: &str, body: &Value) -> Response {
     person
         .post(&format!("{TEAMS}/{team}/invitations"), body)
         .await
 }
 
 async fn invite(person: &Person<'_>, team: &str, username: &str, rights: &[&str]) -> Response {
-    ask_to_invite(person, team, &invitation(username, rights)).await
+    send_invitation(person, team, &invitation(username, rights)).await
 }
 
 async fn grant(person: &Person<'_>, team: &str, member: &str, body: &Value) -> Response {

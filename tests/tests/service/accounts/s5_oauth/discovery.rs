@@ -16,7 +16,7 @@ async fn the_sign_in_pages_list_the_permissions_of_each_interface() {
         let sign_in = agent.login_page(&[]).await;
         let device = agent.device_grant().await;
         let code = device["user_code"].as_str().unwrap();
-        let page = agent.page("/device", &[]).await;
+        let page = agent.load_page("/device", &[]).await;
         let device = agent.submit("/device", &page, &[("user_code", code)]).await;
         let sends = if send { ", and send mail as you" } else { "" };
         for page in [sign_in, device] {

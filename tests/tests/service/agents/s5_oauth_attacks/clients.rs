@@ -38,7 +38,7 @@ async fn serve_description(response: impl Fn(SocketAddr) -> String + Send + 'sta
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let response = answer(address);
+            let response = response(address);
             tokio::spawn(async move {
                 let mut request = [0; 4096];
                 let _ = stream.read(&mut request).await;

@@ -10,7 +10,7 @@ async fn a_link_alone_does_not_approve_a_device() {
     let begun = agent.device_grant().await;
     let code = begun["user_code"].as_str().unwrap();
     let query = [("user_code".to_owned(), code.to_owned())];
-    let page = agent.page("/device", &query).await;
+    let page = agent.load_page("/device", &query).await;
     assert!(
         page.text.contains(code),
         "the code is filled in, and the user submits the form"
@@ -50,7 +50,7 @@ async fn a_denial_after_an_approval_applies_until_the_device_has_tokens() {
     let agent = Client::register(&service).await;
     let begun = agent.device_grant().await;
     let code = begun["user_code"].as_str().unwrap();
-    let page = agent.page("/device", &[]).await;
+    let page = agent.load_page("/device", &[]).await;
     let named = agent.submit("/device", &page, &[("user_code", code)]).await;
     let yes = [("email", &*ada.address), ("password", PASSWORD)];
     let done = agent.submit("/device", &named, &yes).await;

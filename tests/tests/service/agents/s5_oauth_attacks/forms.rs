@@ -38,7 +38,7 @@ async fn a_form_of_another_site_cannot_sign_in_a_user() {
     changed.request.replace_range(10..11, other);
     assert_eq!(refused(&changed).await, 403);
     // A form of the device page is not valid on the sign-in page.
-    let device = agent.page("/device", &[]).await;
+    let device = agent.load_page("/device", &[]).await;
     assert_eq!(refused(&device).await, 403);
     let cookie = page.response.header("set-cookie").unwrap();
     assert!(

@@ -38,7 +38,7 @@ async fn user_codes_have_the_same_limit_of_attempts_as_passwords() {
         .start()
         .await;
     let agent = Client::register(&service).await;
-    let page = agent.page("/device", &[]).await;
+    let page = agent.load_page("/device", &[]).await;
     let mut statuses = Vec::new();
     for n in 0..7 {
         let code = format!("BCDF-GHJ{}", ["K", "L", "M", "N", "P", "Q", "R"][n]);

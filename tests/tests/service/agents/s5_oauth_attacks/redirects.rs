@@ -38,7 +38,7 @@ async fn only_registered_redirect_uris_are_used() {
     let twice = [("redirect_uri", "https://app.example/cb")];
     let mut wish = agent.default_parameters();
     wish.extend(twice.map(|(k, v)| (k.to_owned(), v.to_owned())));
-    let page = agent.page("/login", &wish).await;
+    let page = agent.load_page("/login", &wish).await;
     assert_eq!(page.response.status, 400);
     let unknown = Client::with_id(&service, "nobody").login_page(&[]).await;
     assert_eq!(unknown.response.status, 400);

@@ -103,7 +103,7 @@ async fn can_submit(person: &Person<'_>, password: &str, from: &str) -> bool {
 async fn mail_for_an_alias_is_accepted_only_while_it_is_active() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    let mut smtp = Smtp::begun(&service).await;
+    let mut smtp = Smtp::start(&service).await;
     assert_eq!(smtp.to("shop@first.test").await, 550);
     let id = created_id(&ada, "shop@first.test").await;
     assert_eq!(smtp.to("shop@first.test").await, 250);
@@ -132,7 +132,7 @@ async fn an_alias_on_a_custom_domain_receives_and_sends_like_any_other() {
     // A Postfix process remembers a domain until it exits, so no other test may use this domain.
     let service = Service::with_own_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    let mut smtp = Smtp::begun(&service).await;
+    let mut smtp = Smtp::start(&service).await;
     // Postfix remembers domains within a session and beyond it.
     assert_eq!(smtp.to("info@ada.test").await, 554);
     add_domain(&ada, "ada.test").await;
@@ -170,7 +170,7 @@ async fn an_alias_on_a_custom_domain_receives_and_sends_like_any_other() {
     assert_eq!(created_id(&ada, "info@ada.test").await, id);
     assert_eq!(smtp.to("info@ada.test").await, 250);
     assert_eq!(smtp.send("QUIT").await, 221);
-    let mut later = Smtp::begun(&service).await;
+    let mut later = Smtp::start(&service).await;
     assert_eq!(later.to("info@ada.test").await, 250);
     // A domain without aliases can be released.
     delete(&ada, id).await.succeeds(200);

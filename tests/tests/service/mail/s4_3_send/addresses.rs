@@ -4,8 +4,8 @@ use latchmail_tests::{Service, add_alias, imap, stored_messages};
 use serde_json::{Value, json};
 
 use super::{
-    SEND, arrives, assert_well_formed, found, mail, mail_to_other_servers, names,
-    received_subjects, refused, sends, sink_messages, with,
+    SEND, assert_well_formed, found, mail, mail_to_other_servers, names, received_subjects,
+    refused, send_mail, sink_messages, wait_for_mail, with,
 };
 
 const FOREIGN: &str = "You can only send from your own address or active aliases";
@@ -69,20 +69,20 @@ async fn recipients_are_accepted_in_every_form() {
     ] {
         for field in ["to", "cc"] {
             let to = with(mail("in every form"), "to", "bob@first.test");
-            let sent = sends(&ada, &with(to, field, given.clone())).await;
-            let received = arrives(&bob, &sent).await;
+            let sent = send_mail(&ada, &with(to, field, given.clone())).await;
+            let received = wait_for_mail(&bob, &sent).await;
             assert_eq!(received[field], read, "{given}");
             if read.as_array().unwrap().len() == 2 {
-                assert_eq!(arrives(&carl, &sent).await[field], read);
+                assert_eq!(wait_for_mail(&carl, &sent).await[field], read);
             }
         }
         let hidden = with(mail("in every form"), "to", "x@outside.test");
-        let sent = sends(&ada, &with(hidden, "bcc", given.clone())).await;
-        let received = arrives(&bob, &sent).await;
+        let sent = send_mail(&ada, &with(hidden, "bcc", given.clone())).await;
+        let received = wait_for_mail(&bob, &sent).await;
         assert_eq!(received["to"], people(&[("", "x@outside.test")]));
         assert_eq!(received["cc"], json!([]));
         if read.as_array().unwrap().len() == 2 {
-            arrives(&carl, &sent).await;
+            wait_for_mail(&carl, &sent).await;
         }
     }
     let mut client = imap(&bob).await;
@@ -98,9 +98,9 @@ async fn a_bcc_recipient_receives_the_mail_and_is_not_in_its_header() {
     let (carl, dora) = (service.person("carl").await, service.person("dora").await);
     let open = with(mail("not for all eyes"), "cc", "Carl <carl@first.test>");
     let hidden = json!(["Dora <dora@first.test>", "eve@outside.test"]);
-    let sent = sends(&ada, &with(open, "bcc", hidden)).await;
+    let sent = send_mail(&ada, &with(open, "bcc", hidden)).await;
     for person in [&bob, &carl, &dora] {
-        let received = arrives(person, &sent).await;
+        let received = wait_for_mail(person, &sent).await;
         assert_eq!(received["to"], people(&[("", "bob@first.test")]));
         assert_eq!(received["cc"], people(&[("Carl", "carl@first.test")]));
         assert!(received.get("bcc").is_none());
@@ -111,7 +111,8 @@ async fn a_bcc_recipient_receives_the_mail_and_is_not_in_its_header() {
     }
     for message in &messages {
         assert_eq!(message.header("bcc"), None);
-        let text = String::from_utf8_lossy(super::without_traces(&message.bytes)).to_lowercase();
+        let text =
+            String::from_utf8_lossy(super::without_trace_fields(&message.bytes)).to_lowercase();
         assert!(!text.contains("dora") && !text.contains("eve@"), "{text}");
     }
     let left = mail_to_other_servers(&service, 1).await;
@@ -125,7 +126,7 @@ async fn a_domain_in_any_script_is_used_in_its_ascii_form() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let to = json!("Anna <anna@bücher.test>, x@例え.test");
-    sends(&ada, &with(mail("abroad"), "to", to)).await;
+    send_mail(&ada, &with(mail("abroad"), "to", to)).await;
     let left = mail_to_other_servers(&service, 2).await;
     let expected = ["anna@xn--bcher-kva.test", "x@xn--r8jz45g.test"];
     assert_eq!(left.iter().collect::<Vec<_>>(), expected);
@@ -147,7 +148,7 @@ async fn fifty_recipients_are_accepted_and_one_more_is_refused() {
         refused(&ada.post(SEND, &mail).await, 400, "51 recipients");
     }
     let fifty = with(across, "bcc", of(40, 50));
-    sends(&ada, &with(fifty, "subject", "just enough")).await;
+    send_mail(&ada, &with(fifty, "subject", "just enough")).await;
     let left = mail_to_other_servers(&service, 50).await;
     assert_eq!(left, of(0, 50).into_iter().collect());
     assert_eq!(received_subjects(&ada, &bob).await, [""; 0]);
@@ -234,9 +235,9 @@ async fn the_sender_must_be_the_account_or_one_of_its_active_aliases() {
         "countess@first.test",
         "enchantress@second.test",
     ] {
-        let sent = sends(&ada, &with(mail("from me"), "from", own)).await;
+        let sent = send_mail(&ada, &with(mail("from me"), "from", own)).await;
         assert_eq!(sent["savedTo"], "Sent");
-        let received = arrives(&bob, &sent).await;
+        let received = wait_for_mail(&bob, &sent).await;
         assert_eq!(received["from"][0]["address"], own);
         let stored = found(&mut client, "INBOX", &sent).await;
         let sender = stored.header("return-path");
@@ -278,8 +279,8 @@ async fn the_sender_must_be_the_account_or_one_of_its_active_aliases() {
     }
     // Replies to an alias arrive.
     let back = with(mail("back"), "from", "bob@first.test");
-    let sent = sends(&bob, &with(back, "to", "countess@first.test")).await;
-    arrives(&ada, &sent).await;
+    let sent = send_mail(&bob, &with(back, "to", "countess@first.test")).await;
+    wait_for_mail(&ada, &sent).await;
     let arrived = received_subjects(&ada, &bob).await;
     assert_eq!(arrived, ["from me", "from me", "from me"]);
     assert_eq!(ada.total("Sent").await, 4);

@@ -6,8 +6,8 @@ use latchmail_tests::{Person, Response, Service, imap, random_bytes};
 use serde_json::{Value, json};
 
 use super::{
-    SEND, arrives, assert_well_formed, found, mail, received_subjects, refused, sends, with,
-    without,
+    SEND, assert_well_formed, found, mail, received_subjects, refused, send_mail, wait_for_mail,
+    with, without,
 };
 
 const TOO_LARGE: &str = "Message exceeds the 25 MB limit";
@@ -83,8 +83,8 @@ async fn files_arrive_byte_for_byte_with_their_media_types() {
         for field in texts {
             mail = with(mail, field, format!("<p>The {field}.</p>"));
         }
-        let sent = sends(&ada, &mail).await;
-        let received = arrives(&bob, &sent).await;
+        let sent = send_mail(&ada, &mail).await;
+        let received = wait_for_mail(&bob, &sent).await;
         for field in texts {
             let text = received[field].as_str().unwrap();
             assert_eq!(text.trim(), format!("<p>The {field}.</p>"));
@@ -111,8 +111,8 @@ async fn a_file_without_a_media_type_and_an_attached_message_arrive() {
         { "filename": "plain.bin", "content": STANDARD.encode(b"\x00\x01") },
         file("inner.eml", "message/rfc822", inner),
     ]);
-    let sent = sends(&ada, &with(mail("files"), "attachments", attached)).await;
-    let received = arrives(&bob, &sent).await;
+    let sent = send_mail(&ada, &with(mail("files"), "attachments", attached)).await;
+    let received = wait_for_mail(&bob, &sent).await;
     let listed = received["attachments"].as_array().unwrap();
     assert_eq!(listed.len(), 2);
     assert_eq!(listed[0]["filename"], "plain.bin");
@@ -149,8 +149,8 @@ async fn file_names_in_any_script_arrive_unchanged_in_a_safe_header() {
         "no extension".into(),
     ];
     let attached: Value = names.iter().map(|n| file(n, "text/plain", b"x")).collect();
-    let sent = sends(&ada, &with(mail("names"), "attachments", attached)).await;
-    let received = arrives(&bob, &sent).await;
+    let sent = send_mail(&ada, &with(mail("names"), "attachments", attached)).await;
+    let received = wait_for_mail(&bob, &sent).await;
     assert_well_formed(&found(&mut imap(&bob).await, "INBOX", &sent).await);
     for (index, name) in names.iter().enumerate() {
         assert_eq!(received["attachments"][index]["filename"], *name);
@@ -174,15 +174,15 @@ async fn twenty_files_are_accepted_and_one_more_is_refused() {
         .post(SEND, &with(mail("21 files"), "attachments", of(21)))
         .await;
     response.fails_mentioning(400, "attachments");
-    let sent = sends(&ada, &with(mail("20 files"), "attachments", of(20))).await;
-    let received = arrives(&bob, &sent).await;
+    let sent = send_mail(&ada, &with(mail("20 files"), "attachments", of(20))).await;
+    let received = wait_for_mail(&bob, &sent).await;
     assert_eq!(received["attachments"].as_array().unwrap().len(), 20);
     for index in [0, 7, 19] {
         let body = download(&bob, &received, usize::from(index)).await.body;
         assert_eq!(body, [index]);
     }
-    let none = sends(&ada, &with(mail("no files"), "attachments", json!([]))).await;
-    assert_eq!(arrives(&bob, &none).await["attachments"], json!([]));
+    let none = send_mail(&ada, &with(mail("no files"), "attachments", json!([]))).await;
+    assert_eq!(wait_for_mail(&bob, &none).await["attachments"], json!([]));
     assert_eq!(
         received_subjects(&ada, &bob).await,
         ["20 files", "no files"]
@@ -231,8 +231,8 @@ async fn a_mail_below_25_mb_is_accepted_and_one_above_is_refused() {
     // The limit applies to the complete message: base64 in lines of at most 76 characters makes 26,136,844 bytes of these.
     let film = random_bytes(19_100_000);
     let attached = json!([file("film.mp4", "video/mp4", &film)]);
-    let sent = sends(&ada, &with(mail("large"), "attachments", attached)).await;
-    let received = arrives(&bob, &sent).await;
+    let sent = send_mail(&ada, &with(mail("large"), "attachments", attached)).await;
+    let received = wait_for_mail(&bob, &sent).await;
     assert_eq!(received["attachments"][0]["size"], film.len());
     assert!(received["size"].as_u64().unwrap() <= 26_214_400 + 2000);
     let response = download(&bob, &received, 0).await;

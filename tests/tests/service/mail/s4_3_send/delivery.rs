@@ -3,7 +3,9 @@
 use latchmail_tests::{Service, imap};
 use serde_json::{Value, json};
 
-use super::{arrives, assert_well_formed, found, mail, sends, with, without, without_trace_fields};
+use super::{
+    assert_well_formed, found, mail, send_mail, wait_for_mail, with, without, without_trace_fields,
+};
 
 #[tokio::test]
 async fn a_mail_is_delivered_and_its_copy_is_in_sent_byte_for_byte() {
@@ -28,7 +30,7 @@ async fn a_mail_is_delivered_and_its_copy_is_in_sent_byte_for_byte() {
         let id = sent["messageId"].as_str().unwrap();
         assert_eq!(sent, json!({ "messageId": id, "savedTo": "Sent" }));
         assert!(id.starts_with('<') && id.ends_with('>') && id.contains('@'));
-        let received = arrives(&bob, &sent).await;
+        let received = wait_for_mail(&bob, &sent).await;
         let delivered = found(&mut at_bob, "INBOX", &sent).await;
         let copy = found(&mut at_ada, "Sent", &sent).await;
         assert_eq!(
@@ -93,8 +95,8 @@ async fn a_mail_has_the_given_text_parts() {
                 mail = with(mail, field, value);
             }
         }
-        let sent = sends(&ada, &mail).await;
-        let received = arrives(&bob, &sent).await;
+        let sent = send_mail(&ada, &mail).await;
+        let received = wait_for_mail(&bob, &sent).await;
         for (field, value) in [("text", text), ("html", html)] {
             let read = received.get(field).and_then(Value::as_str);
             match value {
@@ -115,7 +117,7 @@ async fn a_mail_has_the_given_text_parts() {
         }
     }
     let html = without(with(mail("html only"), "html", "<b>x</b>"), "text");
-    let received = arrives(&bob, &sends(&ada, &html).await).await;
+    let received = wait_for_mail(&bob, &send_mail(&ada, &html).await).await;
     assert!(received.get("text").is_none());
 }
 
@@ -140,8 +142,8 @@ async fn texts_arrive_unchanged() {
         let long = format!("{text}\n{}\n{}", "x".repeat(5000), "ü".repeat(3000));
         for text in [text, &long] {
             let both = with(with(mail("written"), "text", text), "html", text);
-            let sent = sends(&ada, &both).await;
-            let received = arrives(&bob, &sent).await;
+            let sent = send_mail(&ada, &both).await;
+            let received = wait_for_mail(&bob, &sent).await;
             let written = text.replace("\r\n", "\n");
             for field in ["text", "html"] {
                 let read = received[field].as_str().unwrap().replace("\r\n", "\n");
@@ -171,8 +173,8 @@ async fn a_reply_contains_the_given_message_ids() {
         let mail = with(mail("an answer"), "inReplyTo", reply);
         // As one string, and as the array of a message's detail.
         for form in [json!(references.join(" ")), json!(references)] {
-            let sent = sends(&ada, &with(mail.clone(), "references", form)).await;
-            let received = arrives(&bob, &sent).await;
+            let sent = send_mail(&ada, &with(mail.clone(), "references", form)).await;
+            let received = wait_for_mail(&bob, &sent).await;
             assert_eq!(received["inReplyTo"], reply);
             assert_eq!(received["references"], json!(references));
             let stored = found(&mut client, "INBOX", &sent).await;
@@ -186,8 +188,8 @@ async fn a_reply_contains_the_given_message_ids() {
     }
     for none in [json!(null), json!(""), json!([])] {
         let mail = with(mail("no answer"), "references", none);
-        let sent = sends(&ada, &mail).await;
-        let received = arrives(&bob, &sent).await;
+        let sent = send_mail(&ada, &mail).await;
+        let received = wait_for_mail(&bob, &sent).await;
         assert!(received.get("inReplyTo").is_none());
         assert_eq!(received["references"], json!([]));
         let stored = found(&mut client, "INBOX", &sent).await;
@@ -220,8 +222,8 @@ async fn a_subject_of_998_characters_arrives_unchanged_and_folded() {
             Some(rest) => format!("{rest}."),
             None => subject,
         };
-        let sent = sends(&ada, &mail(&subject)).await;
-        let received = arrives(&bob, &sent).await;
+        let sent = send_mail(&ada, &mail(&subject)).await;
+        let received = wait_for_mail(&bob, &sent).await;
         assert_eq!(received["subject"], subject);
         assert_well_formed(&found(&mut client, "INBOX", &sent).await);
     }
@@ -232,10 +234,14 @@ async fn each_mail_has_its_own_id() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mail = mail("the same");
-    let (a, b, c) = tokio::join!(sends(&ada, &mail), sends(&ada, &mail), sends(&ada, &mail));
+    let (a, b, c) = tokio::join!(
+        send_mail(&ada, &mail),
+        send_mail(&ada, &mail),
+        send_mail(&ada, &mail)
+    );
     assert!(a["messageId"] != b["messageId"] && b["messageId"] != c["messageId"]);
     for sent in [a, b, c] {
-        assert_eq!(arrives(&bob, &sent).await["subject"], "the same");
+        assert_eq!(wait_for_mail(&bob, &sent).await["subject"], "the same");
     }
     assert_eq!(ada.total("Sent").await, 3);
     assert_eq!(bob.total("INBOX").await, 3);

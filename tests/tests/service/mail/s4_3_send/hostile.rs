@@ -4,7 +4,8 @@ use latchmail_tests::{Service, StoredMessage, imap, stored_messages};
 use serde_json::{Value, json};
 
 use super::{
-    SEND, arrives, assert_well_formed, mail, received_subjects, sends, with, without_trace_fields,
+    SEND, assert_well_formed, mail, received_subjects, send_mail, wait_for_mail, with,
+    without_trace_fields,
 };
 
 /// Returns a mail with a text inserted at the end of a field.
@@ -109,7 +110,7 @@ async fn a_line_break_or_nul_in_any_field_is_refused_or_encoded() {
             let response = ada.post(SEND, &injected(place, text)).await;
             match response.status {
                 200 => {
-                    arrives(&bob, &response.json).await;
+                    wait_for_mail(&bob, &response.json).await;
                     taken += 1;
                 }
                 400 => assert!(response.json["error"].is_string()),
@@ -175,7 +176,7 @@ async fn an_invalid_media_type_affects_only_its_file() {
             continue;
         }
         let sent = response.succeeds(200);
-        let received = arrives(&bob, &sent).await;
+        let received = wait_for_mail(&bob, &sent).await;
         assert_eq!(
             received["text"].as_str().unwrap().trim(),
             "This is a media type."
@@ -221,11 +222,11 @@ async fn long_fields_are_accepted_unchanged_or_refused() {
         let known = [200, 400, 403].contains(&response.status);
         assert!(known, "{field}: {} {}", response.status, response.json);
         if response.status == 200 {
-            arrives(&bob, &response.json).await;
+            wait_for_mail(&bob, &response.json).await;
         }
     }
     for message in stored_messages(&mut imap(&bob).await, "INBOX").await {
         assert_well_formed(&message);
     }
-    arrives(&bob, &sends(&ada, &mail("short")).await).await;
+    wait_for_mail(&bob, &send_mail(&ada, &mail("short")).await).await;
 }

@@ -6,7 +6,7 @@ use latchmail_tests::{Person, Relay, Service, random_bytes};
 use serde_json::json;
 
 use super::attachments::file;
-use super::{SEND, mail, sends, with};
+use super::{SEND, mail, send_mail, with};
 
 const MAIL_SERVER_DOWN: &str = "Mail server is initializing, please try again in a moment";
 
@@ -38,11 +38,11 @@ async fn large_mails_of_one_account_leave_memory_for_other_accounts() {
     let film = json!([file("film.mp4", "video/mp4", &random_bytes(9_000_000))]);
     let large = with(mail("large"), "attachments", film);
     for mail in [mail("small"), large] {
-        sends(&ada, &mail).await;
+        send_mail(&ada, &mail).await;
     }
     relay.wait_for_stalled(2).await;
     assert_eq!(relay.stalled_connections(), 2);
     // The same account can still send small messages.
     let small = with(mail("small"), "from", &*mallory.address);
-    sends(&mallory, &small).await;
+    send_mail(&mallory, &small).await;
 }

@@ -45,12 +45,12 @@ fn without(mut mail: Value, field: &str) -> Value {
 }
 
 /// Sends a mail, which must succeed.
-pub(crate) async fn sends(person: &Person<'_>, mail: &Value) -> Value {
+pub(crate) async fn send_mail(person: &Person<'_>, mail: &Value) -> Value {
     person.post(SEND, mail).await.succeeds(200)
 }
 
 /// Waits for a sent mail, and returns it as the recipient's API does.
-pub(crate) async fn arrives(person: &Person<'_>, sent: &Value) -> Value {
+pub(crate) async fn wait_for_mail(person: &Person<'_>, sent: &Value) -> Value {
     let comes = async {
         loop {
             for uid in person.uids("INBOX").await.into_iter().take(5) {
@@ -79,7 +79,7 @@ async fn found(client: &mut Imap, folder: &str, sent: &Value) -> StoredMessage {
 pub(crate) async fn received_subjects(from: &Person<'_>, to: &Person<'_>) -> Vec<String> {
     let last = with(mail("the last one"), "to", to.address.as_str());
     let last = with(last, "from", from.address.as_str());
-    arrives(to, &sends(from, &last).await).await;
+    wait_for_mail(to, &send_mail(from, &last).await).await;
     // An accepted mail stays in Postfix's queue until it is delivered.
     let queue = &from.service.mail().queue;
     let empty = async {

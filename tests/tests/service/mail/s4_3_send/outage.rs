@@ -2,7 +2,7 @@
 
 use latchmail_tests::{Person, Relay, Response, Service, imap, stored_messages};
 
-use super::{SEND, arrives, mail, received_subjects, sends};
+use super::{SEND, mail, received_subjects, send_mail, wait_for_mail};
 
 const MAIL_SERVER_DOWN: &str = "Mail server is initializing, please try again in a moment";
 
@@ -26,13 +26,13 @@ async fn while_the_submission_service_is_down_sending_returns_503_and_nothing_is
         // Other requests still work.
         assert_eq!(ada.total("INBOX").await, 0);
         relay.unblock().await;
-        let sent = sends(&ada, &mail(round)).await;
-        arrives(&bob, &sent).await;
+        let sent = send_mail(&ada, &mail(round)).await;
+        wait_for_mail(&bob, &sent).await;
     }
     // A connection that was closed while idle causes no failure.
     relay.block().await;
     relay.unblock().await;
-    arrives(&bob, &sends(&ada, &mail("third")).await).await;
+    wait_for_mail(&bob, &send_mail(&ada, &mail("third")).await).await;
     let received = received_subjects(&ada, &bob).await;
     assert_eq!(received, ["first", "second", "third"]);
     let copies = stored_messages(&mut imap(&ada).await, "Sent").await;
@@ -63,7 +63,7 @@ async fn while_logins_fail_sending_returns_503_and_nothing_is_sent_later() {
         refresh: String::new(),
     };
     let (ada, bob) = (of(ada), of(bob));
-    arrives(&bob, &sends(&ada, &mail("after")).await).await;
+    wait_for_mail(&bob, &send_mail(&ada, &mail("after")).await).await;
     assert_eq!(received_subjects(&ada, &bob).await, ["after"]);
     assert_eq!(ada.total("Sent").await, 2);
 }
