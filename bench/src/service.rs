@@ -68,7 +68,7 @@ impl Service {
                 "listen = '{http}'\nbase_url = 'http://bench.test'\nkey_file = '{state}/key'\ncache_dir = '{state}/cache'\n\
                  [database]\nurl = 'sqlite:{state}/latchmail.db'\nmailserver = '{state}/mailserver/mailserver.db'\n\
                  [imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n[registration]\ndomains = ['bench.test']\n\
-                 [http]\nconnections_per_client = 1000\n[admin]\nsocket = '{state}/operator.sock'\n[log]\nfilter = 'warn,module=off,latchmail_http::answer=off'\n\
+                 [http]\nconnections_per_client = 1000\n[admin]\nsocket = '{state}/operator.sock'\n[log]\nfilter = 'warn,module=off,latchmail_http::response=off'\n\
                  [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox']\n\
                  [modules.hostile]\nsource = '{fixtures}/fixture_hostile.wasm'\ngrants = ['caller']\npaths = ['/hostile/']\ncpu = 0.1\n\
                  [limits]\n{limits}",

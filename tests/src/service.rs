@@ -13,7 +13,7 @@ use latchmail_core::error::StartError;
 use latchmail_directory::Db;
 use latchmail_directory::testing::{PostgresDatabase, copy_sqlite, execute};
 use latchmail_http::App;
-use latchmail_http::router::Entry;
+use latchmail_http::router::RouteEntry;
 use latchmail_mailserver::{Lookup, Stack};
 use latchmail_runtime::modules::Access;
 use latchmail_service::Running;
@@ -196,8 +196,10 @@ async fn begin(config: &Config, clock: &Clock) -> Running {
     if let Some(component) = other {
         let component = std::fs::read(component).unwrap().into();
         let app = &running.app;
-        let (life, origin) = (&app.life, Origin::operator());
-        let installed = life.install(&**app, vec![component], true, &origin).await;
+        let (modules, origin) = (&app.module_manager, Origin::operator());
+        let installed = modules
+            .install(&**app, vec![component], true, &origin)
+            .await;
         installed.unwrap();
     }
     running
@@ -244,7 +246,7 @@ pub async fn refusal(settings: &str) -> String {
 pub async fn unloadable(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let running = without_mail(folder.path(), settings).await.unwrap();
-    let listed = running.app.life.list();
+    let listed = running.app.module_manager.list();
     running.stop().await;
     let mut problems: Vec<String> = listed.into_iter().filter_map(|m| m.problem).collect();
     assert_eq!(problems.len(), 1, "{problems:?}");
@@ -453,7 +455,7 @@ impl Service {
     /// All routes that it serves: method, path and access, as in the router.
     pub fn routes(&self) -> Vec<(String, String, Access)> {
         let table = self.running.as_ref().unwrap().app.http.table();
-        let route = |entry: &Arc<Entry<App>>| {
+        let route = |entry: &Arc<RouteEntry<App>>| {
             let route = &entry.route;
             (route.method.to_string(), route.path.clone(), route.access)
         };
@@ -483,7 +485,9 @@ impl Service {
         let app = &self.running.as_ref().unwrap().app;
         let components = components.iter().map(|one| one.clone().into()).collect();
         let origin = Origin::operator();
-        let installed = app.life.install(&**app, components, true, &origin);
+        let installed = app
+            .module_manager
+            .install(&**app, components, true, &origin);
         installed.await.unwrap();
     }
 

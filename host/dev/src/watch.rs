@@ -85,7 +85,7 @@ impl Watch {
         for project in &self.projects {
             let serves = |component: &PathBuf| {
                 let built = self.built.0.get(component);
-                let serving = app.life.serving();
+                let serving = app.module_manager.serving();
                 built.is_some_and(|built| serving.iter().any(|module| module.digest() == built))
             };
             if project.components().iter().all(serves) {
@@ -173,7 +173,7 @@ impl Watch {
 async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
     let components = vec![Bytes::from(component)];
     let installed = app
-        .life
+        .module_manager
         .install(&**app, components, true, &Origin::operator())
         .await?;
     let told = installed.iter().map(|report| {

@@ -27,9 +27,10 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::framing;
-use super::outgoing::Outgoing;
+use super::response_body::ResponseBody;
+use super::state::State;
 use super::wire::{Exchange, MAX_HEAD, Wire};
-use super::{State, answer, client, pipeline};
+use super::{client, pipeline, response};
 use crate::rejection::Rejection;
 
 /// The size of hyper's read buffer, in bytes.
@@ -72,7 +73,7 @@ pub(crate) async fn serve<S: State>(
             request.extensions_mut().insert(unclear);
         }
         Box::pin(async move {
-            let response = pipeline::answer(&state, peer, request).await;
+            let response = pipeline::handle(&state, peer, request).await;
             if closes(&response) {
                 exchange.leave_unread();
             }
@@ -144,9 +145,9 @@ fn refusal(now: Timestamp, status: StatusCode) -> Bytes {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "The request's headers are too large",
         _ => "The request is not valid HTTP",
     };
-    let mut response = answer::response(Err(Rejection::new(status, text)));
+    let mut response = response::from_result(Err(Rejection::new(status, text)));
     let headers = response.headers_mut();
-    answer::sign(&id, headers);
+    response::add_common_headers(&id, headers);
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     if let Ok(date) = HeaderValue::from_str(&now.http()) {
         headers.insert(header::DATE, date);
@@ -167,7 +168,7 @@ fn refusal(now: Timestamp, status: StatusCode) -> Bytes {
 
 /// The body of a response, which reports when hyper has received all of it.
 struct Answer {
-    body: Outgoing,
+    body: ResponseBody,
     exchange: Arc<Exchange>,
 }
 

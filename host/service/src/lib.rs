@@ -17,8 +17,8 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
 use latchmail_core::error::StartError;
 use latchmail_directory::Directory;
-use latchmail_http::admin::socket::Listening;
-use latchmail_http::{About, App, Http, Table, parts};
+use latchmail_http::admin::socket::OperatorSocket;
+use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_mailbox::Mail;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_net::dns::Dns;
@@ -53,7 +53,7 @@ pub struct Running {
     pub app: Arc<App>,
     server: latchmail_http::Running,
     authorization_server: Option<latchmail_http::Running>,
-    socket: Option<Listening>,
+    socket: Option<OperatorSocket>,
     breaking: JoinHandle<()>,
     sweeping: JoinHandle<()>,
     writing: JoinHandle<()>,
@@ -70,7 +70,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     config.listen = address;
 
     let (app, failing) = Box::pin(build(config, clock)).await?;
-    Box::pin(app.life.begin(&*app)).await?;
+    Box::pin(app.module_manager.begin(&*app)).await?;
     let socket = latchmail_http::admin::socket::listen(&app).await?;
     let authorization_server = match app.config.oauth.listen {
         Some(address) => Some(latchmail_http::oauth::listen(&app, address).await?),
@@ -171,11 +171,11 @@ async fn build(
         store: Store::new(directory.clone(), clock.clone()),
         fetch,
     };
-    let (life, failing) = Life::new(&config, services, directory.clone(), clock.clone())?;
-    let table = Table::build(&About::of(&config), parts(&config, &[])?)?;
+    let (module_manager, failing) = Life::new(&config, services, directory.clone(), clock.clone())?;
+    let table = RouteTable::build(&ApiInfo::from_config(&config), route_groups(&config, &[])?)?;
     let app = Arc::new(App {
-        http: Http::new(&config, clock.clone(), table)?,
-        life,
+        http: HttpState::new(&config, clock.clone(), table)?,
+        module_manager,
         config,
         clock,
         directory,
@@ -230,7 +230,7 @@ async fn write_uses(app: Arc<App>) {
 
 /// Handles failing modules while the service runs.
 async fn look_after(app: Arc<App>, failing: mpsc::UnboundedReceiver<Failing>) {
-    app.life.look_after(&*app, failing).await;
+    app.module_manager.look_after(&*app, failing).await;
 }
 
 /// Ends remaining mail server sessions of revoked credentials, immediately and then every minute, while the service runs.

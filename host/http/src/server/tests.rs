@@ -1,16 +1,18 @@
 //! Tests over real sockets, with clients that can send any bytes.
 
+use std::time::Duration;
+
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout};
 
 use super::*;
-use crate::testing::{LARGE, Small, routes};
+use crate::testing::{LARGE, TestService, routes};
 
 /// The timeout of the tests, which is sufficient for a loaded machine.
 const EVENTUALLY: Duration = Duration::from_secs(20);
 
-async fn start(config: &str) -> (Arc<Small>, Running) {
-    let small = Small::with(config, routes());
+async fn start(config: &str) -> (Arc<TestService>, Running) {
+    let small = TestService::with(config, routes());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let running = serve(&small, listener).unwrap();
     (small, running)
@@ -267,11 +269,11 @@ async fn a_client_that_takes_no_answer_is_given_up() {
     client.say(&get("/large")).await;
     // The server closes the connection because the client does not read, so the rest of the response does not arrive.
     let ended = async {
-        while !running.accepting.connections().is_empty() {
+        while !running.accept_task.connections().is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    while running.accepting.connections().is_empty() {
+    while running.accept_task.connections().is_empty() {
         tokio::task::yield_now().await;
     }
     timeout(EVENTUALLY, ended)
@@ -291,7 +293,7 @@ async fn a_client_beyond_the_cap_waits_for_its_turn() {
     first.answer().await;
     let mut second = Client::of(&running).await;
     second.say(&get("/echo/b")).await;
-    assert_eq!(running.accepting.connections().len(), 1);
+    assert_eq!(running.accept_task.connections().len(), 1);
     drop(first);
     assert_eq!(body(&second.answer().await)["path"][0][1], "b");
 }
@@ -308,7 +310,7 @@ async fn one_client_cannot_have_all_connections() {
     let mut third = Client::of(&running).await;
     assert_eq!(third.rest().await, "", "closed at once");
     drop(first);
-    while running.accepting.connections().len() > 1 {
+    while running.accept_task.connections().len() > 1 {
         tokio::task::yield_now().await;
     }
     let mut fourth = Client::of(&running).await;
@@ -337,7 +339,7 @@ async fn a_shutdown_finishes_what_is_in_flight() {
     idle.answer().await;
     let mut client = Client::of(&running).await;
     client.say(&get("/wait")).await;
-    small.entered.acquire().await.unwrap().forget();
+    small.started.acquire().await.unwrap().forget();
     let address = running.address();
     let stopping = tokio::spawn(running.stop());
     assert_eq!(idle.rest().await, "", "an idle connection is ended at once");
@@ -353,7 +355,7 @@ async fn a_shutdown_waits_for_a_change_whose_client_is_gone() {
     let (small, running) = start("").await;
     let mut client = Client::of(&running).await;
     client.say("POST /wait HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    small.entered.acquire().await.unwrap().forget();
+    small.started.acquire().await.unwrap().forget();
     drop(client);
     let mut stopping = tokio::spawn(running.stop());
     let early = timeout(Duration::from_millis(100), &mut stopping).await;
@@ -370,7 +372,7 @@ async fn a_shutdown_cuts_off_what_takes_longer_than_its_grace() {
     reading.say(&get("/wait")).await;
     let mut changing = Client::of(&running).await;
     changing.say("POST /wait HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    small.entered.acquire_many(2).await.unwrap().forget();
+    small.started.acquire_many(2).await.unwrap().forget();
     timeout(EVENTUALLY, running.stop()).await.unwrap();
     assert_eq!(small.finished.available_permits(), 0);
 }

@@ -9,23 +9,27 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::State;
+use crate::state::State;
 
-/// A task that accepts connections. Dropping this value does not end the task; [`Accepting::stop`] does.
+/// The delay after a failed accept. The operating system lacks a resource, for example file descriptors, so an immediate retry would fail too.
+pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// A task that accepts connections. Dropping this value does not end the task. [`AcceptTask::stop`] ends the task.
 #[derive(Debug)]
-pub(crate) struct Accepting {
-    grace: Duration,
+pub(crate) struct AcceptTask {
+    shutdown_grace: Duration,
+    /// Stops the accept loop, and ends each connection after its current request.
     stop: CancellationToken,
     /// Aborts the connections and the changes in progress.
-    cut: CancellationToken,
+    abort: CancellationToken,
     task: JoinHandle<()>,
     connections: TaskTracker,
     changes: Changes,
 }
 
-impl Accepting {
-    /// Starts the task. The accept loop must end when its token is cancelled, and must track every connection.
-    pub(crate) fn begin<S: State, A>(
+impl AcceptTask {
+    /// Spawns the accept loop that `accept` returns. The loop must end when its token is cancelled, and must track every connection.
+    pub(crate) fn spawn<S: State, A>(
         state: &Arc<S>,
         accept: impl FnOnce(Arc<S>, CancellationToken, TaskTracker) -> A,
     ) -> Self
@@ -36,8 +40,8 @@ impl Accepting {
         let stop = CancellationToken::new();
         let connections = TaskTracker::new();
         Self {
-            grace: http.config.shutdown_grace,
-            cut: http.cut.clone(),
+            shutdown_grace: http.config.shutdown_grace,
+            abort: http.abort.clone(),
             changes: http.changes.clone(),
             task: tokio::spawn(accept(Arc::clone(state), stop.clone(), connections.clone())),
             stop,
@@ -51,24 +55,24 @@ impl Accepting {
         &self.connections
     }
 
-    /// Stops accepting connections, closes the idle ones, and waits for requests and changes in progress. Aborts what is not finished within
-    /// `http.shutdown_grace`, and logs `place` in this case.
-    pub(crate) async fn stop(self, place: &str) {
+    /// Stops accepting connections, closes idle connections, and waits for requests and changes in progress. If they do not finish within
+    /// `http.shutdown_grace`, aborts them and logs a warning with the name `listener`.
+    pub(crate) async fn stop(self, listener: &str) {
         self.stop.cancel();
         let _ = self.task.await;
         self.connections.close();
-        let done = async {
+        let finished = async {
             self.connections.wait().await;
             self.changes.finished().await;
         };
-        if timeout(self.grace, done).await.is_err() {
+        if timeout(self.shutdown_grace, finished).await.is_err() {
             tracing::warn!(
                 connections = self.connections.len(),
                 changes = self.changes.len(),
-                place,
+                listener,
                 "shutdown grace period exceeded, aborting connections and changes"
             );
-            self.cut.cancel();
+            self.abort.cancel();
             self.connections.wait().await;
             self.changes.finished().await;
         }

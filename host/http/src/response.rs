@@ -1,19 +1,18 @@
-//! Responses: the format of errors, and the headers of all responses.
+//! The error responses, and the headers of all responses.
 
 use std::any::Any;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use latchmail_core::error::Failure;
-use latchmail_runtime::modules::Content;
 
-use super::client::REQUEST_ID;
-use super::message::Response;
-use super::outgoing::Outgoing;
+use crate::client::REQUEST_ID;
+use crate::message::{self, Response};
 use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
 
-/// Headers that a response has unless a handler of the host sets another value. Modules cannot set them. A response contains data of one user, for programs.
-/// If a browser shows a response as a page, the page runs no scripts and cannot access the sign-in pages of the same origin.
-const USUAL: [(HeaderName, HeaderValue); 6] = [
+/// Default headers. A handler of the host can set other values, a module cannot. Responses contain the data of one user, so they are not cached. If a browser
+/// shows a response as a page, the page cannot run scripts or access the sign-in pages of the same origin.
+const DEFAULT_HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (
         header::CONTENT_SECURITY_POLICY,
@@ -35,7 +34,7 @@ const USUAL: [(HeaderName, HeaderValue); 6] = [
 ];
 
 /// Headers that a handler cannot set: hop-by-hop headers (RFC 9110, section 7.6.1) and headers that the server computes.
-const OF_THE_CONNECTION: [HeaderName; 5] = [
+const SERVER_HEADERS: [HeaderName; 5] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
     header::TRANSFER_ENCODING,
@@ -44,17 +43,17 @@ const OF_THE_CONNECTION: [HeaderName; 5] = [
 ];
 
 /// Converts the result of a handler to a response.
-pub(crate) fn response(served: Result<Response, Rejection>) -> http::Response<Outgoing> {
+pub(crate) fn from_result(result: Result<Response, Rejection>) -> http::Response<ResponseBody> {
     let Response {
         status,
         mut headers,
         body,
-    } = served.unwrap_or_else(|failure| {
-        log(&failure);
-        failed(failure)
+    } = result.unwrap_or_else(|rejection| {
+        log(&rejection);
+        error_response(rejection)
     });
-    let body = Outgoing::new(body);
-    for name in OF_THE_CONNECTION {
+    let body = ResponseBody::new(body);
+    for name in SERVER_HEADERS {
         headers.remove(name);
     }
     if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED {
@@ -66,8 +65,8 @@ pub(crate) fn response(served: Result<Response, Rejection>) -> http::Response<Ou
     response
 }
 
-/// Adds the headers of all responses.
-pub(crate) fn sign(id: &str, headers: &mut HeaderMap) {
+/// Adds the headers of all responses: the id of the request, and security headers.
+pub(crate) fn add_common_headers(id: &str, headers: &mut HeaderMap) {
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }
@@ -75,28 +74,21 @@ pub(crate) fn sign(id: &str, headers: &mut HeaderMap) {
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
     );
-    for (name, value) in USUAL {
+    for (name, value) in DEFAULT_HEADERS {
         headers.entry(name).or_insert(value);
     }
 }
 
-/// Returns `{"error": text}` with the failure's status and headers.
-pub(crate) fn failed(failure: Rejection) -> Response {
-    let body = serde_json::json!({ "error": failure.text }).to_string();
-    let mut headers: HeaderMap = failure.headers.into_iter().collect();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    Response {
-        status: failure.status,
-        headers,
-        body: Content::Bytes(body.into()),
-    }
+/// Returns the response `{"error": text}` with the rejection's status and headers.
+fn error_response(rejection: Rejection) -> Response {
+    let body = serde_json::json!({ "error": rejection.text }).to_string();
+    let mut response = message::serialized_json(rejection.status, body.into());
+    response.headers.extend(rejection.headers);
+    response
 }
 
 /// Returns the 500 error for a handler that panicked.
-pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Rejection {
+pub(crate) fn panic_rejection(panic: &(dyn Any + Send)) -> Rejection {
     let message = panic
         .downcast_ref::<&str>()
         .copied()
@@ -105,7 +97,7 @@ pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Rejection {
     Failure::internal(format!("a handler panicked: {message}")).into()
 }
 
-/// Returns a method's name for the log. Nonstandard methods are not logged as they are, because a client can choose any text.
+/// Returns the name of a method for the log. A nonstandard method is logged as `other`, because a client can choose any text.
 pub(crate) fn method_name(method: &Method) -> &str {
     match *method {
         Method::GET
@@ -121,13 +113,13 @@ pub(crate) fn method_name(method: &Method) -> &str {
     }
 }
 
-/// Logs the detail of a failure. This is the only place that does.
-pub(crate) fn log(failure: &Rejection) {
-    let status = failure.status.as_u16();
-    let cause = failure.cause.as_ref().map(tracing::field::display);
-    if failure.status.is_server_error() {
-        tracing::error!(status, cause, "{}", failure.text);
+/// Logs a rejection with its cause. Every rejection is logged exactly once.
+pub(crate) fn log(rejection: &Rejection) {
+    let status = rejection.status.as_u16();
+    let cause = rejection.cause.as_ref().map(tracing::field::display);
+    if rejection.status.is_server_error() {
+        tracing::error!(status, cause, "{}", rejection.text);
     } else {
-        tracing::debug!(status, cause, "{}", failure.text);
+        tracing::debug!(status, cause, "{}", rejection.text);
     }
 }

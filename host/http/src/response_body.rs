@@ -1,5 +1,5 @@
-//! Response bodies: bytes in memory, or pieces of a stream. The length of a body is known in advance. If a stream has another length, the connection is closed,
-//! so that no client accepts an incomplete body as complete.
+//! Response bodies: bytes in memory, or a stream. The length of a body is known in advance. If a stream has another length, the body returns an error and the
+//! connection is closed, so that no client accepts an incomplete body as complete.
 
 use std::fmt;
 use std::io;
@@ -12,63 +12,63 @@ use latchmail_bindings::Pieces;
 use latchmail_runtime::modules::Content;
 
 /// A body of a known length.
-pub struct Outgoing {
-    left: u64,
-    pieces: Origin,
+pub struct ResponseBody {
+    remaining: u64,
+    source: Source,
 }
 
-enum Origin {
-    Here(Bytes),
-    Elsewhere(Pieces),
+enum Source {
+    Bytes(Bytes),
+    Stream(Pieces),
 }
 
-impl Outgoing {
+impl ResponseBody {
     /// Creates the body of a response.
     #[must_use]
     pub fn new(content: Content) -> Self {
         let blob = match content {
-            Content::Bytes(bytes) => return Self::of(bytes),
+            Content::Bytes(bytes) => return Self::from_bytes(bytes),
             Content::Blob(blob) => blob,
         };
-        let left = blob.size();
+        let remaining = blob.size();
         match blob.into_bytes() {
-            Ok(bytes) => Self::of(bytes),
+            Ok(bytes) => Self::from_bytes(bytes),
             Err(blob) => Self {
-                left,
-                pieces: Origin::Elsewhere(blob.into_pieces()),
+                remaining,
+                source: Source::Stream(blob.into_pieces()),
             },
         }
     }
 
-    fn of(bytes: Bytes) -> Self {
+    fn from_bytes(bytes: Bytes) -> Self {
         Self {
-            left: bytes.len() as u64,
-            pieces: Origin::Here(bytes),
+            remaining: bytes.len() as u64,
+            source: Source::Bytes(bytes),
         }
     }
 
-    /// Returns the number of bytes that were not sent yet.
+    /// Returns the number of bytes that are not sent yet.
     #[must_use]
     pub fn length(&self) -> u64 {
-        self.left
+        self.remaining
     }
 }
 
-impl Default for Outgoing {
+impl Default for ResponseBody {
     fn default() -> Self {
-        Self::of(Bytes::new())
+        Self::from_bytes(Bytes::new())
     }
 }
 
-impl fmt::Debug for Outgoing {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outgoing")
-            .field("left", &self.left)
+        f.debug_struct("ResponseBody")
+            .field("remaining", &self.remaining)
             .finish_non_exhaustive()
     }
 }
 
-impl Body for Outgoing {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -76,36 +76,38 @@ impl Body for Outgoing {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        if self.left == 0 {
+        if self.remaining == 0 {
             return Poll::Ready(None);
         }
-        let piece = match &mut self.pieces {
-            Origin::Here(bytes) => Some(Ok(std::mem::take(bytes))),
-            Origin::Elsewhere(pieces) => ready!(pieces.as_mut().poll_next(cx)),
+        let piece = match &mut self.source {
+            Source::Bytes(bytes) => Some(Ok(std::mem::take(bytes))),
+            Source::Stream(pieces) => ready!(pieces.as_mut().poll_next(cx)),
         };
         let sent = match piece {
             Some(Ok(piece)) => {
                 let length = piece.len() as u64;
-                self.left
+                self.remaining
                     .checked_sub(length)
-                    .map(|left| (left, piece))
-                    .ok_or_else(|| io::Error::other("the body is longer than announced"))
+                    .map(|remaining| (remaining, piece))
+                    .ok_or_else(|| {
+                        io::Error::other("the response body is longer than its Content-Length")
+                    })
             }
             Some(Err(error)) => Err(error),
             None => Err(io::ErrorKind::UnexpectedEof.into()),
         };
-        Poll::Ready(Some(sent.map(|(left, piece)| {
-            self.left = left;
+        Poll::Ready(Some(sent.map(|(remaining, piece)| {
+            self.remaining = remaining;
             Frame::data(piece)
         })))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.remaining == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        SizeHint::with_exact(self.remaining)
     }
 }
 
@@ -115,13 +117,13 @@ mod tests {
 
     use futures_util::stream::{self, StreamExt as _};
     use http_body_util::BodyExt as _;
-    use latchmail_bindings::{Blob, Source};
+    use latchmail_bindings::{Blob, Source as BlobSource};
 
     use super::*;
 
     struct Words(&'static [&'static str]);
 
-    impl Source for Words {
+    impl BlobSource for Words {
         fn open(&self) -> Pieces {
             stream::iter(
                 self.0
@@ -134,13 +136,13 @@ mod tests {
 
     async fn sent(size: u64, words: &'static [&'static str]) -> io::Result<Bytes> {
         let blob = Blob::from_source(size, Arc::new(Words(words)));
-        let body = Outgoing::new(Content::Blob(blob));
+        let body = ResponseBody::new(Content::Blob(blob));
         assert_eq!(body.size_hint().exact(), Some(size));
         Ok(body.collect().await?.to_bytes())
     }
 
     #[tokio::test]
-    async fn pieces_go_out_in_order_and_exactly_as_many_bytes_as_were_announced() {
+    async fn a_stream_is_sent_in_order_and_must_have_the_announced_length() {
         assert_eq!(sent(5, &["ab", "", "cde"]).await.unwrap(), "abcde");
         assert_eq!(sent(0, &[]).await.unwrap(), "");
         assert!(sent(6, &["ab", "cde"]).await.is_err());
@@ -148,13 +150,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_that_are_there_go_out_at_once() {
-        let here = Bytes::from_static(b"here");
-        for content in [Content::Bytes(here.clone()), Content::Blob(Blob::new(here))] {
-            let body = Outgoing::new(content);
+    async fn bytes_in_memory_are_sent() {
+        let bytes = Bytes::from_static(b"here");
+        for content in [
+            Content::Bytes(bytes.clone()),
+            Content::Blob(Blob::new(bytes)),
+        ] {
+            let body = ResponseBody::new(content);
             assert_eq!(body.length(), 4);
             assert_eq!(body.collect().await.unwrap().to_bytes(), "here");
         }
-        assert!(Outgoing::default().is_end_stream());
+        assert!(ResponseBody::default().is_end_stream());
     }
 }

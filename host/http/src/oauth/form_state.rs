@@ -1,5 +1,5 @@
-//! The state that a page carries in a hidden field of its form. The field is encrypted, expires, and is bound to the cookie of one browser. This prevents
-//! cross-site request forgery: a form of another site or another browser cannot be opened.
+//! The state of a page in a hidden field of its form. The field is encrypted, expires, and is bound to the cookie of one browser. This prevents cross-site
+//! request forgery: the server rejects a form from another site or another browser.
 
 use std::time::Duration;
 
@@ -12,52 +12,57 @@ use latchmail_core::secrets;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::App;
-use crate::Request;
+use crate::app::App;
+use crate::message::Request;
 use crate::rejection::Rejection;
 
 /// The lifetime of a page's form.
 const LIFETIME: Duration = Duration::from_mins(30);
 
 /// The length of the cookie's value, in characters.
-const LENGTH: usize = 43;
+const COOKIE_LENGTH: usize = 43;
 
 /// A browser, identified by its cookie.
 pub(super) struct Browser {
+    /// The value of the cookie.
     secret: String,
 }
 
+/// The content of the hidden field.
 #[derive(Serialize, Deserialize)]
 struct Sealed<T> {
     /// The path of the page that contains the form.
     page: String,
+    /// The time at which the form expires, in milliseconds since the Unix epoch.
     until: i64,
-    what: T,
+    page_state: T,
 }
 
 impl Browser {
     /// Returns the browser that sent the request. A browser without a cookie gets a new one.
-    pub(super) fn of(app: &App, request: &Request) -> Result<Self, Rejection> {
-        match Self::known(app, request) {
-            Some(known) => Ok(known),
+    pub(super) fn get_or_create(app: &App, request: &Request) -> Result<Self, Rejection> {
+        match Self::from_cookie(app, request) {
+            Some(browser) => Ok(browser),
             None => Ok(Self {
-                secret: secrets::letters_and_digits(LENGTH)?.as_str().to_owned(),
+                secret: secrets::letters_and_digits(COOKIE_LENGTH)?
+                    .as_str()
+                    .to_owned(),
             }),
         }
     }
 
     /// Returns the browser that sent the request, or `None` if it has no cookie.
-    pub(super) fn known(app: &App, request: &Request) -> Option<Self> {
-        let secret = cookie(&request.headers, name(is_secure(app)))?;
+    pub(super) fn from_cookie(app: &App, request: &Request) -> Option<Self> {
+        let secret = cookie_value(&request.headers, cookie_name(is_secure(app)))?;
         Some(Self { secret })
     }
 
-    /// Returns the `Set-Cookie` header. Scripts cannot read the cookie. `SameSite=Lax` is required because users arrive through links of other sites.
+    /// Returns the `Set-Cookie` header. Scripts cannot read the cookie. `SameSite=Lax` is necessary because other sites link to the pages.
     pub(super) fn cookie(&self, app: &App) -> Result<HeaderValue, Rejection> {
         let secure = is_secure(app);
         let cookie = format!(
             "{}={}; Path=/; HttpOnly; SameSite=Lax{}",
-            name(secure),
+            cookie_name(secure),
             self.secret,
             if secure { "; Secure" } else { "" },
         );
@@ -69,12 +74,12 @@ impl Browser {
         &self,
         app: &App,
         page: &str,
-        what: T,
+        page_state: T,
     ) -> Result<String, Rejection> {
         let sealed = Sealed {
             page: page.to_owned(),
             until: app.clock.now().plus(LIFETIME).millis(),
-            what,
+            page_state,
         };
         let sealed = serde_json::to_vec(&sealed).map_err(Failure::internal)?;
         let keys = app.auth.keys();
@@ -93,27 +98,29 @@ impl Browser {
         let keys = app.auth.keys();
         let opened = keys.open_bytes(Purpose::SignInPage, &self.secret, &sealed)?;
         let opened: Sealed<T> = serde_json::from_slice(&opened).ok()?;
-        let good = opened.page == page && app.clock.now().millis() < opened.until;
-        good.then_some(opened.what)
+        let is_valid = opened.page == page && app.clock.now().millis() < opened.until;
+        is_valid.then_some(opened.page_state)
     }
 }
 
-/// Returns `false` if the browser's headers say that a form does not come from a page of this server.
-pub(super) fn is_own(app: &App, headers: &HeaderMap) -> bool {
-    let says = |name, own: &str| headers.get(name).is_none_or(|value| value == own);
-    says(header::ORIGIN, app.oauth.issuer())
-        && says(
+/// Returns `false` if the headers of a browser show that a form comes from a page of another origin.
+pub(super) fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
+    let is_absent_or =
+        |name, expected: &str| headers.get(name).is_none_or(|value| value == expected);
+    is_absent_or(header::ORIGIN, app.oauth.issuer())
+        && is_absent_or(
             header::HeaderName::from_static("sec-fetch-site"),
             "same-origin",
         )
 }
 
+/// Returns `true` if the authorization server uses TLS.
 fn is_secure(app: &App) -> bool {
     app.oauth.issuer().starts_with("https://")
 }
 
 /// Returns the name of the cookie. Browsers accept a cookie with the prefix `__Host-` only from this exact host and over TLS.
-fn name(secure: bool) -> &'static str {
+fn cookie_name(secure: bool) -> &'static str {
     if secure {
         "__Host-latchmail-sign-in"
     } else {
@@ -121,13 +128,15 @@ fn name(secure: bool) -> &'static str {
     }
 }
 
-fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+/// Returns the value of a cookie if it is well-formed.
+fn cookie_value(headers: &HeaderMap, name: &str) -> Option<String> {
     let all = headers.get_all(header::COOKIE).iter();
     let mut pairs = all
         .filter_map(|cookies| cookies.to_str().ok())
         .flat_map(|cookies| cookies.split(';'))
         .filter_map(|pair| pair.trim().split_once('='));
     let (_, secret) = pairs.find(|(key, _)| *key == name)?;
-    let shaped = secret.len() == LENGTH && secret.bytes().all(|b| b.is_ascii_alphanumeric());
-    shaped.then(|| secret.to_owned())
+    let is_well_formed =
+        secret.len() == COOKIE_LENGTH && secret.bytes().all(|b| b.is_ascii_alphanumeric());
+    is_well_formed.then(|| secret.to_owned())
 }
