@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`server`] | accepts connections and shuts down gracefully |
 //! | `peers`, `descriptors` | limits on connections, per client and in total |
-//! | `connection`, `wire`, `boundary` | one connection: hyper, timeouts, the boundaries of requests, and the close |
+//! | `connection`, `stream` | one connection: hyper, timeouts, the bytes of heads, and the close |
 //! | [`pipeline`] | one request, from its headers to its response |
 //! | `framing`, [`body`] | checks of a request's head, and its body |
 //! | [`router`], [`openapi`] | the table of routes and the API description |
@@ -23,7 +23,6 @@ mod app;
 pub mod auth;
 pub mod body;
 mod body_memory;
-mod boundary;
 pub mod client;
 mod connection;
 pub mod cors;
@@ -43,9 +42,9 @@ pub mod rejection;
 pub mod router;
 pub mod server;
 pub mod service;
+mod stream;
 #[cfg(test)]
 pub(crate) mod testing;
-mod wire;
 
 use std::fmt;
 use std::future::ready;

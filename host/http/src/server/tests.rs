@@ -374,3 +374,55 @@ async fn a_shutdown_cuts_off_what_takes_longer_than_its_grace() {
     timeout(EVENTUALLY, running.stop()).await.unwrap();
     assert_eq!(small.finished.available_permits(), 0);
 }
+
+#[tokio::test]
+async fn an_ambiguous_head_after_a_chunked_body_is_rejected() {
+    let (_, running) = start("").await;
+    let chunked = |body: &str| {
+        format!("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}")
+    };
+    for chunks in [
+        "2\r\nab\r\n0\r\n\r\n",
+        // The data contains empty lines, and the end of another chunked body.
+        "5\r\n{\n\n}\n\r\n0\r\n\r\n",
+        "c;x=y\r\n\r\n\r\n0\r\n\r\nGET\r\n0\r\nX: y\r\n\r\n",
+    ] {
+        for head in [
+            "POST /echo HTTP/1.1\nHost: a\n\n",
+            "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+        ] {
+            let mut client = Client::of(&running).await;
+            let pipeline = format!(
+                "{}{}{head}{}",
+                chunked(chunks),
+                get("/echo/a"),
+                get("/echo/b")
+            );
+            client.say(&pipeline).await;
+            for _ in 0..2 {
+                let answer = client.answer().await;
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+                assert!(!answer.contains("connection: close"), "{answer}");
+            }
+            let answer = client.rest().await;
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{head:?}: {answer}");
+            assert!(body(&answer)["error"].is_string());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_inside_an_ambiguous_trailer_section_is_not_executed() {
+    let (_, running) = start("").await;
+    for trailers in ["X: y\n\r\n", "X: y\r\n\n", "\n"] {
+        let mut client = Client::of(&running).await;
+        let head = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let hidden = get("/echo/b");
+        client
+            .say(&format!("{head}2\r\nab\r\n0\r\n{trailers}{hidden}{hidden}"))
+            .await;
+        let answer = client.rest().await;
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+        assert!(answer.contains("connection: close"), "{answer}");
+    }
+}
