@@ -1,20 +1,19 @@
-//! A wrapper of the TCP stream that hyper reads and writes.
-//!
-//! The wrapper does four things that hyper 1.12 does not do:
+//! A wrapper of the TCP stream that hyper reads and writes. It provides what hyper 1.12 does not:
 //!
 //! - It records the bytes of each request's head, so that [`super::framing`] can check them.
 //! - It has a short timeout for a head that has started to arrive, and a long one for an idle connection. hyper has one timeout for both.
 //! - It limits how long the client can block a write.
-//! - It discards the error responses of hyper, which have an empty body and no hook. [`super::connection`] sends a response with a body instead.
+//! - It discards the error responses of hyper, which have an empty body and cannot be configured. [`super::connection`] sends a response with a body instead.
 //!
-//! The wrapper must know which bytes are the head of a request. It does not parse bodies. Instead it never gives hyper bytes of two requests in one read, and
-//! relies on these properties of hyper 1.12.0 (`proto/h1/io.rs`, `decode.rs`) and httparse 1.10.1:
+//! The wrapper must know which bytes are the head of a request, also if several requests arrive together. It does not parse bodies. Instead, no read of hyper
+//! contains bytes of two requests. This relies on these properties of hyper 1.12.0 (`proto/h1/io.rs`, `decode.rs`) and httparse 1.10.1:
 //!
-//! - hyper reads from the stream only if its buffer contains no complete head or no more bytes of the body.
-//! - hyper reads no byte of the next head before it has the complete response.
+//! - hyper reads from the stream only if its buffer is empty or contains an incomplete head.
+//! - hyper reads no byte of the next head before it has the complete response, unless it closes the connection after the response.
 //! - A head ends at its first empty line. A body with `Content-Length` ends after that number of bytes. A chunked body ends with CR LF CR LF.
 //!
-//! So each read ends at the next empty line or at the end of the body at the latest, and hyper's buffer is empty after each head and after each body.
+//! Therefore each read ends at the next empty line or at the end of the body. If one of these properties changed, the recorded bytes would not be exactly one
+//! head, and the service would reject the request.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -349,7 +348,7 @@ mod tests {
 
     use super::*;
 
-    const TIMEOUT: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_mins(1);
 
     /// Data that arrives in pieces of `step` bytes.
     struct Pieces<'b> {
