@@ -1,4 +1,4 @@
-# The tasks of Latchmail. `./just` runs them, and installs just if the machine has none.
+# The tasks of Latchmail. Run them with `./just`, which installs just if necessary.
 
 set shell := ["bash", "-euo", "pipefail", "-c"]
 
@@ -9,22 +9,22 @@ export CARGO_TARGET_DIR := env("CARGO_TARGET_DIR", justfile_directory() / "targe
 default:
     @{{ just_executable() }} --justfile {{ quote(justfile()) }} --list --unsorted
 
-# Start the service with its own mail servers; --database postgres://… keeps the directory in PostgreSQL
+# Start the service with its own mail servers; --database postgres://… uses PostgreSQL instead of SQLite
 [positional-arguments]
 run *arguments:
     @exec ./scripts/run "$@"
 
-# Run all tests; arguments go to cargo nextest run
+# Run all tests; arguments are passed to `cargo nextest run`
 [positional-arguments]
 test *arguments: build-tests
     ./scripts/with-servers ./scripts/test "$@"
 
-# Run all tests, including the long ones, and all service tests on PostgreSQL too
+# Run all tests, also the long ones, and all service tests on PostgreSQL too
 [positional-arguments]
 test-all *arguments: build-tests
     ./scripts/with-servers ./scripts/test --all "$@"
 
-# Run the service tests N times in different orders; --loaded runs four busy loops at the same time
+# Run the service tests N times in random orders; --loaded runs four busy loops at the same time
 [positional-arguments]
 test-repeat *arguments: build-tests
     ./scripts/with-servers ./scripts/test-repeat "$@"
@@ -34,7 +34,7 @@ test-repeat *arguments: build-tests
 fuzz *arguments:
     @./scripts/fuzz "$@"
 
-# Build everything that the tests need, without running them
+# Build everything that the tests need
 build-tests: (setup "--tests")
     ./scripts/build-tests
 
@@ -42,23 +42,23 @@ build-tests: (setup "--tests")
 check: (setup "--check")
     cargo fmt --all --check
     cargo fmt --manifest-path fuzz/Cargo.toml --check
-    # This also checks wit/: the bindings parse all of it, so an invalid contract does not compile.
+    # This also checks wit/, because the bindings are generated from it.
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/debian-root scripts/in-root scripts/try-on .ci/run host/mailserver/src/keeper.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/debian-root scripts/in-root scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
 
-# Compare the service with raw IMAP, and the sandbox with native code; --quick for a short run, --strict to fail on a missed target
+# Run the benchmarks; --quick for a short run without meaningful figures, --strict to fail if a target is missed
 [positional-arguments]
 bench *arguments: setup (modules "component") (fixtures "component")
     cargo build --locked --release -p latchmail-bench
-    # A separate build, so that the measured program has no features for tests.
+    # A separate build, because the benchmarks enable features for tests, which the measured program must not have.
     cargo build --locked --release -p latchmail
     "$CARGO_TARGET_DIR/release/latchmail-bench" --host "$CARGO_TARGET_DIR/release/latchmail" --modules "$CARGO_TARGET_DIR/modules" \
         --fixtures "$CARGO_TARGET_DIR/fixtures" --results "$CARGO_TARGET_DIR/bench" "$@"
 
-# Fuzz the API from its description, with every kind of credential, against a private service; --help lists the options
+# Fuzz the API of a private service with all kinds of credentials; --help lists the options
 [positional-arguments]
 fuzz-api *arguments: setup modules
     cargo build --locked -p latchmail
@@ -68,19 +68,19 @@ fuzz-api *arguments: setup modules
 modules profile="dev": setup
     ./scripts/build-components components "$CARGO_TARGET_DIR/modules" {{ profile }}
 
-# Build the modules for tests of the sandbox into <target>/fixtures
+# Build the modules that only tests use into <target>/fixtures
 fixtures profile="dev": setup
     ./scripts/build-components tests/fixtures "$CARGO_TARGET_DIR/fixtures" {{ profile }}
 
-# Run all shell blocks of a page of docs/, one after another: `./just follow docs/modules.md`
+# Run all shell blocks of a page of docs/: `./just follow docs/modules.md`
 follow page: setup
     ./scripts/follow {{ quote(page) }}
 
-# Start a clean clone on another system and run the suggested commands: `./just try-on trixie`, Debian 13
+# Start a clean clone of the repository on another system: `./just try-on trixie` (Debian 13)
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-# Install what is missing: the Rust toolchain, Dovecot, Postfix; with --check cargo-deny; with --tests PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, the protocol's own clients and conformance suite, and generators of clients too
+# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --check: also cargo-deny; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite and client generators
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"

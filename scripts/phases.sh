@@ -1,4 +1,4 @@
-# Sourced by scripts that consist of phases. `phase NAME COMMAND…` runs a phase, and `phases` prints the duration of each.
+# Measures the phases of a script that sources this file. `phase NAME COMMAND…` runs a phase. `phases` prints the duration of each phase.
 
 phase_names=()
 phase_seconds=()

@@ -1,8 +1,8 @@
-# Sourced by scripts/run. `progress STEP` reads cargo's output with CARGO_TERM_PROGRESS_WHEN=always. Every few seconds it prints how much of the build
-# is done and how long the rest will take. Warnings and errors pass through.
+# Sourced by scripts/run. `progress STEP` reads the output of cargo with CARGO_TERM_PROGRESS_WHEN=always. Every few seconds it prints the progress of the
+# build and the estimated remaining time. It prints warnings and errors unchanged.
 
-# Cargo counts crates, but the last crate can take as long as the first hundred. So these are measured times: the seconds that a full build on two cores had
-# taken after each tenth of a step's crates. A build that is slower so far is expected to stay slower.
+# Cargo reports the number of built crates, but the last crate can take as long as the first hundred. So the estimate uses measured times: the seconds that a
+# full build on two cores needed for each tenth of the crates of a step. If the build is slower so far, the estimate is longer.
 declare -A measured=(
     [modules]='0 3 7 10 14 18 21 23 27 31 45'
     [service]='0 8 13 21 39 85 106 144 164 185 241'
@@ -10,7 +10,7 @@ declare -A measured=(
 steps=(modules service)
 interval=5
 
-# The seconds that the measured build had taken when step $1 was at crate $2 of $3.
+# Prints the seconds after which the measured build reached crate $2 of $3 in step $1.
 measured_at() {
     local step seconds before=0 tenth=$((10 * $2 / $3))
     for step in "${steps[@]}"; do
@@ -22,13 +22,13 @@ measured_at() {
     echo $((before + seconds[tenth] + (seconds[next] - seconds[tenth]) * (10 * $2 % $3) / $3))
 }
 
-# The remaining time when step $1 is at crate $2 of $3.
+# Prints the estimated remaining time when step $1 is at crate $2 of $3.
 estimate() {
     local so_far all left
     so_far=$(measured_at "$1" "$2" "$3")
     all=$(measured_at "${steps[-1]}" 1 1)
     left=$((all - so_far))
-    # A build that is faster because much was built before does not make the estimate of the rest shorter.
+    # A build that is faster, because some crates were already built, does not shorten the estimate.
     ((SECONDS <= so_far)) || left=$((left * (SECONDS + 1) / (so_far + 1)))
     if ((left < 90)); then echo "$left s"; else echo "$(((left + 30) / 60)) min"; fi
 }

@@ -1,4 +1,4 @@
-//! Benchmarks of bulk changes, compared with the one IMAP command that makes the same change.
+//! Compares bulk changes with the IMAP commands that make the same changes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 use crate::mailbox::{self, Mailbox};
-use crate::measure::{Call, Size, Times, both};
+use crate::measure::{self, Call, Timings, Workload};
 use crate::report::Report;
 use crate::routes::CLIENTS;
 use crate::service::Service;
@@ -19,23 +19,23 @@ const FLAG_TARGET: f64 = 3.0;
 
 /// The form of the IMAP command that sets flags.
 #[derive(Clone, Copy)]
-enum Told {
-    /// The mail server reports the new flags of each message, and so which messages exist, as the route does.
-    Each,
-    /// The mail server reports nothing about the command's own changes (RFC 3501, section 6.4.6), not even that a message does not exist.
-    Nothing,
+enum StoreForm {
+    /// The mail server reports the new flags of each message that exists, as the route does.
+    Reporting,
+    /// `.SILENT`: the mail server does not report the changes of this command (RFC 3501, section 6.4.6).
+    Silent,
 }
 
-/// Messages of the inbox whose flag one client of either side sets and removes in turns.
-struct Flagged {
+/// Messages of the inbox. A client of each side alternately sets and removes their flag `\Seen`.
+struct FlagChange {
     uids: Vec<u64>,
     /// The same messages as an IMAP sequence set of UIDs.
     set: String,
-    /// Whether the flag is set. Both sides use it, because a change without an effect would cost less.
+    /// Whether the flag is set. Both sides share this state, because a change without an effect would take less time.
     seen: AtomicBool,
 }
 
-impl Flagged {
+impl FlagChange {
     /// `messages` are pairs of the service's `uid` and the IMAP UID, newest first.
     fn of(service: &Service, messages: &[(u64, usize)]) -> anyhow::Result<Self> {
         let (uids, imap_uids): (Vec<u64>, Vec<usize>) = messages.iter().copied().unzip();
@@ -46,15 +46,15 @@ impl Flagged {
             let ascending: Vec<_> = imap_uids.iter().rev().map(ToString::to_string).collect();
             ascending.join(",")
         };
-        let flagged = Self {
+        let change = Self {
             uids,
             set,
             seen: AtomicBool::new(false),
         };
         service
             .imap()?
-            .run(&flagged.command(Told::Nothing, false))?;
-        Ok(flagged)
+            .run(&change.command(StoreForm::Silent, false))?;
+        Ok(change)
     }
 
     /// Returns whether the next change sets the flag or removes it.
@@ -62,11 +62,11 @@ impl Flagged {
         !self.seen.fetch_xor(true, Ordering::Relaxed)
     }
 
-    fn command(&self, told: Told, add: bool) -> String {
+    fn command(&self, form: StoreForm, add: bool) -> String {
         let sign = if add { '+' } else { '-' };
-        let item = match told {
-            Told::Each => "FLAGS",
-            Told::Nothing => "FLAGS.SILENT",
+        let item = match form {
+            StoreForm::Reporting => "FLAGS",
+            StoreForm::Silent => "FLAGS.SILENT",
         };
         format!(r"UID STORE {} {sign}{item} (\Seen)", self.set)
     }
@@ -76,126 +76,141 @@ impl Flagged {
         json!({ "uids": self.uids, "flags": ["\\Seen"], "action": action }).to_string()
     }
 
-    fn raw<'a>(&'a self, service: &Service, told: Told) -> anyhow::Result<Call<'a>> {
+    fn imap_call<'a>(&'a self, service: &Service, form: StoreForm) -> anyhow::Result<Call<'a>> {
         let mut imap = service.imap()?;
-        let [remove, add] = [false, true].map(|add| self.command(told, add));
-        // The mail server reports changes of other clients in both forms.
-        let least = match told {
-            Told::Each => self.uids.len(),
-            Told::Nothing => 0,
+        let [remove, add] = [false, true].map(|add| self.command(form, add));
+        // Both forms can also report changes of other clients.
+        let min_reported = match form {
+            StoreForm::Reporting => self.uids.len(),
+            StoreForm::Silent => 0,
         };
         Ok(Box::new(move || {
-            let mut heard = 0;
-            imap.hear(if self.next() { &add } else { &remove }, |reply| {
-                heard += usize::from(reply.ends_with(b")\r\n"));
+            let mut reported = 0;
+            imap.run_with(if self.next() { &add } else { &remove }, |response| {
+                reported += usize::from(response.ends_with(b")\r\n"));
             })?;
-            anyhow::ensure!(heard >= least, "the mail server reported {heard} messages");
+            anyhow::ensure!(
+                reported >= min_reported,
+                "the mail server reported {reported} messages"
+            );
             Ok(())
         }))
     }
 
-    fn routed<'a>(&'a self, service: &Service) -> anyhow::Result<Call<'a>> {
+    fn http_call<'a>(&'a self, service: &Service) -> anyhow::Result<Call<'a>> {
         let mut http = service.http()?;
         let [remove, add] = [false, true].map(|add| self.request(add));
-        change(&mut http, "flag", &add, self.uids.len())?;
+        post_bulk(&mut http, "flag", &add, self.uids.len())?;
         self.seen.store(true, Ordering::Relaxed);
         let seen = service.imap()?.search(&format!("UID {} SEEN", self.set))?;
         anyhow::ensure!(
             seen.len() == self.uids.len(),
-            "flagging {} messages flagged {}",
-            self.uids.len(),
-            seen.len()
+            "the route flagged {} of {} messages",
+            seen.len(),
+            self.uids.len()
         );
         Ok(Box::new(move || {
             let request = if self.next() { &add } else { &remove };
-            change(&mut http, "flag", request, self.uids.len())
+            post_bulk(&mut http, "flag", request, self.uids.len())
         }))
     }
 }
 
-/// Measures flagging. Consecutive messages are a single range for the mail server; scattered messages cost it several times as much.
-/// Consecutive messages are also flagged by several clients, each with its own messages. The route returns which messages exist, so its
-/// counterpart is the command that reports each message. The comparison with the silent command has no target.
+/// Measures changes of flags: of consecutive messages, which the IMAP command names as one range, of scattered messages, and with several
+/// clients that change different messages. The route returns which messages exist, so only the comparison with the reporting command has a
+/// target.
 pub(crate) fn flag(
     service: &Service,
     mailbox: &Mailbox,
-    size: &Size,
+    workload: &Workload,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let all: Vec<(u64, usize)> = mailbox::newest(service, "INBOX", mailbox.messages)?
+    let all: Vec<(u64, usize)> = mailbox::newest_uids(service, "INBOX", mailbox.messages)?
         .into_iter()
         .zip((1..=mailbox.messages).rev())
         .collect();
-    let row = &all[..MESSAGES];
+    let consecutive = &all[..MESSAGES];
     let scattered: Vec<_> = all
         .iter()
         .copied()
         .step_by(all.len() / MESSAGES)
         .take(MESSAGES)
         .collect();
-    for (how, messages) in [("in a row", row), ("scattered", &scattered)] {
-        for (told, aside, target) in [
-            (Told::Each, "", Some(FLAG_TARGET)),
-            (Told::Nothing, ", STORE silent", None),
+    for (order, messages) in [
+        ("consecutive messages", consecutive),
+        ("scattered messages", &scattered),
+    ] {
+        for (form, suffix, target) in [
+            (StoreForm::Reporting, "", Some(FLAG_TARGET)),
+            (StoreForm::Silent, ", .SILENT", None),
         ] {
-            let flagged = [Flagged::of(service, messages)?];
-            let [raw, route] = compare(service, size, told, &flagged)?;
-            let name = format!("bulk flag of {MESSAGES} {how}{aside}");
+            let changes = [FlagChange::of(service, messages)?];
+            let [raw, route] = compare(service, workload, form, &changes)?;
+            let name = format!("bulk flag, {MESSAGES} {order}{suffix}");
             report.latency(&name, &raw, &route, target);
         }
     }
     // With a small inbox, each client has fewer messages.
     let each = MESSAGES.min(all.len() / CLIENTS);
-    let own = all
+    let changes = all
         .chunks(each)
         .take(CLIENTS)
-        .map(|messages| Flagged::of(service, messages))
+        .map(|messages| FlagChange::of(service, messages))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let [raw, route] = compare(service, size, Told::Each, &own)?;
-    let name = format!("bulk flag of {each}");
+    let [raw, route] = compare(service, workload, StoreForm::Reporting, &changes)?;
+    let name = format!("bulk flag, {each} messages");
     report.throughput(&name, CLIENTS, &raw, &route, None);
     Ok(())
 }
 
 fn compare(
     service: &Service,
-    size: &Size,
-    told: Told,
-    all: &[Flagged],
-) -> anyhow::Result<[Times; 2]> {
+    workload: &Workload,
+    form: StoreForm,
+    all: &[FlagChange],
+) -> anyhow::Result<[Timings; 2]> {
     let mut left = all
         .iter()
-        .map(|one| one.raw(service, told))
+        .map(|one| one.imap_call(service, form))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut right = all
         .iter()
-        .map(|one| one.routed(service))
+        .map(|one| one.http_call(service))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    both(size, &mut left, &mut right)
+    measure::compare(workload, &mut left, &mut right)
 }
 
-/// Measures moving messages back and forth. Each side has its own two folders, because otherwise one side would have to look up the
-/// messages that the other moved. There is only one client: several would wait for each other, because the mail server executes one move of
-/// a mailbox at a time.
-pub(crate) fn relocate(service: &Service, size: &Size, report: &mut Report) -> anyhow::Result<()> {
-    let (raw, routed) = (["Here", "There"], ["Inwards", "Outwards"]);
-    for folder in [raw[0], routed[0]] {
-        mailbox::folder(service, folder, MESSAGES)?;
+/// Measures moving messages back and forth. Each side has its own two folders, because otherwise the service would have to find the messages
+/// that the other side moved. There is only one client, because the mail server executes one move of a mailbox at a time.
+pub(crate) fn move_messages(
+    service: &Service,
+    workload: &Workload,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let imap_folders = ["ImapSource", "ImapTarget"];
+    let http_folders = ["HttpSource", "HttpTarget"];
+    for folder in [imap_folders[0], http_folders[0]] {
+        mailbox::create_folder(service, folder, MESSAGES)?;
     }
-    for folder in [raw[1], routed[1]] {
-        mailbox::folder(service, folder, 0)?;
+    for folder in [imap_folders[1], http_folders[1]] {
+        mailbox::create_folder(service, folder, 0)?;
     }
-    let mut left = [moved(service, raw)?];
-    let mut right = [moved_by_route(service, routed)?];
-    let [raw, route] = both(size, &mut left, &mut right)?;
-    report.latency(&format!("bulk move of {MESSAGES}"), &raw, &route, None);
+    let mut left = [imap_move_call(service, imap_folders)?];
+    let mut right = [http_move_call(service, http_folders)?];
+    let [raw, route] = measure::compare(workload, &mut left, &mut right)?;
+    report.latency(
+        &format!("bulk move, {MESSAGES} messages"),
+        &raw,
+        &route,
+        None,
+    );
     Ok(())
 }
 
-/// Moves all messages of one folder to the other. Each folder is open on its own connection, so no SELECT is needed, but a NOOP is needed
-/// to see the messages that arrived over the other connection.
-fn moved(service: &Service, [here, there]: [&str; 2]) -> anyhow::Result<Call<'static>> {
-    let mut ways = [(here, there), (there, here)]
+/// Moves all messages of one folder to the other with IMAP. Each folder is selected on its own connection. A NOOP makes the messages visible
+/// that the other connection moved.
+fn imap_move_call(service: &Service, [source, target]: [&str; 2]) -> anyhow::Result<Call<'static>> {
+    let mut directions = [(source, target), (target, source)]
         .map(|(from, to)| -> anyhow::Result<_> {
             let mut imap = service.imap()?;
             imap.run(&format!("SELECT {from}"))?;
@@ -204,50 +219,58 @@ fn moved(service: &Service, [here, there]: [&str; 2]) -> anyhow::Result<Call<'st
         .into_iter()
         .collect::<anyhow::Result<Vec<_>>>()?;
     Ok(Box::new(move || {
-        let (imap, command) = &mut ways[0];
+        let (imap, command) = &mut directions[0];
         imap.run("NOOP")?;
-        let mut gone = 0;
-        imap.hear(command, |reply| {
-            gone += usize::from(reply.ends_with(b" EXPUNGE\r\n"));
+        let mut expunged = 0;
+        imap.run_with(command, |response| {
+            expunged += usize::from(response.ends_with(b" EXPUNGE\r\n"));
         })?;
-        anyhow::ensure!(gone == MESSAGES, "{gone} messages were moved");
-        ways.rotate_left(1);
+        anyhow::ensure!(
+            expunged == MESSAGES,
+            "{expunged} messages were moved instead of {MESSAGES}"
+        );
+        directions.rotate_left(1);
         Ok(())
     }))
 }
 
-/// Moves the same messages with the route.
-fn moved_by_route(service: &Service, [here, there]: [&str; 2]) -> anyhow::Result<Call<'static>> {
-    let numbers = |folder| -> anyhow::Result<Vec<u64>> {
-        let mut uids = mailbox::newest(service, folder, MESSAGES)?;
+/// Moves the messages with the route.
+fn http_move_call(service: &Service, [source, target]: [&str; 2]) -> anyhow::Result<Call<'static>> {
+    let uids_in = |folder| -> anyhow::Result<Vec<u64>> {
+        let mut uids = mailbox::newest_uids(service, folder, MESSAGES)?;
         uids.sort_unstable();
         Ok(uids)
     };
-    let uids = numbers(here)?;
-    let mut requests = [(here, there), (there, here)]
+    let uids = uids_in(source)?;
+    let mut requests = [(source, target), (target, source)]
         .map(|(from, to)| json!({ "uids": uids, "folder": from, "destination": to }).to_string());
     let mut http = service.http()?;
-    change(&mut http, "move", &requests[0], MESSAGES)?;
+    post_bulk(&mut http, "move", &requests[0], MESSAGES)?;
     // The messages exist in the destination under the same `uids`.
     anyhow::ensure!(
-        numbers(there)? == uids,
+        uids_in(target)? == uids,
         "the destination does not have the moved messages"
     );
-    change(&mut http, "move", &requests[1], MESSAGES)?;
+    post_bulk(&mut http, "move", &requests[1], MESSAGES)?;
     Ok(Box::new(move || {
-        change(&mut http, "move", &requests[0], MESSAGES)?;
+        post_bulk(&mut http, "move", &requests[0], MESSAGES)?;
         requests.rotate_left(1);
         Ok(())
     }))
 }
 
 /// Sends a bulk request and checks that it changed `count` messages.
-fn change(http: &mut http::Client, what: &str, request: &str, count: usize) -> anyhow::Result<()> {
-    let path = format!("/api/v1/mail/messages/bulk/{what}");
-    let answer: Value = serde_json::from_slice(&http.change(&path, request)?)?;
+fn post_bulk(
+    http: &mut http::Client,
+    action: &str,
+    request: &str,
+    count: usize,
+) -> anyhow::Result<()> {
+    let path = format!("/api/v1/mail/messages/bulk/{action}");
+    let response: Value = serde_json::from_slice(&http.post_ok(&path, request)?)?;
     anyhow::ensure!(
-        answer["count"] == count,
-        "{path}: unexpected response {answer}"
+        response["count"] == count,
+        "{path}: unexpected response {response}"
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A minimal HTTP/1.1 client: one connection, one request at a time. Responses are read completely and not parsed.
+//! A minimal HTTP/1.1 client: one connection, one request at a time. It reads responses completely and parses only their heads.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,10 +16,10 @@ pub(crate) struct Client<Stream = TcpStream> {
 }
 
 /// A response.
-pub(crate) struct Answer {
+pub(crate) struct Response {
     /// HTTP status.
     pub(crate) status: u16,
-    /// The body, if it was requested.
+    /// Response body.
     pub(crate) body: Vec<u8>,
 }
 
@@ -51,46 +51,45 @@ impl<Stream: Read + Write> Client<Stream> {
 
     /// Requests a resource, discards the body and returns its length in bytes.
     pub(crate) fn get(&mut self, path: &str) -> anyhow::Result<usize> {
-        let (status, length) = self.exchange("GET", path, "", |_| {})?;
-        succeeded("GET", path, status, b"")?;
+        let (status, length) = self.send("GET", path, "", |_| {})?;
+        check_status("GET", path, status, b"")?;
         Ok(length)
     }
 
     /// Requests a resource and parses it as JSON.
     pub(crate) fn json(&mut self, path: &str) -> anyhow::Result<Value> {
-        let answer = self.read(path)?;
-        succeeded("GET", path, answer.status, &answer.body)?;
-        Ok(serde_json::from_slice(&answer.body)?)
+        let response = self.response(path)?;
+        check_status("GET", path, response.status, &response.body)?;
+        Ok(serde_json::from_slice(&response.body)?)
     }
 
-    /// Requests a resource.
-    pub(crate) fn read(&mut self, path: &str) -> anyhow::Result<Answer> {
+    /// Requests a resource. Any status is a success.
+    pub(crate) fn response(&mut self, path: &str) -> anyhow::Result<Response> {
         let mut body = Vec::new();
-        let (status, _) = self.exchange("GET", path, "", |piece| body.extend_from_slice(piece))?;
-        Ok(Answer { status, body })
+        let (status, _) = self.send("GET", path, "", |piece| body.extend_from_slice(piece))?;
+        Ok(Response { status, body })
     }
 
-    /// Sends a POST request with a JSON body.
-    pub(crate) fn post(&mut self, path: &str, json: &str) -> anyhow::Result<Answer> {
+    /// Sends a POST request with a JSON body. Any status is a success.
+    pub(crate) fn post(&mut self, path: &str, json: &str) -> anyhow::Result<Response> {
         let mut body = Vec::new();
-        let (status, _) =
-            self.exchange("POST", path, json, |piece| body.extend_from_slice(piece))?;
-        Ok(Answer { status, body })
+        let (status, _) = self.send("POST", path, json, |piece| body.extend_from_slice(piece))?;
+        Ok(Response { status, body })
     }
 
     /// Sends a POST request with a JSON body, checks that the status is 200, and returns the body.
-    pub(crate) fn change(&mut self, path: &str, json: &str) -> anyhow::Result<Vec<u8>> {
-        let answer = self.post(path, json)?;
-        succeeded("POST", path, answer.status, &answer.body)?;
-        Ok(answer.body)
+    pub(crate) fn post_ok(&mut self, path: &str, json: &str) -> anyhow::Result<Vec<u8>> {
+        let response = self.post(path, json)?;
+        check_status("POST", path, response.status, &response.body)?;
+        Ok(response.body)
     }
 
-    fn exchange(
+    fn send(
         &mut self,
         method: &str,
         path: &str,
         json: &str,
-        mut on: impl FnMut(&[u8]),
+        mut on_body: impl FnMut(&[u8]),
     ) -> anyhow::Result<(u16, usize)> {
         let length = match json.len() {
             0 => String::new(),
@@ -112,30 +111,30 @@ impl<Stream: Read + Write> Client<Stream> {
                 break head;
             }
         };
-        on(&self.buffer[head..filled]);
-        let mut left = length - (filled - head);
-        while left > 0 {
-            let most = left.min(self.buffer.len());
-            let read = self.stream.read(&mut self.buffer[..most])?;
+        on_body(&self.buffer[head..filled]);
+        let mut remaining = length - (filled - head);
+        while remaining > 0 {
+            let limit = remaining.min(self.buffer.len());
+            let read = self.stream.read(&mut self.buffer[..limit])?;
             if read == 0 {
                 bail!("the service closed the connection before the end of a response");
             }
-            on(&self.buffer[..read]);
-            left -= read;
+            on_body(&self.buffer[..read]);
+            remaining -= read;
         }
         Ok((status, length))
     }
 }
 
 /// Returns an error that describes the response unless its status is 200.
-fn succeeded(method: &str, path: &str, status: u16, body: &[u8]) -> anyhow::Result<()> {
-    let said = String::from_utf8_lossy(body);
+fn check_status(method: &str, path: &str, status: u16, body: &[u8]) -> anyhow::Result<()> {
+    let message = String::from_utf8_lossy(body);
     match status {
         200 => Ok(()),
         404 | 405 => bail!(
-            "{method} {path}: {status} {said}; the measured service lacks the route or the requested object"
+            "{method} {path}: {status} {message}; the measured service does not have the route or the requested object"
         ),
-        _ => bail!("{method} {path}: {status} {said}"),
+        _ => bail!("{method} {path}: {status} {message}"),
     }
 }
 
@@ -148,10 +147,10 @@ fn head(bytes: &[u8]) -> anyhow::Result<Option<(usize, u16, usize)>> {
     let status = head
         .get(9..12)
         .and_then(|status| status.parse().ok())
-        .context("no status")?;
+        .context("the response has no status")?;
     let length = head
         .lines()
         .find_map(|line| line.strip_prefix("content-length: "))
-        .context("no length")?;
+        .context("the response has no Content-Length")?;
     Ok(Some((end + 4, status, length.parse()?)))
 }

@@ -1,4 +1,4 @@
-//! A minimal IMAP client: one connection, one command at a time. Responses are read up to the tagged line and not parsed.
+//! A minimal IMAP client: one connection, one command at a time. It reads responses up to the tagged line and does not parse them.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ impl Client {
             writer: stream,
             line: Vec::new(),
         };
-        client.line()?;
+        client.read_line()?;
         let plain = STANDARD.encode(format!("\0{username}\0{password}"));
         client.run(&format!("AUTHENTICATE PLAIN {plain}"))?;
         client.run("SELECT INBOX")?;
@@ -36,25 +36,25 @@ impl Client {
 
     /// Runs a command and returns the number of bytes in the literals of its responses.
     pub(crate) fn run(&mut self, command: &str) -> anyhow::Result<usize> {
-        self.hear(command, |_| {})
+        self.run_with(command, |_| {})
     }
 
-    /// Runs a command and calls `reply` with the start of each response. Returns the same number as [`Client::run`].
-    pub(crate) fn hear(
+    /// Runs a command and calls `on_response` with the first line of each untagged response. Returns the same number as [`Client::run`].
+    pub(crate) fn run_with(
         &mut self,
         command: &str,
-        reply: impl FnMut(&[u8]),
+        on_response: impl FnMut(&[u8]),
     ) -> anyhow::Result<usize> {
         self.writer
             .write_all(format!("a {command}\r\n").as_bytes())?;
-        self.answer(reply)
+        self.read_responses(on_response)
     }
 
     /// Runs a search and returns the found UIDs in ascending order.
     pub(crate) fn search(&mut self, criteria: &str) -> anyhow::Result<Vec<u32>> {
         let mut found = Vec::new();
-        self.hear(&format!("UID SEARCH {criteria}"), |reply| {
-            if let Some(uids) = reply.strip_prefix(b"* SEARCH ") {
+        self.run_with(&format!("UID SEARCH {criteria}"), |response| {
+            if let Some(uids) = response.strip_prefix(b"* SEARCH ") {
                 let uids = String::from_utf8_lossy(uids);
                 found.extend(
                     uids.split_ascii_whitespace()
@@ -75,14 +75,14 @@ impl Client {
         }
         command.extend_from_slice(b"\r\n");
         self.writer.write_all(&command)?;
-        self.answer(|_| {})?;
+        self.read_responses(|_| {})?;
         Ok(())
     }
 
-    fn answer(&mut self, mut reply: impl FnMut(&[u8])) -> anyhow::Result<usize> {
+    fn read_responses(&mut self, mut on_response: impl FnMut(&[u8])) -> anyhow::Result<usize> {
         let mut literals = 0;
         loop {
-            self.line()?;
+            self.read_line()?;
             if let Some(rest) = self.line.strip_prefix(b"a ") {
                 let line = String::from_utf8_lossy(rest);
                 anyhow::ensure!(
@@ -91,16 +91,16 @@ impl Client {
                 );
                 return Ok(literals);
             }
-            reply(&self.line);
+            on_response(&self.line);
             while let Some(length) = literal(&self.line) {
                 literals += length;
                 self.skip(length)?;
-                self.line()?;
+                self.read_line()?;
             }
         }
     }
 
-    fn line(&mut self) -> anyhow::Result<()> {
+    fn read_line(&mut self) -> anyhow::Result<()> {
         self.line.clear();
         self.reader.read_until(b'\n', &mut self.line)?;
         anyhow::ensure!(
@@ -112,15 +112,16 @@ impl Client {
 
     fn skip(&mut self, mut length: usize) -> anyhow::Result<()> {
         while length > 0 {
-            let there = self.reader.fill_buf()?.len().min(length);
-            anyhow::ensure!(there > 0, "the mail server closed the connection");
-            self.reader.consume(there);
-            length -= there;
+            let available = self.reader.fill_buf()?.len().min(length);
+            anyhow::ensure!(available > 0, "the mail server closed the connection");
+            self.reader.consume(available);
+            length -= available;
         }
         Ok(())
     }
 }
 
+/// Returns the length of the literal that follows the line, if there is one.
 fn literal(line: &[u8]) -> Option<usize> {
     let line = line.strip_suffix(b"}\r\n")?;
     let open = line.iter().rposition(|byte| *byte == b'{')?;

@@ -1,179 +1,182 @@
-//! Time measurement. The two sides run alternately, so that other load of the machine affects both equally.
+//! Time measurement. The service and its counterpart (the two sides) run alternately, so that other load on the machine affects both equally.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The amount of work in a run.
+/// The amount of work of all benchmarks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Size {
+pub(crate) struct Workload {
     /// Number of messages in the inbox.
     pub(crate) messages: usize,
     /// Numbers of messages in the small and in the large folder.
     pub(crate) folders: [usize; 2],
-    /// Number of turns of each side.
+    /// Number of measured intervals per side.
     pub(crate) rounds: usize,
-    /// Duration of a turn.
-    pub(crate) turn: Duration,
+    /// Duration of an interval.
+    pub(crate) interval: Duration,
     /// Number of versions of a module that are installed.
     pub(crate) versions: usize,
     /// Number of changes of the serving version.
     pub(crate) swaps: usize,
 }
 
-impl Size {
-    /// The size for meaningful figures.
+impl Workload {
+    /// The workload for meaningful figures.
     pub(crate) const FULL: Self = Self {
         messages: 10_000,
         folders: [1_000, 100_000],
         rounds: 8,
-        turn: Duration::from_millis(400),
+        interval: Duration::from_millis(400),
         versions: 5,
         swaps: 200,
     };
-    /// The size to check that the benchmarks work.
+    /// A small workload that only checks that the benchmarks work.
     pub(crate) const QUICK: Self = Self {
         messages: 200,
         folders: [100, 2_000],
         rounds: 2,
-        turn: Duration::from_millis(50),
+        interval: Duration::from_millis(50),
         versions: 2,
         swaps: 10,
     };
 }
 
-/// Measured times of one side.
+/// The measurements of one side.
 #[derive(Debug, Default)]
-pub(crate) struct Times {
-    each: Vec<Duration>,
-    /// Calls per second of each turn.
+pub(crate) struct Timings {
+    /// Duration of each call.
+    durations: Vec<Duration>,
+    /// Calls per second in each interval.
     rates: Vec<f64>,
 }
 
-impl From<Vec<Duration>> for Times {
-    /// Creates times of calls that were not made in turns.
-    fn from(each: Vec<Duration>) -> Self {
+impl From<Vec<Duration>> for Timings {
+    /// Creates timings of calls that were not made in intervals.
+    fn from(durations: Vec<Duration>) -> Self {
         let rates = Vec::new();
-        Self { each, rates }
+        Self { durations, rates }
     }
 }
 
-impl Times {
-    /// Returns the duration that `share` of the calls did not exceed.
+impl Timings {
+    /// Returns the duration that the fraction `share` of the calls did not exceed.
     pub(crate) fn percentile(&self, share: f64) -> Duration {
-        let mut sorted = self.each.clone();
+        let mut sorted = self.durations.clone();
         sorted.sort_unstable();
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             clippy::cast_precision_loss,
-            reason = "a place in a list"
+            reason = "an index of a short list"
         )]
-        let place = ((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1));
-        sorted.get(place).copied().unwrap_or_default()
+        let index = ((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1));
+        sorted.get(index).copied().unwrap_or_default()
     }
 
-    /// Returns the calls per second of the median turn.
+    /// Returns the median of the calls per second in each interval.
     pub(crate) fn rate(&self) -> f64 {
         let mut sorted = self.rates.clone();
         sorted.sort_unstable_by(f64::total_cmp);
         sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     }
 
-    fn turn(&mut self, times: Vec<Duration>, took: Duration) {
+    fn add_interval(&mut self, durations: Vec<Duration>, elapsed: Duration) {
         #[expect(clippy::cast_precision_loss, reason = "a count of calls")]
-        self.rates.push(times.len() as f64 / took.as_secs_f64());
-        self.each.extend(times);
+        self.rates
+            .push(durations.len() as f64 / elapsed.as_secs_f64());
+        self.durations.extend(durations);
     }
 }
 
-/// Number of individual calls of each side that replace a turn.
-const CALLS: usize = 25;
+/// Number of calls per side in [`compare_single_calls`] for each interval of [`compare`].
+const CALLS_PER_INTERVAL: usize = 25;
 
 /// An operation that is called repeatedly on its own connection.
 pub(crate) type Call<'a> = Box<dyn FnMut() -> anyhow::Result<()> + Send + 'a>;
 
-/// Runs both sides in turns. Each side has as many concurrent callers as it has calls.
-pub(crate) fn both<'a>(
-    size: &Size,
+/// Measures both sides in alternating intervals. Each call runs repeatedly on a thread of its own.
+pub(crate) fn compare<'a>(
+    workload: &Workload,
     left: &mut [Call<'a>],
     right: &mut [Call<'a>],
-) -> anyhow::Result<[Times; 2]> {
-    settled(size, left, right, || Ok(()))
+) -> anyhow::Result<[Timings; 2]> {
+    compare_with_settle(workload, left, right, || Ok(()))
 }
 
-/// Like [`both`], for calls that leave work behind. `settle` waits after every turn until the work is done, so that no turn slows down
-/// another. The rate includes this work, because otherwise a higher rate could mean only that more work was deferred.
-pub(crate) fn settled<'a>(
-    size: &Size,
+/// Like [`compare`], for calls after which the mail server still works. `settle` waits for the end of this work after every interval, so
+/// that it does not slow down the other side. The rate includes this time, because a higher rate could otherwise mean only that more work
+/// was deferred.
+pub(crate) fn compare_with_settle<'a>(
+    workload: &Workload,
     left: &mut [Call<'a>],
     right: &mut [Call<'a>],
     mut settle: impl FnMut() -> anyhow::Result<()>,
-) -> anyhow::Result<[Times; 2]> {
-    let mut times = [Times::default(), Times::default()];
-    // The first turn of each side is a warm-up.
-    for round in 0..=size.rounds {
-        // The sides take turns in going first.
+) -> anyhow::Result<[Timings; 2]> {
+    let mut timings = [Timings::default(), Timings::default()];
+    // The first interval of each side is a warm-up.
+    for round in 0..=workload.rounds {
+        // The sides alternate in which runs first.
         for side in [round % 2, 1 - round % 2] {
             let calls = if side == 0 { &mut *left } else { &mut *right };
             let began = Instant::now();
-            let each = turn(calls, size.turn)?;
+            let durations = run_interval(calls, workload.interval)?;
             settle()?;
             if round > 0 {
-                times[side].turn(each, began.elapsed());
+                timings[side].add_interval(durations, began.elapsed());
             }
         }
     }
-    Ok(times)
+    Ok(timings)
 }
 
-fn turn(calls: &mut [Call<'_>], length: Duration) -> anyhow::Result<Vec<Duration>> {
-    let over = AtomicBool::new(false);
+fn run_interval(calls: &mut [Call<'_>], length: Duration) -> anyhow::Result<Vec<Duration>> {
+    let stop = AtomicBool::new(false);
     let all = std::thread::scope(|scope| {
-        let callers: Vec<_> = calls
+        let threads: Vec<_> = calls
             .iter_mut()
             .map(|call| {
-                let over = &over;
+                let stop = &stop;
                 scope.spawn(move || -> anyhow::Result<Vec<Duration>> {
-                    let mut each = Vec::new();
-                    while !over.load(Ordering::Relaxed) {
+                    let mut durations = Vec::new();
+                    while !stop.load(Ordering::Relaxed) {
                         let began = Instant::now();
                         call()?;
-                        each.push(began.elapsed());
+                        durations.push(began.elapsed());
                     }
-                    Ok(each)
+                    Ok(durations)
                 })
             })
             .collect();
         std::thread::sleep(length);
-        over.store(true, Ordering::Relaxed);
-        callers
+        stop.store(true, Ordering::Relaxed);
+        threads
             .into_iter()
-            .map(|caller| caller.join().expect("a caller panicked"))
+            .map(|thread| thread.join().expect("a call panicked"))
             .collect::<anyhow::Result<Vec<_>>>()
     })?;
     Ok(all.concat())
 }
 
-/// Measures single calls without other load: one call at a time, alternately, with `settle` after each call. There are so many calls that
-/// the median is not affected by a delayed call.
-pub(crate) fn alone<'a>(
-    size: &Size,
+/// Measures single calls without other load: one call at a time, alternately, with `settle` after each call. The median of the many calls is
+/// not affected by single slow calls.
+pub(crate) fn compare_single_calls<'a>(
+    workload: &Workload,
     left: &mut Call<'a>,
     right: &mut Call<'a>,
     mut settle: impl FnMut() -> anyhow::Result<()>,
-) -> anyhow::Result<[Times; 2]> {
-    let mut times = [Times::default(), Times::default()];
-    for round in 0..=size.rounds * CALLS {
+) -> anyhow::Result<[Timings; 2]> {
+    let mut timings = [Timings::default(), Timings::default()];
+    for round in 0..=workload.rounds * CALLS_PER_INTERVAL {
         for side in [round % 2, 1 - round % 2] {
             let call = if side == 0 { &mut *left } else { &mut *right };
             let began = Instant::now();
             call()?;
-            let took = began.elapsed();
+            let elapsed = began.elapsed();
             settle()?;
             if round > 0 {
-                times[side].each.push(took);
+                timings[side].durations.push(elapsed);
             }
         }
     }
-    Ok(times)
+    Ok(timings)
 }

@@ -1,4 +1,4 @@
-//! Memory usage of the host: idle, per connection, and for downloads.
+//! Measures the memory of the host: idle, per connection, and during downloads.
 
 use std::fs;
 use std::io::Read as _;
@@ -11,14 +11,14 @@ use crate::mailbox::Mailbox;
 use crate::report::Report;
 use crate::service::Service;
 
-/// Number of idle HTTP connections that are opened to measure one.
-const IDLE: usize = 500;
+/// Number of idle HTTP connections in the measurement.
+const IDLE_CONNECTIONS: usize = 500;
 /// Number of accounts with one connection to the mail server each.
 const ACCOUNTS: usize = 30;
 /// Number of concurrent downloads.
-const AT_ONCE: usize = 8;
+const CONCURRENT: usize = 8;
 /// Target: maximum increase by one download of 20 MB, in KiB.
-const MOST_OF_DOWNLOAD: f64 = 8.0 * 1024.0;
+const DOWNLOAD_TARGET: f64 = 8.0 * 1024.0;
 
 /// Measures the host after its start, before the first request.
 pub(crate) fn idle(service: &Service, report: &mut Report) -> anyhow::Result<()> {
@@ -29,18 +29,22 @@ pub(crate) fn idle(service: &Service, report: &mut Report) -> anyhow::Result<()>
 /// Measures the increase per client connection and per connection to the mail server.
 pub(crate) fn connections(service: &Service, report: &mut Report) -> anyhow::Result<()> {
     let before = resident(service.pid())?;
-    let idle = (0..IDLE)
+    let idle = (0..IDLE_CONNECTIONS)
         .map(|_| TcpStream::connect(service.address()))
         .collect::<Result<Vec<_>, _>>()?;
-    // The host accepts connections in order, so after this response it has accepted the last of them.
+    // The host accepts connections in order, so it has accepted all idle connections when it responds to this one.
     service.http()?.get("/api/health")?;
     let after = resident(service.pid())?;
     drop(idle);
     #[expect(clippy::cast_precision_loss, reason = "a count of connections")]
     let each = |added: f64, count: usize| added / count as f64;
-    report.memory("idle HTTP connection", each(after - before, IDLE), None);
+    report.memory(
+        "idle HTTP connection",
+        each(after - before, IDLE_CONNECTIONS),
+        None,
+    );
 
-    // Passwords are hashed before the measurement, because hashing also needs memory.
+    // The accounts are registered before the measurement, because hashing of passwords also needs memory.
     let tokens = (0..ACCOUNTS)
         .map(|number| service.register(&format!("person{number}")))
         .collect::<anyhow::Result<Vec<_>>>()?;
@@ -63,11 +67,14 @@ pub(crate) fn downloads(
     mailbox: &Mailbox,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let path = format!("/api/v1/mail/messages/{}/attachments/0", mailbox.film.uid);
+    let path = format!(
+        "/api/v1/mail/messages/{}/attachments/0",
+        mailbox.large_attachment.uid
+    );
     let before = resident(service.pid())?;
-    for at_once in [1, AT_ONCE] {
-        forget_peak(service.pid())?;
-        let clients: Vec<_> = (0..at_once)
+    for concurrent in [1, CONCURRENT] {
+        reset_peak(service.pid())?;
+        let clients: Vec<_> = (0..concurrent)
             .map(|_| service.http())
             .collect::<anyhow::Result<_>>()?;
         std::thread::scope(|scope| {
@@ -80,47 +87,50 @@ pub(crate) fn downloads(
                 .collect();
             downloads.into_iter().try_for_each(|download| {
                 let length = download.join().expect("a download panicked")?;
-                anyhow::ensure!(length == 20 * 1024 * 1024, "{length} bytes");
+                anyhow::ensure!(
+                    length == 20 * 1024 * 1024,
+                    "the download has {length} bytes"
+                );
                 Ok(())
             })
         })?;
         let added = peak(service.pid())? - before;
         #[expect(clippy::cast_precision_loss, reason = "a count of downloads")]
-        let each = added / at_once as f64;
-        let name = format!("download of 20 MB, {at_once} at once, each");
-        report.memory(&name, each, Some(MOST_OF_DOWNLOAD));
+        let each = added / concurrent as f64;
+        let name = format!("download of 20 MB, {concurrent} concurrent, each");
+        report.memory(&name, each, Some(DOWNLOAD_TARGET));
     }
     Ok(())
 }
 
 /// Returns the resident memory in KiB.
 fn resident(pid: u32) -> anyhow::Result<f64> {
-    // Wait for the allocator and the kernel to settle after the last request.
-    let patience = Instant::now() + Duration::from_millis(500);
-    let mut least = status(pid, "VmRSS:")?;
-    while Instant::now() < patience {
+    // The allocator and the kernel release memory some time after the last request.
+    let deadline = Instant::now() + Duration::from_millis(500);
+    let mut least = status_kib(pid, "VmRSS:")?;
+    while Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(50));
-        least = least.min(status(pid, "VmRSS:")?);
+        least = least.min(status_kib(pid, "VmRSS:")?);
     }
     Ok(least)
 }
 
-/// Returns the peak resident memory since [`forget_peak`] in KiB.
+/// Returns the peak resident memory since [`reset_peak`] in KiB.
 fn peak(pid: u32) -> anyhow::Result<f64> {
-    status(pid, "VmHWM:")
+    status_kib(pid, "VmHWM:")
 }
 
-fn forget_peak(pid: u32) -> anyhow::Result<()> {
+fn reset_peak(pid: u32) -> anyhow::Result<()> {
     // Writing 5 resets the peak (proc(5)).
     Ok(fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
 }
 
-fn status(pid: u32, key: &str) -> anyhow::Result<f64> {
+fn status_kib(pid: u32, key: &str) -> anyhow::Result<f64> {
     let mut status = String::new();
     fs::File::open(format!("/proc/{pid}/status"))?.read_to_string(&mut status)?;
     status
         .lines()
         .find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB"))
         .and_then(|kib| kib.parse().ok())
-        .with_context(|| format!("no {key}"))
+        .with_context(|| format!("/proc/{pid}/status has no {key}"))
 }

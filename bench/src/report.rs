@@ -1,4 +1,4 @@
-//! The results: a table for people, and JSON for comparing runs.
+//! The results of the benchmarks, as a table and as JSON.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::measure::Times;
+use crate::measure::Timings;
 
 /// The results of the finished benchmarks.
 #[derive(Debug, Default)]
@@ -15,10 +15,10 @@ pub(crate) struct Report {
     rows: Vec<Row>,
 }
 
-/// One comparison.
+/// One row of the table.
 #[derive(Debug)]
 struct Row {
-    what: String,
+    name: String,
     /// The figures of the counterpart and of the service, as text.
     figures: [String; 2],
     /// The value that is compared with the target.
@@ -35,51 +35,48 @@ enum Target {
 }
 
 impl Row {
-    fn misses(&self) -> bool {
+    fn misses_target(&self) -> bool {
         match self.target {
             None => false,
             // A result that is not a number misses the target.
-            Some(Target::AtMost(most)) => self.result.is_nan() || self.result > most,
-            Some(Target::AtLeast(least)) => self.result.is_nan() || self.result < least,
+            Some(Target::AtMost(max)) => self.result.is_nan() || self.result > max,
+            Some(Target::AtLeast(min)) => self.result.is_nan() || self.result < min,
         }
     }
 }
 
 impl Report {
-    /// Adds the latency of a route with one client and its counterpart.
-    pub(crate) fn latency(&mut self, what: &str, raw: &Times, route: &Times, most: Option<f64>) {
-        let ratio = route.percentile(0.5).as_secs_f64() / raw.percentile(0.5).as_secs_f64();
-        self.rows.push(Row {
-            what: format!("{what}, p50"),
-            figures: [raw, route].map(|side| {
-                format!(
-                    "{} (p99 {})",
-                    micros(side.percentile(0.5)),
-                    micros(side.percentile(0.99))
-                )
-            }),
-            result: ratio,
-            unit: "×",
-            target: most.map(Target::AtMost),
-            json: json!({ "raw": times(raw), "route": times(route) }),
-        });
+    /// Adds the p50 latency of a route with one client and of its counterpart.
+    pub(crate) fn latency(&mut self, name: &str, raw: &Timings, route: &Timings, max: Option<f64>) {
+        self.percentiles(name, [("p50", 0.5), ("p99", 0.99)], raw, route, max);
     }
 
-    /// Adds the slowest calls of a route and its counterpart.
-    pub(crate) fn tail(&mut self, what: &str, raw: &Times, route: &Times, most: Option<f64>) {
-        let ratio = route.percentile(0.99).as_secs_f64() / raw.percentile(0.99).as_secs_f64();
+    /// Adds the p99 latency of a route with one client and of its counterpart.
+    pub(crate) fn tail(&mut self, name: &str, raw: &Timings, route: &Timings, max: Option<f64>) {
+        self.percentiles(name, [("p99", 0.99), ("p50", 0.5)], raw, route, max);
+    }
+
+    /// Adds the ratio of the first percentile. The second one is shown in parentheses.
+    fn percentiles(
+        &mut self,
+        name: &str,
+        [(label, share), (other_label, other_share)]: [(&str, f64); 2],
+        raw: &Timings,
+        route: &Timings,
+        max: Option<f64>,
+    ) {
         self.rows.push(Row {
-            what: format!("{what}, p99"),
+            name: format!("{name}, {label}"),
             figures: [raw, route].map(|side| {
                 format!(
-                    "{} (p50 {})",
-                    micros(side.percentile(0.99)),
-                    micros(side.percentile(0.5))
+                    "{} ({other_label} {})",
+                    micros(side.percentile(share)),
+                    micros(side.percentile(other_share))
                 )
             }),
-            result: ratio,
+            result: route.percentile(share).as_secs_f64() / raw.percentile(share).as_secs_f64(),
             unit: "×",
-            target: most.map(Target::AtMost),
+            target: max.map(Target::AtMost),
             json: json!({ "raw": times(raw), "route": times(route) }),
         });
     }
@@ -87,14 +84,14 @@ impl Report {
     /// Adds the throughput of a route with several clients and its counterpart.
     pub(crate) fn throughput(
         &mut self,
-        what: &str,
+        name: &str,
         clients: usize,
-        raw: &Times,
-        route: &Times,
-        least: Option<f64>,
+        raw: &Timings,
+        route: &Timings,
+        min: Option<f64>,
     ) {
         self.rows.push(Row {
-            what: format!("{what}, {clients} clients"),
+            name: format!("{name}, {clients} clients"),
             figures: [raw, route].map(|side| {
                 format!(
                     "{:.0}/s (p99 {})",
@@ -103,30 +100,31 @@ impl Report {
                 )
             }),
             result: route.rate() / raw.rate(),
-            unit: "of it",
-            target: least.map(Target::AtLeast),
+            unit: "×",
+            target: min.map(Target::AtLeast),
             json: json!({ "raw": times(raw), "route": times(route) }),
         });
     }
 
     /// Adds the time that the sandbox adds to a call, in microseconds.
-    pub(crate) fn sandbox(&mut self, what: &str, native: &Times, sandboxed: &Times, most: f64) {
-        let [inside, outside] = [sandboxed, native].map(|side| side.percentile(0.5).as_secs_f64());
+    pub(crate) fn sandbox(&mut self, name: &str, native: &Timings, sandboxed: &Timings, max: f64) {
+        let [sandboxed_p50, native_p50] =
+            [sandboxed, native].map(|side| side.percentile(0.5).as_secs_f64());
         self.rows.push(Row {
-            what: what.into(),
+            name: name.into(),
             figures: [native, sandboxed].map(|side| micros(side.percentile(0.5))),
-            result: (inside - outside) * 1e6,
+            result: (sandboxed_p50 - native_p50) * 1e6,
             unit: "µs more",
-            target: Some(Target::AtMost(most)),
+            target: Some(Target::AtMost(max)),
             json: json!({ "native": times(native), "sandboxed": times(sandboxed) }),
         });
     }
 
     /// Adds the slowest call of an operation without a counterpart.
-    pub(crate) fn slowest(&mut self, what: &str, times: &Times, most: Option<Duration>) {
+    pub(crate) fn slowest(&mut self, name: &str, times: &Timings, max: Option<Duration>) {
         let slowest = times.percentile(1.0);
         self.rows.push(Row {
-            what: format!("{what}, slowest"),
+            name: format!("{name}, slowest"),
             figures: [
                 String::new(),
                 format!(
@@ -137,26 +135,26 @@ impl Report {
             ],
             result: slowest.as_secs_f64() * 1e3,
             unit: "ms",
-            target: most.map(|most| Target::AtMost(most.as_secs_f64() * 1e3)),
+            target: max.map(|max| Target::AtMost(max.as_secs_f64() * 1e3)),
             json: json!({ "times": self::times(times) }),
         });
     }
 
     /// Adds an amount of memory in KiB.
-    pub(crate) fn memory(&mut self, what: &str, kib: f64, most: Option<f64>) {
+    pub(crate) fn memory(&mut self, name: &str, kib: f64, max: Option<f64>) {
         self.rows.push(Row {
-            what: format!("memory: {what}"),
+            name: format!("memory: {name}"),
             figures: [String::new(), format!("{kib:.0} KiB")],
             result: kib / 1024.0,
             unit: "MiB",
-            target: most.map(|most| Target::AtMost(most / 1024.0)),
+            target: max.map(|max| Target::AtMost(max / 1024.0)),
             json: json!({ "kib": kib }),
         });
     }
 
     /// Returns whether a target was missed.
-    pub(crate) fn misses(&self) -> bool {
-        self.rows.iter().any(Row::misses)
+    pub(crate) fn has_missed_target(&self) -> bool {
+        self.rows.iter().any(Row::misses_target)
     }
 
     /// Prints the table.
@@ -172,26 +170,26 @@ impl Report {
         for row in &self.rows {
             let target = match row.target {
                 None => String::new(),
-                Some(Target::AtMost(most)) => format!("at most {most}"),
-                Some(Target::AtLeast(least)) => format!("at least {least}"),
+                Some(Target::AtMost(max)) => format!("at most {max}"),
+                Some(Target::AtLeast(min)) => format!("at least {min}"),
             };
             let verdict = match row.target {
                 None => "",
-                Some(_) if row.misses() => "  MISSED",
+                Some(_) if row.misses_target() => "  MISSED",
                 Some(_) => "  met",
             };
-            let [raw, own] = &row.figures;
+            let [counterpart, service] = &row.figures;
             let result = format!("{:.2} {}", row.result, row.unit);
             println!(
-                "{:<44} {raw:>26} {own:>26} {result:>16}  {target}{verdict}",
-                row.what
+                "{:<44} {counterpart:>26} {service:>26} {result:>16}  {target}{verdict}",
+                row.name
             );
         }
     }
 
     /// Writes the results as JSON to a file named after the time. Prints large differences from the previous run.
     #[expect(clippy::print_stdout, reason = "the path is output of the program")]
-    pub(crate) fn keep(&self, folder: &Path) -> anyhow::Result<()> {
+    pub(crate) fn save(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder)?;
         for line in self.differences(folder)? {
             println!("{line}");
@@ -201,15 +199,15 @@ impl Report {
             .rows
             .iter()
             .map(|row| {
-                json!({ "what": row.what, "result": row.result, "unit": row.unit, "missed": row.misses(), "measured": row.json })
+                json!({ "what": row.name, "result": row.result, "unit": row.unit, "missed": row.misses_target(), "measured": row.json })
             })
             .collect();
         let all = json!({
             "time": now,
-            "commit": said("git", &["describe", "--always", "--dirty"]),
-            "rustc": said("rustc", &["--version"]),
-            "kernel": said("uname", &["-sr"]),
-            "dovecot": said("dovecot", &["--version"]),
+            "commit": output_of("git", &["describe", "--always", "--dirty"]),
+            "rustc": output_of("rustc", &["--version"]),
+            "kernel": output_of("uname", &["-sr"]),
+            "dovecot": output_of("dovecot", &["--version"]),
             "cores": std::thread::available_parallelism().map_or(0, usize::from),
             "rows": rows,
         });
@@ -223,29 +221,29 @@ impl Report {
 impl Report {
     /// Returns the results that are below 0.8 times or at least 1.25 times those of the newest earlier run.
     fn differences(&self, folder: &Path) -> anyhow::Result<Vec<String>> {
-        let mut before: Vec<_> = fs::read_dir(folder)?
+        let mut earlier: Vec<_> = fs::read_dir(folder)?
             .map(|file| Ok(file?.path()))
             .collect::<anyhow::Result<_>>()?;
-        before.sort();
-        let Some(last) = before.pop() else {
+        earlier.sort();
+        let Some(last) = earlier.pop() else {
             return Ok(Vec::new());
         };
         let last: Value = serde_json::from_slice(&fs::read(last)?)?;
         let rows = last["rows"].as_array().map_or(&[][..], Vec::as_slice);
-        let was = |what: &str| {
-            let row = rows.iter().find(|row| row["what"] == what)?;
+        let previous = |name: &str| {
+            let row = rows.iter().find(|row| row["what"] == name)?;
             row["result"].as_f64()
         };
         Ok(self
             .rows
             .iter()
             .filter_map(|row| {
-                let was = was(&row.what)?;
-                let change = row.result / was;
+                let previous = previous(&row.name)?;
+                let change = row.result / previous;
                 (!(0.8..1.25).contains(&change)).then(|| {
                     format!(
-                        "{}: {:.2} {} (previous run: {was:.2})",
-                        row.what, row.result, row.unit
+                        "{}: {:.2} {} (previous run: {previous:.2})",
+                        row.name, row.result, row.unit
                     )
                 })
             })
@@ -253,7 +251,7 @@ impl Report {
     }
 }
 
-fn times(times: &Times) -> Value {
+fn times(times: &Timings) -> Value {
     json!({
         "p50_us": times.percentile(0.5).as_secs_f64() * 1e6,
         "p99_us": times.percentile(0.99).as_secs_f64() * 1e6,
@@ -265,8 +263,8 @@ fn micros(time: Duration) -> String {
     format!("{:.0} µs", time.as_secs_f64() * 1e6)
 }
 
-/// Returns the first line that a program prints, or an empty string.
-fn said(program: &str, arguments: &[&str]) -> String {
+/// Returns the output of a program, or an empty string if it cannot be run.
+fn output_of(program: &str, arguments: &[&str]) -> String {
     Command::new(program)
         .args(arguments)
         .output()

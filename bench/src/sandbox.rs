@@ -1,5 +1,5 @@
-//! Compares the sandbox with native code: one listing of 50, by the mail component in a new sandbox and by the same code as a library, both
-//! with the same values in memory.
+//! Compares the sandbox with native code: the mail component in a new sandbox and the same code as a library list 50 messages that are in
+//! memory.
 
 use std::path::Path;
 
@@ -13,42 +13,49 @@ use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder, UpdateDeadline};
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
-use crate::measure::{Call, Size, both};
+use crate::measure::{Call, Workload, compare};
 use crate::report::Report;
 
 /// Target: maximum time that the sandbox adds, in microseconds.
-const MOST: f64 = 120.0;
+const MAX_OVERHEAD: f64 = 120.0;
 const SUMMARIES: u32 = 50;
 
-/// Measures the difference.
-pub(crate) fn measure(modules: &Path, size: &Size, report: &mut Report) -> anyhow::Result<()> {
+/// Measures the time that the sandbox adds.
+pub(crate) fn measure(
+    modules: &Path,
+    workload: &Workload,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let cache = tempfile::tempdir()?;
     let engine = latchmail_runtime::modules::engine(64, cache.path())?;
     let component = Component::from_file(&engine, modules.join("latchmail_mail.wasm"))?;
     let pre = EverythingPre::new(linker(&engine)?.instantiate_pre(&component)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let native = latchmail_mail::module::<Memory>();
-    let asked = || latchmail_sdk::Request {
+    let request = || latchmail_sdk::Request {
         path: vec![("folder".into(), "INBOX".into())],
         ..latchmail_sdk::Request::default()
     };
     let mut left: [Call<'_>; 1] = [Box::new(|| {
-        let reply = native.serve(&Memory, "listMessages", &asked());
-        anyhow::ensure!(reply.status == 200, "{}", reply.status);
+        let reply = native.serve(&Memory, "listMessages", &request());
+        anyhow::ensure!(reply.status == 200, "unexpected status {}", reply.status);
         Ok(())
     })];
     let mut right: [Call<'_>; 1] = [Box::new(|| {
-        let reply = runtime.block_on(once(&engine, &pre))?;
-        anyhow::ensure!(reply.status == 200, "{}", reply.status);
+        let reply = runtime.block_on(serve_in_new_sandbox(&engine, &pre))?;
+        anyhow::ensure!(reply.status == 200, "unexpected status {}", reply.status);
         Ok(())
     })];
-    let [native, sandboxed] = both(size, &mut left, &mut right)?;
-    report.sandbox("sandbox, listing of 50", &native, &sandboxed, MOST);
+    let [native, sandboxed] = compare(workload, &mut left, &mut right)?;
+    report.sandbox("sandbox, listing of 50", &native, &sandboxed, MAX_OVERHEAD);
     Ok(())
 }
 
 /// Serves one request in a new sandbox with the limits of the host.
-async fn once(engine: &Engine, pre: &EverythingPre<State>) -> anyhow::Result<wit::Response> {
+async fn serve_in_new_sandbox(
+    engine: &Engine,
+    pre: &EverythingPre<State>,
+) -> anyhow::Result<wit::Response> {
     let output = MemoryOutputPipe::new(64 * 1024);
     let state = State {
         memory: Memory,
@@ -68,7 +75,7 @@ async fn once(engine: &Engine, pre: &EverythingPre<State>) -> anyhow::Result<wit
         if matches!(hook, wasmtime::CallHook::CallingHost) {
             left = left
                 .checked_sub(1)
-                .ok_or_else(|| wasmtime::Error::msg("too much"))?;
+                .ok_or_else(|| wasmtime::Error::msg("too many host calls"))?;
         }
         Ok(())
     });
@@ -89,26 +96,26 @@ async fn once(engine: &Engine, pre: &EverythingPre<State>) -> anyhow::Result<wit
         .await?)
 }
 
-/// The mailbox of both sides.
+/// A mailbox in memory, which both sides use.
 struct Memory;
 
 fn text(number: u32) -> String {
     format!("Number {number} – the engine weaves algebraic patterns just as a loom weaves flowers")
 }
 
-/// Creates a listing with the types of either side.
+/// Creates a listing with the types in the module `$types`.
 macro_rules! listing {
-    ($words:ident, $limit:expr) => {
-        $words::Listing {
+    ($types:ident, $limit:expr) => {
+        $types::Listing {
             messages: (0..$limit.min(SUMMARIES))
-                .map(|number| $words::Summary {
+                .map(|number| $types::Summary {
                     uid: u64::from(number) + 1,
                     seq: number + 1,
-                    from: vec![$words::Address {
+                    from: vec![$types::Address {
                         name: "Grace Hopper".into(),
                         address: "grace@outside.test".into(),
                     }],
-                    to: vec![$words::Address {
+                    to: vec![$types::Address {
                         name: "Ada Lovelace".into(),
                         address: "ada@bench.test".into(),
                     }],
@@ -273,8 +280,8 @@ impl host::mailbox::Host for Memory {
         _: String,
         page: host::mailbox::Page,
     ) -> wasmtime::Result<Result<host::mailbox::Listing, Error>> {
-        use host::mailbox as words;
-        Ok(Ok(listing!(words, page.limit)))
+        use host::mailbox as types;
+        Ok(Ok(listing!(types, page.limit)))
     }
 
     async fn get_message(

@@ -1,5 +1,6 @@
-//! Compares sending a mail with its bare submission. The route does more: it composes the message, and files a copy in Sent. With one
-//! client, each call has the mail server to itself; several clients share it, also with the deliveries.
+//! Compares sending a message over the API with a submission over SMTP. The route also composes the message and stores a copy in Sent.
+//!
+//! With one client, the mail server finishes each delivery before the next call. With several clients, it delivers concurrently.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,96 +9,105 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mailbox::{Random, prose};
-use crate::measure::{Call, Size, alone, settled};
+use crate::measure::{Call, Workload, compare_single_calls, compare_with_settle};
+use crate::messages::{Random, words};
 use crate::report::Report;
 use crate::routes::CLIENTS;
 use crate::service::{ADDRESS, Service};
 
-/// Recipient: an account of the same mail server, so that the delivered messages can be counted.
-const RECIPIENT: &str = "charles";
-const TO: &str = "charles@bench.test";
+/// The recipient is an account of the same mail server, so that the delivered messages can be counted.
+const RECIPIENT_NAME: &str = "charles";
+const RECIPIENT: &str = "charles@bench.test";
 
 const SUBJECT: &str = "Notes on the engine";
 
 /// Size of the text in bytes.
-const LENGTH: usize = 4_000;
+const TEXT_LENGTH: usize = 4_000;
 
 /// Target: maximum ratio of the route's p50 to its counterpart's.
 const TARGET: f64 = 2.0;
 
-/// Maximum time that the mail server may take to deliver the messages of one turn.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Maximum time until the mail server has delivered the messages of one interval.
+const DELIVERY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Measures sending with one client and with several.
-pub(crate) fn measure(service: &Service, size: &Size, report: &mut Report) -> anyhow::Result<()> {
-    let mut recipient = service.http_of(&service.register(RECIPIENT)?)?;
+pub(crate) fn measure(
+    service: &Service,
+    workload: &Workload,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let mut recipient = service.http_of(&service.register(RECIPIENT_NAME)?)?;
     let sent = AtomicUsize::new(0);
-    // This runs before the first mail arrives, because an empty mailbox is created when it is first opened.
-    arrived(&mut recipient, 0)?;
-    let mut left = vec![raw(service, &sent)?];
-    let mut right = vec![routed(service, &sent)?];
-    let mut settle = || arrived(&mut recipient, sent.load(Ordering::Relaxed));
+    // Opens the mailbox before the first message arrives, because the mail server creates it when it is first opened.
+    wait_for_delivery(&mut recipient, 0)?;
+    let mut left = vec![smtp_call(service, &sent)?];
+    let mut right = vec![http_call(service, &sent)?];
+    let mut settle = || wait_for_delivery(&mut recipient, sent.load(Ordering::Relaxed));
     settle()?;
-    let [submitted, sent_off] = alone(size, &mut left[0], &mut right[0], &mut settle)?;
-    report.latency("send of 4 kB", &submitted, &sent_off, Some(TARGET));
-    // These connections are opened only now, because the mail server closes idle connections.
+    let [smtp, api] = compare_single_calls(workload, &mut left[0], &mut right[0], &mut settle)?;
+    report.latency("send of 4 kB", &smtp, &api, Some(TARGET));
+    // The other connections are opened only now, because the mail server closes idle connections.
     for _ in 1..CLIENTS {
-        left.push(raw(service, &sent)?);
-        right.push(routed(service, &sent)?);
+        left.push(smtp_call(service, &sent)?);
+        right.push(http_call(service, &sent)?);
     }
-    let [submitted, sent_off] = settled(size, &mut left, &mut right, &mut settle)?;
-    report.throughput("send of 4 kB", CLIENTS, &submitted, &sent_off, None);
+    let [smtp, api] = compare_with_settle(workload, &mut left, &mut right, &mut settle)?;
+    report.throughput("send of 4 kB", CLIENTS, &smtp, &api, None);
     Ok(())
 }
 
 fn text() -> String {
-    prose(LENGTH, &mut Random(3))
+    words(TEXT_LENGTH, &mut Random(3))
 }
 
-fn raw<'a>(service: &Service, sent: &'a AtomicUsize) -> anyhow::Result<Call<'a>> {
+fn smtp_call<'a>(service: &Service, sent: &'a AtomicUsize) -> anyhow::Result<Call<'a>> {
     let message = format!(
-        "From: <{ADDRESS}>\r\nTo: <{TO}>\r\nSubject: {SUBJECT}\r\nDate: Fri, 20 Nov 2026 10:00:00 +0100\r\n\
+        "From: <{ADDRESS}>\r\nTo: <{RECIPIENT}>\r\nSubject: {SUBJECT}\r\nDate: Fri, 20 Nov 2026 10:00:00 +0100\r\n\
          Message-ID: <raw@bench.test>\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{}\r\n.\r\n",
         text()
     );
     let mut smtp = service.smtp()?;
     Ok(Box::new(move || {
-        smtp.send(ADDRESS, TO, message.as_bytes())?;
+        smtp.send(ADDRESS, RECIPIENT, message.as_bytes())?;
         sent.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }))
 }
 
-fn routed<'a>(service: &Service, sent: &'a AtomicUsize) -> anyhow::Result<Call<'a>> {
+fn http_call<'a>(service: &Service, sent: &'a AtomicUsize) -> anyhow::Result<Call<'a>> {
     let request =
-        json!({ "from": ADDRESS, "to": TO, "subject": SUBJECT, "text": text() }).to_string();
+        json!({ "from": ADDRESS, "to": RECIPIENT, "subject": SUBJECT, "text": text() }).to_string();
     let mut http = service.http()?;
     let mut submit = move || -> anyhow::Result<Vec<u8>> {
-        let answer = http.change("/api/v1/mail/send", &request)?;
+        let response = http.post_ok("/api/v1/mail/send", &request)?;
         sent.fetch_add(1, Ordering::Relaxed);
-        Ok(answer)
+        Ok(response)
     };
-    let answer: Value = serde_json::from_slice(&submit()?)?;
-    anyhow::ensure!(answer["savedTo"].is_string(), "no copy was filed: {answer}");
+    let response: Value = serde_json::from_slice(&submit()?)?;
+    anyhow::ensure!(
+        response["savedTo"].is_string(),
+        "no copy was stored: {response}"
+    );
     Ok(Box::new(move || submit().map(drop)))
 }
 
-/// Waits until the recipient has as many messages as were sent. The mail server delivers a message after it has accepted it, and delivery
-/// takes longer than acceptance. Without waiting, pending deliveries would slow down the next calls, and slow calls most.
-fn arrived(recipient: &mut http::Client, sent: usize) -> anyhow::Result<()> {
-    let patience = Instant::now() + PATIENCE;
+/// Waits until the recipient has as many messages as were sent. The mail server delivers messages after it has accepted them, and delivery
+/// takes longer. Without waiting, pending deliveries would slow down the next calls.
+fn wait_for_delivery(recipient: &mut http::Client, sent: usize) -> anyhow::Result<()> {
+    let deadline = Instant::now() + DELIVERY_TIMEOUT;
     loop {
-        let answer = recipient.json("/api/v1/mail/folders")?;
-        let folders = answer["folders"].as_array().context("no folders")?;
+        let response = recipient.json("/api/v1/mail/folders")?;
+        let folders = response["folders"]
+            .as_array()
+            .context("the response has no folders")?;
         let inbox = folders.iter().find(|folder| folder["path"] == "INBOX");
-        let messages = &inbox.context("no inbox")?["messages"];
+        let messages = &inbox.context("there is no inbox")?["messages"];
         if *messages == sent {
             return Ok(());
         }
         anyhow::ensure!(
-            messages.as_u64() < u64::try_from(sent).ok() && Instant::now() < patience,
-            "{sent} messages were sent and {messages} arrived"
+            messages.as_u64() < u64::try_from(sent).ok() && Instant::now() < deadline,
+            "{sent} messages were sent and {messages} were delivered"
         );
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -1,4 +1,4 @@
-//! The measured service: a private Dovecot, and the host as a separate process.
+//! Runs the measured service: private mail servers, and the host as a separate process.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Database;
-use latchmail_mailserver::{Lookup, Stack};
+use latchmail_mailserver::{LocalServers, Lookup};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::report::Report;
-use crate::{http, imap, memory, smtp};
+use crate::{http, imap, smtp};
 
 /// Address of the measured account.
 pub(crate) const ADDRESS: &str = "ada@bench.test";
@@ -24,14 +23,14 @@ const PASSWORD: &str = "Correct-Horse-7";
 /// A running service.
 pub(crate) struct Service {
     http: SocketAddr,
-    stack: Stack,
+    stack: LocalServers,
     host: Host,
     token: String,
     app_password: String,
     folder: TempDir,
 }
 
-/// The host's process, which is stopped when this is dropped.
+/// The host's process, which is killed on drop.
 struct Host(Child);
 
 impl Drop for Host {
@@ -42,12 +41,11 @@ impl Drop for Host {
 }
 
 impl Service {
-    /// Starts the service with one account.
+    /// Starts the service without accounts.
     pub(crate) async fn start(
         host: &Path,
         modules: &Path,
         fixtures: &Path,
-        report: &mut Report,
     ) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("lm-bench")
@@ -55,11 +53,11 @@ impl Service {
         let state = folder.path();
         let mailserver = state.join("mailserver/mailserver.db");
         fs::create_dir_all(state.join("mailserver"))?;
-        let stack = Stack::start(&state.join("mail"), &Lookup::Sqlite(mailserver)).await?;
-        // This port was free a moment ago. No other program allocates loopback ports of this machine during a run.
+        let stack = LocalServers::start(&state.join("mail"), &Lookup::Sqlite(mailserver)).await?;
+        // The port is free. No other program allocates loopback ports of this machine during a run.
         let http = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let limits: String = ["mail", "search", "sign_in", "registration", "public"]
-            .map(|area| format!("{area} = 1000000\n"))
+            .map(|bucket| format!("{bucket} = 1000000\n"))
             .concat();
         let config = state.join("latchmail.toml");
         fs::write(
@@ -68,7 +66,7 @@ impl Service {
                 "listen = '{http}'\nbase_url = 'http://bench.test'\nkey_file = '{state}/key'\ncache_dir = '{state}/cache'\n\
                  [database]\nurl = 'sqlite:{state}/latchmail.db'\nmailserver = '{state}/mailserver/mailserver.db'\n\
                  [imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n[registration]\ndomains = ['bench.test']\n\
-                 [http]\nconnections_per_client = 1000\n[admin]\nsocket = '{state}/operator.sock'\n[log]\nfilter = 'warn,module=off,latchmail_http::answer=off'\n\
+                 [http]\nconnections_per_client = 1000\n[admin]\nsocket = '{state}/operator.sock'\n[log]\nfilter = 'warn,module=off,latchmail_http::response=off'\n\
                  [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox']\n\
                  [modules.hostile]\nsource = '{fixtures}/fixture_hostile.wasm'\ngrants = ['caller']\npaths = ['/hostile/']\ncpu = 0.1\n\
                  [limits]\n{limits}",
@@ -95,17 +93,22 @@ impl Service {
             app_password: String::new(),
             folder,
         };
-        service.answers()?;
-        memory::idle(&service, report)?;
-        service.token = service.register("ada")?;
+        service.wait_until_ready()?;
+        Ok(service)
+    }
+
+    /// Creates the measured account, and its credentials for the service and for the mail servers.
+    pub(crate) async fn create_account(&mut self) -> anyhow::Result<()> {
+        self.token = self.register("ada")?;
+        let folder = self.folder.path();
         let database = Database {
-            url: format!("sqlite:{}/latchmail.db", service.folder.path().display()),
-            mailserver: service.folder.path().join("mailserver/mailserver.db"),
+            url: format!("sqlite:{}/latchmail.db", folder.display()),
+            mailserver: folder.join("mailserver/mailserver.db"),
             ..Database::default()
         };
-        service.app_password =
-            latchmail_tests::app_password(&database, ADDRESS, Clock::system().now()).await;
-        Ok(service)
+        let now = Clock::system().now();
+        self.app_password = latchmail_tests::app_password(&database, ADDRESS, now).await;
+        Ok(())
     }
 
     /// Registers an account and returns its access token.
@@ -115,23 +118,26 @@ impl Service {
             "first_name": "Ada", "last_name": "Lovelace", "dob": "1990-12-10",
         });
         let mut client = http::Client::connect(self.http, "")?;
-        let answer = client.post("/api/v1/auth/register", &person.to_string())?;
+        let response = client.post("/api/v1/auth/register", &person.to_string())?;
         anyhow::ensure!(
-            answer.status == 201,
-            "registration: unexpected status {}",
-            answer.status
+            response.status == 201,
+            "the registration failed with status {}",
+            response.status
         );
-        let pair: Value = serde_json::from_slice(&answer.body)?;
-        Ok(pair["accessToken"].as_str().context("no token")?.into())
+        let tokens: Value = serde_json::from_slice(&response.body)?;
+        Ok(tokens["accessToken"]
+            .as_str()
+            .context("the response has no access token")?
+            .into())
     }
 
     /// Waits until the service accepts connections. Fails after one minute, or if the host exits.
-    fn answers(&mut self) -> anyhow::Result<()> {
-        let patience = Instant::now() + Duration::from_mins(1);
+    fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + Duration::from_mins(1);
         loop {
             match http::Client::connect(self.http, "") {
                 Ok(_) => return Ok(()),
-                Err(error) if Instant::now() > patience => return Err(error),
+                Err(error) if Instant::now() > deadline => return Err(error),
                 Err(_) => {}
             }
             if let Some(status) = self.host.0.try_wait()? {

@@ -27,7 +27,7 @@ impl Client {
             writer: stream,
             line: String::new(),
         };
-        client.answer("220")?;
+        client.read_reply("220")?;
         client.run(b"EHLO bench.test\r\n", "250")?;
         let plain = STANDARD.encode(format!("\0{username}\0{password}"));
         client.run(format!("AUTH PLAIN {plain}\r\n").as_bytes(), "235")?;
@@ -44,11 +44,11 @@ impl Client {
 
     fn run(&mut self, bytes: &[u8], expected: &str) -> anyhow::Result<()> {
         self.writer.write_all(bytes)?;
-        self.answer(expected)
+        self.read_reply(expected)
     }
 
     /// Reads a reply up to its last line, which has no hyphen after the code.
-    fn answer(&mut self, expected: &str) -> anyhow::Result<()> {
+    fn read_reply(&mut self, expected: &str) -> anyhow::Result<()> {
         loop {
             self.line.clear();
             self.reader.read_line(&mut self.line)?;

@@ -1,4 +1,4 @@
-//! Addresses, in header fields and as clients give them.
+//! Fuzzes the parsers of addresses, in header fields and in requests of clients.
 
 #![no_main]
 

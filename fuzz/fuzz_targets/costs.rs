@@ -1,4 +1,4 @@
-//! Long repetitions, whose cost must not grow faster than their length.
+//! Fuzzes parsers with long repetitions. The time must not grow faster than the length of the input.
 
 #![no_main]
 
@@ -8,8 +8,8 @@ use latchmail_mime::fuzzing::{header, message};
 
 use libfuzzer_sys::fuzz_target;
 
-/// The bytes of the longest header that is read.
-const LONGEST: usize = 256 * 1024;
+/// Maximum length of a message header in bytes.
+const MAX_HEADER: usize = 256 * 1024;
 
 fuzz_target!(|input: &[u8]| {
     let mut pieces = pieces(input).map(|piece| piece.get(..1024).unwrap_or(piece));
@@ -18,7 +18,7 @@ fuzz_target!(|input: &[u8]| {
     if unit.is_empty() {
         return;
     }
-    let long = [before, &unit.repeat(LONGEST / unit.len()), after].concat();
+    let long = [before, &unit.repeat(MAX_HEADER / unit.len()), after].concat();
     cheap(|| match kind.first().map(|byte| byte % 3) {
         Some(0) => message(&long, true),
         Some(1) => header(&long),

@@ -1,4 +1,4 @@
-//! Texts of clients, in commands for mail servers and in messages.
+//! Fuzzes the encoders of clients' texts, for IMAP commands and for messages.
 
 #![no_main]
 

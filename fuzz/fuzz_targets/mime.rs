@@ -1,4 +1,4 @@
-//! Messages, whole or cut.
+//! Fuzzes the parser of messages, complete or truncated.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use latchmail_mime::fuzzing::message;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    // The first bit tells whether the message is whole.
+    // The first bit selects whether the message is complete.
     let Some((first, bytes)) = input.split_first() else {
         return;
     };

@@ -1,9 +1,8 @@
-//! Lists the files of the projects that `latchmail module new` creates, so that the program contains them and a project needs nothing else of this
-//! repository.
+//! Generates the list of the files that `latchmail module new` writes, so that the program contains them.
 
 #![allow(
     clippy::print_stdout,
-    reason = "it is how a build script speaks to cargo"
+    reason = "cargo reads the standard output of a build script"
 )]
 
 use std::error::Error;
@@ -11,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Files and folders of the repository, with their paths in a project of each language.
+/// The files and folders of the repository that are copied to a new project, with their paths in the project, for each language.
 const PROJECTS: [(&str, &[(&str, &str)]); 3] = [
     (
         "rust",
@@ -57,16 +56,16 @@ const PROJECTS: [(&str, &[(&str, &str)]); 3] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let own = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
-    let root = own
+    let manifest_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let root = manifest_dir
         .ancestors()
         .nth(2)
-        .ok_or("the crate is not in a folder of the repository")?;
+        .ok_or("the crate is not in the repository")?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     for (language, files) in PROJECTS {
         let mut list = String::from("&[\n");
         for (from, to) in files {
-            // A folder counts as changed if a file in it has changed.
+            // Cargo regards a folder as changed if a file in it has changed.
             println!("cargo::rerun-if-changed={}", root.join(from).display());
             add(&mut list, &root.join(from), to)?;
         }
@@ -76,6 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Adds the file `from`, or all files of the folder `from`, to the list.
 fn add(list: &mut String, from: &Path, to: &str) -> Result<(), Box<dyn Error>> {
     if from.is_file() {
         writeln!(

@@ -1,7 +1,6 @@
 """Starts a private service and runs Schemathesis against it, once with each kind of credential.
 
-The exit status is 0 if Schemathesis finds only what exceptions.toml names. A folder in memory or in /tmp holds everything; it is removed at the end unless
---keep is given.
+The exit status is 0 if all findings are listed in exceptions.toml. All files are in a temporary folder, which is removed at the end unless --keep is given.
 """
 
 import argparse
@@ -20,7 +19,7 @@ import threading
 import time
 import tomllib
 
-import world
+import credentials
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIMITS = (
@@ -31,7 +30,7 @@ LIMITS = (
 
 @contextlib.contextmanager
 def nameserver():
-    """A DNS server on loopback that has no name. Without it, lookups would leave the machine or time out."""
+    """Starts a DNS server on loopback that responds to every query with NXDOMAIN. Otherwise lookups would use the network or time out."""
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind(("127.0.0.1", 0))
 
@@ -51,7 +50,7 @@ def nameserver():
 
 @contextlib.contextmanager
 def service(program, modules, folder):
-    """`latchmail dev` with a state folder of its own, on free ports, with raised rate limits."""
+    """Starts `latchmail dev` with a new state folder, free ports and raised rate limits."""
     state = folder / "state"
     with nameserver() as dns, open(folder / "service.log", "w") as log:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LATCHMAIL_")}
@@ -71,9 +70,9 @@ def service(program, modules, folder):
 
 
 def run(kind, base, folder, options):
-    """Runs Schemathesis with one kind of credential. Returns its exit status, and the number of cases by phase."""
+    """Runs Schemathesis with one kind of credential. Returns the exit status, the number of cases by phase and status class, and the used exceptions."""
     config = folder / f"{kind.name}.toml"
-    config.write_text(world.config(kind, HERE / "hooks.py"))
+    config.write_text(credentials.config(kind, HERE / "hooks.py"))
     record = folder / f"{kind.name}.jsonl"
     environment = os.environ | {
         "FUZZ_RECORD": str(record),
@@ -90,14 +89,14 @@ def run(kind, base, folder, options):
         arguments += ["--seed", str(options.seed)]
     with open(folder / f"{kind.name}.txt", "w") as report:
         status = subprocess.run(arguments, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=report, stderr=report).returncode
-    cases, excused = collections.Counter(), collections.Counter()
+    cases, used_exceptions = collections.Counter(), collections.Counter()
     for line in record.read_text().splitlines():
         entry = json.loads(line)
         if "exception" in entry:
-            excused[entry["exception"]] += 1
+            used_exceptions[entry["exception"]] += 1
         else:
             cases[entry["phase"], entry["status"] // 100] += 1
-    return status, cases, excused
+    return status, cases, used_exceptions
 
 
 def main():
@@ -113,35 +112,35 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="latchmail-fuzz-"))
     folder.chmod(0o711)
     began = time.monotonic()
-    failed, total, excused = False, 0, collections.Counter()
+    failed, total, used_exceptions = False, 0, collections.Counter()
     try:
         with service(options.program, options.modules, folder) as (running, settings):
-            kinds = world.kinds(running, options.program, settings)
+            kinds = credentials.kinds(running, options.program, settings)
             for kind in kinds:
                 if options.only and kind.name not in options.only:
                     continue
                 started = time.monotonic()
                 status, cases, used = run(kind, running["baseUrl"], folder, options)
-                excused += used
+                used_exceptions += used
                 count = sum(cases.values())
                 total += count
                 phases = collections.Counter()
                 for (phase, _), number in cases.items():
                     phases[phase] += number
                 succeeded = sum(number for (_, status), number in cases.items() if status == 2)
-                told = ", ".join(f"{phase} {number}" for phase, number in phases.most_common())
-                print(f"{kind.name}: {count} cases ({told}), {succeeded} with a 2xx status, {time.monotonic() - started:.0f} s, exit status {status}", flush=True)
+                summary = ", ".join(f"{phase} {number}" for phase, number in phases.most_common())
+                print(f"{kind.name}: {count} cases ({summary}), {succeeded} with a 2xx status, {time.monotonic() - started:.0f} s, exit status {status}", flush=True)
                 if status != 0:
                     failed = True
                     print((folder / f"{kind.name}.txt").read_text(), flush=True)
         exceptions = tomllib.loads((HERE / "exceptions.toml").read_text())["exception"]
         for index, exception in enumerate(exceptions):
             operations = ", ".join(exception["operations"])
-            print(f"exception {operations} {exception['check']}: {excused[index] or 'not needed'}")
-        print(f"{total} cases in {time.monotonic() - began:.0f} s: {'FAILED' if failed else 'nothing found'}", flush=True)
+            print(f"exception {operations} {exception['check']}: {used_exceptions[index] or 'not needed'}")
+        print(f"{total} cases in {time.monotonic() - began:.0f} s: {'FAILED' if failed else 'no findings'}", flush=True)
     finally:
         if options.keep:
-            print(f"kept: {folder}")
+            print(f"the reports and logs are in {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
     sys.exit(1 if failed else 0)

@@ -1,4 +1,4 @@
-"""Hooks of Schemathesis: the credential of each request, the exceptions, and the record of what was sent."""
+"""Hooks of Schemathesis: set the credential of each request, filter out exceptions, and record all requests."""
 
 import json
 import os
@@ -7,17 +7,17 @@ import threading
 import time
 import tomllib
 
+import credentials
 import schemathesis
-import world
 
-KIND = world.Kind.from_json(os.environ["FUZZ_CREDENTIAL"])
+KIND = credentials.Kind.from_json(os.environ["FUZZ_CREDENTIAL"])
 EXCEPTIONS = tomllib.loads(open(os.environ["FUZZ_EXCEPTIONS"]).read())["exception"]
 RECORD = open(os.environ["FUZZ_RECORD"], "a")
 LOCK = threading.Lock()
-# The codes of failures by the check that reports them.
+# The names of checks by the codes of their failures.
 CHECKS = {"ST201": "negative_data_rejection", "ST202": "positive_data_acceptance", "ST205": "allow_header_conformance"}
-# A web session's access token is valid for 15 minutes.
-FRESH = 600
+# Seconds after which a credential is renewed. The access token of a web session is valid for 15 minutes.
+MAX_AGE = 600
 
 
 def record(**entry):
@@ -26,32 +26,32 @@ def record(**entry):
         RECORD.flush()
 
 
-class Held:
-    """The current credential. It is renewed when it is old or was revoked, for example by a fuzzed sign-out."""
+class CurrentCredential:
+    """The current credential. It is renewed when it is old, or when it was revoked, for example by a sign-out of Schemathesis."""
 
     value = None
-    until = 0.0
+    expires = 0.0
 
-    def current(self):
+    def get(self):
         with LOCK:
-            if self.value is None or time.monotonic() > self.until:
-                self.value, self.until = KIND.obtain(), time.monotonic() + FRESH
+            if self.value is None or time.monotonic() > self.expires:
+                self.value, self.expires = KIND.obtain(), time.monotonic() + MAX_AGE
             return self.value
 
-    def refused(self, value):
+    def mark_rejected(self, value):
         with LOCK:
             if value == self.value:
-                self.until = 0.0
+                self.expires = 0.0
 
 
-HELD = Held()
+CURRENT = CurrentCredential()
 
 if KIND.needs_credential:
 
     @schemathesis.auth(refresh_interval=None)
     class Credential:
         def get(self, case, context):
-            return HELD.current()
+            return CURRENT.get()
 
         def set(self, case, data, context):
             case.headers = {**(case.headers or {}), "Authorization": f"Bearer {data}"}
@@ -63,11 +63,11 @@ def after_call(context, case, response):
     record(phase=phase, operation=case.operation.label, status=response.status_code)
     if response.status_code == 401:
         sent = response.request.headers.get("Authorization", "")
-        HELD.refused(sent.removeprefix("Bearer "))
+        CURRENT.mark_rejected(sent.removeprefix("Bearer "))
 
 
 def text(body):
-    """The text of a body, or nothing if it is not in UTF-8."""
+    """Returns a body as text, or an empty string if the body is not UTF-8."""
     if body is None or isinstance(body, str):
         return body or ""
     try:

@@ -1,14 +1,14 @@
-//! The table of characters that people cannot see, or that change how people see other text.
+//! A table of invisible characters: characters that users cannot see, or that change how other text is displayed.
 
 /// The kind of an invisible character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invisible {
-    /// A bidirectional control character. It displays the following text in a different order.
+    /// A bidirectional control character. It changes the order in which the following text is displayed.
     Direction,
-    /// A character without width or ink that no script needs.
+    /// A character that displays nothing and that no script needs.
     Blank,
-    /// A character that scripts and emoji need: a joiner, a direction mark, the soft hyphen, a variation selector, or a control character for the shapes of
-    /// digits and letters.
+    /// An invisible character that scripts or emoji need: a joiner, a direction mark, the soft hyphen, a variation selector, or a control character for the
+    /// shapes of digits and letters.
     Joiner,
     /// A tag character: an invisible copy of an ASCII character.
     Tag,

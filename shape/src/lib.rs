@@ -1,9 +1,9 @@
-//! What the host and the modules share without a host call: the parser of JSON bodies, and the table of invisible characters ([`invisible`]).
+//! Code that both the host and the modules contain: the parser of JSON bodies ([`read`]), and the table of invisible characters ([`invisible`]).
 //!
-//! [`read`] parses a body. The error message for an invalid body names the field (specification, section 7). The host's own routes and the routes of
-//! modules use it, so clients get the same messages.
+//! The error text for an invalid body names the invalid field (specification, section 7). The host's own routes and the routes of modules use the same parser,
+//! so clients get the same error texts.
 //!
-//! The messages of serde are not used, because they quote the value, which may be a secret, and mention Rust's types.
+//! Clients do not get serde's own error texts. These texts contain the invalid value, which may be a secret, and names of Rust types.
 
 mod characters;
 
@@ -23,12 +23,12 @@ pub use characters::{Invisible, invisible};
 pub enum ValidationError {
     /// The body is not JSON.
     Syntax,
-    /// The body is JSON, but a field is invalid. The message names the field.
+    /// The body is JSON, but it is not an object, or a field is invalid. The string is the error text, which names the field.
     Shape(String),
 }
 
 impl ValidationError {
-    /// Returns the message for the client.
+    /// Returns the error text for the client.
     #[must_use]
     pub fn message(self) -> Cow<'static, str> {
         match self {
@@ -38,10 +38,11 @@ impl ValidationError {
     }
 }
 
-/// Parses `body` as a JSON object. serde would also accept an array with the values of a struct's fields in order, which no API description mentions.
+/// Parses `body` as a JSON object. Rejects arrays. Without this check, serde would also accept an array that contains the values of the fields in order, which
+/// is not a documented form of a body.
 ///
 /// # Errors
-/// Returns an error if the body is not a JSON object or a field is invalid.
+/// Returns an error if the body is not a JSON object, or if a field is invalid.
 pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ValidationError> {
     if body.trim_ascii_start().first() != Some(&b'{') {
         let json = serde_json::from_slice::<IgnoredAny>(body);
@@ -52,7 +53,7 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ValidationError> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         match error.inner().classify() {
-            // A later syntax error takes precedence over an invalid field.
+            // If the body has an invalid field and later a syntax error, the syntax error is reported.
             Category::Data if serde_json::from_slice::<IgnoredAny>(body).is_err() => {
                 ValidationError::Syntax
             }
@@ -67,7 +68,7 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ValidationError> {
     Ok(value)
 }
 
-/// An object within a body. serde would also accept an array with the values of its fields in order.
+/// A JSON object inside a body. Unlike a field of the type `T`, a field of this type rejects an array that contains the values of the object's fields in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Object<T>(pub T);
 
@@ -91,7 +92,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Returns serde's message without the position, which is useless to clients.
+/// Returns serde's error text without the position in the body. Clients do not need the position.
 fn message_of(message: &str) -> &str {
     message
         .rfind(" at line ")
@@ -132,7 +133,8 @@ fn sentence(path: &Path, message: &str) -> String {
     }
 }
 
-/// Returns the name of an unknown field, at most 64 characters, and the known fields.
+/// Returns the name of an unknown field and a list of the known fields, if `message` is serde's error for an unknown field. Truncates the name to 64
+/// characters.
 fn unknown(message: &str) -> Option<(String, String)> {
     let (name, known) = message.strip_prefix("unknown field `")?.split_once("`, ")?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();

@@ -1,7 +1,7 @@
 """Calls every operation with the client that openapi-python-client generates from the API description.
 
 Each call returns the status that is expected, and each response is compared with the description: its status, its media type, its required headers and its
-body's schema. `world.json` names the service and the accounts.
+body's schema. `data.json` names the service and the accounts.
 """
 
 import base64
@@ -18,7 +18,7 @@ import jsonschema
 from generated import AuthenticatedClient, Client, models
 from generated.types import UNSET
 
-world = json.loads(pathlib.Path("world.json").read_text())
+data = json.loads(pathlib.Path("data.json").read_text())
 description = json.loads(pathlib.Path("openapi.json").read_text())
 called = set()
 
@@ -66,7 +66,7 @@ def check(response):
 def client(token=None):
     """A client with a bearer token, or one without."""
     settings = {
-        "base_url": world["base"],
+        "base_url": data["base"],
         "raise_on_unexpected_status": True,
         "httpx_args": {"event_hooks": {"response": [check]}},
     }
@@ -99,10 +99,10 @@ stranger = client()
 
 
 def sign_in(address):
-    return call("login", stranger, body=models.LoginBody(email=address, password=world["password"]))
+    return call("login", stranger, body=models.LoginBody(email=address, password=data["password"]))
 
 
-me = client(sign_in(world["address"]).access_token)
+me = client(sign_in(data["address"]).access_token)
 
 # The service.
 call("health", stranger)
@@ -116,7 +116,7 @@ assert call("username_available", stranger, username=username).available
 person = models.RegisterBody(
     local_part=username,
     domain=domain,
-    password=world["password"],
+    password=data["password"],
     first_name="Py",
     last_name="Thon",
     dob=datetime.date(1990, 12, 10),
@@ -133,8 +133,8 @@ message = call("get_message", me, uid=uid)
 file = call("get_attachment", me, uid=uid, index=message.attachments[0].index)
 assert len(file.payload.read()) == message.attachments[0].size
 sent = models.SendRequest(
-    from_=world["address"],
-    to=[world["guest"]],
+    from_=data["address"],
+    to=[data["guest"]],
     subject="A tour",
     text="Hello",
     in_reply_to=message.message_id,
@@ -165,7 +165,7 @@ call("list_folders", client(token.token))
 call("revoke_token", me, id=call("list_tokens", me).tokens[0].id)
 password = call("create_app_password", me, 201, body=models.AppPasswordRequest(label="a tour"))
 call("delete_app_password", me, id=password.id)
-sign_in(world["address"])
+sign_in(data["address"])
 credentials = call("list_sessions", me).credentials
 [elsewhere, *_] = [each for each in credentials if each.type_ == "web_session" and not each.current]
 call("delete_session", me, id=elsewhere.id)
@@ -173,16 +173,16 @@ call("delete_session", me, id=elsewhere.id)
 # Domains.
 call("claim_domain", me, 201, body=models.DomainRequest(domain=f"{username}.example"))
 call("list_domains", me)
-call("verify_domain", me, domain=world["domain"])
-call("get_domain", me, domain=world["domain"])
-call("release_domain", me, domain=world["domain"])
+call("verify_domain", me, domain=data["domain"])
+call("get_domain", me, domain=data["domain"])
+call("release_domain", me, domain=data["domain"])
 
 # Teams.
 team = call("list_teams", me).teams[0].id
 rights = [models.Right.MAILREAD]
 invitation = models.MailboxInvitation(
-    username=world["guest"].partition("@")[0],
-    password=world["password"],
+    username=data["guest"].partition("@")[0],
+    password=data["password"],
     resource_kind=models.MailboxKind.MAILBOX,
     rights=rights,
 )
@@ -196,8 +196,8 @@ call("revoke_grant", me, id=team, grant_id=invited.grant_id)
 call("remove_member", me, id=team, user_id=guest.user_id)
 
 # Administration.
-admin = client(sign_in(world["admin"]).access_token)
-older, newer = [[models.Component(component=component)] for component in world["components"]]
+admin = client(sign_in(data["admin"]).access_token)
+older, newer = [[models.Component(component=component)] for component in data["components"]]
 call("list_modules", admin)
 call("inspect_modules", admin, body=models.Components(modules=older))
 installed = call("install_modules", admin, 201, body=models.Install(modules=older, accept=True))
@@ -242,7 +242,7 @@ page = detailed(
     code_challenge_method="S256",
     state="a-state",
 )
-filled = {"email": world["address"], "password": world["password"]}
+filled = {"email": data["address"], "password": data["password"]}
 back = detailed("submit_sign_in", browser, 303, body=models.SignInForm(request=sealed_in(page), **filled))
 [code] = parse_qs(urlparse(back.headers["location"]).query)["code"]
 exchanged = models.TokenForm(
@@ -270,7 +270,7 @@ detailed("open_agent_stream", agent, 405)
 detailed("end_agent_session", agent, 405)
 
 # Last, because it ends other sessions.
-changed = models.PasswordRequest(current_password=world["password"], new_password=world["password"] + "x")
+changed = models.PasswordRequest(current_password=data["password"], new_password=data["password"] + "x")
 call("change_password", me, body=changed)
 
 left = {operation["operationId"] for _, _, operation in operations()} - called

@@ -1,5 +1,5 @@
 // Calls every operation with the client that openapi-fetch derives from the API description. Each call succeeds, and `check` compares each response with the
-// description. Types are checked with `tsc --strict`. `world.json` names the service and the accounts.
+// description. Types are checked with `tsc --strict`. `data.json` names the service and the accounts.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import createClient from 'openapi-fetch';
 import type { paths } from './api.ts';
 import { check, notCalled } from './check.ts';
 
-interface World {
+interface TestData {
     base: string;
     address: string;
     password: string;
@@ -19,11 +19,11 @@ interface World {
     components: [string, string];
 }
 
-const world: World = JSON.parse(readFileSync('world.json', 'utf8'));
+const data: TestData = JSON.parse(readFileSync('data.json', 'utf8'));
 
 const clientOf = (token?: string) => {
     const headers: Record<string, string> = token ? { Authorization: `Bearer ${token}` } : {};
-    const client = createClient<paths>({ baseUrl: world.base, headers });
+    const client = createClient<paths>({ baseUrl: data.base, headers });
     client.use(check);
     return client;
 };
@@ -49,8 +49,8 @@ const first = <T>(all: T[]): T => {
 };
 
 const stranger = clientOf();
-const signIn = (email: string) => ok(stranger.POST('/api/v1/auth/login', { body: { email, password: world.password } }));
-const me = clientOf((await signIn(world.address)).accessToken);
+const signIn = (email: string) => ok(stranger.POST('/api/v1/auth/login', { body: { email, password: data.password } }));
+const me = clientOf((await signIn(data.address)).accessToken);
 
 // The service.
 await ok(stranger.GET('/api/health'));
@@ -64,7 +64,7 @@ const username = `t${randomBytes(6).toString('hex')}`;
 await ok(stranger.GET('/api/v1/auth/username-available', { params: { query: { username } } }));
 const registered = await ok(
     stranger.POST('/api/v1/auth/register', {
-        body: { local_part: username, domain, password: world.password, first_name: 'Ty', last_name: 'Script', dob: '1990-12-10' },
+        body: { local_part: username, domain, password: data.password, first_name: 'Ty', last_name: 'Script', dob: '1990-12-10' },
     }),
 );
 const refreshed = await ok(stranger.POST('/api/v1/auth/refresh', { body: { refreshToken: registered.refreshToken } }));
@@ -86,8 +86,8 @@ await ok(
     me.POST('/api/v1/mail/send', {
         params: { header: { 'Idempotency-Key': 'a-tour' } },
         body: {
-            from: world.address,
-            to: [world.guest],
+            from: data.address,
+            to: [data.guest],
             subject: 'A tour',
             text: 'Hello',
             inReplyTo: message.messageId,
@@ -120,13 +120,13 @@ const tokenIds = (await ok(me.GET('/api/v1/tokens'))).tokens.map((each) => each.
 await ok(me.DELETE('/api/v1/tokens/{id}', { params: { path: { id: first(tokenIds) } } }));
 const password = await ok(me.POST('/api/v1/app-passwords', { body: { label: 'a tour' } }));
 await ok(me.DELETE('/api/v1/app-passwords/{id}', { params: { path: { id: password.id } } }));
-await signIn(world.address);
+await signIn(data.address);
 const { credentials } = await ok(me.GET('/api/v1/profile/sessions'));
 const elsewhere = credentials.filter((each) => each.type === 'web_session' && !each.current);
 await ok(me.DELETE('/api/v1/profile/sessions/{id}', { params: { path: { id: first(elsewhere).id } } }));
 
 // Domains.
-const proved = { params: { path: { domain: world.domain } } };
+const proved = { params: { path: { domain: data.domain } } };
 await ok(me.POST('/api/v1/domains', { body: { domain: `${username}.example` } }));
 await ok(me.GET('/api/v1/domains'));
 await ok(me.POST('/api/v1/domains/{domain}/verify', proved));
@@ -135,8 +135,8 @@ await ok(me.DELETE('/api/v1/domains/{domain}', proved));
 
 // Teams.
 const team = { id: first((await ok(me.GET('/api/v1/teams'))).teams).id };
-const guest = first(world.guest.split('@'));
-const invitation = { username: guest, password: world.password, resource_kind: 'mailbox', rights: ['mail:read'] } as const;
+const guest = first(data.guest.split('@'));
+const invitation = { username: guest, password: data.password, resource_kind: 'mailbox', rights: ['mail:read'] } as const;
 const invited = await ok(me.POST('/api/v1/teams/{id}/invitations', { params: { path: team }, body: { ...invitation, rights: [...invitation.rights] } }));
 const { members } = await ok(me.GET('/api/v1/teams/{id}/members', { params: { path: team } }));
 const userId = first(members.filter((member) => member.role === 'guest')).userId;
@@ -148,8 +148,8 @@ await ok(me.DELETE('/api/v1/teams/{id}/grants/{grantId}', grant));
 await ok(me.DELETE('/api/v1/teams/{id}/members/{userId}', member));
 
 // Administration.
-const admin = clientOf((await signIn(world.admin)).accessToken);
-const [older, newer] = world.components.map((component) => [{ component }]);
+const admin = clientOf((await signIn(data.admin)).accessToken);
+const [older, newer] = data.components.map((component) => [{ component }]);
 if (!older || !newer) throw new Error('no components');
 await ok(admin.GET('/api/v1/admin/modules'));
 await ok(admin.POST('/api/v1/admin/modules/inspect', { body: { modules: older } }));
@@ -194,7 +194,7 @@ const opened = await stranger.GET('/login', {
     parseAs: 'text',
 });
 const Cookie = first((opened.response.headers.get('set-cookie') ?? '').split(';'));
-const filled = { request: sealedIn(opened.data ?? ''), email: world.address, password: world.password };
+const filled = { request: sealedIn(opened.data ?? ''), email: data.address, password: data.password };
 const browser = { headers: { ...form.headers, Cookie }, redirect: 'manual', parseAs: 'text' } as const;
 const back = await status(303, stranger.POST('/login', { ...browser, body: filled }));
 const code = new URL(back.headers.get('location') ?? '').searchParams.get('code') ?? '';
@@ -218,7 +218,7 @@ await status(405, mcp.GET('/mcp'));
 await status(405, mcp.DELETE('/mcp'));
 
 // Last, because it ends other sessions.
-await ok(me.POST('/api/v1/profile/password', { body: { current_password: world.password, new_password: `${world.password}x` } }));
+await ok(me.POST('/api/v1/profile/password', { body: { current_password: data.password, new_password: `${data.password}x` } }));
 
 const left = notCalled();
 if (left.length > 0) throw new Error(`not called: ${left.join(', ')}`);

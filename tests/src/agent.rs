@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::{Answer, Person, Service};
+use crate::{Person, Response, Service};
 
 /// An agent with an access token.
 #[derive(Clone, Debug)]
@@ -17,24 +17,24 @@ pub struct Agent<'a> {
 }
 
 impl<'a> Agent<'a> {
-    /// An agent for this person's mailbox.
-    pub async fn of(person: &Person<'a>) -> Self {
+    /// Registers a client and returns an agent for this person's mailbox.
+    pub async fn for_person(person: &Person<'a>) -> Self {
         Self {
             service: person.service,
             token: person.oauth_token().await,
         }
     }
 
-    /// An agent with this access token.
-    pub fn with(service: &'a Service, token: &str) -> Self {
+    /// Returns an agent with this access token.
+    pub fn with_token(service: &'a Service, token: &str) -> Self {
         Self {
             service,
             token: token.to_owned(),
         }
     }
 
-    /// The response to a request in revision 2026-07-28.
-    pub async fn ask(&self, method: &str, mut params: Value) -> Answer {
+    /// Returns the response to a request in revision 2026-07-28.
+    pub async fn send(&self, method: &str, mut params: Value) -> Response {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -47,25 +47,25 @@ impl<'a> Agent<'a> {
             request = request.header("mcp-name", name);
         }
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        Answer::of(request.json(&message)).await
+        Response::of(request.json(&message)).await
     }
 
-    /// A request with its token.
+    /// Returns a request with the agent's token.
     pub fn request(&self, line: &str) -> reqwest::RequestBuilder {
         self.service.request(line).bearer_auth(&self.token)
     }
 
-    /// The result of a call that succeeds.
+    /// Calls a tool, which must succeed, and returns the result.
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
         let params = json!({ "name": tool, "arguments": arguments });
-        let answer = self.ask("tools/call", params).await.succeeds(200);
-        let result = &answer["result"];
-        assert_eq!(result["isError"], false, "{answer}");
+        let response = self.send("tools/call", params).await.succeeds(200);
+        let result = &response["result"];
+        assert_eq!(result["isError"], false, "{response}");
         result["structuredContent"].clone()
     }
 }
 
-/// A local proxy that adds a token to every request and otherwise forwards the request unchanged, one per connection.
+/// A local proxy that adds a token to every request and forwards the request otherwise unchanged. Each connection has one request.
 #[derive(Debug)]
 pub struct TokenProxy {
     /// The address on which it listens.
@@ -78,7 +78,7 @@ impl TokenProxy {
     pub async fn start(base: &str, token: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let behind: SocketAddr = base.strip_prefix("http://").unwrap().parse().unwrap();
+        let target: SocketAddr = base.strip_prefix("http://").unwrap().parse().unwrap();
         let added = format!("Authorization: Bearer {token}\r\nConnection: close\r\n");
         let serving = tokio::spawn(async move {
             let mut connections = JoinSet::new();
@@ -86,7 +86,7 @@ impl TokenProxy {
                 let added = added.clone();
                 connections.spawn(async move {
                     // A client that disconnects ends only its own connection.
-                    let _ = handed_on(client, behind, &added).await;
+                    let _ = forward_with_header(client, target, &added).await;
                 });
             }
         });
@@ -100,7 +100,11 @@ impl Drop for TokenProxy {
     }
 }
 
-async fn handed_on(mut client: TcpStream, behind: SocketAddr, added: &str) -> std::io::Result<()> {
+async fn forward_with_header(
+    mut client: TcpStream,
+    target: SocketAddr,
+    added: &str,
+) -> std::io::Result<()> {
     let mut head = Vec::new();
     let ends = loop {
         if let Some(at) = head.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -110,9 +114,9 @@ async fn handed_on(mut client: TcpStream, behind: SocketAddr, added: &str) -> st
             return Ok(());
         }
     };
-    let mut service = TcpStream::connect(behind).await?;
-    let kept = head[..ends].split_inclusive(|byte| *byte == b'\n');
-    for line in kept.filter(|line| !line.to_ascii_lowercase().starts_with(b"connection:")) {
+    let mut service = TcpStream::connect(target).await?;
+    let lines = head[..ends].split_inclusive(|byte| *byte == b'\n');
+    for line in lines.filter(|line| !line.to_ascii_lowercase().starts_with(b"connection:")) {
         service.write_all(line).await?;
     }
     service.write_all(added.as_bytes()).await?;

@@ -7,7 +7,7 @@
 //! ```
 
 mod element;
-mod look;
+mod options;
 
 use std::fs::{File, read_to_string};
 use std::os::unix::process::CommandExt as _;
@@ -22,25 +22,25 @@ use tokio::time::{Duration, Instant, sleep};
 use url::Url;
 
 pub use element::Element;
-pub use look::Look;
+pub use options::BrowserOptions;
 
-use crate::EVENTUALLY;
+use crate::TEST_TIMEOUT;
 
 /// The variable that names the folder for screenshots. If it is not set, none are taken.
 const SCREENSHOTS: &str = "LATCHMAIL_TEST_SCREENSHOTS";
 
 /// The driver's log file in the browser's folder.
-const SAID: &str = "driver.log";
+const DRIVER_LOG: &str = "driver.log";
 
 /// The interval between checks of a condition.
-const MOMENT: Duration = Duration::from_millis(25);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// The Tab key in the driver's protocol.
 pub const TAB: &str = "\u{E004}";
 /// The Enter key.
 pub const ENTER: &str = "\u{E007}";
 
-/// A browser with one page and a new profile. Dropping it ends the browser.
+/// A browser with one page and a new profile. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Browser {
     session: String,
@@ -59,24 +59,24 @@ impl Driver {
     /// Starts a driver on a free port. The driver chooses a port of IPv6, and exits if the same port of IPv4 is in use; then another driver is
     /// started.
     async fn start(folder: &Path) -> (Self, String) {
-        let patience = Instant::now() + EVENTUALLY;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let driver = Self::spawn(folder);
-            if let Some(address) = driver.address(patience).await {
+            if let Some(address) = driver.address(deadline).await {
                 return (driver, address);
             }
         }
     }
 
     fn spawn(folder: &Path) -> Self {
-        let said = folder.join(SAID);
+        let output = folder.join(DRIVER_LOG);
         let child = Command::new("/usr/bin/chromedriver")
             .arg("--port=0")
             // Keeps the files outside the profile in this browser's folder too.
             .env("HOME", folder)
             .env("TMPDIR", folder)
             .stdin(Stdio::null())
-            .stdout(File::create(&said).unwrap())
+            .stdout(File::create(&output).unwrap())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
@@ -87,10 +87,10 @@ impl Driver {
         }
     }
 
-    /// The driver's address; `None` if it has exited.
-    async fn address(&self, patience: Instant) -> Option<String> {
+    /// Returns the driver's address; `None` if it has exited.
+    async fn address(&self, deadline: Instant) -> Option<String> {
         loop {
-            let text = read_to_string(self.folder.join(SAID)).unwrap();
+            let text = read_to_string(self.folder.join(DRIVER_LOG)).unwrap();
             let port = text
                 .lines()
                 .find_map(|line| line.split_once("successfully on port "));
@@ -98,11 +98,11 @@ impl Driver {
                 let port = port.trim_end_matches('.');
                 return Some(format!("http://127.0.0.1:{port}"));
             }
-            assert!(Instant::now() < patience, "no browser: {text}");
+            assert!(Instant::now() < deadline, "no browser: {text}");
             if text.contains("port not available") {
                 return None;
             }
-            sleep(MOMENT).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -113,19 +113,19 @@ impl Drop for Driver {
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
         // The profile's folder cannot be removed until all processes have ended.
-        let patience = Instant::now() + EVENTUALLY;
-        while is_alive(self.child.id(), &self.folder) && Instant::now() < patience {
-            std::thread::sleep(MOMENT);
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        while is_alive(self.child.id(), &self.folder) && Instant::now() < deadline {
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-/// Whether a process of this group, or one started for this folder (such as the crash handler), still runs. Zombies do not count.
+/// Returns whether a process of this group, or one started for this folder (such as the crash handler), still runs. Zombies do not count.
 fn is_alive(group: u32, folder: &Path) -> bool {
     let (group, folder) = (group.to_string(), folder.to_str().unwrap());
     let runs = |process: std::fs::DirEntry| {
         let stat = read_to_string(process.path().join("stat")).ok()?;
-        // The name before it may contain any characters.
+        // The name of the process precedes the state and may contain any characters.
         let (_, stat) = stat.rsplit_once(") ")?;
         let mut fields = stat.split(' ');
         let (state, its) = (fields.next()?, fields.nth(1)?);
@@ -138,8 +138,8 @@ fn is_alive(group: u32, folder: &Path) -> bool {
 }
 
 impl Browser {
-    /// Opens a browser with this look and a profile in a new folder below `state`.
-    pub async fn open(state: &Path, look: &Look) -> Self {
+    /// Opens a browser with these options and a profile in a new folder below `state`.
+    pub async fn open(state: &Path, options: &BrowserOptions) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("browser")
             .tempdir_in(state)
@@ -151,66 +151,67 @@ impl Browser {
             client: reqwest::Client::builder().no_proxy().build().unwrap(),
             _driver: driver,
         };
-        let wish = json!({ "capabilities": { "alwaysMatch": look.capabilities(&folder) } });
-        let session = browser.ask("/session", wish).await;
+        let parameters =
+            json!({ "capabilities": { "alwaysMatch": options.capabilities(&folder) } });
+        let session = browser.command("/session", parameters).await;
         let id = session["sessionId"].as_str().unwrap();
         browser.session = format!("{}/session/{id}", browser.session);
-        browser.look_like(look).await;
+        browser.apply_options(options).await;
         browser
     }
 
-    /// Changes size and colours to another look, and deletes all cookies. Scripts and host names stay as they are.
-    pub async fn look_like(&self, look: &Look) {
+    /// Changes the size and the colours, and deletes all cookies. Scripts and host names do not change.
+    pub async fn apply_options(&self, options: &BrowserOptions) {
         self.devtools("Network.clearBrowserCookies", json!({}))
             .await;
-        for (command, parameters) in look.commands() {
+        for (command, parameters) in options.commands() {
             self.devtools(command, parameters).await;
         }
     }
 
     /// Loads a URL and waits until the page has loaded.
     pub async fn go(&self, address: &str) {
-        self.ask("/url", json!({ "url": address })).await;
+        self.command("/url", json!({ "url": address })).await;
     }
 
-    /// The URL of the page.
+    /// Returns the URL of the page.
     pub async fn address(&self) -> String {
         self.get("/url").await.as_str().unwrap().to_owned()
     }
 
-    /// The title of the page.
+    /// Returns the title of the page.
     pub async fn title(&self) -> String {
         self.get("/title").await.as_str().unwrap().to_owned()
     }
 
     /// Waits until the page shows this text.
-    pub async fn shows(&self, text: &str) {
-        let patience = Instant::now() + EVENTUALLY;
+    pub async fn wait_for_text(&self, text: &str) {
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let read = self.read().await;
             if read.contains(text) {
                 return;
             }
-            assert!(Instant::now() < patience, "{text:?} never came: {read}");
-            sleep(MOMENT).await;
+            assert!(Instant::now() < deadline, "{text:?} did not appear: {read}");
+            sleep(POLL_INTERVAL).await;
         }
     }
 
     /// Waits until the URL begins with `beginning`, and returns the URL.
-    pub async fn arrives(&self, beginning: &str) -> String {
-        let patience = Instant::now() + EVENTUALLY;
+    pub async fn wait_for_url(&self, beginning: &str) -> String {
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let address = self.address().await;
             if address.starts_with(beginning) {
                 return address;
             }
             let read = self.read().await;
-            assert!(Instant::now() < patience, "{address}: {read}");
-            sleep(MOMENT).await;
+            assert!(Instant::now() < deadline, "{address}: {read}");
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// The visible text, if the page has a body yet.
+    /// Returns the visible text, if the page has a body yet.
     async fn read(&self) -> String {
         match self.all("body").await.first() {
             Some(body) => body.try_text().await.unwrap_or_default(),
@@ -218,23 +219,23 @@ impl Browser {
         }
     }
 
-    /// The value of this query parameter in the URL.
-    pub async fn told(&self, name: &str) -> Option<String> {
+    /// Returns the value of this query parameter in the URL.
+    pub async fn query_parameter(&self, name: &str) -> Option<String> {
         let address = Url::parse(&self.address().await).unwrap();
         let mut pairs = address.query_pairs();
         let pair = pairs.find(|(key, _)| key == name);
         pair.map(|(_, value)| value.into_owned())
     }
 
-    /// All elements that match a CSS selector.
+    /// Returns all elements that match a CSS selector.
     pub async fn all(&self, selector: &str) -> Vec<Element<'_>> {
-        let wish = json!({ "using": "css selector", "value": selector });
-        let found = self.ask("/elements", wish).await;
+        let parameters = json!({ "using": "css selector", "value": selector });
+        let found = self.command("/elements", parameters).await;
         let found = found.as_array().unwrap().iter();
         found.map(|found| Element::of(self, found)).collect()
     }
 
-    /// The only element that matches.
+    /// Returns the only element that matches.
     pub async fn find(&self, selector: &str) -> Element<'_> {
         let mut all = self.all(selector).await;
         assert_eq!(all.len(), 1, "{selector}");
@@ -258,7 +259,7 @@ impl Browser {
         self.press("Sign in and allow").await;
     }
 
-    /// The element that has the keyboard focus.
+    /// Returns the element that has the keyboard focus.
     pub async fn focused(&self) -> Element<'_> {
         Element::of(self, &self.get("/element/active").await)
     }
@@ -270,43 +271,44 @@ impl Browser {
         });
         let strokes: Vec<Value> = strokes.collect();
         let actions = json!([{ "type": "key", "id": "keyboard", "actions": strokes }]);
-        self.ask("/actions", json!({ "actions": actions })).await;
+        self.command("/actions", json!({ "actions": actions }))
+            .await;
     }
 
     /// Evaluates JavaScript in the page. The page's own policy does not apply to it.
-    pub async fn measure(&self, script: &str) -> Value {
-        let wish = json!({ "script": format!("return {script};"), "args": [] });
-        self.ask("/execute/sync", wish).await
+    pub async fn evaluate(&self, script: &str) -> Value {
+        let parameters = json!({ "script": format!("return {script};"), "args": [] });
+        self.command("/execute/sync", parameters).await
     }
 
     /// Waits until an expression in JavaScript has this value.
-    pub async fn becomes(&self, script: &str, expected: &Value) {
-        let patience = Instant::now() + EVENTUALLY;
+    pub async fn wait_for_value(&self, script: &str, expected: &Value) {
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
-            let is = self.measure(script).await;
+            let is = self.evaluate(script).await;
             if is == *expected {
                 return;
             }
-            assert!(Instant::now() < patience, "{script} is {is}");
-            sleep(MOMENT).await;
+            assert!(Instant::now() < deadline, "{script} is {is}");
+            sleep(POLL_INTERVAL).await;
         }
     }
 
     /// Enters the only frame of the page.
     pub async fn enter_frame(&self) {
-        self.ask("/frame", json!({ "id": 0 })).await;
+        self.command("/frame", json!({ "id": 0 })).await;
     }
 
-    /// The browser's log entries since the last call.
-    pub async fn complaints(&self) -> Vec<String> {
-        let log = self.ask("/se/log", json!({ "type": "browser" })).await;
+    /// Returns the browser's log entries since the last call.
+    pub async fn log_entries(&self) -> Vec<String> {
+        let log = self.command("/se/log", json!({ "type": "browser" })).await;
         let log = log.as_array().unwrap().iter();
         log.map(|line| line["message"].as_str().unwrap_or_default().to_owned())
             .collect()
     }
 
     /// Saves a screenshot of the page if the variable is set.
-    pub async fn picture(&self, name: &str) {
+    pub async fn screenshot(&self, name: &str) {
         let Some(folder) = std::env::var_os(SCREENSHOTS) else {
             return;
         };
@@ -318,8 +320,8 @@ impl Browser {
     }
 
     async fn devtools(&self, command: &str, parameters: Value) {
-        let wish = json!({ "cmd": command, "params": parameters });
-        self.ask("/goog/cdp/execute", wish).await;
+        let parameters = json!({ "cmd": command, "params": parameters });
+        self.command("/goog/cdp/execute", parameters).await;
     }
 
     async fn get(&self, path: &str) -> Value {
@@ -331,18 +333,18 @@ impl Browser {
         answered(self.client.get(format!("{}{path}", self.session))).await
     }
 
-    async fn ask(&self, path: &str, wish: Value) -> Value {
-        let answer = self.try_ask(path, wish).await;
+    async fn command(&self, path: &str, parameters: Value) -> Value {
+        let answer = self.try_command(path, parameters).await;
         answer.unwrap_or_else(|e| panic!("{path}: {e}"))
     }
 
-    async fn try_ask(&self, path: &str, wish: Value) -> Result<Value, String> {
+    async fn try_command(&self, path: &str, parameters: Value) -> Result<Value, String> {
         let request = self.client.post(format!("{}{path}", self.session));
-        answered(request.json(&wish)).await
+        answered(request.json(&parameters)).await
     }
 }
 
-/// The driver's result, or its error message.
+/// Returns the driver's result, or its error message.
 async fn answered(request: reqwest::RequestBuilder) -> Result<Value, String> {
     let response = request.send().await.map_err(|e| e.to_string())?;
     let well = response.status().is_success();

@@ -2,22 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-/// The folder into which `./just modules` builds: `LATCHMAIL_MODULES`, otherwise beside the test binary.
+/// Returns the folder into which `./just modules` builds: `LATCHMAIL_MODULES`, otherwise beside the test binary.
 pub fn modules() -> PathBuf {
     std::env::var_os("LATCHMAIL_MODULES").map_or_else(|| target().join("modules"), PathBuf::from)
 }
 
-/// The folder into which `./just fixtures` builds the components that only tests use.
+/// Returns the folder into which `./just fixtures` builds the components that only tests use.
 pub fn fixtures() -> PathBuf {
     modules().with_file_name("fixtures")
 }
 
-/// The folder of the examples' components.
+/// Returns the folder of the examples' components.
 pub fn examples() -> PathBuf {
     modules().with_file_name("examples")
 }
 
-/// The cache of compiled components, which all tests share. Its entries are named by digest.
+/// Returns the cache of compiled components, which all tests share. Its entries are named by digest.
 pub fn cache() -> PathBuf {
     target().join("compiled-modules")
 }

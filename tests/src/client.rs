@@ -1,22 +1,22 @@
-//! An OAuth client and the browser of the user who signs in for it, step by step.
+//! An OAuth client, and the browser in which a user signs in for it.
 
 use serde_json::{Value, json};
 
-use crate::{Answer, PASSWORD, Person, Service};
+use crate::{PASSWORD, Person, Response, Service};
 
-/// The code verifier of every sign-in, and its challenge (RFC 7636, appendix B).
+/// The code verifier of every sign-in (RFC 7636, appendix B).
 pub const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
-/// The challenge.
+/// The code challenge of [`VERIFIER`].
 pub const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 /// The redirect URI.
-pub const RETURN: &str = "http://127.0.0.1:33418/callback";
+pub const REDIRECT_URI: &str = "http://127.0.0.1:33418/callback";
 
 /// A client that registered itself, and a browser.
 #[derive(Debug)]
 pub struct Client<'a> {
     /// The service.
     pub service: &'a Service,
-    /// Its id.
+    /// The client's id.
     pub client_id: String,
     /// A browser that follows no redirects.
     pub browser: reqwest::Client,
@@ -26,7 +26,7 @@ pub struct Client<'a> {
 #[derive(Clone, Debug)]
 pub struct Page {
     /// The response.
-    pub answer: Answer,
+    pub response: Response,
     /// The body as text.
     pub text: String,
     /// The hidden field of its form.
@@ -37,7 +37,7 @@ pub struct Page {
 
 /// The tokens of a successful exchange.
 #[derive(Clone, Debug)]
-pub struct Granted {
+pub struct Tokens {
     /// The access token.
     pub access: String,
     /// The refresh token.
@@ -46,34 +46,34 @@ pub struct Granted {
 
 impl Page {
     async fn of(request: reqwest::RequestBuilder) -> Self {
-        let answer = Answer::of(request).await;
-        let text = String::from_utf8(answer.body.clone()).unwrap();
-        let cookie = answer.header("set-cookie").unwrap_or_default();
+        let response = Response::of(request).await;
+        let text = String::from_utf8(response.body.clone()).unwrap();
+        let cookie = response.header("set-cookie").unwrap_or_default();
         Self {
             request: between(&text, "name=\"request\" value=\"", "\""),
             cookie: cookie.split(';').next().unwrap_or_default().to_owned(),
             text,
-            answer,
+            response,
         }
     }
 
-    /// The query parameters of the redirect.
-    pub fn sent_back(&self) -> Vec<(String, String)> {
-        let location = self.answer.header("location").unwrap_or_default();
+    /// Returns the query parameters of the redirect.
+    pub fn redirect_parameters(&self) -> Vec<(String, String)> {
+        let location = self.response.header("location").unwrap_or_default();
         let (_, query) = location.split_once('?').unwrap_or_default();
-        form_urlencoded(query)
+        form_decoded(query)
     }
 
-    /// One query parameter of the redirect.
-    pub fn sent(&self, name: &str) -> Option<String> {
-        let mut all = self.sent_back().into_iter();
+    /// Returns one query parameter of the redirect.
+    pub fn redirect_parameter(&self, name: &str) -> Option<String> {
+        let mut all = self.redirect_parameters().into_iter();
         all.find(|(key, _)| key == name).map(|(_, value)| value)
     }
 }
 
-impl Granted {
-    fn of(answer: &Value) -> Self {
-        let text = |name: &str| answer[name].as_str().unwrap().to_owned();
+impl Tokens {
+    fn of(response: &Value) -> Self {
+        let text = |name: &str| response[name].as_str().unwrap().to_owned();
         Self {
             access: text("access_token"),
             refresh: text("refresh_token"),
@@ -84,11 +84,11 @@ impl Granted {
 impl<'a> Client<'a> {
     /// Registers a client.
     pub async fn register(service: &'a Service) -> Self {
-        Self::called(service, "Test agent", &[RETURN]).await
+        Self::register_as(service, "Test agent", &[REDIRECT_URI]).await
     }
 
     /// Registers a client with this name and these redirect URIs.
-    pub async fn called(service: &'a Service, name: &str, returns: &[&str]) -> Self {
+    pub async fn register_as(service: &'a Service, name: &str, returns: &[&str]) -> Self {
         let grants = [
             "authorization_code",
             "refresh_token",
@@ -98,11 +98,11 @@ impl<'a> Client<'a> {
             "client_name": name, "redirect_uris": returns, "grant_types": grants,
         });
         let registered = service.post("/auth/register", &body).await.succeeds(201);
-        Self::known(service, registered["client_id"].as_str().unwrap())
+        Self::with_id(service, registered["client_id"].as_str().unwrap())
     }
 
-    /// A client with an existing id.
-    pub fn known(service: &'a Service, client_id: &str) -> Self {
+    /// Returns a client with an existing id.
+    pub fn with_id(service: &'a Service, client_id: &str) -> Self {
         let redirect = reqwest::redirect::Policy::none();
         let browser = reqwest::Client::builder().no_proxy().redirect(redirect);
         Self {
@@ -112,12 +112,12 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The default parameters of an authorization request.
-    pub fn usual(&self) -> Vec<(String, String)> {
+    /// Returns the default parameters of an authorization request.
+    pub fn default_parameters(&self) -> Vec<(String, String)> {
         [
             ("response_type", "code"),
             ("client_id", &self.client_id),
-            ("redirect_uri", RETURN),
+            ("redirect_uri", REDIRECT_URI),
             ("code_challenge", CHALLENGE),
             ("code_challenge_method", "S256"),
             ("state", "a state & more"),
@@ -126,37 +126,38 @@ impl<'a> Client<'a> {
         .to_vec()
     }
 
-    /// The default parameters with these changes. An empty value removes a parameter.
-    fn wish(&self, changes: &[(&str, &str)]) -> Vec<(String, String)> {
-        let mut wish = self.usual();
-        wish.retain(|(name, _)| !changes.iter().any(|(changed, _)| changed == name));
+    /// Returns the default parameters with these changes. An empty value removes a parameter.
+    fn parameters_with(&self, changes: &[(&str, &str)]) -> Vec<(String, String)> {
+        let mut parameters = self.default_parameters();
+        parameters.retain(|(name, _)| !changes.iter().any(|(changed, _)| changed == name));
         let kept = changes.iter().filter(|(_, value)| !value.is_empty());
-        wish.extend(kept.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        wish
+        parameters.extend(kept.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        parameters
     }
 
-    /// The sign-in page for these changes.
-    pub async fn page_with(&self, changes: &[(&str, &str)]) -> Page {
-        self.page("/login", &self.wish(changes)).await
+    /// Returns the sign-in page for these changes.
+    pub async fn login_page(&self, changes: &[(&str, &str)]) -> Page {
+        self.load_page("/login", &self.parameters_with(changes))
+            .await
     }
 
-    /// The URL of that page.
-    pub fn asking(&self, changes: &[(&str, &str)]) -> String {
+    /// Returns the URL of the sign-in page for these changes.
+    pub fn login_url(&self, changes: &[(&str, &str)]) -> String {
         format!(
             "{}/login?{}",
             self.service.base,
-            encoded(&self.wish(changes))
+            form_encoded(&self.parameters_with(changes))
         )
     }
 
     /// Loads a page.
-    pub async fn page(&self, path: &str, query: &[(String, String)]) -> Page {
-        let url = format!("http://{}{path}?{}", self.address(), encoded(query));
+    pub async fn load_page(&self, path: &str, query: &[(String, String)]) -> Page {
+        let url = format!("http://{}{path}?{}", self.address(), form_encoded(query));
         Page::of(self.browser.get(url)).await
     }
 
     /// Submits a page's form, and returns the next page.
-    pub async fn fill(&self, path: &str, page: &Page, fields: &[(&str, &str)]) -> Page {
+    pub async fn submit(&self, path: &str, page: &Page, fields: &[(&str, &str)]) -> Page {
         let mut form = vec![("request".to_owned(), page.request.clone())];
         form.extend(
             fields
@@ -168,7 +169,7 @@ impl<'a> Client<'a> {
             .post(format!("http://{}{path}", self.address()))
             .header("cookie", &page.cookie)
             .header("content-type", "application/x-www-form-urlencoded")
-            .body(encoded(&form));
+            .body(form_encoded(&form));
         let mut next = Page::of(request).await;
         if next.cookie.is_empty() {
             next.cookie.clone_from(&page.cookie);
@@ -179,20 +180,20 @@ impl<'a> Client<'a> {
     /// Signs in on a page.
     pub async fn sign_in(&self, page: &Page, address: &str, password: &str) -> Page {
         let fields = [("email", address), ("password", password)];
-        self.fill("/login", page, &fields).await
+        self.submit("/login", page, &fields).await
     }
 
     /// Signs in, and returns the code.
     pub async fn code(&self, person: &Person<'_>) -> String {
-        let page = self.page_with(&[]).await;
-        assert_eq!(page.answer.status, 200, "{}", page.text);
+        let page = self.login_page(&[]).await;
+        assert_eq!(page.response.status, 200, "{}", page.text);
         let back = self.sign_in(&page, &person.address, PASSWORD).await;
-        assert_eq!(back.answer.status, 303, "{}", back.text);
-        back.sent("code").unwrap()
+        assert_eq!(back.response.status, 303, "{}", back.text);
+        back.redirect_parameter("code").unwrap()
     }
 
-    /// The token endpoint's response.
-    pub async fn token(&self, fields: &[(&str, &str)]) -> Answer {
+    /// Sends a form to the token endpoint, and returns the response.
+    pub async fn token(&self, fields: &[(&str, &str)]) -> Response {
         let form: Vec<_> = fields
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
@@ -201,17 +202,17 @@ impl<'a> Client<'a> {
             .browser
             .post(format!("http://{}/auth/token", self.address()))
             .header("content-type", "application/x-www-form-urlencoded")
-            .body(encoded(&form));
-        Answer::of(request).await
+            .body(form_encoded(&form));
+        Response::of(request).await
     }
 
     /// Exchanges a code with the default redirect URI.
-    pub async fn exchange(&self, code: &str) -> Answer {
-        self.exchange_for(code, RETURN).await
+    pub async fn exchange(&self, code: &str) -> Response {
+        self.exchange_for(code, REDIRECT_URI).await
     }
 
     /// Exchanges a code with another redirect URI.
-    pub async fn exchange_for(&self, code: &str, back: &str) -> Answer {
+    pub async fn exchange_for(&self, code: &str, back: &str) -> Response {
         self.token(&[
             ("grant_type", "authorization_code"),
             ("client_id", &self.client_id),
@@ -223,22 +224,22 @@ impl<'a> Client<'a> {
     }
 
     /// Starts a device grant. `more` is added to the form after the client's id.
-    pub async fn begin(&self, more: &str) -> Answer {
+    pub async fn start_device_grant(&self, more: &str) -> Response {
         let request = self
             .browser
             .post(format!("{}/auth/device", self.service.base))
             .header("content-type", "application/x-www-form-urlencoded")
             .body(format!("client_id={}{more}", self.client_id));
-        Answer::of(request).await
+        Response::of(request).await
     }
 
     /// Starts a device grant that succeeds.
-    pub async fn device(&self) -> Value {
-        self.begin("").await.succeeds(200)
+    pub async fn device_grant(&self) -> Value {
+        self.start_device_grant("").await.succeeds(200)
     }
 
     /// Polls a device grant.
-    pub async fn poll(&self, device: &Value) -> Answer {
+    pub async fn poll(&self, device: &Value) -> Response {
         self.token(&[
             ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
             ("client_id", &self.client_id),
@@ -248,7 +249,7 @@ impl<'a> Client<'a> {
     }
 
     /// Exchanges a refresh token.
-    pub async fn refresh(&self, token: &str) -> Answer {
+    pub async fn refresh(&self, token: &str) -> Response {
         self.token(&[
             ("grant_type", "refresh_token"),
             ("client_id", &self.client_id),
@@ -258,23 +259,23 @@ impl<'a> Client<'a> {
     }
 
     /// Signs in, and exchanges the code for tokens.
-    pub async fn granted(&self, person: &Person<'_>) -> Granted {
+    pub async fn tokens(&self, person: &Person<'_>) -> Tokens {
         let code = self.code(person).await;
-        Granted::of(&self.exchange(&code).await.succeeds(200))
+        Tokens::of(&self.exchange(&code).await.succeeds(200))
     }
 
-    /// The token response after a sign-in with these parameters instead of the usual ones.
+    /// Signs in with these changes to the default parameters, and returns the token response.
     pub async fn tokens_with(&self, person: &Person<'_>, changes: &[(&str, &str)]) -> Value {
-        let page = self.page_with(changes).await;
+        let page = self.login_page(changes).await;
         let back = self.sign_in(&page, &person.address, PASSWORD).await;
-        let code = back.sent("code");
+        let code = back.redirect_parameter("code");
         let code = code.unwrap_or_else(|| panic!("no code: {}", page.text));
         self.exchange(&code).await.succeeds(200)
     }
 
     /// Refreshes the tokens.
-    pub async fn refreshed(&self, granted: &Granted) -> Granted {
-        Granted::of(&self.refresh(&granted.refresh).await.succeeds(200))
+    pub async fn refreshed_tokens(&self, granted: &Tokens) -> Tokens {
+        Tokens::of(&self.refresh(&granted.refresh).await.succeeds(200))
     }
 
     fn address(&self) -> &str {
@@ -283,14 +284,14 @@ impl<'a> Client<'a> {
 }
 
 impl Person<'_> {
-    /// An OAuth access token for this person's mailbox.
+    /// Signs in for a new OAuth client, and returns an access token for this person's mailbox.
     pub async fn oauth_token(&self) -> String {
         let client = Client::register(self.service).await;
-        client.granted(self).await.access
+        client.tokens(self).await.access
     }
 }
 
-/// The text between two texts; empty if they do not occur.
+/// Returns the text between two texts; empty if they do not occur.
 pub fn between(text: &str, before: &str, after: &str) -> String {
     let from = text.split_once(before).map_or("", |(_, rest)| rest);
     from.split_once(after)
@@ -298,13 +299,13 @@ pub fn between(text: &str, before: &str, after: &str) -> String {
         .to_owned()
 }
 
-fn encoded(pairs: &[(String, String)]) -> String {
+fn form_encoded(pairs: &[(String, String)]) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(pairs);
     query.finish()
 }
 
-fn form_urlencoded(query: &str) -> Vec<(String, String)> {
+fn form_decoded(query: &str) -> Vec<(String, String)> {
     url::form_urlencoded::parse(query.as_bytes())
         .into_owned()
         .collect()

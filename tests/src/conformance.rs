@@ -1,4 +1,4 @@
-//! Runs the protocol's own conformance suite against the endpoint for agents and its authorization server.
+//! Runs the official conformance suite of the protocol against the agent endpoint and the authorization server.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use crate::TokenProxy;
 use crate::process::free_address;
-use crate::sdk::installed;
+use crate::sdk::tools_folder;
 
 /// The time limit of one scenario.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The conformance suite, as `scripts/setup --tests` installs it.
 #[derive(Debug)]
@@ -34,7 +34,9 @@ pub struct Report {
 
 impl Default for Conformance {
     fn default() -> Self {
-        Self { tools: installed() }
+        Self {
+            tools: tools_folder(),
+        }
     }
 }
 
@@ -54,7 +56,7 @@ impl Conformance {
         command
     }
 
-    /// The names of its scenarios for servers, or with `--authorization` for authorization servers.
+    /// Returns the names of the suite's scenarios for servers, or with `--authorization` for authorization servers.
     pub async fn scenarios(&self, of: &str) -> Vec<String> {
         let mut command = self.command();
         let listed = command.args(["list", of]).output().await.unwrap();
@@ -74,15 +76,15 @@ impl Conformance {
             .args(["--spec-version", revision, "--scenario", scenario])
             .arg("--output-dir")
             .arg(results.path());
-        let ran = timeout(PATIENCE, command.output()).await;
+        let ran = timeout(TIMEOUT, command.output()).await;
         let ran = ran.unwrap().unwrap();
-        let said = String::from_utf8_lossy(&ran.stdout).into_owned()
+        let printed = String::from_utf8_lossy(&ran.stdout).into_owned()
             + &String::from_utf8_lossy(&ran.stderr);
-        Report::of(results.path()).unwrap_or_else(|| panic!("{scenario}: {said}"))
+        Report::of(results.path()).unwrap_or_else(|| panic!("{scenario}: {printed}"))
     }
 
-    /// Starts its scenarios of a revision for the authorization server at `issuer`, as a public client that the server knows. They wait for a user.
-    pub async fn authorization(&self, issuer: &str, client_id: &str, revision: &str) -> Waiting {
+    /// Starts the scenarios of a revision for the authorization server at `issuer`, as a registered public client. The scenarios wait for a user.
+    pub async fn authorization(&self, issuer: &str, client_id: &str, revision: &str) -> PendingRun {
         let results = TempDir::new().unwrap();
         let port = free_address().port();
         let mut command = self.command();
@@ -95,19 +97,19 @@ impl Conformance {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut says = BufReader::new(running.stdout.take().unwrap()).lines();
+        let mut output = BufReader::new(running.stdout.take().unwrap()).lines();
         let beginning = format!("{issuer}/login?");
         let page = loop {
-            let line = timeout(PATIENCE, says.next_line()).await.unwrap().unwrap();
+            let line = timeout(TIMEOUT, output.next_line()).await.unwrap().unwrap();
             let line = line.expect("the suite ended before it printed a page");
             if line.starts_with(&beginning) {
                 break line;
             }
         };
-        Waiting {
+        PendingRun {
             page,
             running,
-            says,
+            output,
             results,
         }
     }
@@ -115,30 +117,30 @@ impl Conformance {
 
 /// The suite while it waits for a user.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct PendingRun {
     /// The page on which the user signs in.
     pub page: String,
     running: Child,
-    says: Lines<BufReader<ChildStdout>>,
+    output: Lines<BufReader<ChildStdout>>,
     results: TempDir,
 }
 
-impl Waiting {
-    /// The results after the user has signed in.
+impl PendingRun {
+    /// Returns the results after the user has signed in.
     pub async fn report(mut self) -> Report {
-        let mut said = Vec::new();
-        while let Some(line) = timeout(PATIENCE, self.says.next_line())
+        let mut printed = Vec::new();
+        while let Some(line) = timeout(TIMEOUT, self.output.next_line())
             .await
             .unwrap()
             .unwrap()
         {
-            said.push(line);
+            printed.push(line);
         }
-        timeout(PATIENCE, self.running.wait())
+        timeout(TIMEOUT, self.running.wait())
             .await
             .unwrap()
             .unwrap();
-        Report::of(self.results.path()).unwrap_or_else(|| panic!("{}", said.join("\n")))
+        Report::of(self.results.path()).unwrap_or_else(|| panic!("{}", printed.join("\n")))
     }
 }
 

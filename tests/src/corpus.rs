@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use crate::{Person, imap};
 
-/// The time of arrival of messages that are not delivered by Postfix.
+/// The arrival time of messages that are appended over IMAP.
 const ARRIVED: &str = "20-Nov-2026 08:00:00 +0000";
 
 /// The folder of those messages.
 const APPENDED: &str = "Appended";
 
-/// Messages that Postfix would change although they are valid for it: it ends the header at a line that is not a field, and completes addresses.
+/// Valid messages that Postfix would change: it ends the header at a line that is not a field, and completes addresses.
 const CHANGED_BY_POSTFIX: [&str; 4] = [
     "address-odd",
     "address-unquoted",
@@ -37,10 +37,10 @@ pub struct Sample {
 
 /// A message of the corpus as the API returns it.
 #[derive(Clone, Debug)]
-pub struct Read {
+pub struct ReadMessage {
     /// The file.
     pub sample: Sample,
-    /// Whether Postfix delivered it and so added some fields before its own.
+    /// Whether Postfix delivered it, and so added header fields at its beginning.
     pub delivered: bool,
     /// Its entry in the listing of its folder.
     pub summary: Value,
@@ -48,12 +48,12 @@ pub struct Read {
     pub detail: Value,
 }
 
-/// The folder of the files.
+/// Returns the folder of the files.
 pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("mail")
 }
 
-/// All messages, by name.
+/// Returns all messages, sorted by name.
 pub fn samples() -> Vec<Sample> {
     let mut samples: Vec<Sample> = std::fs::read_dir(folder())
         .unwrap()
@@ -70,7 +70,7 @@ pub fn samples() -> Vec<Sample> {
 }
 
 impl Sample {
-    /// Whether Postfix accepts and delivers the message byte for byte.
+    /// Returns whether Postfix accepts and delivers the message byte for byte.
     fn survives_postfix(&self) -> bool {
         let text = &self.bytes;
         let lines = text.split_inclusive(|b| *b == b'\n').all(|line| {
@@ -84,7 +84,7 @@ impl Sample {
             .iter()
             .all(|field| contains(&lower, field.as_bytes()));
         let name = self.name.as_str();
-        // Without a readable date, the date is the time of arrival, which must be the same in every run.
+        // Without a readable date, the API returns the time of arrival, which must be the same in every run.
         let timeless = name == "date-unreadable";
         lines && fields && !timeless && !CHANGED_BY_POSTFIX.contains(&name)
     }
@@ -95,7 +95,7 @@ fn contains(text: &[u8], piece: &[u8]) -> bool {
 }
 
 /// Puts the whole corpus into a person's mailbox and reads it. Messages that Postfix would change are appended over IMAP; the others are delivered.
-pub async fn read_by(person: &Person<'_>) -> Vec<Read> {
+pub async fn load(person: &Person<'_>) -> Vec<ReadMessage> {
     let (delivered, appended): (Vec<_>, Vec<_>) =
         samples().into_iter().partition(Sample::survives_postfix);
     futures_util::stream::iter(&delivered)
@@ -118,10 +118,10 @@ pub async fn read_by(person: &Person<'_>) -> Vec<Read> {
             .await
             .unwrap();
     }
-    let patience = tokio::time::Instant::now() + Duration::from_mins(1);
+    let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
     while person.total("INBOX").await < delivered.len() as u64 {
         assert!(
-            tokio::time::Instant::now() < patience,
+            tokio::time::Instant::now() < deadline,
             "the mail did not arrive"
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -135,47 +135,47 @@ pub async fn read_by(person: &Person<'_>) -> Vec<Read> {
         .try_collect()
         .await
         .unwrap();
-    let (mut places, mut changed) = (HashMap::new(), Vec::new());
+    let (mut positions, mut changed) = (HashMap::new(), Vec::new());
     for sample in delivered {
-        let as_it_was = |stored: &&Fetch| stored.body().unwrap().ends_with(&sample.bytes);
-        match stored.iter().find(as_it_was) {
-            Some(place) => drop(places.insert(u64::from(place.message), sample)),
+        let is_unchanged = |stored: &&Fetch| stored.body().unwrap().ends_with(&sample.bytes);
+        match stored.iter().find(is_unchanged) {
+            Some(position) => drop(positions.insert(u64::from(position.message), sample)),
             None => changed.push(sample.name),
         }
     }
     assert!(changed.is_empty(), "Postfix changed {changed:?}");
-    let mut read = both(person, "INBOX", true, places).await;
-    let places = (1..).zip(appended).collect();
-    read.extend(both(person, APPENDED, false, places).await);
+    let mut read = read_folder(person, "INBOX", true, positions).await;
+    let positions = (1..).zip(appended).collect();
+    read.extend(read_folder(person, APPENDED, false, positions).await);
     read.sort_by(|a, b| a.sample.name.cmp(&b.sample.name));
     read
 }
 
 /// Reads the messages of a folder. `places` maps them to their positions.
-async fn both(
+async fn read_folder(
     person: &Person<'_>,
     folder: &str,
     delivered: bool,
-    mut places: HashMap<u64, Sample>,
-) -> Vec<Read> {
+    mut positions: HashMap<u64, Sample>,
+) -> Vec<ReadMessage> {
     let mut read = Vec::new();
     for page in 1.. {
         let line = format!("GET /api/v1/mail/folders/{folder}/messages?limit=100&page={page}");
-        let listing = person.ask(&line).await.succeeds(200);
+        let listing = person.send(&line).await.succeeds(200);
         let summaries = listing["messages"].as_array().unwrap();
         if summaries.is_empty() {
             break;
         }
         for summary in summaries {
             let line = format!("GET /api/v1/mail/messages/{}", summary["uid"]);
-            read.push(Read {
-                sample: places.remove(&summary["seq"].as_u64().unwrap()).unwrap(),
+            read.push(ReadMessage {
+                sample: positions.remove(&summary["seq"].as_u64().unwrap()).unwrap(),
                 delivered,
                 summary: summary.clone(),
-                detail: person.ask(&line).await.succeeds(200),
+                detail: person.send(&line).await.succeeds(200),
             });
         }
     }
-    assert!(places.is_empty(), "{folder} lacks {places:?}");
+    assert!(positions.is_empty(), "{folder} lacks {positions:?}");
     read
 }

@@ -1,4 +1,4 @@
-//! Changes the service's directory directly, for states that no route can create.
+//! Changes the service's database directly, to create states that no route can create.
 
 use latchmail_core::config::Database;
 use latchmail_directory::{Db, Directory};
@@ -8,13 +8,13 @@ use crate::Person;
 const ADD_ALIAS: &str = "INSERT INTO addresses (address, kind, account_id, active) \
      VALUES ($1, 'alias', (SELECT id FROM accounts WHERE address = $2), $3)";
 
-/// Opens the database beside the running service.
+/// Opens the database while the service uses it.
 pub(crate) async fn open(database: &Database) -> Directory {
     Directory::open_beside_service(database).await.unwrap()
 }
 
-/// Adds an alias to a person, which receives and may be used as a sender if it is active.
-pub async fn alias(person: &Person<'_>, address: &str, active: bool) {
+/// Adds an alias to a person's account.
+pub async fn add_alias(person: &Person<'_>, address: &str, active: bool) {
     let directory = open(&person.service.database()).await;
     match directory.db() {
         Db::Sqlite(pool) => sqlx::query(ADD_ALIAS)

@@ -25,13 +25,13 @@ const VERIFY: &str = include_str!("verify.py");
 const CLAIM: &str = "INSERT INTO domains (account_id, domain, challenge, created_at, verified_at, dkim_selector, dkim_public_key, dkim_private_key) \
      VALUES ((SELECT id FROM accounts WHERE address = $1), $2, 'challenge', 0, 0, $3, $4, $5)";
 
-/// Arguments of openssl that create a key.
+/// Arguments of openssl that create an RSA key.
 pub const PKCS8: &str = "genpkey -quiet -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out FILE";
 
-/// Creates a key in that file with these arguments of openssl, and returns its public half as it is published.
-pub fn key_file(file: &Path, told: &str) -> String {
-    let openssl = |told: &str| {
-        let words = told.split(' ').map(|word| match word {
+/// Runs openssl with these arguments to create a key in the file, and returns the public key as in a DNS record.
+pub fn key_file(file: &Path, arguments: &str) -> String {
+    let openssl = |arguments: &str| {
+        let words = arguments.split(' ').map(|word| match word {
             "FILE" => file.as_os_str(),
             word => OsStr::new(word),
         });
@@ -39,7 +39,7 @@ pub fn key_file(file: &Path, told: &str) -> String {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    openssl(told);
+    openssl(arguments);
     std::fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
     let public = openssl("pkey -in FILE -pubout");
     let public = public.lines().filter(|line| !line.starts_with('-'));
@@ -49,21 +49,21 @@ pub fn key_file(file: &Path, told: &str) -> String {
 /// DNS records: texts by name.
 pub type Records = BTreeMap<String, String>;
 
-/// The name and text of a key's record.
-pub fn published(domain: &str, selector: &str, public_key: &str) -> (String, String) {
+/// Returns the name and text of a key's record.
+pub fn dns_record(domain: &str, selector: &str, public_key: &str) -> (String, String) {
     let name = format!("{selector}._domainkey.{domain}");
     (name, dkim_value(public_key))
 }
 
-/// For each message, whether each of its signatures is valid.
-pub fn verified<'a>(
+/// Returns for each message whether each of its signatures is valid.
+pub fn verify_all<'a>(
     messages: impl IntoIterator<Item = &'a [u8]>,
     records: &Records,
 ) -> Vec<Vec<bool>> {
-    let mut asked = Vec::new();
+    let mut input_lines = Vec::new();
     for message in messages {
         let one = json!({ "message": STANDARD.encode(message), "records": records });
-        writeln!(asked, "{one}").unwrap();
+        writeln!(input_lines, "{one}").unwrap();
     }
     let mut verifier = Command::new(PYTHON)
         .args(["-c", VERIFY])
@@ -72,25 +72,27 @@ pub fn verified<'a>(
         .spawn()
         .unwrap();
     let mut input = verifier.stdin.take().unwrap();
-    let writing = std::thread::spawn(move || input.write_all(&asked).unwrap());
+    let writing = std::thread::spawn(move || input.write_all(&input_lines).unwrap());
     let output = verifier.wait_with_output().unwrap();
     writing.join().unwrap();
     assert!(
         output.status.success(),
-        "dkimpy is there: ./just setup --tests"
+        "dkimpy failed; ./just setup --tests installs it"
     );
-    let answers = String::from_utf8(output.stdout).unwrap();
-    let answers = answers.lines();
-    answers.map(|l| serde_json::from_str(l).unwrap()).collect()
+    let responses = String::from_utf8(output.stdout).unwrap();
+    let responses = responses.lines();
+    responses
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect()
 }
 
-/// The same for one message.
-pub fn verifies(message: &[u8], records: &Records) -> Vec<bool> {
-    verified([message], records).remove(0)
+/// Returns whether each signature of one message is valid.
+pub fn verify(message: &[u8], records: &Records) -> Vec<bool> {
+    verify_all([message], records).remove(0)
 }
 
-/// Gives a person a verified domain with a new key, and returns its record.
-pub async fn domain(person: &Person<'_>, domain: &str) -> Records {
+/// Adds a verified domain with a new key to a person's account, and returns the DNS record of the key.
+pub async fn add_domain(person: &Person<'_>, domain: &str) -> Records {
     let keys = Keyring::load(&person.service.state.join("latchmail.key")).unwrap();
     let pair = KeyPair::generate().await.unwrap();
     let sealed = pair.sealed(&keys, domain).unwrap();
@@ -118,5 +120,5 @@ pub async fn domain(person: &Person<'_>, domain: &str) -> Records {
     .unwrap();
     directory.db().repair_mailserver().await.unwrap();
     directory.close().await;
-    Records::from([published(domain, pair.selector(), pair.public_key())])
+    Records::from([dns_record(domain, pair.selector(), pair.public_key())])
 }

@@ -1,4 +1,4 @@
-//! Clients that other tools generate from the API description (`scripts/setup --tests` installs these tools). Each makes a tour of all operations
+//! Clients that are generated from the API description by tools that `scripts/setup --tests` installs. Each client calls all operations
 //! (`tests/clients`) and checks every response against the description.
 
 use std::path::{Path, PathBuf};
@@ -8,33 +8,33 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::Service;
-use crate::sdk::installed;
+use crate::sdk::tools_folder;
 
-/// The folder of the tours.
+/// The folder of the scripts that call all operations.
 const TOURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
 
 /// A folder for one generated client.
 #[derive(Debug)]
-pub struct Generated {
+pub struct GeneratedClient {
     folder: TempDir,
     tools: PathBuf,
 }
 
-impl Generated {
-    /// A folder with the description of a service and the data that a tour needs.
-    pub async fn of(service: &Service, world: &Value) -> Self {
-        let description = service.ask("GET /api/openapi.json").await.succeeds(200);
+impl GeneratedClient {
+    /// Creates a folder with the description of a service and the data that a script needs.
+    pub async fn of(service: &Service, data: &Value) -> Self {
+        let description = service.send("GET /api/openapi.json").await.succeeds(200);
         let folder = TempDir::new().unwrap();
         let generated = Self {
             folder,
-            tools: installed().join("clients"),
+            tools: tools_folder().join("clients"),
         };
         generated.write("openapi.json", &description.to_string());
-        generated.write("world.json", &world.to_string());
+        generated.write("data.json", &data.to_string());
         generated
     }
 
-    /// Generates a TypeScript client, checks the types of its tour, and makes the tour.
+    /// Generates a TypeScript client, checks the types of its script, and runs the script.
     pub async fn typescript(&self) {
         let modules = self.tools.join("node_modules");
         std::os::unix::fs::symlink(&modules, self.path("node_modules")).unwrap();
@@ -42,7 +42,7 @@ impl Generated {
         for file in ["check.ts", "tour.ts"] {
             self.copy(file);
         }
-        let node = installed().join("guests/bin/node");
+        let node = tools_folder().join("guests/bin/node");
         let generator = modules.join("openapi-typescript/bin/cli.js");
         self.run(&node, &[path(&generator), "openapi.json", "-o", "api.ts"])
             .await;
@@ -55,7 +55,7 @@ impl Generated {
         self.run(&node, &["tour.ts"]).await;
     }
 
-    /// Generates a Python client and makes its tour.
+    /// Generates a Python client and runs its script.
     pub async fn python(&self) {
         self.copy("tour.py");
         // Formatting the generated code would take longer than everything else.

@@ -1,4 +1,4 @@
-//! The host in a separate process, for tests that kill it.
+//! The host in a separate process, for tests that kill it or measure it.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -9,63 +9,63 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use crate::process::free_address;
-use crate::{EVENTUALLY, Service, program};
+use crate::{Service, TEST_TIMEOUT, program};
 
 /// A host process that can be started again on the same address.
 #[derive(Debug)]
-pub struct Process {
+pub struct HostProcess {
     child: Child,
     config: PathBuf,
     health: String,
 }
 
 impl Service {
-    /// Stops the host in this process and starts it in a process of its own, with the same state.
-    pub async fn become_process(&mut self) -> Process {
+    /// Stops the host in this process, and starts it in a separate process with the same state.
+    pub async fn restart_in_process(&mut self) -> HostProcess {
         self.stop().await;
         let address = free_address();
         let config = self.state.join("process.toml");
         let text = self.settings.replace("127.0.0.1:0", &address.to_string());
         std::fs::write(&config, text).unwrap();
         self.base = format!("http://{address}");
-        let mut process = Process {
-            child: spawned(&config),
+        let mut process = HostProcess {
+            child: spawn(&config),
             config,
             health: format!("{}/api/health", self.base),
         };
-        process.ready().await;
+        process.wait_until_ready().await;
         process
     }
 }
 
-impl Process {
-    /// The process id.
+impl HostProcess {
+    /// Returns the process id.
     pub fn pid(&self) -> Pid {
         let pid = self
             .child
             .id()
             .and_then(|id| Pid::from_raw(id.try_into().ok()?));
-        pid.expect("it runs")
+        pid.expect("the host runs")
     }
 
-    /// Starts it again after it was killed.
+    /// Starts the host again after it was killed.
     pub async fn start(&mut self) {
         self.child.wait().await.unwrap();
-        self.child = spawned(&self.config);
-        self.ready().await;
+        self.child = spawn(&self.config);
+        self.wait_until_ready().await;
     }
 
-    async fn ready(&mut self) {
-        let deadline = Instant::now() + EVENTUALLY;
+    async fn wait_until_ready(&mut self) {
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while reqwest::get(&self.health).await.is_err() {
-            assert!(Instant::now() < deadline, "the host does not serve");
-            assert_eq!(self.child.try_wait().unwrap(), None, "it ended");
+            assert!(Instant::now() < deadline, "the host does not respond");
+            assert_eq!(self.child.try_wait().unwrap(), None, "the host exited");
             sleep(Duration::from_millis(20)).await;
         }
     }
 }
 
-fn spawned(config: &PathBuf) -> Child {
+fn spawn(config: &PathBuf) -> Child {
     let mut command = Command::new(program());
     command.env_clear().arg("serve").arg("--config").arg(config);
     command.stdin(Stdio::null()).stdout(Stdio::null());

@@ -1,4 +1,4 @@
-//! The mailbox as another IMAP client sees it.
+//! Another IMAP client of a person's mailbox.
 
 use futures_util::TryStreamExt as _;
 use latchmail_core::caller::Origin;
@@ -87,7 +87,7 @@ pub async fn expunge_all(person: &Person<'_>) {
 }
 
 /// A message with text, HTML, a file and an attached message.
-pub const RICH: &str = "From: Grace <grace@outside.test>
+pub const RICH_MESSAGE: &str = "From: Grace <grace@outside.test>
 To: ada@first.test
 Subject: Rich
 Date: Thu, 19 Nov 2026 11:00:00 +0000

@@ -1,11 +1,11 @@
-//! Another authorization server with token introspection (RFC 7662). It is a stub, because no real server can be made to hang or to return wrong
-//! data, or counts its requests.
+//! An external authorization server with token introspection (RFC 7662). It is a stub, because the tests need a server that hangs, returns wrong
+//! data and counts its requests.
 //!
 //! ```ignore
 //! let issuer = Issuer::start().await;
 //! let mut service = Setup::default().on_sqlite().with_own_mail().with(&issuer.settings()).start().await;
-//! issuer.believed_by(&mut service, "oauthbearer xoauth2").await;
-//! issuer.gives("a-token", "ada@first.test");
+//! issuer.configure_dovecot(&mut service, "oauthbearer xoauth2").await;
+//! issuer.add_token("a-token", "ada@first.test");
 //! ```
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::{EVENTUALLY, Service};
+use crate::{Service, TEST_TIMEOUT};
 
 /// The service's secret at this server. It contains characters that a form must escape.
 pub const CLIENT_SECRET: &str = "s3cret+/%=:~";
@@ -32,7 +32,7 @@ const CLIENT_SECRET_IN_A_FORM: &str = "s3cret%2B%2F%25%3D%3A%7E";
 /// Dovecot's secret at this server.
 const DOVECOT_SECRET: &str = "d0vecot";
 
-/// The server. Dropping it ends the server.
+/// The authorization server. It stops when it is dropped.
 #[derive(Debug)]
 pub struct Issuer {
     /// The address on which it listens.
@@ -49,7 +49,7 @@ struct State {
     /// If set, the status and body for the service's requests about any token.
     instead: Mutex<Option<(u16, String)>>,
     /// The tokens that the service asked about.
-    asked: watch::Sender<Vec<String>>,
+    introspected: watch::Sender<Vec<String>>,
     open: watch::Sender<bool>,
 }
 
@@ -62,7 +62,7 @@ impl Issuer {
         let state = Arc::new(State {
             tokens: Mutex::default(),
             instead: Mutex::default(),
-            asked: watch::Sender::default(),
+            introspected: watch::Sender::default(),
             open: watch::Sender::new(true),
         });
         Self {
@@ -73,7 +73,7 @@ impl Issuer {
         }
     }
 
-    /// The configuration of a service that uses this server.
+    /// Returns the configuration of a service that uses this server.
     pub fn settings(&self) -> String {
         format!(
             "auth_url = 'http://{at}'\n\
@@ -86,7 +86,7 @@ impl Issuer {
     }
 
     /// Makes a service's Dovecot accept the tokens with these mechanisms.
-    pub async fn believed_by(&self, service: &mut Service, mechanisms: &str) {
+    pub async fn configure_dovecot(&self, service: &mut Service, mechanisms: &str) {
         let folder = service.state.join("mail/dovecot");
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
@@ -139,41 +139,41 @@ impl Issuer {
     }
 
     /// Makes a token valid for an account of the service.
-    pub fn gives(&self, token: &str, address: &str) {
-        let answer = json!({
+    pub fn add_token(&self, token: &str, address: &str) {
+        let response = json!({
             "active": true, "username": address, "aud": "http://service.test/mcp",
             "token_type": "Bearer", "iss": format!("http://{}", self.address),
         });
-        self.says(token, answer);
+        self.set_response(token, response);
     }
 
     /// Sets the response for a token.
-    pub fn says(&self, token: &str, answer: Value) {
+    pub fn set_response(&self, token: &str, response: Value) {
         let mut tokens = self.state.tokens.lock().unwrap();
-        tokens.insert(token.to_owned(), answer);
+        tokens.insert(token.to_owned(), response);
     }
 
     /// Changes one member of the response for a token.
-    pub fn says_otherwise(&self, token: &str, member: &str, value: Value) {
+    pub fn change_response(&self, token: &str, member: &str, value: Value) {
         let mut tokens = self.state.tokens.lock().unwrap();
         tokens.get_mut(token).unwrap()[member] = value;
     }
 
     /// Revokes the token.
-    pub fn withdraws(&self, token: &str) {
+    pub fn revoke(&self, token: &str) {
         self.state.tokens.lock().unwrap().remove(token);
     }
 
     /// Sets the response to the service for all tokens; `None` restores the normal responses.
-    pub fn answers(&self, instead: Option<(u16, &str)>) {
+    pub fn override_responses(&self, instead: Option<(u16, &str)>) {
         let instead = instead.map(|(status, body)| (status, body.to_owned()));
         *self.state.instead.lock().unwrap() = instead;
     }
 
-    /// How often the service asked about a token.
-    pub fn questions(&self, token: &str) -> usize {
-        let asked = self.state.asked.borrow();
-        asked.iter().filter(|one| *one == token).count()
+    /// Returns how often the service asked about a token.
+    pub fn introspections(&self, token: &str) -> usize {
+        let introspected = self.state.introspected.borrow();
+        introspected.iter().filter(|one| *one == token).count()
     }
 
     /// Holds all responses until [`Issuer::release`].
@@ -182,10 +182,14 @@ impl Issuer {
     }
 
     /// Waits until the service has asked about a token.
-    pub async fn is_asked(&self, token: &str) {
-        let mut asked = self.state.asked.subscribe();
-        let there = asked.wait_for(|asked| asked.iter().any(|one| one == token));
-        timeout(EVENTUALLY, there).await.unwrap().unwrap();
+    pub async fn wait_for_introspection(&self, token: &str) {
+        let mut introspected = self.state.introspected.subscribe();
+        let is_introspected =
+            introspected.wait_for(|introspected| introspected.iter().any(|one| one == token));
+        timeout(TEST_TIMEOUT, is_introspected)
+            .await
+            .unwrap()
+            .unwrap();
     }
 
     /// Sends the held responses, and holds no further ones.
@@ -210,12 +214,12 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
 /// Serves one request, which is the only one of its connection.
 async fn serve(mut stream: TcpStream, state: Arc<State>) -> Option<()> {
     let (head, body) = request(&mut stream).await?;
-    let (status, answer) = answered(&head, &body, &state).await;
-    let answer = format!(
-        "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{answer}",
-        answer.len()
+    let (status, response) = respond(&head, &body, &state).await;
+    let response = format!(
+        "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{response}",
+        response.len()
     );
-    stream.write_all(answer.as_bytes()).await.ok()
+    stream.write_all(response.as_bytes()).await.ok()
 }
 
 async fn request(stream: &mut TcpStream) -> Option<(String, String)> {
@@ -242,7 +246,7 @@ fn field(head: &str, name: &str) -> Option<String> {
     })
 }
 
-async fn answered(head: &str, body: &str, state: &State) -> (u16, String) {
+async fn respond(head: &str, body: &str, state: &State) -> (u16, String) {
     let basic = |name: &str, secret: &str| {
         let pair = STANDARD.encode(format!("{name}:{secret}"));
         Some(format!("Basic {pair}"))
@@ -261,7 +265,9 @@ async fn answered(head: &str, body: &str, state: &State) -> (u16, String) {
         return (400, String::new());
     };
     if service {
-        state.asked.send_modify(|asked| asked.push(token.clone()));
+        state
+            .introspected
+            .send_modify(|introspected| introspected.push(token.clone()));
         let mut open = state.open.subscribe();
         open.wait_for(|open| *open).await.unwrap();
         if let Some((status, body)) = state.instead.lock().unwrap().clone() {
@@ -269,9 +275,9 @@ async fn answered(head: &str, body: &str, state: &State) -> (u16, String) {
         }
     }
     let tokens = state.tokens.lock().unwrap();
-    let answer = tokens.get(&token).cloned();
-    let answer = answer.unwrap_or_else(|| json!({ "active": false }));
-    (200, answer.to_string())
+    let response = tokens.get(&token).cloned();
+    let response = response.unwrap_or_else(|| json!({ "active": false }));
+    (200, response.to_string())
 }
 
 /// Decodes percent-encoding.

@@ -1,10 +1,9 @@
-//! Test support: the service as its clients see it.
+//! The library of the service tests: starts a service, and calls it as its clients do.
 //!
 //! [`Service::start`] creates a service for one test: a database, the host with its modules, and a clock of its own. [`Service::with_mail`] adds
 //! Dovecot and Postfix, which tests use one after another, and [`Service::with_own_mail`] private ones. Tests assert only what a client can notice.
 
 mod agent;
-mod answer;
 pub mod browser;
 mod built;
 pub mod client;
@@ -28,31 +27,37 @@ mod person;
 pub mod process;
 mod raw;
 mod relay;
+mod response;
 mod sdk;
 mod service;
 mod site;
 mod variant;
+mod wait;
 
 pub use agent::{Agent, TokenProxy};
-pub use answer::Answer;
-pub use browser::{Browser, Look};
+pub use browser::{Browser, BrowserOptions};
 pub use built::{cache, examples, fixtures, modules};
 pub use client::Client;
-pub use conformance::{Conformance, Report, Waiting};
-pub use directory::alias;
-pub use generated::Generated;
-pub use host::Process;
-pub use inbox::{RICH, app_password, expunge_all, imap, log_in};
+pub use conformance::{Conformance, PendingRun, Report};
+pub use directory::add_alias;
+pub use generated::GeneratedClient;
+pub use host::HostProcess;
+pub use inbox::{RICH_MESSAGE, app_password, expunge_all, imap, log_in};
 pub use issuer::{CLIENT_SECRET, Issuer};
 pub use log::Log;
-pub use mail_servers::{AUTHSERV_ID, MailServers, holds_a_file};
-pub use mailbox::{Imap, Stored, letter, mark, noise, put, stored, subjects};
+pub use mail_servers::{AUTHSERV_ID, MailServers, contains_file};
+pub use mailbox::{
+    Imap, StoredMessage, append_message, message_with_subject, random_bytes, store_flags,
+    stored_messages, subjects,
+};
 pub use nameserver::Nameserver;
-pub use operator::{Said, program};
+pub use operator::{ProgramOutput, program};
 pub use person::{PASSWORD, Person};
-pub use raw::{EVENTUALLY, Raw, RawAnswer};
+pub use raw::{RawClient, RawResponse};
 pub use relay::Relay;
-pub use sdk::{Sdk, installed};
-pub use service::{DOMAIN, Service, Setup, refusal, unloadable};
+pub use response::Response;
+pub use sdk::{Sdk, tools_folder};
+pub use service::{DOMAIN, Service, Setup, load_problem, start_error};
 pub use site::Site;
 pub use variant::Variant;
+pub use wait::{TEST_TIMEOUT, wait_until};

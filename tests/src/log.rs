@@ -11,16 +11,16 @@ use tracing_subscriber::fmt::MakeWriter;
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Captures the log of the whole process from now on, one line per event with the request's id. It can be called once per process, so once per
-    /// test.
-    pub fn keep() -> Self {
-        Self::keep_at("info")
+    /// Captures the log of the whole process from now on, one line per event with the request's id. Each test runs in its own process and can call
+    /// this function once.
+    pub fn capture() -> Self {
+        Self::capture_at("info")
     }
 
-    /// The same with a level. The tests' own IMAP client is excluded, because it logs its password.
-    pub fn keep_at(level: &str) -> Self {
+    /// Captures the log from this level on. The IMAP client of the tests is excluded, because it logs its password.
+    pub fn capture_at(level: &str) -> Self {
         let log = Self::default();
-        // The service excludes these too.
+        // The service excludes these crates too.
         let quiet =
             "cranelift=warn,mio=warn,regalloc2=warn,rustls=warn,wasmtime=warn,async_imap=warn";
         tracing_subscriber::fmt()
@@ -31,8 +31,8 @@ impl Log {
         log
     }
 
-    /// The lines that contain `mention`.
-    pub fn about(&self, mention: &str) -> Vec<String> {
+    /// Returns the lines that contain `mention`.
+    pub fn lines_with(&self, mention: &str) -> Vec<String> {
         let log = self.0.lock().unwrap();
         String::from_utf8_lossy(&log)
             .lines()

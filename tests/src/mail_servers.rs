@@ -1,7 +1,7 @@
-//! Dovecot and Postfix for a test: its own, or a pair that tests use one after another.
+//! Dovecot and Postfix for a test: servers of its own, or a shared pair that tests use one after another.
 //!
 //! Starting a pair takes longer than most tests. With `LATCHMAIL_TEST_SERVERS`, the folder that `scripts/with-servers` creates, each test borrows a
-//! running pair and returns it by ending. A borrowed pair keeps its lookup database: on SQLite the file that each service projects its directory into,
+//! running pair until it ends. A borrowed pair keeps its lookup database: on SQLite the file to which each service writes the tables for mail servers,
 //! on PostgreSQL a database whose rows are removed first. Accounts have new mailboxes in every test, so no mail of an earlier test is visible.
 //! Without the variable each test starts its own pair.
 
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use latchmail_directory::testing::{PostgresDatabase, empty_postgres};
-use latchmail_mailserver::{Lookup, Milter, Stack};
+use latchmail_mailserver::{LocalServers, Lookup, MilterOptions};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
@@ -23,8 +23,8 @@ pub const AUTHSERV_ID: &str = "mail.latchmail.test";
 
 const SHARED: &str = "LATCHMAIL_TEST_SERVERS";
 
-/// How long mail of an earlier test may take to leave the queue. A pair whose queue does not empty is not used again.
-const SETTLES: Duration = Duration::from_secs(10);
+/// The maximum time until the mail of an earlier test has left the queue. A pair whose queue does not become empty is not used again.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
 
 /// The addresses and folders of a pair of mail servers.
@@ -40,7 +40,7 @@ pub struct MailServers {
     pub doveadm: SocketAddr,
     /// The file of the doveadm API's key.
     pub doveadm_key: PathBuf,
-    /// Mail to other servers ends here, one file per message.
+    /// The folder for mail to other servers, one file per message.
     pub sink: PathBuf,
     /// Postfix's queue.
     pub queue: PathBuf,
@@ -48,8 +48,8 @@ pub struct MailServers {
     pub log: PathBuf,
 }
 
-impl From<&Stack> for MailServers {
-    fn from(stack: &Stack) -> Self {
+impl From<&LocalServers> for MailServers {
+    fn from(stack: &LocalServers) -> Self {
         Self {
             imap: stack.imap,
             submission: stack.submission,
@@ -64,7 +64,7 @@ impl From<&Stack> for MailServers {
 }
 
 impl MailServers {
-    /// The service's settings for the doveadm API.
+    /// Returns the service's settings for the doveadm API.
     pub(crate) fn doveadm_settings(&self) -> String {
         format!(
             "imap.doveadm = '{}'\nimap.doveadm_key_file = '{}'",
@@ -74,18 +74,18 @@ impl MailServers {
     }
 
     /// Waits until no mail is on its way, and removes the remains of earlier tests. Returns whether that succeeded.
-    async fn settle(&self) -> bool {
-        let deadline = Instant::now() + SETTLES;
+    async fn wait_until_idle(&self) -> bool {
+        let deadline = Instant::now() + QUEUE_TIMEOUT;
         while ["maildrop", "incoming", "active"]
             .iter()
-            .any(|queue| holds_a_file(&self.queue.join(queue)))
+            .any(|queue| contains_file(&self.queue.join(queue)))
         {
             if Instant::now() > deadline {
                 return false;
             }
             sleep(POLL).await;
         }
-        if holds_a_file(&self.queue.join("deferred")) {
+        if contains_file(&self.queue.join("deferred")) {
             let configuration = self.queue.with_file_name("postfix");
             let deleted = Command::new("postsuper")
                 .arg("-c")
@@ -103,12 +103,12 @@ impl MailServers {
     }
 }
 
-/// Whether a folder or its subfolders contain a file. Files may be removed concurrently.
-pub fn holds_a_file(folder: &Path) -> bool {
+/// Returns whether a folder or its subfolders contain a file. Files may be removed concurrently.
+pub fn contains_file(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).unwrap().flatten();
     let mut entries = entries.map(|entry| (entry.file_type(), entry.path()));
     entries.any(|(kind, path)| match kind {
-        Ok(kind) if kind.is_dir() => holds_a_file(&path),
+        Ok(kind) if kind.is_dir() => contains_file(&path),
         Ok(_) => true,
         Err(_) => false,
     })
@@ -121,7 +121,7 @@ pub(crate) enum Kind {
     Postgres,
 }
 
-/// A pair that belongs to this test until it is dropped or the test's process ends.
+/// A pair of mail servers that no other test uses until this value is dropped or the test's process ends.
 #[derive(Debug)]
 pub(crate) struct Borrowed {
     pub(crate) servers: MailServers,
@@ -139,7 +139,7 @@ struct Record {
 }
 
 impl Borrowed {
-    /// A pair that no other test uses, started if there is none. `None` if this run shares none.
+    /// Borrows a pair that no other test uses, and starts one if there is none. Returns `None` if this run shares no mail servers.
     pub(crate) async fn pair(kind: Kind) -> Option<Self> {
         let shared = PathBuf::from(std::env::var_os(SHARED)?);
         let version = std::env::var("LATCHMAIL_TEST_MAILSERVER").unwrap_or_default();
@@ -154,7 +154,7 @@ impl Borrowed {
             }
             match Self::of(&shared, &folder, kind, lock).await {
                 Some(pair) => return Some(pair),
-                // The pair runs until the end of the run. The next number is another pair.
+                // The unusable pair runs until the end of the test run. The loop tries the next pair.
                 None => drop(File::create(folder.join("unusable")).unwrap()),
             }
         }
@@ -162,15 +162,15 @@ impl Borrowed {
 
     async fn of(shared: &Path, folder: &Path, kind: Kind, lock: File) -> Option<Self> {
         let record = folder.join("servers.json");
-        let Record { servers, database } = if let Ok(kept) = fs::read(&record) {
-            let kept: Record = serde_json::from_slice(&kept).unwrap();
-            if !kept.servers.settle().await {
+        let Record { servers, database } = if let Ok(record) = fs::read(&record) {
+            let record: Record = serde_json::from_slice(&record).unwrap();
+            if !record.servers.wait_until_idle().await {
                 return None;
             }
-            if let Some(url) = &kept.database {
+            if let Some(url) = &record.database {
                 empty_postgres(url).await.unwrap();
             }
-            kept
+            record
         } else {
             let started = start(shared, folder, kind).await;
             fs::write(&record, serde_json::to_vec(&started).unwrap()).unwrap();
@@ -194,19 +194,20 @@ async fn start(shared: &Path, folder: &Path, kind: Kind) -> Record {
     };
     let until = File::open(shared.join("until")).unwrap();
     let lookup = lookup(folder, database.clone());
-    let stack = Stack::start_shared(&folder.join("mail"), &lookup, &milter(""), &until)
+    let stack = LocalServers::start_shared(&folder.join("mail"), &lookup, &milter(""), &until)
         .await
         .unwrap();
     let servers = MailServers::from(&stack);
     Record { servers, database }
 }
 
-/// The service's milter. Only with settings, such as `dns.server`, it looks names up in the DNS.
-pub(crate) fn milter(settings: &str) -> Milter {
-    Milter {
+/// Returns the service's milter. It uses the DNS only if there are settings, such as `dns.server`.
+pub(crate) fn milter(settings: &str) -> MilterOptions {
+    MilterOptions {
         program: program(),
         settings: format!("inbound.authserv_id = '{AUTHSERV_ID}'\n{settings}"),
         dns: !settings.is_empty(),
+        ready_text: latchmail_milter::READY,
     }
 }
 
@@ -222,7 +223,7 @@ fn lookup(folder: &Path, database: Option<String>) -> Lookup {
 pub(crate) struct Logs(Vec<(PathBuf, u64)>);
 
 impl Logs {
-    /// Starts at the current end of the logs.
+    /// Remembers the current end of the logs.
     pub(crate) fn of(servers: &MailServers) -> Self {
         let logs = ["dovecot.log", "postfix.log"].map(|name| servers.log.join(name));
         Self(
@@ -235,7 +236,7 @@ impl Logs {
         )
     }
 
-    /// Prints the lines since then.
+    /// Prints the lines that were written since [`Logs::of`].
     pub(crate) fn print(&self) {
         for (log, from) in &self.0 {
             let text = fs::read(log).unwrap_or_default();

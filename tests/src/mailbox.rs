@@ -14,7 +14,7 @@ pub type Imap = Session<TcpStream>;
 
 /// A stored message.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredMessage {
     /// Its IMAP UID, which is not the service's number.
     pub imap_uid: u32,
     /// Its flags without `\Recent`, which depends on the connection.
@@ -23,8 +23,8 @@ pub struct Stored {
     pub bytes: Vec<u8>,
 }
 
-impl Stored {
-    /// The first header field with that name, unfolded but not decoded.
+impl StoredMessage {
+    /// Returns the first header field with that name, unfolded but not decoded.
     pub fn header(&self, name: &str) -> Option<String> {
         let text = String::from_utf8_lossy(&self.bytes);
         let head = text.split("\r\n\r\n").next().unwrap_or_default();
@@ -37,20 +37,20 @@ impl Stored {
         })
     }
 
-    /// Its subject, not decoded.
+    /// Returns the message's subject, not decoded.
     pub fn subject(&self) -> String {
         self.header("subject").unwrap_or_default()
     }
 }
 
-/// The messages of a folder, in the order of their IMAP UIDs.
-pub async fn stored(client: &mut Imap, folder: &str) -> Vec<Stored> {
+/// Returns the messages of a folder, in the order of their IMAP UIDs.
+pub async fn stored_messages(client: &mut Imap, folder: &str) -> Vec<StoredMessage> {
     client.select(folder).await.unwrap();
     let fetched = client.uid_fetch("1:*", "(UID FLAGS BODY.PEEK[])").await;
     let fetched: Vec<_> = fetched.unwrap().try_collect().await.unwrap();
-    let mut stored: Vec<Stored> = fetched
+    let mut stored: Vec<StoredMessage> = fetched
         .iter()
-        .map(|message| Stored {
+        .map(|message| StoredMessage {
             imap_uid: message.uid.unwrap(),
             flags: message
                 .flags()
@@ -64,27 +64,27 @@ pub async fn stored(client: &mut Imap, folder: &str) -> Vec<Stored> {
     stored
 }
 
-/// The subjects of a folder's messages, in the order of their IMAP UIDs.
+/// Returns the subjects of a folder's messages, in the order of their IMAP UIDs.
 pub async fn subjects(client: &mut Imap, folder: &str) -> Vec<String> {
-    let stored = stored(client, folder).await;
-    stored.iter().map(Stored::subject).collect()
+    let stored = stored_messages(client, folder).await;
+    stored.iter().map(StoredMessage::subject).collect()
 }
 
 /// Adds a message with that subject to a folder.
-pub async fn put(client: &mut Imap, folder: &str, subject: &str) {
-    let message = letter(subject);
+pub async fn append_message(client: &mut Imap, folder: &str, subject: &str) {
+    let message = message_with_subject(subject);
     client.append(folder, None, None, message).await.unwrap();
 }
 
 /// Changes the flags of a message with a STORE command: `mark(&mut client, "INBOX", 7, "+FLAGS (\\Deleted)")`.
-pub async fn mark(client: &mut Imap, folder: &str, imap_uid: u32, command: &str) {
+pub async fn store_flags(client: &mut Imap, folder: &str, imap_uid: u32, command: &str) {
     client.select(folder).await.unwrap();
     let marked = client.uid_store(imap_uid.to_string(), command).await;
     marked.unwrap().try_collect::<Vec<_>>().await.unwrap();
 }
 
-/// A message with that subject, and the same text as its body.
-pub fn letter(subject: &str) -> String {
+/// Returns a message with that subject, and the same text as its body.
+pub fn message_with_subject(subject: &str) -> String {
     let id = subject.replace(' ', "-");
     format!(
         "From: Grace Hopper <grace@outside.test>\r\nTo: ada@first.test\r\nSubject: {subject}\r\n\
@@ -92,8 +92,8 @@ pub fn letter(subject: &str) -> String {
     )
 }
 
-/// Pseudo-random bytes that do not compress.
-pub fn noise(length: usize) -> Vec<u8> {
+/// Returns pseudo-random bytes, which do not compress.
+pub fn random_bytes(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut next = || {
         state = state

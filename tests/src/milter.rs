@@ -1,4 +1,4 @@
-//! OpenDKIM between mail clients and Postfix, configured as in docs/dkim.md.
+//! OpenDKIM that signs submissions of mail clients in Postfix, configured as in docs/dkim.md.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::{EVENTUALLY, Service, Setup};
+use crate::{Service, Setup, TEST_TIMEOUT};
 
 const CONFIGURATION: &str = include_str!("../../host/mailserver/opendkim/opendkim.conf");
 const SUBMISSIONS: &str = include_str!("../../host/mailserver/postfix/production-master.cf");
@@ -25,9 +25,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// The user that Debian's package creates.
 const USER: &str = "opendkim";
 
-/// A service whose mail server signs what mail clients submit.
+/// A service whose mail server signs mail that mail clients submit.
 #[derive(Debug)]
-pub struct Signing {
+pub struct SigningService {
     /// The service.
     pub service: Service,
     /// The submission port for mail clients.
@@ -36,19 +36,19 @@ pub struct Signing {
     _folder: TempDir,
 }
 
-impl Drop for Signing {
+impl Drop for SigningService {
     fn drop(&mut self) {
         let _ = self.milter.kill();
         let _ = self.milter.wait();
     }
 }
 
-impl Signing {
+impl SigningService {
     /// Starts all servers with these additional settings.
     pub async fn start(settings: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("lmdk").tempdir().unwrap();
         let keys = folder.path().join("milter/dkim-keys.db");
-        open_to_the_milter(folder.path(), keys.parent().unwrap());
+        prepare_milter_folder(folder.path(), keys.parent().unwrap());
         let service = Setup::default()
             .with_own_mail()
             .with("dkim.milter = true")
@@ -56,7 +56,7 @@ impl Signing {
             .with(settings)
             .start()
             .await;
-        let milter = free();
+        let milter = free_socket_address();
         let configuration = configuration(&service, folder.path(), milter).await;
         let file = folder.path().join("opendkim.conf");
         std::fs::write(&file, configuration).unwrap();
@@ -69,8 +69,8 @@ impl Signing {
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
-        let submissions = free();
-        submit_through(&service, submissions, milter);
+        let submissions = free_socket_address();
+        add_submission_port(&service, submissions, milter);
         let signing = Self {
             service,
             submissions,
@@ -78,7 +78,7 @@ impl Signing {
             _folder: folder,
         };
         for address in [milter, submissions] {
-            answers(address).await;
+            wait_until_listening(address).await;
         }
         signing
     }
@@ -111,7 +111,7 @@ impl Signing {
 }
 
 /// Prepares the milter's folder as an operator does, with the milter's group.
-fn open_to_the_milter(outer: &Path, folder: &Path) {
+fn prepare_milter_folder(outer: &Path, folder: &Path) {
     std::fs::set_permissions(outer, std::fs::Permissions::from_mode(0o711)).unwrap();
     std::fs::create_dir(folder).unwrap();
     let group = Command::new("id").args(["-g", USER]).output().unwrap();
@@ -149,9 +149,9 @@ async fn configuration(service: &Service, folder: &Path, milter: SocketAddr) -> 
 /// Creates a login that can only read the keys, and returns its connection parameters.
 async fn role(url: &str) -> (String, String, String, String) {
     let mut administrator = PgConnection::connect(url).await.unwrap();
-    let (place, database) = url.rsplit_once('/').unwrap();
-    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
-    let (host, port) = place.rsplit_once(':').unwrap();
+    let (server, database) = url.rsplit_once('/').unwrap();
+    let server = server.rsplit_once('@').map_or(server, |(_, server)| server);
+    let (host, port) = server.rsplit_once(':').unwrap();
     let role = format!("milter_{database}");
     let make = format!("CREATE ROLE {role} LOGIN IN ROLE latchmail_milter");
     sqlx::raw_sql(AssertSqlSafe(make))
@@ -162,7 +162,7 @@ async fn role(url: &str) -> (String, String, String, String) {
 }
 
 /// Adds the template's submission port for mail clients, without TLS.
-fn submit_through(service: &Service, submissions: SocketAddr, milter: SocketAddr) {
+fn add_submission_port(service: &Service, submissions: SocketAddr, milter: SocketAddr) {
     let mail = service.state.join("mail");
     let file = mail.join("postfix/master.cf");
     let entry = SUBMISSIONS
@@ -179,17 +179,17 @@ fn submit_through(service: &Service, submissions: SocketAddr, milter: SocketAddr
     rustix::process::kill_process(master, rustix::process::Signal::HUP).unwrap();
 }
 
-async fn answers(address: SocketAddr) {
-    let answers = async {
+async fn wait_until_listening(address: SocketAddr) {
+    let responses = async {
         while TcpStream::connect(address).await.is_err() {
             sleep(POLL).await;
         }
     };
-    let answered = timeout(EVENTUALLY, answers).await;
+    let answered = timeout(TEST_TIMEOUT, responses).await;
     answered.unwrap_or_else(|_| panic!("no server listens on {address}"));
 }
 
-fn free() -> SocketAddr {
+fn free_socket_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
 }

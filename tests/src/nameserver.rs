@@ -1,4 +1,4 @@
-//! A DNS server on loopback, by UDP and TCP, with the records of a test. hickory-server writes the responses, and says when they do not fit UDP.
+//! A DNS server on loopback, by UDP and TCP, with the records of a test. hickory-server writes the responses, and truncates those too large for UDP.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,16 +16,16 @@ use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseI
 use hickory_server::zone_handler::MessageResponseBuilder;
 use tokio::net::{TcpListener, UdpSocket};
 
-/// The maximum number of aliases that a resolver follows in one response.
-const MOST_ALIASES: usize = 16;
+/// The maximum number of CNAME records that a resolver follows in one response.
+const MAX_ALIASES: usize = 16;
 
-/// The server with its records. Dropping it ends the server.
+/// A DNS server with its records. It stops when it is dropped.
 pub struct Nameserver {
     /// The address on which it listens.
     pub address: SocketAddr,
     published: Published,
     _server: Server<Handler>,
-    /// A socket without a reader, in a server that listens by TCP only.
+    /// A socket that is bound but not read, if the server responds by TCP only.
     _silent: Option<UdpSocket>,
 }
 
@@ -35,14 +35,14 @@ type Published = Arc<Mutex<HashMap<String, Zone>>>;
 #[derive(Default)]
 struct Zone {
     records: Vec<RData>,
-    answer: Answer,
+    answer: Behaviour,
     asked: usize,
-    /// The number of those by TCP.
+    /// The number of queries by TCP.
     by_tcp: usize,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Answer {
+enum Behaviour {
     #[default]
     Records,
     Code(ResponseCode),
@@ -51,8 +51,8 @@ enum Answer {
 }
 
 impl Nameserver {
-    /// Starts a server without records. For an alias it returns only the alias, like an authoritative server whose alias leads out of its zone; the
-    /// client must follow it.
+    /// Starts a server without records. For a CNAME it returns only that record, like an authoritative server whose CNAME target is in another zone. The
+    /// client must follow the CNAME.
     pub async fn start() -> Self {
         Self::of(false, true).await
     }
@@ -62,7 +62,7 @@ impl Nameserver {
         Self::of(false, false).await
     }
 
-    /// Starts a server that follows aliases, as resolvers do.
+    /// Starts a server that follows CNAME records, as resolvers do.
     pub async fn resolver() -> Self {
         Self::of(true, true).await
     }
@@ -99,7 +99,7 @@ impl Nameserver {
     fn publish(&self, name: &str, records: Vec<RData>) {
         self.at(name, |zone| {
             zone.records = records;
-            zone.answer = Answer::Records;
+            zone.answer = Behaviour::Records;
         });
     }
 
@@ -120,7 +120,7 @@ impl Nameserver {
         self.publish(name, vec![RData::MX(MX::new(10, fqdn(host)))]);
     }
 
-    /// Publishes one address and nothing else.
+    /// Publishes one A record and nothing else.
     pub fn a(&self, name: &str) {
         self.publish(name, vec![RData::A(A(Ipv4Addr::LOCALHOST))]);
     }
@@ -134,7 +134,7 @@ impl Nameserver {
         self.publish(name, addresses.iter().map(record).collect());
     }
 
-    /// Publishes an alias.
+    /// Publishes a CNAME record.
     pub fn cname(&self, name: &str, to: &str) {
         self.publish(name, vec![RData::CNAME(CNAME(fqdn(to)))]);
     }
@@ -146,7 +146,7 @@ impl Nameserver {
         });
     }
 
-    /// Adds an address.
+    /// Adds an A record to the records of a name.
     pub fn also_a(&self, name: &str) {
         let address = RData::A(A(Ipv4Addr::LOCALHOST));
         self.at(name, |zone| zone.records.push(address));
@@ -155,30 +155,30 @@ impl Nameserver {
     /// Responds SERVFAIL for the name.
     pub fn servfail(&self, name: &str) {
         self.at(name, |zone| {
-            zone.answer = Answer::Code(ResponseCode::ServFail);
+            zone.answer = Behaviour::Code(ResponseCode::ServFail);
         });
     }
 
     /// Responds with this code for the name.
     pub fn code(&self, name: &str, code: ResponseCode) {
-        self.at(name, |zone| zone.answer = Answer::Code(code));
+        self.at(name, |zone| zone.answer = Behaviour::Code(code));
     }
 
     /// Responds with a referral for the name, as an authoritative server does.
-    pub fn refers(&self, name: &str) {
-        self.at(name, |zone| zone.answer = Answer::Referral);
+    pub fn refer(&self, name: &str) {
+        self.at(name, |zone| zone.answer = Behaviour::Referral);
     }
 
     /// Responds REFUSED for the name.
     pub fn refused(&self, name: &str) {
         self.at(name, |zone| {
-            zone.answer = Answer::Code(ResponseCode::Refused);
+            zone.answer = Behaviour::Code(ResponseCode::Refused);
         });
     }
 
     /// Never responds for the name.
     pub fn silent(&self, name: &str) {
-        self.at(name, |zone| zone.answer = Answer::Silence);
+        self.at(name, |zone| zone.answer = Behaviour::Silence);
     }
 
     /// Removes all records.
@@ -189,17 +189,17 @@ impl Nameserver {
             .unwrap_or_else(PoisonError::into_inner);
         for zone in published.values_mut() {
             zone.records.clear();
-            zone.answer = Answer::Records;
+            zone.answer = Behaviour::Records;
         }
     }
 
-    /// The number of queries for a name.
-    pub fn asked(&self, name: &str) -> usize {
+    /// Returns the number of queries for a name.
+    pub fn queries(&self, name: &str) -> usize {
         self.at(name, |zone| zone.asked)
     }
 
-    /// The number of those by TCP.
-    pub fn asked_by_tcp(&self, name: &str) -> usize {
+    /// Returns the number of queries for a name by TCP.
+    pub fn tcp_queries(&self, name: &str) -> usize {
         self.at(name, |zone| zone.by_tcp)
     }
 }
@@ -233,49 +233,49 @@ struct Handler {
 }
 
 impl Handler {
-    /// The response for a name and a query type: records, each with its owner, of the name and of the targets of its alias.
+    /// Returns the response for a name and a query type: records, each with its owner, of the name and of the targets of its alias.
     fn answer(
         &self,
         asked: &str,
         kind: RecordType,
         by: Protocol,
-    ) -> (Answer, Vec<(String, RData)>) {
+    ) -> (Behaviour, Vec<(String, RData)>) {
         let mut published = self
             .published
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let mut name = asked.to_owned();
         let mut records = Vec::new();
-        for _ in 0..MOST_ALIASES {
+        for _ in 0..MAX_ALIASES {
             let zone = published.entry(name.clone()).or_default();
             zone.asked += 1;
             zone.by_tcp += usize::from(by == Protocol::Tcp);
-            if zone.answer != Answer::Records {
+            if zone.answer != Behaviour::Records {
                 return (zone.answer, records);
             }
             if zone.records.is_empty() {
-                return (Answer::Code(ResponseCode::NXDomain), records);
+                return (Behaviour::Code(ResponseCode::NXDomain), records);
             }
-            let told = |data: &&RData| [kind, RecordType::CNAME].contains(&data.record_type());
-            let told = zone.records.iter().filter(told).cloned();
-            records.extend(told.map(|data| (name.clone(), data)));
+            let matches = |data: &&RData| [kind, RecordType::CNAME].contains(&data.record_type());
+            let matching = zone.records.iter().filter(matches).cloned();
+            records.extend(matching.map(|data| (name.clone(), data)));
             match zone.records.first() {
                 Some(RData::CNAME(CNAME(target))) if self.follows && kind != RecordType::CNAME => {
                     name = written(target);
                 }
-                _ => return (Answer::Records, records),
+                _ => return (Behaviour::Records, records),
             }
         }
-        (Answer::Code(ResponseCode::ServFail), Vec::new())
+        (Behaviour::Code(ResponseCode::ServFail), Vec::new())
     }
 }
 
-/// The name in the form that tests use.
+/// Returns the name in the form that tests use.
 fn written(name: &Name) -> String {
     name.to_string().trim_end_matches('.').to_lowercase()
 }
 
-/// The SOA record of a negative response (RFC 2308, section 3).
+/// Returns the SOA record of a negative response (RFC 2308, section 3).
 fn authority() -> Record {
     let soa = SOA::new(
         fqdn("ns.example"),
@@ -308,21 +308,21 @@ impl RequestHandler for Handler {
             return silence();
         };
         let name = written(&Name::from(query.name().clone()));
-        let (answer, told) = self.answer(&name, query.query_type(), request.protocol());
-        let records: Vec<Record> = told
+        let (answer, records) = self.answer(&name, query.query_type(), request.protocol());
+        let records: Vec<Record> = records
             .into_iter()
             .map(|(name, data)| Record::from_rdata(fqdn(&name), 60, data))
             .collect();
         let mut referral = None;
         let mut negative = records.is_empty();
         match answer {
-            Answer::Silence => return silence(),
-            Answer::Records => {}
-            Answer::Code(code) => {
+            Behaviour::Silence => return silence(),
+            Behaviour::Records => {}
+            Behaviour::Code(code) => {
                 metadata.response_code = code;
                 negative = code == ResponseCode::NXDomain;
             }
-            Answer::Referral => {
+            Behaviour::Referral => {
                 negative = false;
                 let other = RData::NS(NS(fqdn("ns.elsewhere.example")));
                 referral = Some(Record::from_rdata(fqdn("example"), 60, other));

@@ -1,4 +1,4 @@
-//! The operator's command line: runs the program on a service's database.
+//! Runs the operator's commands on a service's database.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use crate::{DOMAIN, MailServers, Service};
 
-/// The path of the program, which is built beside the test binary.
+/// Returns the path of the program, which is built beside the test binary.
 pub fn program() -> PathBuf {
     let binary = std::env::current_exe().unwrap();
     let profile = binary.ancestors().find(|p| p.join("deps").is_dir());
@@ -17,18 +17,18 @@ pub fn program() -> PathBuf {
 
 /// The output and the exit status of the program.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct ProgramOutput {
     /// The exit status.
     pub status: i32,
     /// The standard output.
-    pub out: String,
+    pub stdout: String,
     /// The standard error.
-    pub err: String,
+    pub stderr: String,
 }
 
-impl Said {
+impl ProgramOutput {
     /// Runs the program with this standard input.
-    pub async fn by(command: &mut Command, input: &str) -> Self {
+    pub async fn of(command: &mut Command, input: &str) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -46,24 +46,29 @@ impl Said {
         let output = child.wait_with_output().await.unwrap();
         Self {
             status: output.status.code().unwrap(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
         }
     }
 
     /// Asserts success, and returns the output.
     #[track_caller]
-    pub fn done(self) -> String {
-        assert_eq!((self.status, self.err.as_str()), (0, ""), "{}", self.out);
-        self.out
+    pub fn succeeds(self) -> String {
+        assert_eq!(
+            (self.status, self.stderr.as_str()),
+            (0, ""),
+            "{}",
+            self.stdout
+        );
+        self.stdout
     }
 
     /// Asserts a failure with one sentence that contains `mention`.
     #[track_caller]
-    pub fn fails_about(&self, mention: &str) {
-        let sentence = self.err.starts_with("latchmail: ") && self.err.lines().count() == 1;
+    pub fn fails_mentioning(&self, mention: &str) {
+        let sentence = self.stderr.starts_with("latchmail: ") && self.stderr.lines().count() == 1;
         assert!(
-            self.status == 1 && self.out.is_empty() && sentence && self.err.contains(mention),
+            self.status == 1 && self.stdout.is_empty() && sentence && self.stderr.contains(mention),
             "{self:?}: expected a failure about {mention:?}"
         );
     }
@@ -71,20 +76,20 @@ impl Said {
 
 impl Service {
     /// Runs an operator's command on this service's database: `service.operator("account list", "")`.
-    pub async fn operator(&self, verb: &str, input: &str) -> Said {
+    pub async fn operator(&self, verb: &str, input: &str) -> ProgramOutput {
         let arguments: Vec<&str> = verb.split(' ').collect();
         self.operator_with(&arguments, input).await
     }
 
-    /// The same for arguments that contain spaces.
-    pub async fn operator_with(&self, arguments: &[&str], input: &str) -> Said {
+    /// Runs an operator's command whose arguments can contain spaces.
+    pub async fn operator_with(&self, arguments: &[&str], input: &str) -> ProgramOutput {
         let mut command = Command::new(program());
         command.env_clear().args(arguments);
         command.arg("--config").arg(self.operator_config());
-        Said::by(&mut command, input).await
+        ProgramOutput::of(&mut command, input).await
     }
 
-    /// The configuration file for the operator's commands.
+    /// Writes the configuration file for the operator's commands, and returns its path.
     pub fn operator_config(&self) -> PathBuf {
         let file = self.state.join("operator.toml");
         let database = self.database();

@@ -1,24 +1,24 @@
-//! A person with an account and a web session.
+//! An account with a web session.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{Answer, DOMAIN, Service};
+use crate::{DOMAIN, Response, Service};
 
-/// The password of all persons.
+/// The password of all test accounts.
 pub const PASSWORD: &str = "Correct-Horse-7";
 
-/// A person who is signed in.
+/// An account that is signed in with a web session.
 #[derive(Clone, Debug)]
 pub struct Person<'a> {
     /// The service of the account.
     pub service: &'a Service,
     /// The account's address.
     pub address: String,
-    /// Their access token.
+    /// The access token of the session.
     pub access: String,
-    /// Their refresh token.
+    /// The refresh token of the session.
     pub refresh: String,
 }
 
@@ -29,23 +29,23 @@ impl<'a> Person<'a> {
             "local_part": name, "domain": DOMAIN, "password": PASSWORD,
             "first_name": "Ada", "last_name": "Lovelace", "dob": "1990-12-10",
         });
-        let answer = service.post("/api/v1/auth/register", &body).await;
-        Self::signed_in(service, &answer.succeeds(201))
+        let response = service.post("/api/v1/auth/register", &body).await;
+        Self::from_token_pair(service, &response.succeeds(201))
     }
 
     /// Signs in again, for a second session.
-    pub async fn again(&self) -> Self {
+    pub async fn sign_in_again(&self) -> Self {
         Self::sign_in(self.service, &self.address, PASSWORD).await
     }
 
     /// Signs in to an existing account.
     pub async fn sign_in(service: &'a Service, address: &str, password: &str) -> Self {
         let body = json!({ "email": address, "password": password });
-        let answer = service.post("/api/v1/auth/login", &body).await;
-        Self::signed_in(service, &answer.succeeds(200))
+        let response = service.post("/api/v1/auth/login", &body).await;
+        Self::from_token_pair(service, &response.succeeds(200))
     }
 
-    fn signed_in(service: &'a Service, pair: &Value) -> Self {
+    fn from_token_pair(service: &'a Service, pair: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         Self {
             service,
@@ -55,20 +55,20 @@ impl<'a> Person<'a> {
         }
     }
 
-    /// The response to a request without a body.
-    pub async fn ask(&self, line: &str) -> Answer {
-        Answer::of(self.service.request(line).bearer_auth(&self.access)).await
+    /// Returns the response to a request without a body.
+    pub async fn send(&self, line: &str) -> Response {
+        Response::of(self.service.request(line).bearer_auth(&self.access)).await
     }
 
-    /// The response to a request with a JSON body.
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
-        self.send(&format!("POST {path}"), body).await
+    /// Returns the response to a request with a JSON body.
+    pub async fn post(&self, path: &str, body: &Value) -> Response {
+        self.send_json(&format!("POST {path}"), body).await
     }
 
-    /// The same with any method.
-    pub async fn send(&self, line: &str, body: &Value) -> Answer {
+    /// Returns the response to a request with a JSON body and any method.
+    pub async fn send_json(&self, line: &str, body: &Value) -> Response {
         let request = self.service.request(line);
-        Answer::of_json(request.bearer_auth(&self.access), body).await
+        Response::of_json(request.bearer_auth(&self.access), body).await
     }
 
     /// Creates an API token with these scopes, and returns the response.
@@ -85,78 +85,78 @@ impl<'a> Person<'a> {
             .succeeds(201)
     }
 
-    /// The response to a request with a body of any bytes, declared as JSON.
-    pub async fn post_raw(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+    /// Returns the response to a request with a body of any bytes, declared as JSON.
+    pub async fn post_raw(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
         let request = self.service.request(&format!("POST {path}"));
         let request = request
             .bearer_auth(&self.access)
             .header("content-type", "application/json");
-        Answer::of(request.body(body)).await
+        Response::of(request.body(body)).await
     }
 
     /// Delivers a message and waits until the inbox contains it.
-    pub async fn receives(&self, message: &str) {
-        self.receives_raw(&message.replace('\n', "\r\n").into_bytes())
+    pub async fn receive(&self, message: &str) {
+        self.receive_raw(&message.replace('\n', "\r\n").into_bytes())
             .await;
     }
 
     /// The same with exact bytes.
-    pub async fn receives_raw(&self, message: &[u8]) {
+    pub async fn receive_raw(&self, message: &[u8]) {
         let before = self.total("INBOX").await;
         self.service.deliver_raw(&self.address, message).await;
-        let patience = tokio::time::Instant::now() + Duration::from_secs(20);
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
         while self.total("INBOX").await <= before {
             assert!(
-                tokio::time::Instant::now() < patience,
-                "the message never came"
+                tokio::time::Instant::now() < deadline,
+                "the message did not arrive"
             );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
     /// Waits until the inbox contains a message with that subject.
-    pub async fn arrives(&self, subject: &str) {
-        let patience = tokio::time::Instant::now() + Duration::from_secs(20);
+    pub async fn wait_for_message(&self, subject: &str) {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
         let is_it = |message: &Value| message["subject"] == subject;
         while !self.messages("INBOX").await.iter().any(is_it) {
             assert!(
-                tokio::time::Instant::now() < patience,
+                tokio::time::Instant::now() < deadline,
                 "{subject:?} never came"
             );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// The number of messages in a folder.
+    /// Returns the number of messages in a folder.
     pub async fn total(&self, folder: &str) -> u64 {
         let line = format!("GET /api/v1/mail/folders/{folder}/messages?limit=1");
-        self.ask(&line).await.succeeds(200)["total"]
+        self.send(&line).await.succeeds(200)["total"]
             .as_u64()
             .unwrap()
     }
 
-    /// The messages of a folder, newest first.
+    /// Returns the messages of a folder, newest first.
     pub async fn messages(&self, folder: &str) -> Vec<Value> {
         let line = format!("GET /api/v1/mail/folders/{folder}/messages?limit=100");
-        let listing = self.ask(&line).await.succeeds(200);
+        let listing = self.send(&line).await.succeeds(200);
         listing["messages"].as_array().unwrap().clone()
     }
 
-    /// The newest message of the inbox, complete.
+    /// Returns the newest message of the inbox, complete.
     pub async fn newest(&self) -> Value {
         let uid = &self.messages("INBOX").await[0]["uid"];
         let line = format!("GET /api/v1/mail/messages/{uid}");
-        self.ask(&line).await.succeeds(200)
+        self.send(&line).await.succeeds(200)
     }
 
-    /// The numbers of a folder's messages, newest first.
+    /// Returns the numbers of a folder's messages, newest first.
     pub async fn uids(&self, folder: &str) -> Vec<u64> {
         let messages = self.messages(folder).await;
         let uids = messages.iter().map(|m| m["uid"].as_u64().unwrap());
         uids.collect()
     }
 
-    /// The number of the message with that subject in a folder.
+    /// Returns the number of the message with that subject in a folder.
     #[track_caller]
     pub fn uid_of(&self, folder: &str, subject: &str) -> impl Future<Output = u64> {
         let at = std::panic::Location::caller();
@@ -169,9 +169,9 @@ impl<'a> Person<'a> {
         }
     }
 
-    /// The id of the folder with this path.
+    /// Returns the id of the folder with this path.
     pub async fn folder_id(&self, path: &str) -> String {
-        let listed = self.ask("GET /api/v1/mail/folders").await.succeeds(200);
+        let listed = self.send("GET /api/v1/mail/folders").await.succeeds(200);
         let folders = listed["folders"].as_array().unwrap();
         let folder = folders.iter().find(|folder| folder["path"] == path);
         let folder = folder.unwrap_or_else(|| panic!("no {path}: {folders:?}"));
@@ -179,21 +179,21 @@ impl<'a> Person<'a> {
     }
 
     /// Moves the message with that number, and returns the response.
-    pub async fn move_to(&self, uid: u64, destination: &str) -> Answer {
+    pub async fn move_to(&self, uid: u64, destination: &str) -> Response {
         let path = format!("/api/v1/mail/messages/{uid}/move");
         self.post(&path, &json!({ "destination": destination }))
             .await
     }
 
     /// Deletes the message with that number, and returns the response.
-    pub async fn delete(&self, uid: u64) -> Answer {
+    pub async fn delete(&self, uid: u64) -> Response {
         let line = format!("DELETE /api/v1/mail/messages/{uid}");
-        self.ask(&line).await
+        self.send(&line).await
     }
 
-    /// The message with that number, complete.
+    /// Returns the message with that number, complete.
     pub async fn message(&self, uid: u64) -> Value {
         let line = format!("GET /api/v1/mail/messages/{uid}");
-        self.ask(&line).await.succeeds(200)
+        self.send(&line).await.succeeds(200)
     }
 }

@@ -1,4 +1,4 @@
-//! Resources of processes, and how to end them. A test's service and its clients share the test's process, so both count.
+//! Measures and ends processes. The service of a test and its clients run in the test's process, so the results include both.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
-/// Open descriptors of this process.
+/// Returns the number of open descriptors of this process.
 pub fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Resident memory of this process, in KiB.
+/// Returns the resident memory of this process, in KiB.
 pub fn memory() -> u64 {
     memory_of(getpid())
 }
 
-/// Resident memory of a process, in KiB.
+/// Returns the resident memory of a process, in KiB.
 pub fn memory_of(process: Pid) -> u64 {
     let status = read(process, "status");
     let kib = status
@@ -26,8 +26,8 @@ pub fn memory_of(process: Pid) -> u64 {
     kib.parse().unwrap()
 }
 
-/// A loopback address for a program that cannot choose a free port itself. The system gives its port to no other program before this one binds it.
-/// Until then, further calls return the same address.
+/// Returns a loopback address for a program that cannot choose a free port itself. The system gives its port to no other program before this one binds it.
+/// Until the program binds the port, further calls return the same address.
 pub fn free_address() -> SocketAddr {
     let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
     let mut addresses = (first..32_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -35,7 +35,7 @@ pub fn free_address() -> SocketAddr {
     free.unwrap_or_else(|| panic!("no port is free from {first} on"))
 }
 
-/// The child processes of a process, with their names.
+/// Returns the child processes of a process, with their names.
 pub fn children_of(parent: Pid) -> Vec<(Pid, String)> {
     let parent = parent.as_raw_nonzero().to_string();
     let is_child = |pid: &Pid| {
@@ -49,7 +49,7 @@ pub fn children_of(parent: Pid) -> Vec<(Pid, String)> {
         .collect()
 }
 
-/// The process with this name whose command line contains the path of a folder.
+/// Returns the process with this name whose command line contains the path of a folder.
 pub fn pid_of(name: &str, folder: &Path) -> Option<Pid> {
     let folder = folder.display().to_string();
     let mut pids = pids().into_iter();

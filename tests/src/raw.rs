@@ -1,29 +1,25 @@
 //! A client that sends arbitrary bytes.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use crate::Service;
-
-/// The longest time that a test waits for a condition, also on a loaded machine.
-pub const EVENTUALLY: Duration = Duration::from_secs(30);
+use crate::{Service, TEST_TIMEOUT};
 
 /// A connection to a service.
 #[derive(Debug)]
-pub struct Raw {
+pub struct RawClient {
     /// The connection itself.
     pub stream: TcpStream,
-    came: Vec<u8>,
+    received: Vec<u8>,
 }
 
 /// A response, byte for byte.
 #[derive(Clone, Debug)]
-pub struct RawAnswer {
+pub struct RawResponse {
     /// The status.
     pub status: u16,
     /// The head, including its empty line.
@@ -32,14 +28,14 @@ pub struct RawAnswer {
     pub body: Vec<u8>,
 }
 
-impl Raw {
-    /// A new connection to `service`.
-    pub async fn to(service: &Service) -> Self {
+impl RawClient {
+    /// Connects to `service`.
+    pub async fn connect(service: &Service) -> Self {
         Self::of(TcpStream::connect(service.address()).await.unwrap())
     }
 
-    /// A new connection from a local address to another.
-    pub async fn between(from: [u8; 4], to: SocketAddr) -> Self {
+    /// Connects from a local address to another address.
+    pub async fn connect_from(from: [u8; 4], to: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::from((from, 0))).unwrap();
         Self::of(socket.connect(to).await.unwrap())
@@ -49,36 +45,40 @@ impl Raw {
         stream.set_nodelay(true).unwrap();
         Self {
             stream,
-            came: Vec::new(),
+            received: Vec::new(),
         }
     }
 
     /// Sends all bytes.
-    pub async fn say(&mut self, bytes: impl AsRef<[u8]>) {
-        timeout(EVENTUALLY, self.stream.write_all(bytes.as_ref()))
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        timeout(TEST_TIMEOUT, self.stream.write_all(bytes.as_ref()))
             .await
-            .expect("the service reads all bytes")
+            .expect("timeout: the service does not read all bytes")
             .unwrap();
     }
 
     /// Sends the bytes, and returns whether the service accepted all of them.
-    pub async fn try_to_say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+    pub async fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).await.is_ok()
     }
 
     /// Shuts down the sending side.
-    pub async fn say_no_more(&mut self) {
+    pub async fn shut_down_sending(&mut self) {
         self.stream.shutdown().await.unwrap();
     }
 
-    /// The next response; `None` if the service closed the connection without one.
-    pub async fn answer(&mut self) -> Option<RawAnswer> {
+    /// Returns the next response; `None` if the service closed the connection without one.
+    pub async fn response(&mut self) -> Option<RawResponse> {
         let head = loop {
-            if let Some(at) = self.came.windows(4).position(|four| four == b"\r\n\r\n") {
-                break self.came.drain(..at + 4).collect::<Vec<_>>();
+            if let Some(at) = self
+                .received
+                .windows(4)
+                .position(|four| four == b"\r\n\r\n")
+            {
+                break self.received.drain(..at + 4).collect::<Vec<_>>();
             }
-            if !self.more().await {
-                let rest = String::from_utf8_lossy(&self.came);
+            if !self.read_more().await {
+                let rest = String::from_utf8_lossy(&self.received);
                 assert_eq!(rest, "", "the head is incomplete");
                 return None;
             }
@@ -88,7 +88,7 @@ impl Raw {
             .strip_prefix("HTTP/1.1 ")
             .or_else(|| head.strip_prefix("HTTP/1.0 "))
             .and_then(|rest| rest.get(..3)?.parse().ok());
-        let mut answer = RawAnswer {
+        let mut answer = RawResponse {
             status: status.unwrap_or_else(|| panic!("no answer: {head}")),
             head,
             body: Vec::new(),
@@ -96,33 +96,33 @@ impl Raw {
         let length = answer
             .header("content-length")
             .map_or(0, |l| l.parse().unwrap());
-        while self.came.len() < length {
-            assert!(self.more().await, "the body is incomplete");
+        while self.received.len() < length {
+            assert!(self.read_more().await, "the body is incomplete");
         }
-        answer.body = self.came.drain(..length).collect();
+        answer.body = self.received.drain(..length).collect();
         Some(answer)
     }
 
-    /// All responses until the service closes the connection.
-    pub async fn answers(&mut self) -> Vec<RawAnswer> {
+    /// Returns all responses until the service closes the connection.
+    pub async fn responses(&mut self) -> Vec<RawResponse> {
         let mut answers = Vec::new();
-        while let Some(answer) = self.answer().await {
+        while let Some(answer) = self.response().await {
             answers.push(answer);
         }
         answers
     }
 
-    async fn more(&mut self) -> bool {
-        let read = timeout(EVENTUALLY, self.stream.read_buf(&mut self.came))
+    async fn read_more(&mut self) -> bool {
+        let read = timeout(TEST_TIMEOUT, self.stream.read_buf(&mut self.received))
             .await
-            .expect("the service responds or closes")
-            .expect("the service does not reset");
+            .expect("timeout: the service neither responds nor closes the connection")
+            .expect("the service reset the connection");
         read > 0
     }
 }
 
-impl RawAnswer {
-    /// The value of a header.
+impl RawResponse {
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (given, value) = line.split_once(": ")?;
@@ -130,7 +130,7 @@ impl RawAnswer {
         })
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}: no JSON", self.head))
@@ -152,14 +152,14 @@ impl RawAnswer {
         json["error"].as_str().unwrap().to_owned()
     }
 
-    /// Whether the response announces the end of the connection.
+    /// Returns whether the response announces that the connection is closed.
     pub fn closes(&self) -> bool {
         self.header("connection") == Some("close")
     }
 }
 
 impl Service {
-    /// The address on which the service listens.
+    /// Returns the address on which the service listens.
     pub fn address(&self) -> SocketAddr {
         self.base.trim_start_matches("http://").parse().unwrap()
     }

@@ -1,4 +1,4 @@
-//! An agent by other authors: the client of the protocol's own SDK, as `scripts/setup --tests` installs it, in a process of its own.
+//! An agent that uses the official SDK of the protocol, in a separate process. `scripts/setup --tests` installs the SDK.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -8,23 +8,23 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::EVENTUALLY;
+use crate::TEST_TIMEOUT;
 
 /// The script that uses the SDK.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/agent.mjs");
 
-/// A client of the SDK. Dropping it ends the process.
+/// A client of the SDK. Its process ends when it is dropped.
 #[derive(Debug)]
 pub struct Sdk {
     _process: Child,
-    wishes: ChildStdin,
-    says: Lines<BufReader<ChildStdout>>,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Sdk {
     /// Starts a client that knows only the endpoint's URL. `major` is `1`, `2`, or `2-newest` for the newest revision of the protocol.
     pub fn start(major: &str, endpoint: &str) -> Self {
-        let tools = installed();
+        let tools = tools_folder();
         let mut process = Command::new(tools.join("guests/bin/node"))
             .arg(SCRIPT)
             .args([tools.join("agent").as_os_str(), major.as_ref()])
@@ -34,40 +34,42 @@ impl Sdk {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        let says = BufReader::new(process.stdout.take().unwrap()).lines();
+        let output = BufReader::new(process.stdout.take().unwrap()).lines();
         Self {
-            wishes: process.stdin.take().unwrap(),
-            says,
+            input: process.stdin.take().unwrap(),
+            output,
             _process: process,
         }
     }
 
-    /// The next line of output, which must have this name.
-    pub async fn says(&mut self, name: &str) -> Value {
-        let line = timeout(EVENTUALLY, self.says.next_line()).await.unwrap();
+    /// Returns the next line of output, which must have this name.
+    pub async fn read_output(&mut self, name: &str) -> Value {
+        let line = timeout(TEST_TIMEOUT, self.output.next_line())
+            .await
+            .unwrap();
         let line = line
             .unwrap()
             .expect("the client ended; see its output above");
-        let said: Value = serde_json::from_str(&line).unwrap();
-        assert!(said.get(name).is_some(), "{name}: {said}");
-        said
+        let printed: Value = serde_json::from_str(&line).unwrap();
+        assert!(printed.get(name).is_some(), "{name}: {printed}");
+        printed
     }
 
     /// Sends a command: list the tools, or `call` one.
-    pub async fn wish(&mut self, wish: &Value) {
-        let line = format!("{wish}\n");
-        self.wishes.write_all(line.as_bytes()).await.unwrap();
+    pub async fn send_command(&mut self, command: &Value) {
+        let line = format!("{command}\n");
+        self.input.write_all(line.as_bytes()).await.unwrap();
     }
 
     /// Sends a command and returns the result.
-    pub async fn asked(&mut self, wish: &Value) -> Value {
-        self.wish(wish).await;
-        self.says("answer").await
+    pub async fn result_of(&mut self, command: &Value) -> Value {
+        self.send_command(command).await;
+        self.read_output("answer").await
     }
 }
 
-/// The folder into which `scripts/setup` installs.
-pub fn installed() -> PathBuf {
+/// Returns the folder into which `scripts/setup` installs.
+pub fn tools_folder() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"),
         PathBuf::from,

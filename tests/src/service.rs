@@ -10,11 +10,12 @@ use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{Config, Database, Module};
 use latchmail_core::error::StartError;
+use latchmail_core::limits::Bucket;
 use latchmail_directory::Db;
 use latchmail_directory::testing::{PostgresDatabase, copy_sqlite, execute};
 use latchmail_http::App;
-use latchmail_http::router::Entry;
-use latchmail_mailserver::{Lookup, Stack};
+use latchmail_http::router::RouteEntry;
+use latchmail_mailserver::{LocalServers, Lookup};
 use latchmail_runtime::modules::Access;
 use latchmail_service::Running;
 use lettre::address::Envelope;
@@ -24,7 +25,7 @@ use tempfile::TempDir;
 
 use crate::built::{cache, examples, modules};
 use crate::mail_servers::{AUTHSERV_ID, Borrowed, Kind, Logs, milter};
-use crate::{Answer, MailServers, PASSWORD, Person};
+use crate::{MailServers, PASSWORD, Person, Response};
 
 /// The first of the service's registration domains; the second is `second.test`.
 pub const DOMAIN: &str = "first.test";
@@ -42,12 +43,12 @@ pub struct Setup {
 /// The mail servers that a test needs.
 #[derive(Clone, Copy, Debug, Default)]
 enum Mail {
-    /// None. Nothing listens at the configured addresses.
+    /// No mail servers. Nothing listens at the configured addresses.
     #[default]
     None,
-    /// A pair that other tests use before and after this one.
+    /// A Dovecot and a Postfix that other tests use before and after this one.
     Shared,
-    /// A pair of its own, which the test can stop, break and configure.
+    /// A Dovecot and a Postfix of its own, which the test can stop, break and configure.
     Own,
 }
 
@@ -61,7 +62,7 @@ pub struct Service {
     /// The folder with all files of this service.
     pub state: PathBuf,
     mail: Option<MailServers>,
-    stack: Option<Stack>,
+    stack: Option<LocalServers>,
     logs: Option<Logs>,
     running: Option<Running>,
     config: Config,
@@ -82,14 +83,14 @@ impl Setup {
         self
     }
 
-    /// Uses the default rate limits. Otherwise no test reaches a limit.
+    /// Uses the default rate limits instead of limits that no test reaches.
     #[must_use]
     pub fn with_default_limits(mut self) -> Self {
         self.default_limits = true;
         self
     }
 
-    /// Keeps its directory in SQLite in every run.
+    /// Uses SQLite for the directory, also in runs with PostgreSQL.
     #[must_use]
     pub fn on_sqlite(mut self) -> Self {
         self.sqlite = true;
@@ -155,7 +156,7 @@ impl Setup {
             (Mail::None, _) | (Mail::Shared, Some(_)) => None,
             (Mail::Own | Mail::Shared, _) => {
                 let (folder, milter) = (state.join("mail"), milter(&self.milter));
-                let started = Stack::start_with_milter(&folder, &lookup, &milter);
+                let started = LocalServers::start_with_milter(&folder, &lookup, &milter);
                 Some(started.await.unwrap())
             }
         };
@@ -163,11 +164,15 @@ impl Setup {
         let mail = borrowed_servers.or_else(|| stack.as_ref().map(MailServers::from));
         // The clock begins at the real time, because the database expires app passwords by its own clock. It moves only when a test advances it.
         let clock = Clock::manual(Clock::system().now());
-        let limits = if self.default_limits { "" } else { &generous() };
+        let limits = if self.default_limits {
+            ""
+        } else {
+            &high_limits()
+        };
         let own = format!("database.url = '{url}'\n{}", self.settings);
         let settings = settings(&state, &mailserver, mail.as_ref(), limits, &own);
         let config = parsed(&settings);
-        let running = begin(&config, &clock).await;
+        let running = start_host(&config, &clock).await;
         Service {
             base: format!("http://{}", running.address),
             clock,
@@ -187,7 +192,7 @@ impl Setup {
 }
 
 /// Starts the host. If this run uses an aliases module in another language, that module replaces the Rust one.
-async fn begin(config: &Config, clock: &Clock) -> Running {
+async fn start_host(config: &Config, clock: &Clock) -> Running {
     let usual = |module: &Module| module.source.as_deref() == Some(&*rust_aliases());
     let other = foreign_aliases().filter(|_| config.modules.get("aliases").is_some_and(usual));
     let running = latchmail_service::start(config.clone(), clock.clone())
@@ -196,14 +201,16 @@ async fn begin(config: &Config, clock: &Clock) -> Running {
     if let Some(component) = other {
         let component = std::fs::read(component).unwrap().into();
         let app = &running.app;
-        let (life, origin) = (&app.life, Origin::operator());
-        let installed = life.install(&**app, vec![component], true, &origin).await;
+        let (modules, origin) = (&app.module_manager, Origin::operator());
+        let installed = modules
+            .install(&**app, vec![component], true, &origin)
+            .await;
         installed.unwrap();
     }
     running
 }
 
-/// Whether this run keeps directories in PostgreSQL: `./just test` runs these tests once on each database.
+/// Returns whether this run keeps directories in PostgreSQL: `./just test` runs these tests once on each database.
 fn on_postgres() -> bool {
     match std::env::var("LATCHMAIL_TEST_DATABASE").as_deref() {
         Ok("postgres") => true,
@@ -212,7 +219,7 @@ fn on_postgres() -> bool {
     }
 }
 
-/// The aliases module of this run if it is not the Rust one: `./just test` runs its tests with each implementation.
+/// Returns the aliases module of this run if it is not the Rust one: `./just test` runs its tests with each implementation.
 fn foreign_aliases() -> Option<PathBuf> {
     match std::env::var("LATCHMAIL_TEST_ALIASES").as_deref() {
         Ok("rust") | Err(_) => None,
@@ -228,62 +235,43 @@ fn rust_aliases() -> PathBuf {
     modules().join("latchmail_aliases.wasm")
 }
 
-/// The error with which the service refuses to start with these additional lines of configuration. No mail server is started.
-pub async fn refusal(settings: &str) -> String {
+/// Returns the error with which the service refuses to start with these additional lines of configuration. No mail server is started.
+pub async fn start_error(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
-    match without_mail(folder.path(), settings).await {
+    match start_without_mail(folder.path(), settings).await {
         Ok(running) => {
             running.stop().await;
-            panic!("it started")
+            panic!("the service started")
         }
         Err(refused) => refused.to_string(),
     }
 }
 
-/// Why a module cannot be loaded with these additional lines of configuration; exactly one must fail. No mail server is started.
-pub async fn unloadable(settings: &str) -> String {
+/// Returns why a module cannot be loaded with these additional lines of configuration. Exactly one module must fail. No mail server is started.
+pub async fn load_problem(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let running = without_mail(folder.path(), settings).await.unwrap();
-    let listed = running.app.life.list();
+    let running = start_without_mail(folder.path(), settings).await.unwrap();
+    let listed = running.app.module_manager.list();
     running.stop().await;
     let mut problems: Vec<String> = listed.into_iter().filter_map(|m| m.problem).collect();
     assert_eq!(problems.len(), 1, "{problems:?}");
     problems.remove(0)
 }
 
-async fn without_mail(folder: &Path, settings: &str) -> Result<Running, StartError> {
+async fn start_without_mail(folder: &Path, settings: &str) -> Result<Running, StartError> {
     let mailserver = folder.join("mailserver/mailserver.db");
     let config = parsed(&self::settings(folder, &mailserver, None, "", settings));
     latchmail_service::start(config, Clock::system()).await
 }
 
-/// Limits that no test reaches.
-fn generous() -> String {
-    [
-        "mail",
-        "search",
-        "aliases",
-        "sign_in",
-        "sign_in_address",
-        "unproven",
-        "registration",
-        "public",
-        "readiness",
-        "session",
-        "profile",
-        "tokens",
-        "app_passwords",
-        "password_change",
-        "domains_read",
-        "domains_write",
-        "teams",
-        "mcp",
-        "admin",
-        "modules",
-        "oauth",
-    ]
-    .map(|area| format!("limits.{area} = 100000"))
-    .join("\n")
+/// Returns limits that no test reaches.
+fn high_limits() -> String {
+    Bucket::ALL
+        .iter()
+        .map(|bucket| bucket.name())
+        .chain(["sign_in_address"])
+        .map(|name| format!("limits.{name} = 100000\n"))
+        .collect()
 }
 
 fn parsed(settings: &str) -> Config {
@@ -298,10 +286,10 @@ fn settings(
     own: &str,
 ) -> String {
     // Nothing listens on this port.
-    let away = SocketAddr::from(([127, 0, 0, 1], 1));
+    let unused = SocketAddr::from(([127, 0, 0, 1], 1));
     let state = state.display();
     let doveadm = mail.map_or_else(String::new, MailServers::doveadm_settings);
-    // A test's own lines come last and in dotted form, so that they override these.
+    // The test's own lines come last and in dotted form, so they override the lines above.
     let text = format!(
         "listen = '127.0.0.1:0'
 base_url = 'http://service.test'
@@ -321,7 +309,7 @@ modules.mail.grants = ['caller', 'mailbox', 'outbox']
 modules.credentials.source = '{modules}/latchmail_credentials.wasm'
 modules.credentials.grants = ['caller', 'profile', 'credentials']
 modules.aliases.source = '{aliases}'
-modules.aliases.reuse = {keeps}
+modules.aliases.reuse = {reuse}
 modules.aliases.grants = ['caller', 'aliases']
 modules.domains.source = '{modules}/latchmail_domains.wasm'
 modules.domains.grants = ['caller', 'domains']
@@ -333,11 +321,11 @@ modules.mcp.paths = ['/mcp']
 {limits}
 ",
         aliases = rust_aliases().display(),
-        // An interpreter needs reuse, as in production.
-        keeps = foreign_aliases().is_some(),
+        // A module in an interpreted language needs `reuse`, as in production.
+        reuse = foreign_aliases().is_some(),
         cache = cache().display(),
-        imap = mail.map_or(away, |servers| servers.imap),
-        smtp = mail.map_or(away, |servers| servers.submission),
+        imap = mail.map_or(unused, |servers| servers.imap),
+        smtp = mail.map_or(unused, |servers| servers.submission),
         mailserver = mailserver.display(),
         modules = modules().display(),
     );
@@ -357,7 +345,7 @@ impl Service {
         Setup::default().start().await
     }
 
-    /// The same with additional lines of configuration, in dotted form (`limits.sign_in = 5`).
+    /// Starts a service without mail servers and with additional lines of configuration, in dotted form (`limits.sign_in = 5`).
     pub async fn with(settings: &str) -> Self {
         Setup::default().with(settings).start().await
     }
@@ -367,7 +355,7 @@ impl Service {
         Setup::default().with_mail().start().await
     }
 
-    /// The same with additional lines of configuration.
+    /// Starts a service with mail servers and additional lines of configuration.
     pub async fn with_mail_and(settings: &str) -> Self {
         Setup::default().with_mail().with(settings).start().await
     }
@@ -377,18 +365,20 @@ impl Service {
         Setup::default().with_own_mail().start().await
     }
 
-    /// The mail servers that the test requested.
+    /// Returns the mail servers that the test requested.
     #[track_caller]
     pub fn mail(&self) -> &MailServers {
-        self.mail.as_ref().expect("the test asked for mail servers")
+        self.mail
+            .as_ref()
+            .expect("the test starts its service with mail servers")
     }
 
-    /// The private mail servers that the test requested.
+    /// Returns the private mail servers that the test requested.
     #[track_caller]
-    pub fn stack(&mut self) -> &mut Stack {
+    pub fn stack(&mut self) -> &mut LocalServers {
         self.stack
             .as_mut()
-            .expect("the test asked for mail servers of its own")
+            .expect("the test starts its service with its own mail servers")
     }
 
     pub(crate) fn has_mail(&self) -> Option<&MailServers> {
@@ -400,23 +390,23 @@ impl Service {
         if let Some(running) = self.running.take() {
             running.stop().await;
         }
-        let running = begin(&self.config, &self.clock).await;
+        let running = start_host(&self.config, &self.clock).await;
         self.base = format!("http://{}", running.address);
         self.running = Some(running);
     }
 
-    /// The same with a changed configuration.
+    /// Restarts the host with a changed configuration.
     pub async fn restart_with(&mut self, change: impl FnOnce(&mut Config)) {
         change(&mut self.config);
         self.restart().await;
     }
 
-    /// Its database.
+    /// Returns the configuration of the service's database.
     pub fn database(&self) -> Database {
         self.config.database()
     }
 
-    /// The configured DNS server; empty for the system's.
+    /// Returns the configured DNS server; empty for the system's.
     pub fn dns_server(&self) -> &str {
         &self.config.dns.server
     }
@@ -428,54 +418,54 @@ impl Service {
         }
     }
 
-    /// A request to this service: `service.request("GET /api/health")`.
+    /// Returns a request to this service: `service.request("GET /api/health")`.
     pub fn request(&self, line: &str) -> reqwest::RequestBuilder {
         let (method, path) = line.split_once(' ').unwrap();
         self.client
             .request(method.parse().unwrap(), format!("{}{path}", self.base))
     }
 
-    /// The response to a request without credential or body.
-    pub async fn ask(&self, line: &str) -> Answer {
-        Answer::of(self.request(line)).await
+    /// Returns the response to a request without credential or body.
+    pub async fn send(&self, line: &str) -> Response {
+        Response::of(self.request(line)).await
     }
 
-    /// The response to a request with a JSON body.
-    pub async fn post(&self, path: &str, body: &serde_json::Value) -> Answer {
-        Answer::of_json(self.request(&format!("POST {path}")), body).await
+    /// Returns the response to a request with a JSON body.
+    pub async fn post(&self, path: &str, body: &serde_json::Value) -> Response {
+        Response::of_json(self.request(&format!("POST {path}")), body).await
     }
 
-    /// The response to a request without a body, with this credential.
-    pub async fn with_bearer(&self, line: &str, credential: &str) -> Answer {
-        Answer::of(self.request(line).bearer_auth(credential)).await
+    /// Returns the response to a request without a body, with this credential.
+    pub async fn with_bearer(&self, line: &str, credential: &str) -> Response {
+        Response::of(self.request(line).bearer_auth(credential)).await
     }
 
-    /// All routes that it serves: method, path and access, as in the router.
+    /// Returns all routes of the router: method, path and access.
     pub fn routes(&self) -> Vec<(String, String, Access)> {
         let table = self.running.as_ref().unwrap().app.http.table();
-        let route = |entry: &Arc<Entry<App>>| {
+        let route = |entry: &Arc<RouteEntry<App>>| {
             let route = &entry.route;
             (route.method.to_string(), route.path.clone(), route.access)
         };
         table.entries().iter().map(route).collect()
     }
 
-    /// The host's parts, for what no client can reach.
+    /// Returns the state of the host, for checks that no client can make.
     pub fn app(&self) -> &App {
         &self.running.as_ref().unwrap().app
     }
 
-    /// Creates an account as the operator does: without a profile, with the password of all persons.
+    /// Creates an account as the operator does: without a profile, with [`PASSWORD`].
     pub async fn create_account(&self, address: &str) {
         let auth = &self.running.as_ref().unwrap().app.auth;
         let made = auth.create_account(address, PASSWORD.into()).await;
         assert_eq!(made.unwrap(), Provision::Created);
     }
 
-    /// Syncs the milter's keys, as happens every hour.
-    pub async fn tell_milter(&self) {
+    /// Updates the milter's keys, as the service does every hour.
+    pub async fn sync_milter(&self) {
         let dkim = &self.running.as_ref().unwrap().app.dkim;
-        dkim.tell_milter().await.unwrap();
+        dkim.sync_milter().await.unwrap();
     }
 
     /// Installs components as the operator does, with consent to everything.
@@ -483,7 +473,9 @@ impl Service {
         let app = &self.running.as_ref().unwrap().app;
         let components = components.iter().map(|one| one.clone().into()).collect();
         let origin = Origin::operator();
-        let installed = app.life.install(&**app, components, true, &origin);
+        let installed = app
+            .module_manager
+            .install(&**app, components, true, &origin);
         installed.await.unwrap();
     }
 
@@ -493,7 +485,7 @@ impl Service {
         execute(db, query).await.unwrap();
     }
 
-    /// All rows of all tables, as text.
+    /// Returns all rows of all tables, as text.
     pub async fn dump(&self) -> Vec<String> {
         match self.running.as_ref().unwrap().app.directory.db() {
             Db::Sqlite(pool) => {
@@ -531,8 +523,8 @@ impl Service {
         }
     }
 
-    /// The account and the id of an active web session.
-    pub async fn a_session(&self) -> (String, String) {
+    /// Returns the account and the id of an active web session.
+    pub async fn any_session(&self) -> (String, String) {
         let query = "SELECT account_id, sid FROM sessions";
         match self.running.as_ref().unwrap().app.directory.db() {
             Db::Sqlite(pool) => sqlx::query_as(query).fetch_one(pool).await,

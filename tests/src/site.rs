@@ -1,4 +1,4 @@
-//! A web site of another party: it returns one page for every request, and records the requests.
+//! A web site that returns one page for every request, and records the requests.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -16,12 +16,12 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 const CERTIFICATE: &[u8] = include_bytes!("../../host/net/src/fetch/tests/certificate.pem");
 const KEY: &[u8] = include_bytes!("../../host/net/src/fetch/tests/key.pem");
 
-/// The site. Dropping it ends it.
+/// A web site. It stops when it is dropped.
 #[derive(Debug)]
 pub struct Site {
     /// The address on which it listens.
     pub address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    requested: Arc<Mutex<Vec<String>>>,
     serving: JoinHandle<()>,
 }
 
@@ -33,18 +33,18 @@ impl Site {
 
     /// Starts a site that redirects every request to a URL.
     pub async fn redirecting(to: &str) -> Self {
-        let answer = format!(
+        let response = format!(
             "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         );
-        Self::answering(answer, "127.0.0.1:0", None).await
+        Self::start_with_response(response, "127.0.0.1:0", None).await
     }
 
-    /// The same on this machine's IPv6 address.
+    /// Starts a site on this machine's IPv6 address.
     pub async fn start_v6(page: &str) -> Self {
         Self::serve(page, "[::1]:0", None).await
     }
 
-    /// The same over TLS, with a certificate that no client trusts.
+    /// Starts a site with TLS and a certificate that no client trusts.
     pub async fn start_tls(page: &str) -> Self {
         let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
         let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
@@ -58,41 +58,41 @@ impl Site {
         Self::serve(page, "127.0.0.1:0", Some(tls)).await
     }
 
-    /// The targets of the previous requests that begin with `beginning`.
-    pub fn asked(&self, beginning: &str) -> Vec<String> {
-        let asked = self.asked.lock().unwrap();
-        let mut targets = asked.clone();
+    /// Returns the targets of the previous requests that begin with `beginning`.
+    pub fn requests(&self, beginning: &str) -> Vec<String> {
+        let requested = self.requested.lock().unwrap();
+        let mut targets = requested.clone();
         targets.retain(|target| target.starts_with(beginning));
         targets
     }
 
-    /// A URL of this site, without TLS.
-    pub fn at(&self, path: &str) -> String {
+    /// Returns a URL of this site, without TLS.
+    pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
     async fn serve(page: &str, at: &str, tls: Option<TlsAcceptor>) -> Self {
-        let answer = format!(
+        let response = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}",
             page.len()
         );
-        Self::answering(answer, at, tls).await
+        Self::start_with_response(response, at, tls).await
     }
 
-    async fn answering(answer: String, at: &str, tls: Option<TlsAcceptor>) -> Self {
+    async fn start_with_response(response: String, at: &str, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind(at).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let kept = Arc::clone(&asked);
+        let requested: Arc<Mutex<Vec<String>>> = Arc::default();
+        let record = Arc::clone(&requested);
         let serving = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (tls, answer, kept) = (tls.clone(), answer.clone(), Arc::clone(&kept));
+                let (tls, response, record) = (tls.clone(), response.clone(), Arc::clone(&record));
                 connections.spawn(async move {
                     match tls {
-                        None => answered(stream, &answer, &kept).await,
+                        None => serve_one(stream, &response, &record).await,
                         Some(tls) => match tls.accept(stream).await {
-                            Ok(stream) => answered(stream, &answer, &kept).await,
+                            Ok(stream) => serve_one(stream, &response, &record).await,
                             Err(_) => None,
                         },
                     }
@@ -101,7 +101,7 @@ impl Site {
         });
         Self {
             address,
-            asked,
+            requested,
             serving,
         }
     }
@@ -114,7 +114,7 @@ impl Drop for Site {
 }
 
 /// Serves one request. A browser may also open a connection and never use it.
-async fn answered<S>(mut stream: S, answer: &str, kept: &Mutex<Vec<String>>) -> Option<()>
+async fn serve_one<S>(mut stream: S, response: &str, record: &Mutex<Vec<String>>) -> Option<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -126,7 +126,7 @@ where
     }
     let head = String::from_utf8_lossy(&head);
     let target = head.split(' ').nth(1)?;
-    kept.lock().unwrap().push(target.to_owned());
-    stream.write_all(answer.as_bytes()).await.ok()?;
+    record.lock().unwrap().push(target.to_owned());
+    stream.write_all(response.as_bytes()).await.ok()?;
     stream.shutdown().await.ok()
 }

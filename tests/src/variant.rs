@@ -9,7 +9,7 @@ pub struct Variant<'a> {
     pub name: &'a str,
     /// Its version.
     pub version: &'a str,
-    /// What it does: `serve`, `trap`, `fail` with 500, `wait` for an hour, have `more` routes, need a `session`, `trap in describe`.
+    /// Its behaviour: `serve`, `trap`, `fail` with 500, `wait` for an hour, have `more` routes, need a `session`, `trap in describe`.
     pub does: &'a str,
     /// The prefix of its paths.
     pub path: &'a str,
@@ -27,7 +27,7 @@ impl Default for Variant<'_> {
 }
 
 impl Variant<'_> {
-    /// Its component.
+    /// Returns the compiled component of this version.
     pub fn component(&self) -> Vec<u8> {
         let mut bytes = std::fs::read(fixtures().join("fixture_variant.wasm")).unwrap();
         for (field, value) in [

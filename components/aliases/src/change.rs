@@ -82,12 +82,12 @@ mod tests {
 
     use super::*;
 
-    fn asked(id: &str, body: &str) -> Request {
+    fn with_id(id: &str, body: &str) -> Request {
         request(&[("id", id)], &[], body)
     }
 
     #[test]
-    fn an_alias_is_switched_and_deleted_by_its_id() {
+    fn an_alias_is_enabled_disabled_and_deleted_by_its_id() {
         let host = FakeHost::new();
         let id = host
             .create_alias("shop", "example.test")
@@ -99,10 +99,10 @@ mod tests {
             (false, r#"{"active": false}"#),
             (true, r#"{"active": true, "other": 1}"#),
         ] {
-            assert_eq!(json(update_alias(&host, &asked(&id, body))), success);
+            assert_eq!(json(update_alias(&host, &with_id(&id, body))), success);
             assert_eq!(host.list_aliases().unwrap()[0].active, active);
         }
-        assert_eq!(json(delete_alias(&host, &asked(&id, ""))), success);
+        assert_eq!(json(delete_alias(&host, &with_id(&id, ""))), success);
         assert!(host.list_aliases().unwrap().is_empty());
     }
 
@@ -120,9 +120,9 @@ mod tests {
             "9007199254740992",
             "99999999999999999999",
         ] {
-            let refused = delete_alias(&host, &asked(id, "")).unwrap_err();
+            let refused = delete_alias(&host, &with_id(id, "")).unwrap_err();
             assert_eq!(refused, Failure::bad_request("Invalid alias ID"), "{id}");
-            let refused = update_alias(&host, &asked(id, r#"{"active": true}"#)).unwrap_err();
+            let refused = update_alias(&host, &with_id(id, r#"{"active": true}"#)).unwrap_err();
             assert_eq!(refused, Failure::bad_request("Invalid alias ID"), "{id}");
         }
         assert_eq!(host.calls(), 0);
@@ -140,7 +140,7 @@ mod tests {
             r#"{"active": "true"}"#,
             r#"{"active": 1}"#,
         ] {
-            let refused = update_alias(&host, &asked("7", body)).unwrap_err();
+            let refused = update_alias(&host, &with_id("7", body)).unwrap_err();
             let text = "active (boolean) is required";
             assert_eq!(refused, Failure::bad_request(text), "{body}");
         }
@@ -151,8 +151,8 @@ mod tests {
     fn an_alias_of_another_account_is_not_found() {
         let host = FakeHost::failing(Error::NotFound);
         for refused in [
-            update_alias(&host, &asked("7", r#"{"active": true}"#)),
-            delete_alias(&host, &asked("7", "")),
+            update_alias(&host, &with_id("7", r#"{"active": true}"#)),
+            delete_alias(&host, &with_id("7", "")),
         ] {
             assert_eq!(refused.unwrap_err(), Failure::not_found(MISSING));
         }

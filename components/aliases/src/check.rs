@@ -39,8 +39,8 @@ pub(crate) fn check_alias(
     host: &(impl Aliases + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let given = |name| request.query(name).filter(|value| !value.is_empty());
-    let (Some(name), Some(domain)) = (given("name"), given("domain")) else {
+    let parameter = |name| request.query(name).filter(|value| !value.is_empty());
+    let (Some(name), Some(domain)) = (parameter("name"), parameter("domain")) else {
         return Err(Failure::bad_request(
             "name and domain query params required",
         ));
@@ -62,13 +62,13 @@ mod tests {
 
     use super::*;
 
-    fn asked(query: &[(&str, &str)]) -> Request {
+    fn with_query(query: &[(&str, &str)]) -> Request {
         request(&[], query, "")
     }
 
     #[test]
     fn an_alias_that_cannot_be_created_has_a_reason() {
-        let query = asked(&[("name", "shop"), ("domain", "example.test")]);
+        let query = with_query(&[("name", "shop"), ("domain", "example.test")]);
         let host = FakeHost::new();
         let free = json(check_alias(&host, &query));
         assert_eq!(free, serde_json::json!({ "available": true }));
@@ -101,7 +101,7 @@ mod tests {
             &[("name", ""), ("domain", "example.test")],
             &[("name", "shop"), ("domain", "")],
         ] {
-            let refused = check_alias(&host, &asked(query)).unwrap_err();
+            let refused = check_alias(&host, &with_query(query)).unwrap_err();
             let text = "name and domain query params required";
             assert_eq!(refused, Failure::bad_request(text), "{query:?}");
         }

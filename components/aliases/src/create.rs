@@ -72,25 +72,25 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_is_made_under_the_name_that_was_given() {
+    fn an_alias_has_the_requested_name() {
         let host = FakeHost::new();
         let body = posted(r#"{"domain": "example.test", "name": "shop"}"#);
-        let made = create_alias(&host, &body).unwrap();
-        assert_eq!(made.status, 201);
+        let created = create_alias(&host, &body).unwrap();
+        assert_eq!(created.status, 201);
         let expected = serde_json::json!({ "alias": "shop@example.test", "id": 1 });
-        assert_eq!(json(Ok(made)), expected);
+        assert_eq!(json(Ok(created)), expected);
         assert_eq!(host.list_aliases().unwrap()[0].address, "shop@example.test");
     }
 
     #[test]
-    fn without_a_name_it_gets_a_random_one() {
+    fn an_alias_without_a_requested_name_has_a_random_name() {
         let host = FakeHost::new();
         for body in [
             r#"{"domain": "example.test"}"#,
             r#"{"domain": "example.test", "name": null}"#,
         ] {
-            let made = json(create_alias(&host, &posted(body)));
-            let alias = made["alias"].as_str().unwrap();
+            let created = json(create_alias(&host, &posted(body)));
+            let alias = created["alias"].as_str().unwrap();
             let (name, domain) = alias.split_once('@').unwrap();
             assert_eq!((name.len(), domain), (23, "example.test"), "{alias}");
         }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_name_that_is_taken_is_followed_by_another_and_not_without_end() {
+    fn a_taken_random_name_is_retried_a_limited_number_of_times() {
         let host = FakeHost::failing(Error::Conflict("It is taken".into()));
         let refused = create_alias(&host, &posted(r#"{"domain": "example.test"}"#));
         assert_eq!(refused.unwrap_err(), Failure::bad_request("It is taken"));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_refusals_are_told_apart() {
+    fn each_error_of_the_host_has_its_status() {
         let body = posted(r#"{"domain": "example.test", "name": "shop"}"#);
         for (error, status) in [
             (Error::Invalid("No.".into()), 400),

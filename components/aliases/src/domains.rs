@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_domains_are_answered_in_the_hosts_order() {
+    fn domains_are_returned_in_the_order_of_the_host() {
         let host = FakeHost::new();
         host.claim_domain("ada.example").unwrap();
         host.prove_domain("ada.example");

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_alias_is_answered_with_the_dates_that_are_known() {
+    fn an_alias_has_only_the_dates_that_are_recorded() {
         let host = FakeHost::new();
         host.put_alias(Alias {
             id: 7,

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 /// The error message if the caller has no alias with this id.
 pub const MISSING: &str = "Alias not found or not owned by you";
 
-/// The maximum number of random names that are tried. A collision of 64 random bits is very unlikely, so a second one indicates a fault.
+/// The maximum number of random names that are tried. A name has 64 random bits, so repeated collisions indicate a fault.
 pub const ATTEMPTS: usize = 3;
 
 /// An additional address of the mailbox.
@@ -68,7 +68,7 @@ pub struct CreatedAlias {
 /// Returns the caller's aliases.
 ///
 /// # Errors
-/// The errors of the directory.
+/// Returns the errors of the directory.
 pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
     let aliases = host
         .list_aliases()
@@ -81,7 +81,8 @@ pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
 /// Creates an alias on a domain, with the given name or a random one.
 ///
 /// # Errors
-/// 400 if the domain is missing, the name or the domain is invalid, or the address is taken. 409 if the account has reached its limit.
+/// Returns 400 if the domain is missing, the name or the domain is invalid, or the address is taken. Returns 409 if the account
+/// has reached its limit.
 pub fn create(
     host: &(impl Aliases + Caller),
     domain: Option<&str>,
@@ -90,28 +91,32 @@ pub fn create(
     let domain = domain
         .filter(|domain| !domain.is_empty())
         .ok_or_else(|| Failure::bad_request("domain is required"))?;
-    let made = match name {
+    let created = match name {
         Some(name) => host.create_alias(name, domain),
-        None => random(host, domain)?,
+        None => create_random(host, domain)?,
     };
-    let made = made.map_err(|error| match error {
+    let created = created.map_err(|error| match error {
         Error::Invalid(text) | Error::Conflict(text) => Failure::bad_request(text),
         Error::TooLarge(text) => Failure::conflict(text),
         error => Failure::of(error, MISSING, host),
     })?;
     Ok(CreatedAlias {
-        alias: made.address,
-        id: made.id,
+        alias: created.address,
+        id: created.id,
     })
 }
 
-fn random(host: &impl Aliases, domain: &str) -> Result<Result<capability::Alias, Error>, Failure> {
-    let mut made = Err(Error::Internal);
+/// Creates an alias with a random name. Tries another name if a name is taken.
+fn create_random(
+    host: &impl Aliases,
+    domain: &str,
+) -> Result<Result<capability::Alias, Error>, Failure> {
+    let mut created = Err(Error::Internal);
     for _ in 0..ATTEMPTS {
-        made = host.create_alias(&name::pronounceable()?, domain);
-        if !matches!(made, Err(Error::Conflict(_))) {
+        created = host.create_alias(&name::pronounceable()?, domain);
+        if !matches!(created, Err(Error::Conflict(_))) {
             break;
         }
     }
-    Ok(made)
+    Ok(created)
 }

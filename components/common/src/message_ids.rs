@@ -8,9 +8,9 @@ use crate::strings::Strings;
 
 /// Maximum length of a Message-ID in bytes, including its brackets: a header line has 998 bytes, and the header's name needs some of them (RFC 5322, section
 /// 2.1.1).
-const LONGEST_ID: usize = 985;
+const MAX_ID: usize = 985;
 /// Maximum length of a list of Message-IDs in bytes, including one separator for each ID.
-const LONGEST_LIST: usize = LONGEST_ID * 10;
+const MAX_LIST: usize = MAX_ID * 10;
 
 /// A list of Message-IDs: a string that contains them separated by spaces, or an array with one Message-ID in each string.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -36,11 +36,11 @@ impl MessageIds {
     /// Returns the Message-IDs, in the order in which the client wrote them.
     ///
     /// # Errors
-    /// 400 that names `field` if a string is not a Message-ID, or if the list is too long.
+    /// Returns a 400 that names `field` if a string is not a Message-ID, or if the list is too long.
     pub(crate) fn ids(self, field: &str) -> Result<Vec<String>, Failure> {
         let ids = match self.0 {
             Strings::One(list) => {
-                if list.len() > LONGEST_LIST {
+                if list.len() > MAX_LIST {
                     return Err(too_long(field));
                 }
                 let ids = list.split(' ').filter(|id| !id.is_empty());
@@ -53,7 +53,7 @@ impl MessageIds {
                 ids
             }
             Strings::Many(ids) => {
-                if ids.iter().map(|id| id.len() + 1).sum::<usize>() > LONGEST_LIST {
+                if ids.iter().map(|id| id.len() + 1).sum::<usize>() > MAX_LIST {
                     return Err(too_long(field));
                 }
                 if let Some(at) = ids.iter().position(|id| !is_id(id)) {
@@ -77,7 +77,7 @@ pub(crate) fn is_id(text: &str) -> bool {
     let inner = text.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
     inner.is_some_and(|inner| {
         !inner.is_empty()
-            && text.len() <= LONGEST_ID
+            && text.len() <= MAX_ID
             && inner
                 .bytes()
                 .all(|b| b.is_ascii_graphic() && !b"<>".contains(&b))

@@ -46,7 +46,7 @@ pub struct Found {
 /// Returns all folders with their counts and roles.
 ///
 /// # Errors
-/// The errors of the mailbox.
+/// Returns the errors of the mailbox.
 pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
     let folders = host
         .list_folders()
@@ -59,7 +59,7 @@ pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
 /// Returns a page of a folder, newest first.
 ///
 /// # Errors
-/// 404 if the folder does not exist, and the errors of the mailbox.
+/// Returns 404 if the folder does not exist, and the errors of the mailbox.
 pub fn messages(
     host: &(impl Mailbox + Caller),
     folder: &str,
@@ -77,7 +77,7 @@ pub fn messages(
 /// Returns a search term without surrounding spaces.
 ///
 /// # Errors
-/// 400 if the term is empty.
+/// Returns 400 if the term is empty.
 pub fn term(given: &str) -> Result<&str, Failure> {
     let term = given.trim_matches(' ');
     if term.is_empty() {
@@ -89,7 +89,7 @@ pub fn term(given: &str) -> Result<&str, Failure> {
 /// Returns a page of the messages of one folder that contain a term.
 ///
 /// # Errors
-/// 400 if the term cannot be searched for, 404 if the folder does not exist, and the errors of the mailbox.
+/// Returns 400 if the term cannot be searched for, 404 if the folder does not exist, and the errors of the mailbox.
 pub fn search(
     host: &(impl Mailbox + Caller),
     folder: &str,
@@ -124,7 +124,7 @@ pub fn uid(given: Option<u64>) -> Result<u64, Failure> {
 /// Returns one message in full from any folder.
 ///
 /// # Errors
-/// 404 if the message does not exist, and the errors of the mailbox.
+/// Returns 404 if the message does not exist, and the errors of the mailbox.
 pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failure> {
     let message = host
         .get_message(uid)

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::strings::Strings;
 
 /// The maximum length of an address in SMTP (RFC 5321, section 4.5.3.1.3, without the brackets).
-const LONGEST: usize = 254;
+const MAX_ADDRESS: usize = 254;
 
 /// A list of recipients: a string or an array of strings. An empty string contains no recipients.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -35,7 +35,7 @@ impl Recipients {
     /// Returns all recipients in order.
     ///
     /// # Errors
-    /// 400 that names `field` if any entry is not an address.
+    /// Returns a 400 that names `field` if any entry is not an address.
     pub(crate) fn addresses(&self, field: &str) -> Result<Vec<Address>, Failure> {
         let lists = match &self.0 {
             Strings::One(list) if list.trim().is_empty() => &[],
@@ -62,7 +62,7 @@ pub(crate) fn read(list: &str) -> Option<Vec<Address>> {
         .into_iter()
         .map(|mailbox| {
             let address = mailbox.email.to_string();
-            (address.len() <= LONGEST).then(|| Address {
+            (address.len() <= MAX_ADDRESS).then(|| Address {
                 name: mailbox.name.unwrap_or_default(),
                 address,
             })
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(list: &str) -> Vec<(String, String)> {
+    fn pairs(list: &str) -> Vec<(String, String)> {
         let addresses = read(list).unwrap();
         addresses.into_iter().map(|a| (a.name, a.address)).collect()
     }
@@ -86,27 +86,27 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_in_all_their_shapes() {
-        assert_eq!(shown("a@b.example"), [pair("", "a@b.example")]);
+    fn all_forms_of_address_lists_are_parsed() {
+        assert_eq!(pairs("a@b.example"), [pair("", "a@b.example")]);
         assert_eq!(
-            shown(" a@b.example,Bo Müller <bo@c.example> ,  \"Last, First\" <d@e.example>"),
+            pairs(" a@b.example,Bo Müller <bo@c.example> ,  \"Last, First\" <d@e.example>"),
             [
                 pair("", "a@b.example"),
                 pair("Bo Müller", "bo@c.example"),
                 pair("Last, First", "d@e.example")
             ]
         );
-        assert_eq!(shown("<a@b.example>"), [pair("", "a@b.example")]);
+        assert_eq!(pairs("<a@b.example>"), [pair("", "a@b.example")]);
         assert_eq!(
-            shown("日本 <a@bücher.example>"),
+            pairs("日本 <a@bücher.example>"),
             [pair("日本", "a@bücher.example")]
         );
-        assert_eq!(shown("jörg@b.example"), [pair("", "jörg@b.example")]);
+        assert_eq!(pairs("jörg@b.example"), [pair("", "jörg@b.example")]);
     }
 
     proptest! {
         #[test]
-        fn whatever_is_read_is_an_address_and_nothing_else(list in any::<String>()) {
+        fn every_parsed_address_is_valid(list in any::<String>()) {
             for one in read(&list).unwrap_or_default() {
                 prop_assert!(one.address.contains('@'));
                 prop_assert!(!one.address.chars().chain(one.name.chars()).any(char::is_control));
@@ -115,21 +115,21 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_as_a_list_is_read_as_one(
+        fn a_list_of_quoted_names_and_addresses_is_parsed(
             people in prop::collection::vec(("[a-z]{1,9}", "[^\\p{C}\"\\\\]{0,20}"), 1..5)
         ) {
             let written: Vec<String> = people
                 .iter()
                 .map(|(user, name)| format!("\"{name}\" <{user}@b.example>"))
                 .collect();
-            let read: Vec<_> = shown(&written.join(", ")).into_iter().map(|(_, address)| address).collect();
+            let read: Vec<_> = pairs(&written.join(", ")).into_iter().map(|(_, address)| address).collect();
             let expected: Vec<_> = people.iter().map(|(user, _)| format!("{user}@b.example")).collect();
             prop_assert_eq!(read, expected);
         }
     }
 
     #[test]
-    fn what_is_no_address_is_none() {
+    fn invalid_lists_are_rejected() {
         for list in [
             "a",
             "a@",

@@ -9,13 +9,13 @@ use crate::message_ids::{self, MessageIds};
 use crate::recipients::{self, Recipients};
 
 /// The maximum number of recipients of a message, in all its lists together.
-const MOST_RECIPIENTS: usize = 50;
+const MAX_RECIPIENTS: usize = 50;
 /// The maximum number of attachments of a message.
-const MOST_ATTACHMENTS: usize = 20;
+const MAX_ATTACHMENTS: usize = 20;
 /// The maximum length of a subject, in characters.
-const LONGEST_SUBJECT: usize = 998;
+const MAX_SUBJECT: usize = 998;
 /// The maximum length of an `Idempotency-Key`, in bytes.
-const LONGEST_KEY: usize = 255;
+const MAX_KEY: usize = 255;
 
 /// A message to be sent.
 #[derive(Deserialize, ToSchema)]
@@ -96,28 +96,27 @@ pub struct SendResult {
     pub saved_to: Option<String>,
 }
 
-/// Checks the format of an idempotency key. `called` is the client's name for the field.
+/// Checks the format of an idempotency key. `field` is the client's name for the field.
 ///
 /// # Errors
-/// 400 if the format is invalid.
-pub fn check_key(key: Option<&str>, called: &str) -> Result<(), Failure> {
-    let will_do = |key: &str| {
-        (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic())
-    };
-    if key.is_none_or(will_do) {
+/// Returns 400 if the format is invalid.
+pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
+    let is_valid =
+        |key: &str| (1..=MAX_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
+    if key.is_none_or(is_valid) {
         return Ok(());
     }
     Err(Failure::bad_request(format!(
-        "{called} must be 1 to 255 visible ASCII characters"
+        "{field} must be 1 to 255 visible ASCII characters"
     )))
 }
 
-/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment for the value in its field. The result also says whether an
-/// earlier call already sent the message, so that nothing was sent now.
+/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment for the value in its field. The second value is `true` if an
+/// earlier call with the same key has already sent the message.
 ///
 /// # Errors
-/// 400 for invalid input, 403 if the caller may not use the sender, 409 if the key belongs to another message, 413 if the message is too large, and 500 if it
-/// is not known whether the message was sent.
+/// Returns 400 for invalid input, 403 if the caller may not use the sender, 409 if the key belongs to another message, 413 if the message is too large, and
+/// 500 if it is not known whether the message was sent.
 pub fn send(
     host: &(impl Outbox + Caller),
     body: SendRequest,
@@ -148,7 +147,7 @@ pub fn send(
 
 fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Draft, Failure> {
     let attachments = body.attachments.unwrap_or_default();
-    if attachments.len() > MOST_ATTACHMENTS {
+    if attachments.len() > MAX_ATTACHMENTS {
         return Err(Failure::bad_request("attachments must be at most 20 files"));
     }
     if body.subject.contains(['\r', '\n']) {
@@ -159,7 +158,7 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
             "subject must not have control characters",
         ));
     }
-    if body.subject.chars().count() > LONGEST_SUBJECT {
+    if body.subject.chars().count() > MAX_SUBJECT {
         return Err(Failure::bad_request(
             "subject must be at most 998 characters",
         ));
@@ -170,7 +169,7 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
     if to.is_empty() {
         return Err(Failure::bad_request("to must name at least one recipient"));
     }
-    if to.len() + cc.len() + bcc.len() > MOST_RECIPIENTS {
+    if to.len() + cc.len() + bcc.len() > MAX_RECIPIENTS {
         return Err(Failure::bad_request(
             "Too many recipients (max 50 across to, cc and bcc)",
         ));

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::label::label;
 
-/// Module setting that tells whether the mail server also supports JMAP.
+/// The module setting for whether the mail server also supports JMAP.
 const JMAP: &str = "jmap";
 
 /// An app password to create.
@@ -74,15 +74,15 @@ pub(crate) fn create_app_password(
 ) -> Result<Reply, Failure> {
     let body: AppPasswordRequest = request.json()?;
     let label = label(body.label.as_deref())?;
-    let made = host.create_app_password(label).map_err(|error| {
+    let created = host.create_app_password(label).map_err(|error| {
         Failure::of(error, "App password not found", host).failing("Failed to create app password")
     })?;
     let created = CreatedAppPassword {
-        id: made.id,
+        id: created.id,
         r#type: "app_password",
         label: label.to_owned(),
-        username: made.username,
-        password: made.secret,
+        username: created.username,
+        password: created.secret,
         scopes: (),
         access: if host.get(JMAP).as_deref() == Some("true") {
             "Full mailbox access over IMAP, SMTP and JMAP"
@@ -127,8 +127,8 @@ pub(crate) fn revoke(
     missing: &'static str,
     failed: &'static str,
 ) -> Result<Reply, Failure> {
-    let told = |error: Error| Failure::of(error, missing, host).failing(failed);
-    match host.revoke_app_password(id).map_err(told)? {
+    let failure = |error: Error| Failure::of(error, missing, host).failing(failed);
+    match host.revoke_app_password(id).map_err(failure)? {
         Revocation::Revoked => Reply::success(),
         Revocation::BacksToken(token) => Err(Failure::conflict(format!(
             "This credential backs the API token \"{}\"; revoke it with DELETE /api/v1/tokens/{}",
@@ -149,25 +149,25 @@ mod tests {
     }
 
     #[test]
-    fn an_app_password_is_made_and_shown_once() {
+    fn the_secret_of_an_app_password_is_only_in_the_first_response() {
         let host = FakeHost::new();
-        let made = create_app_password(&host, &posted(r#"{"label": " Phone "}"#)).unwrap();
-        assert_eq!(made.status, 201);
+        let created = create_app_password(&host, &posted(r#"{"label": " Phone "}"#)).unwrap();
+        assert_eq!(created.status, 201);
         let expected = serde_json::json!({
             "id": "credential-1", "type": "app_password", "label": "Phone", "username": "ada@example.test",
             "password": "secret-of-credential-1", "scopes": null, "access": "Full mailbox access over IMAP and SMTP",
         });
-        assert_eq!(json(Ok(made)), expected);
+        assert_eq!(json(Ok(created)), expected);
         host.set(JMAP, "true");
-        let made = json(create_app_password(&host, &posted(r#"{"label": "a"}"#)));
+        let created = json(create_app_password(&host, &posted(r#"{"label": "a"}"#)));
         assert_eq!(
-            made["access"],
+            created["access"],
             "Full mailbox access over IMAP, SMTP and JMAP"
         );
     }
 
     #[test]
-    fn one_without_a_label_is_refused() {
+    fn an_app_password_requires_a_label() {
         let host = FakeHost::new();
         for body in ["{}", r#"{"label": ""}"#, r#"{"label": null}"#] {
             let refused = create_app_password(&host, &posted(body)).unwrap_err();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_acts_for_a_token_is_left_and_the_token_named() {
+    fn an_app_password_of_a_token_is_not_revoked_and_the_error_names_the_token() {
         let host = FakeHost::new();
         host.create_token("CI", &[Scope::MailRead], None, 20)
             .unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_one_and_a_failing_host_are_told_apart() {
+    fn a_missing_app_password_is_404_and_a_failing_host_is_500() {
         let delete = request(&[("id", "p")], &[], "");
         let gone = delete_app_password(&FakeHost::new(), &delete).unwrap_err();
         assert_eq!(gone, Failure::not_found("App password not found"));

@@ -2,7 +2,7 @@
 
 use latchmail_sdk::Failure;
 
-const LONGEST: usize = 64;
+const MAX_LABEL: usize = 64;
 
 /// Returns a label without surrounding white space. It must have 1 to 64 characters on one line.
 pub(crate) fn label(given: Option<&str>) -> Result<&str, Failure> {
@@ -10,7 +10,7 @@ pub(crate) fn label(given: Option<&str>) -> Result<&str, Failure> {
     if label.is_empty() {
         return Err(Failure::bad_request("label is required"));
     }
-    if label.chars().count() > LONGEST {
+    if label.chars().count() > MAX_LABEL {
         return Err(Failure::bad_request("label must be 1 to 64 characters"));
     }
     if label.chars().any(char::is_control) {

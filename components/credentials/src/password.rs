@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_changed_refused_or_wrong() {
+    fn each_result_of_a_password_change_has_its_response() {
         let host = FakeHost::new();
         let change = |current, new| change_password(&host, &posted(&body(current, new)));
         let same = change("Correct-Horse-7", "Correct-Horse-7").unwrap_err();

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_views_show_the_same_set_in_their_own_words() {
+    fn both_views_contain_the_same_app_passwords() {
         let host = FakeHost::new();
         host.create_token("label", &[Scope::MailRead], None, 20)
             .unwrap();
@@ -100,7 +100,7 @@ mod tests {
                 expires_at: None,
             });
         }
-        let answer = json(list_sessions(&host, &Request::default()));
+        let response = json(list_sessions(&host, &Request::default()));
         let at = "2026-11-20T08:00:00.000Z";
         let session = |id: &str, current: bool| serde_json::json!({"id": id, "description": "label", "createdAt": at, "expiresAt": null, "current": current});
         let sessions = [
@@ -108,7 +108,7 @@ mod tests {
             session("p2", true),
             session("p3", false),
         ];
-        assert_eq!(answer["sessions"], serde_json::json!(sessions));
+        assert_eq!(response["sessions"], serde_json::json!(sessions));
         let credential = |id: &str, r#type: &str, current: bool| {
             serde_json::json!({
                 "id": id, "type": r#type, "label": "label", "createdAt": at, "lastUsedAt": at, "expiresAt": null, "current": current,
@@ -122,11 +122,11 @@ mod tests {
             credential("p2", "web_session", true),
             credential("p3", "app_password", false),
         ];
-        assert_eq!(answer["credentials"], serde_json::json!(credentials));
+        assert_eq!(response["credentials"], serde_json::json!(credentials));
     }
 
     #[test]
-    fn a_missing_one_and_a_failing_host_are_told_apart() {
+    fn a_missing_app_password_is_404_and_a_failing_host_is_500() {
         let delete = request(&[("id", "p")], &[], "");
         let gone = delete_session(&FakeHost::new(), &delete).unwrap_err();
         assert_eq!(gone, Failure::not_found("Session not found"));

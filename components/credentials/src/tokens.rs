@@ -10,7 +10,7 @@ use crate::label::label;
 use crate::model::{Token, TokenScope};
 
 /// Maximum number of tokens of an account, including expired ones.
-const MOST: u32 = 20;
+const MAX_TOKENS: u32 = 20;
 
 const EXPIRY: &str = "expiresInDays must be an integer from 1 to 365";
 
@@ -83,8 +83,8 @@ pub(crate) fn create_token(
     let label = label(body.label.as_deref())?;
     let scopes = scopes(&body.scopes.unwrap_or_default())?;
     let days = body.expires_in_days.as_ref().map(days).transpose()?;
-    let made = host
-        .create_token(label, &scopes, days, MOST)
+    let created = host
+        .create_token(label, &scopes, days, MAX_TOKENS)
         .map_err(|error| match error {
             Error::Conflict(_) => Failure::conflict(
                 "You already have 20 API tokens; revoke one before creating another",
@@ -92,8 +92,8 @@ pub(crate) fn create_token(
             error => Failure::of(error, "Token not found", host),
         })?;
     let created = CreatedToken {
-        token: made.token.into(),
-        secret: made.secret,
+        token: created.token.into(),
+        secret: created.secret,
     };
     Ok(Reply::with_status(201, &created)?.with("cache-control", "no-store"))
 }
@@ -114,10 +114,10 @@ fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     names.iter().map(known).collect()
 }
 
-/// Returns a number of days. JSON Schema has `30.0` as an integer.
-fn days(given: &Number) -> Result<u32, Failure> {
-    let shortest = || given.as_f64()?.to_string().parse().ok();
-    let whole = given.as_u64().and_then(|days| days.try_into().ok());
+/// Returns a number of days. In JSON Schema, `30.0` is an integer.
+fn days(number: &Number) -> Result<u32, Failure> {
+    let shortest = || number.as_f64()?.to_string().parse().ok();
+    let whole = number.as_u64().and_then(|days| days.try_into().ok());
     whole
         .or_else(shortest)
         .filter(|days| (1..=365).contains(days))
@@ -188,21 +188,22 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_made_and_shown_once() {
+    fn the_secret_of_a_token_is_only_in_the_first_response() {
         let host = FakeHost::new();
         let body =
             r#"{"label": " CI ", "scopes": ["mail:send", "mail:read"], "expiresInDays": 30.0}"#;
-        let made = create_token(&host, &posted(body)).unwrap();
-        assert_eq!(made.status, 201);
+        let created = create_token(&host, &posted(body)).unwrap();
+        assert_eq!(created.status, 201);
         assert!(
-            made.headers
+            created
+                .headers
                 .contains(&("cache-control".into(), "no-store".into()))
         );
         let expected = serde_json::json!({
             "id": "credential-1", "label": "CI", "scopes": ["mail:read", "mail:send"], "token": "secret-of-credential-1", "hint": "0000",
             "createdAt": "2026-11-20T08:00:00.000Z", "lastUsedAt": null, "expiresAt": "2026-12-20T08:00:00.000Z",
         });
-        assert_eq!(json(Ok(made)), expected);
+        assert_eq!(json(Ok(created)), expected);
         let listed = json(list_tokens(&host, &Request::default()));
         assert_eq!(listed["tokens"][0]["hint"], "0000");
         assert!(listed["tokens"][0].get("token").is_none());
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_an_unknown_one_and_a_failing_host_are_told_apart() {
+    fn each_error_of_the_host_has_its_status() {
         let host = FakeHost::new();
         let body = posted(r#"{"label": "a", "scopes": ["mail:read"]}"#);
         for _ in 0..20 {

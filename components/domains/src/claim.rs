@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_of_the_host_has_its_text() {
+    fn each_error_of_the_host_has_its_text() {
         for (error, status, text) in [
             (Error::Invalid("x".into()), 400, INVALID),
             (Error::Conflict("x".into()), 409, TAKEN),

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_told_with_its_records() {
+    fn a_domain_is_returned_with_its_records() {
         let host = FakeHost::new();
         host.claim_domain("ada.example").unwrap();
         let read = request(&[("domain", "ada.example")], &[], "");
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_there_is_not_found() {
+    fn an_unknown_domain_is_not_found() {
         let read = request(&[("domain", "ada.example")], &[], "");
         let missing = get_domain(&FakeHost::new(), &read).unwrap_err();
         assert_eq!(missing, Failure::not_found("Domain not found"));

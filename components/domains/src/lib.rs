@@ -1,7 +1,7 @@
 //! The routes of custom domains (specification, section 4.7): claim, list, read, verify and release.
 //!
 //! This file is the list of routes; each action has its own file. The host checks which names are domains and who owns them, queries the
-//! DNS, and keeps the DKIM keys.
+//! DNS, and stores the DKIM keys.
 
 mod claim;
 mod failure;

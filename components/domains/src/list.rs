@@ -39,13 +39,13 @@ pub(crate) struct DomainList {
     ))
 )]
 pub(crate) fn list_domains(host: &(impl Domains + Caller), _: &Request) -> Result<Reply, Failure> {
-    let held = host
+    let found = host
         .list_domains()
         .map_err(|error| failure_of(error, host))?;
     Reply::json(&DomainList {
-        used: held.domains.len(),
-        domains: held.domains.iter().map(Domain::from).collect(),
-        limit: held.limit,
+        used: found.domains.len(),
+        domains: found.domains.iter().map(Domain::from).collect(),
+        limit: found.limit,
     })
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn domains_are_listed_with_what_the_plan_allows() {
+    fn domains_are_listed_with_the_limit_of_the_plan() {
         let host = FakeHost::new();
         host.claim_domain("first.example").unwrap();
         host.claim_domain("second.example").unwrap();

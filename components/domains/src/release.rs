@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_a_missing_domain_and_a_failing_host_are_told_apart() {
+    fn each_error_of_the_host_has_its_status() {
         for (error, status, text) in [
             (
                 Error::Conflict("x".into()),

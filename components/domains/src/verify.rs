@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn each_outcome_has_its_answer() {
+    fn each_outcome_has_its_response() {
         let host = FakeHost::new();
         for account in ["ada@example.test", "bob@example.test"] {
             host.sign_in(account);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dns_that_cannot_be_read_is_worth_another_try() {
+    fn a_failed_dns_lookup_can_be_retried() {
         let refused = verify(&FakeHost::failing(Error::Unavailable)).unwrap_err();
         assert_eq!(refused.status, 503);
         assert_eq!(

@@ -7,7 +7,7 @@ import { pronounceable } from './name.js';
 // The error message if the caller has no alias with this id.
 const MISSING = 'Alias not found or not owned by you';
 
-// The maximum number of random names that are tried. A collision of 64 random bits is very unlikely, so a second one indicates a fault.
+// The maximum number of random names that are tried. A name has 64 random bits, so repeated collisions indicate a fault.
 const ATTEMPTS = 3;
 
 export function listAliases({ aliases }) {

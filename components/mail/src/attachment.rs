@@ -63,7 +63,7 @@ pub(crate) fn get_attachment(
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Error;
-    use latchmail_sdk::testing::{Answer, FakeHost, Letter, request};
+    use latchmail_sdk::testing::{FakeHost, Letter, Response, request};
 
     use super::*;
 
@@ -72,22 +72,22 @@ mod tests {
     }
 
     #[test]
-    fn an_attachment_is_a_file_to_be_saved_whatever_it_calls_itself() {
+    fn an_attachment_of_any_type_is_a_download() {
         let host = FakeHost::new();
         host.deliver(Letter::from("grace@example.org").file("a.pdf", "application/pdf", b"PDF"));
-        let answer = Answer::from(get_attachment(&host, &read("1", "0")).unwrap());
-        let header = |name| answer.header(name).unwrap();
+        let response = Response::from(get_attachment(&host, &read("1", "0")).unwrap());
+        let header = |name| response.header(name).unwrap();
         assert_eq!(header("content-type"), "application/octet-stream");
         assert_eq!(
             header("content-disposition"),
             "attachment; filename=\"a.pdf\"; filename*=UTF-8''a.pdf"
         );
         assert_eq!(header("cache-control"), "private, no-store");
-        assert_eq!(answer.body, b"PDF");
+        assert_eq!(response.body, b"PDF");
     }
 
     #[test]
-    fn what_is_no_number_is_refused_before_the_mailbox_is_asked() {
+    fn an_invalid_number_is_refused_before_the_mailbox_is_read() {
         let host = FakeHost::new();
         for (uid, index, text) in [
             ("0", "x", "Invalid message UID"),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_message_and_a_missing_attachment_are_told_apart() {
+    fn a_missing_message_and_a_missing_attachment_have_different_errors() {
         let host = FakeHost::new();
         host.deliver(Letter::from("grace@example.org"));
         let refused = |uid| get_attachment(&host, &read(uid, "99999999999")).unwrap_err();

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::change::{self, Action, FlagName, bad_flags, bad_move};
 
 /// The maximum number of messages of a request.
-const MOST: usize = 200;
+const MAX_MESSAGES: usize = 200;
 
 /// A message's `uid`.
 #[derive(ToSchema)]
@@ -167,12 +167,12 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     let mut seen = HashSet::new();
     let mut numbers = Vec::new();
     for uid in uids {
-        let uid = reading::uid(whole(uid))?;
+        let uid = reading::uid(integer(uid))?;
         if seen.insert(uid) {
             numbers.push(uid);
         }
     }
-    if numbers.len() > MOST {
+    if numbers.len() > MAX_MESSAGES {
         return Err(Failure::bad_request(
             "Too many messages (max 200 per request)",
         ));
@@ -180,8 +180,8 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     Ok(numbers)
 }
 
-/// Returns a number without a fraction. JSON Schema treats `1.0` as an integer.
-fn whole(number: &Value) -> Option<u64> {
+/// Returns the number as an integer, or `None` if it has a fraction. In JSON Schema, `1.0` is an integer.
+fn integer(number: &Value) -> Option<u64> {
     let shortest = || number.as_f64()?.to_string().parse().ok();
     number.as_u64().or_else(shortest)
 }
@@ -204,14 +204,14 @@ mod tests {
         request(&[], &[], body)
     }
 
-    fn refusal(answer: Result<Reply, Failure>) -> String {
-        let failure = answer.unwrap_err();
+    fn refusal(response: Result<Reply, Failure>) -> String {
+        let failure = response.unwrap_err();
         assert_eq!(failure.status, 400);
         failure.text.into_owned()
     }
 
     #[test]
-    fn what_is_asked_twice_is_done_and_counted_once() {
+    fn duplicate_numbers_are_processed_and_counted_once() {
         let host = FakeHost::new();
         for _ in 0..3 {
             host.deliver(Letter::from("grace@example.org"));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_come_before_all_else_and_are_one_to_two_hundred() {
+    fn numbers_are_checked_first_and_limited_to_200() {
         let host = FakeHost::new();
         let delete = |uids: &str| bulk_delete(&host, &posted(&format!("{{\"uids\": {uids}}}")));
         for none in ["[]", "null"] {

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_another_shape_is_refused_before_the_mailbox_is_asked() {
+    fn an_invalid_body_is_refused_before_the_mailbox_is_changed() {
         let host = FakeHost::new();
         for body in [
             "",
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_message_a_missing_folder_and_a_bad_flag_are_told_apart() {
+    fn a_missing_message_a_missing_folder_and_an_invalid_flag_have_different_errors() {
         let host = FakeHost::new();
         host.deliver(Letter::from("grace@example.org"));
         let deleted = r#"{"flags": ["\\Deleted"], "action": "add"}"#;

@@ -34,11 +34,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_has_its_role_only_where_the_server_gives_one() {
+    fn a_folder_has_a_role_only_if_the_server_reports_one() {
         let host = FakeHost::new();
         host.file("Work", Letter::from("grace@example.org"));
-        let answer = json(list_folders(&host, &Request::default()));
-        let folders = answer["folders"].as_array().unwrap();
+        let response = json(list_folders(&host, &Request::default()));
+        let folders = response["folders"].as_array().unwrap();
         let (inbox, work) = (folders.first().unwrap(), folders.last().unwrap());
         assert_eq!(inbox["specialUse"], "\\Inbox");
         assert_eq!(inbox["delimiter"], "/");
@@ -47,14 +47,14 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_credential_is_told_to_a_person_otherwise_than_to_a_token() {
+    fn the_error_for_a_rejected_credential_depends_on_its_kind() {
         let host = FakeHost::failing(Error::CredentialRefused);
-        let told = || list_folders(&host, &Request::default()).unwrap_err();
-        assert_eq!(told().text, "Mail session expired, please log in again");
+        let failure = || list_folders(&host, &Request::default()).unwrap_err();
+        assert_eq!(failure().text, "Mail session expired, please log in again");
         host.use_token(&[Scope::MailRead]);
         let text = "This credential is no longer valid for mail access";
-        assert_eq!(told().text, text);
+        assert_eq!(failure().text, text);
         host.use_oauth();
-        assert_eq!(told().status, 401);
+        assert_eq!(failure().status, 401);
     }
 }

@@ -51,21 +51,21 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_answered_without_a_preview_and_with_the_parts_it_has() {
+    fn a_message_has_no_preview_and_only_existing_parts() {
         let host = FakeHost::new();
         let letter = Letter::from("grace@example.org").text("Hello");
         host.deliver(letter.file("a.pdf", "application/pdf", b"PDF"));
-        let answer = json(get_message(&host, &read("1")));
-        assert_eq!(answer["uid"], 1);
-        assert_eq!(answer["text"], "Hello");
-        assert_eq!(answer["attachments"][0]["contentType"], "application/pdf");
+        let response = json(get_message(&host, &read("1")));
+        assert_eq!(response["uid"], 1);
+        assert_eq!(response["text"], "Hello");
+        assert_eq!(response["attachments"][0]["contentType"], "application/pdf");
         for absent in ["preview", "html", "inReplyTo", "truncated"] {
-            assert!(answer.get(absent).is_none(), "{absent}");
+            assert!(response.get(absent).is_none(), "{absent}");
         }
     }
 
     #[test]
-    fn a_number_that_is_none_is_400_and_one_that_names_nothing_404() {
+    fn an_invalid_number_is_400_and_an_unknown_number_is_404() {
         let host = FakeHost::new();
         for uid in ["0", "-1", "x", "1.0", "99999999999999999999"] {
             let refused = get_message(&host, &read(uid)).unwrap_err();

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_asked_for_by_number_and_answered_with_the_folders_total() {
+    fn a_page_is_returned_with_the_number_of_messages_in_the_folder() {
         let host = FakeHost::new();
         for _ in 0..41 {
             host.file("Work/Reports", Letter::from("grace@example.org"));
@@ -60,15 +60,15 @@ mod tests {
             &[("page", "3"), ("limit", "20")],
             "",
         );
-        let answer = json(list_messages(&host, &request));
-        assert_eq!(answer["total"], 41);
-        assert_eq!(answer["messages"].as_array().unwrap().len(), 1);
-        assert_eq!(answer["messages"][0]["uid"], 1);
-        assert_eq!(answer["messages"][0]["date"], "2026-11-20T08:00:00.000Z");
+        let response = json(list_messages(&host, &request));
+        assert_eq!(response["total"], 41);
+        assert_eq!(response["messages"].as_array().unwrap().len(), 1);
+        assert_eq!(response["messages"][0]["uid"], 1);
+        assert_eq!(response["messages"][0]["date"], "2026-11-20T08:00:00.000Z");
     }
 
     #[test]
-    fn a_bad_page_is_refused_before_the_mailbox_is_asked() {
+    fn an_invalid_page_is_refused_before_the_mailbox_is_read() {
         let host = FakeHost::new();
         let request = request(&[("folder", "INBOX")], &[("limit", "101")], "");
         let refused = list_messages(&host, &request).unwrap_err();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_does_not_exist_is_404_and_an_absent_mail_server_503() {
+    fn a_missing_folder_is_404_and_an_unavailable_mail_server_is_503() {
         let host = FakeHost::new();
         let refused = || list_messages(&host, &request(&[("folder", "x")], &[], "")).unwrap_err();
         assert_eq!(refused(), Failure::not_found("Folder not found"));

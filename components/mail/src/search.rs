@@ -55,20 +55,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_of_what_was_found_is_answered_with_its_place() {
+    fn a_page_of_results_is_returned_with_its_number_and_size() {
         let host = FakeHost::new();
         for _ in 0..41 {
             host.deliver(Letter::from("grace@example.org").subject("Viele Grüße"));
         }
         let query = [("q", " Grüße "), ("page", "2"), ("limit", "20")];
-        let answer = json(search_messages(&host, &request(&[], &query, "")));
-        let place = (&answer["total"], &answer["page"], &answer["limit"]);
+        let response = json(search_messages(&host, &request(&[], &query, "")));
+        let place = (&response["total"], &response["page"], &response["limit"]);
         assert_eq!(place, (&41.into(), &2.into(), &20.into()));
-        assert_eq!(answer["messages"][0]["uid"], 21);
+        assert_eq!(response["messages"][0]["uid"], 21);
     }
 
     #[test]
-    fn what_cannot_be_searched_for_is_refused_in_the_specifications_words() {
+    fn an_invalid_search_has_the_error_of_the_specification() {
         let host = FakeHost::new();
         let refused = |query: &[(&str, &str)]| {
             let failure = search_messages(&host, &request(&[], query, "")).unwrap_err();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_fails_says_so() {
+    fn a_failed_search_is_reported() {
         let answered = |error| {
             let search = request(&[], &[("q", "x")], "");
             let failure = search_messages(&FakeHost::failing(error), &search).unwrap_err();

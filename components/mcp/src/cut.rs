@@ -3,9 +3,9 @@
 use crate::hidden;
 
 /// The maximum length of a piece, in characters.
-pub(crate) const LONGEST: usize = 50_000;
+pub(crate) const MAX_PIECE: usize = 50_000;
 /// The maximum length of a piece in a text result, in bytes. Escaped characters take more bytes there.
-const MOST_WRITTEN: usize = 4 * LONGEST;
+const MAX_ESCAPED: usize = 4 * MAX_PIECE;
 
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) fn piece(text: String, offset: usize) -> Piece {
     let mut written = 0;
     let end = rest.char_indices().enumerate().find(|(count, (_, c))| {
         written += hidden::escaped_size(*c);
-        *count == LONGEST || written > MOST_WRITTEN
+        *count == MAX_PIECE || written > MAX_ESCAPED
     });
     match end {
         Some((count, (end, _))) => Piece {
@@ -45,18 +45,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_is_left_whole() {
-        let whole = "é".repeat(LONGEST);
-        assert_eq!(piece(whole.clone(), 0).text, whole);
-        assert_eq!(piece(whole.clone(), 0).next, None);
-        assert_eq!(piece(whole, usize::MAX).text, "");
-        let faces = "👩".repeat(LONGEST);
+    fn a_short_text_is_not_split() {
+        let longest = "é".repeat(MAX_PIECE);
+        assert_eq!(piece(longest.clone(), 0).text, longest);
+        assert_eq!(piece(longest.clone(), 0).next, None);
+        assert_eq!(piece(longest, usize::MAX).text, "");
+        let faces = "👩".repeat(MAX_PIECE);
         assert_eq!(piece(faces, 0).next, None);
     }
 
     #[test]
-    fn a_piece_of_escapes_is_shorter() {
-        for (c, longest) in [("\u{e0041}", 16_666), ("\u{1}", 33_333), ("\n", LONGEST)] {
+    fn a_piece_with_escapes_has_fewer_characters() {
+        for (c, longest) in [("\u{e0041}", 16_666), ("\u{1}", 33_333), ("\n", MAX_PIECE)] {
             let piece = piece(c.repeat(60_000), 0);
             assert_eq!(piece.text.chars().count(), longest, "{c:?}");
             assert_eq!(piece.next, Some(longest), "{c:?}");
@@ -66,12 +66,12 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
-        fn the_pieces_are_the_text(word in "[a-zé日👩\u{1}\u{e0041}]{1,9}", times in 1_usize..40_000) {
+        fn the_pieces_together_are_the_text(word in "[a-zé日👩\u{1}\u{e0041}]{1,9}", times in 1_usize..40_000) {
             let text = word.repeat(times);
             let (mut all, mut at) = (String::new(), Some(0));
             while let Some(offset) = at {
                 let piece = piece(text.clone(), offset);
-                prop_assert!(piece.text.chars().count() <= LONGEST);
+                prop_assert!(piece.text.chars().count() <= MAX_PIECE);
                 all.push_str(&piece.text);
                 at = piece.next;
             }

@@ -10,10 +10,10 @@ use crate::rpc::{self, Message, Response, RpcError};
 use crate::{Capabilities, headers, methods, origin};
 
 /// The maximum number of messages in a batch. The messages of a batch share the limits of one HTTP request.
-pub(crate) const MOST_MESSAGES: usize = 10;
+pub(crate) const MAX_BATCH: usize = 10;
 /// The budget of a batch, in bytes of responses and of HTML converted to text. When it is exceeded, the remaining messages get an error. The budget plus one
 /// more message fits within the response limit and the time limit of a module.
-const MOST_SPENT: usize = 1024 * 1024;
+const BATCH_BUDGET: usize = 1024 * 1024;
 
 /// A message of JSON-RPC 2.0.
 #[derive(ToSchema)]
@@ -88,31 +88,31 @@ pub(crate) struct AgentAnswer {
     )
 )]
 pub(crate) fn post(host: &impl Capabilities, request: &Request) -> Result<Reply, Failure> {
-    match answers(host, request) {
-        Ok(Answers::None) => Ok(Reply::empty(202)),
-        Ok(Answers::One(answer)) => {
-            let reply = write(answer.status, &answer)?;
-            Ok(match &answer.challenge {
+    match respond(host, request) {
+        Ok(Responses::None) => Ok(Reply::empty(202)),
+        Ok(Responses::One(response)) => {
+            let reply = write(response.status, &response)?;
+            Ok(match &response.challenge {
                 Some(challenge) => reply.with("www-authenticate", challenge),
                 None => reply,
             })
         }
-        Ok(Answers::Several(answers)) => write(200, &answers),
+        Ok(Responses::Several(responses)) => write(200, &responses),
         Err(error) => {
-            let answer = Response::error(null_id(request), error);
-            write(answer.status, &answer)
+            let response = Response::error(null_id(request), error);
+            write(response.status, &response)
         }
     }
 }
 
-fn write<T: Serialize>(status: u16, answer: &T) -> Result<Reply, Failure> {
+fn write<T: Serialize>(status: u16, body: &T) -> Result<Reply, Failure> {
     // The response contains private data of the caller.
-    let reply = Reply::with_status(status, answer)?;
+    let reply = Reply::with_status(status, body)?;
     Ok(reply.with("cache-control", "private, no-store"))
 }
 
 /// The responses to a request body.
-enum Answers {
+enum Responses {
     /// No response, because the body contained only notifications.
     None,
     /// The response to a single message.
@@ -121,7 +121,7 @@ enum Answers {
     Several(Vec<Response>),
 }
 
-fn answers(host: &impl Capabilities, request: &Request) -> Result<Answers, RpcError> {
+fn respond(host: &impl Capabilities, request: &Request) -> Result<Responses, RpcError> {
     if !origin::may_call(request, host) {
         return Err(RpcError::invalid_request(origin::REFUSAL).with_status(403));
     }
@@ -129,42 +129,42 @@ fn answers(host: &impl Capabilities, request: &Request) -> Result<Answers, RpcEr
         let error = RpcError::invalid_request("Content-Type must be application/json");
         return Err(error.with_status(415));
     }
-    if !headers::takes_json(request) {
+    if !headers::accepts_json(request) {
         let error = RpcError::invalid_request("Accept must allow application/json");
         return Err(error.with_status(406));
     }
     // serde_json limits the nesting depth to 128.
     let body = serde_json::from_slice(&request.body).map_err(|_| RpcError::parse())?;
     let Value::Array(messages) = body else {
-        let answer = one(host, request, body, Position::Alone);
-        return Ok(answer.map_or(Answers::None, |answer| Answers::One(Box::new(answer))));
+        let response = respond_to(host, request, body, Position::Single);
+        return Ok(response.map_or(Responses::None, |one| Responses::One(Box::new(one))));
     };
     if !headers::revision(request)?.has_batches() {
         return Err(RpcError::invalid_request(
             "The body must be one message: only revision 2025-03-26 has batches",
         ));
     }
-    if messages.is_empty() || messages.len() > MOST_MESSAGES {
+    if messages.is_empty() || messages.len() > MAX_BATCH {
         return Err(RpcError::invalid_request(format!(
-            "A batch must contain 1 to {MOST_MESSAGES} messages"
+            "A batch must contain 1 to {MAX_BATCH} messages"
         )));
     }
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     let mut spent = 0;
     for message in messages {
-        let position = if spent > MOST_SPENT {
-            Position::Beyond
+        let position = if spent > BATCH_BUDGET {
+            Position::OverBudget
         } else {
-            Position::Batch
+            Position::InBatch
         };
-        let answer = one(host, request, message, position);
-        spent += answer.as_ref().map_or(0, Response::cost);
-        answers.extend(answer);
+        let response = respond_to(host, request, message, position);
+        spent += response.as_ref().map_or(0, Response::cost);
+        responses.extend(response);
     }
-    Ok(if answers.is_empty() {
-        Answers::None
+    Ok(if responses.is_empty() {
+        Responses::None
     } else {
-        Answers::Several(answers)
+        Responses::Several(responses)
     })
 }
 
@@ -172,15 +172,15 @@ fn answers(host: &impl Capabilities, request: &Request) -> Result<Answers, RpcEr
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
     /// The message is the whole body.
-    Alone,
+    Single,
     /// In a batch.
-    Batch,
+    InBatch,
     /// In a batch whose budget is exhausted.
-    Beyond,
+    OverBudget,
 }
 
 /// Returns the response to one message, or `None` for a notification.
-fn one(
+fn respond_to(
     host: &impl Capabilities,
     request: &Request,
     message: Value,
@@ -188,40 +188,40 @@ fn one(
 ) -> Option<Response> {
     match rpc::read(message) {
         Ok(Message::Request { id, method, params }) => {
-            let answer = served(host, request, &method, &params, position);
-            Some(Response::to(id, answer))
+            let outcome = serve(host, request, &method, &params, position);
+            Some(Response::to(id, outcome))
         }
         Ok(Message::Notification { params }) => {
-            let refused = headers::revision_of(request, &params).err()?;
-            Some(Response::error(null_id(request), refused))
+            let error = headers::revision_of(request, &params).err()?;
+            Some(Response::error(null_id(request), error))
         }
         Err((id, error)) => Some(Response::error(id.or_else(|| null_id(request)), error)),
     }
 }
 
-/// The id of an error that belongs to no request.
+/// Returns the id of an error that belongs to no request: null, or `None` if the revision omits it.
 fn null_id(request: &Request) -> Option<Value> {
     let revision = headers::revision(request).unwrap_or(Revision::R2025_11_25);
     (!revision.may_lack_id()).then_some(Value::Null)
 }
 
-fn served(
+fn serve(
     host: &impl Capabilities,
     request: &Request,
     method: &str,
     params: &rpc::Params,
     position: Position,
-) -> Result<methods::Served, RpcError> {
+) -> Result<rpc::MethodResult, RpcError> {
     let revision = headers::revision_of(request, params)?;
     if revision.is_stateless() {
         headers::check(request, method, params)?;
     }
-    if position == Position::Beyond {
+    if position == Position::OverBudget {
         return Err(RpcError::invalid_request(
             "The messages of this batch are too long together: ask again for this on its own",
         ));
     }
-    if position == Position::Batch && (method == "initialize" || !revision.has_batches()) {
+    if position == Position::InBatch && (method == "initialize" || !revision.has_batches()) {
         return Err(RpcError::invalid_request(
             "This message may not be part of a batch",
         ));

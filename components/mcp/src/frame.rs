@@ -2,10 +2,10 @@
 
 use latchmail_sdk::{Failure, name};
 
-/// Encloses `mail` in boundary lines, preceded by facts about it.
+/// Encloses `mail` in boundary lines, preceded by a notice and the warnings.
 ///
 /// # Errors
-/// 500 if no random bytes are available.
+/// Returns 500 if no random bytes are available.
 pub(crate) fn around(mail: &str, warnings: &[String]) -> Result<String, Failure> {
     // 64 random bits: the author of the mail cannot predict them.
     let boundary = name::pronounceable()?;

@@ -33,22 +33,22 @@ pub(crate) fn is_json(request: &Request) -> bool {
 }
 
 /// Returns whether the client accepts JSON. The protocol requires clients to accept event streams too. This server sends none and does not require it.
-pub(crate) fn takes_json(request: &Request) -> bool {
-    let mut said = request.headers.iter().filter(|(name, _)| name == "accept");
-    let takes = |range: &str| {
+pub(crate) fn accepts_json(request: &Request) -> bool {
+    let mut accepted = request.headers.iter().filter(|(name, _)| name == "accept");
+    let accepts = |range: &str| {
         let mut parts = range.split(';').map(str::trim);
         let kind = parts.next().unwrap_or_default();
         let refused = parts.any(|part| {
             part.strip_prefix("q=")
                 .is_some_and(|q| q.parse::<f32>().is_ok_and(|q| q <= 0.0))
         });
-        let fits = ["application/json", "application/*", "*/*"]
+        let matches = ["application/json", "application/*", "*/*"]
             .iter()
             .any(|known| kind.eq_ignore_ascii_case(known));
-        fits && !refused
+        matches && !refused
     };
-    let any = said.clone().next().is_some();
-    !any || said.any(|(_, ranges)| ranges.split(',').any(takes))
+    let any = accepted.clone().next().is_some();
+    !any || accepted.any(|(_, ranges)| ranges.split(',').any(accepts))
 }
 
 /// Returns the value of a header that may occur only once, without surrounding spaces.
@@ -68,7 +68,7 @@ fn single<'r>(request: &'r Request, name: &'static str) -> Result<Option<&'r str
 /// Returns the revision that the header names, or the revision that preceded the header if it is absent.
 ///
 /// # Errors
-/// The revision is not supported.
+/// Returns an error if the revision is not supported.
 pub(crate) fn revision(request: &Request) -> Result<Revision, RpcError> {
     match single(request, VERSION)? {
         None => Ok(Revision::R2025_03_26),
@@ -79,7 +79,7 @@ pub(crate) fn revision(request: &Request) -> Result<Revision, RpcError> {
 /// Returns the revision of a message.
 ///
 /// # Errors
-/// The revision is not supported, or the header is missing or does not match the body.
+/// Returns an error if the revision is not supported, or if the header is missing or does not match the body.
 pub(crate) fn revision_of(request: &Request, params: &Params) -> Result<Revision, RpcError> {
     let named = params
         .get(META)
@@ -102,20 +102,20 @@ pub(crate) fn revision_of(request: &Request, params: &Params) -> Result<Revision
 /// Checks a request of the newest revision: the required fields of `_meta`, and the headers for method and name.
 ///
 /// # Errors
-/// A field or header is missing, or they do not match.
+/// Returns an error if a field or header is missing, or if a header does not match the body.
 pub(crate) fn check(request: &Request, method: &str, params: &Params) -> Result<(), RpcError> {
-    let lacking =
+    let invalid =
         |what: &str| RpcError::malformed(format!("Invalid params: {what} is missing or malformed"));
     let meta = params.get(META).and_then(Value::as_object);
-    let meta = meta.ok_or_else(|| lacking("_meta"))?;
+    let meta = meta.ok_or_else(|| invalid("_meta"))?;
     if !meta.get(META_VERSION).is_some_and(Value::is_string) {
-        return Err(lacking(META_VERSION));
+        return Err(invalid(META_VERSION));
     }
     if !meta.get(META_CAPABILITIES).is_some_and(Value::is_object) {
-        return Err(lacking(META_CAPABILITIES));
+        return Err(invalid(META_CAPABILITIES));
     }
     if !meta.get(META_CLIENT).is_none_or(Value::is_object) {
-        return Err(lacking(META_CLIENT));
+        return Err(invalid(META_CLIENT));
     }
     if single(request, METHOD)? != Some(method) {
         return Err(RpcError::header_mismatch(

@@ -1,5 +1,5 @@
-//! Detects characters that people cannot see but models read. Such characters let a text say one thing to its reader and another to the reader's agent. They
-//! are reported in warnings and written as JSON escapes in text results. Nothing is removed.
+//! Detects characters that people cannot see but models read, so a text can have one meaning for its reader and another for the reader's agent. Such characters
+//! are reported in warnings and written as JSON escapes in text results. No character is removed.
 
 use std::fmt::Write as _;
 use std::io;
@@ -40,8 +40,8 @@ pub(crate) fn escaped_size(c: char) -> usize {
     }
 }
 
-/// Returns whether two consecutive characters can hide information. A joiner may follow the variation selector of an emoji.
-fn is_row(before: char, c: char) -> bool {
+/// Returns whether two consecutive joiners can encode a text. A zero-width joiner may follow the variation selector of an emoji.
+fn is_joiner_pair(before: char, c: char) -> bool {
     let joiner = Some(Invisible::Joiner);
     invisible(before) == joiner && invisible(c) == joiner && (before, c) != ('\u{fe0f}', '\u{200d}')
 }
@@ -64,8 +64,7 @@ impl InvisibleCharacters {
         let mut before = '\0';
         for c in text.chars() {
             match invisible(c) {
-                // Several joiners in a row join nothing and may encode another text.
-                Some(Invisible::Joiner) if is_row(before, c) => mark(Invisible::Blank),
+                Some(Invisible::Joiner) if is_joiner_pair(before, c) => mark(Invisible::Blank),
                 Some(found) => mark(found),
                 None => {}
             }
@@ -80,28 +79,29 @@ impl InvisibleCharacters {
 
     /// Returns one sentence for each kind found. The sentences contain no text of the message.
     pub(crate) fn warnings(&self, message: &str) -> Vec<String> {
-        let told = KINDS.iter().zip(&self.found);
-        told.filter(|(_, parts)| !parts.is_empty())
+        let kinds = KINDS.iter().zip(&self.found);
+        kinds
+            .filter(|(_, parts)| !parts.is_empty())
             .map(|((_, what), parts)| format!("{message} has {what}, in: {}", parts.join(", ")))
             .collect()
     }
 }
 
-/// Serializes a value as JSON and escapes such characters.
+/// Serializes a value as JSON and escapes invisible characters.
 ///
 /// # Errors
-/// The errors of [`serde_json::to_string`].
+/// Returns the errors of [`serde_json::to_string`].
 pub(crate) fn json<T: Serialize>(value: &T) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut bytes, Visible))?;
+    value.serialize(&mut Serializer::with_formatter(&mut bytes, EscapeInvisible))?;
     // `serde_json` passes complete characters to the formatter.
     Ok(String::from_utf8(bytes).unwrap_or_default())
 }
 
 /// `serde_json`'s compact format, with escapes for invisible characters.
-struct Visible;
+struct EscapeInvisible;
 
-impl Formatter for Visible {
+impl Formatter for EscapeInvisible {
     fn write_string_fragment<W: ?Sized + io::Write>(
         &mut self,
         writer: &mut W,
@@ -135,14 +135,14 @@ mod tests {
 
     use super::*;
 
-    fn told(text: &str) -> Vec<String> {
+    fn warnings(text: &str) -> Vec<String> {
         let mut invisible_characters = InvisibleCharacters::default();
         invisible_characters.scan("subject", text);
         invisible_characters.warnings("It")
     }
 
     #[test]
-    fn what_people_do_not_see_is_told_of() {
+    fn invisible_characters_are_reported() {
         for (text, what) in [
             ("invoice\u{202e}fdp.exe", "bidirectional"),
             ("a\u{2066}b\u{2069}", "bidirectional"),
@@ -156,16 +156,16 @@ mod tests {
             ("x\u{fe0f}\u{200d}\u{fe0f}", "zero-width"),
             ("hi\u{e0049}\u{e0067}", "tag characters"),
         ] {
-            let told = told(text);
+            let warnings = warnings(text);
             assert!(
-                told.len() == 1 && told[0].contains(what),
-                "{text:?}: {told:?}"
+                warnings.len() == 1 && warnings[0].contains(what),
+                "{text:?}: {warnings:?}"
             );
         }
     }
 
     #[test]
-    fn what_is_written_in_any_language_is_not() {
+    fn ordinary_text_in_any_language_is_not_reported() {
         for text in [
             "Grüße, 日本語, שלום, مرحبا",
             "👩\u{200d}👩\u{200d}👧",
@@ -175,12 +175,12 @@ mod tests {
             "Donau\u{ad}dampf\u{ad}schiff",
             "שלום!\u{200f} (ABC)\u{200e}",
         ] {
-            assert!(told(text).is_empty(), "{text:?}");
+            assert!(warnings(text).is_empty(), "{text:?}");
         }
     }
 
     #[test]
-    fn in_text_they_are_escapes() {
+    fn invisible_characters_are_escaped_in_text() {
         let slight = json(&["a\u{200c}\u{200d}\u{200e}\u{61c}\u{ad}\u{206a}❤\u{fe0f}"]).unwrap();
         assert_eq!(
             slight,
@@ -192,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn escapes_change_nothing(text in any::<String>()) {
+        fn escapes_do_not_change_the_value(text in any::<String>()) {
             let written = json(&text).unwrap();
             prop_assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
             prop_assert!(!written.chars().any(is_escaped));

@@ -1,13 +1,15 @@
 //! Converts HTML to readable text. Content that the sender hides from people is left out and reported.
 //!
-//! The tokenizer follows the HTML standard, and so do the rules for the end of elements ([`tree`]). Style sheets ([`sheet`]), styles ([`style`]), colours and
-//! positions determine visibility. Time and memory grow at most linearly with the HTML, also for deeply nested or malformed HTML. The cost of style sheets is
+//! The tokenizer and the rules for the end of elements ([`tree`]) follow the HTML standard. Style sheets ([`sheet`]), styles ([`style`]), colours and positions
+//! determine the visibility of text. Time and memory grow at most linearly with the HTML, also for deeply nested or malformed HTML. The cost of style sheets is
 //! bounded.
 
 mod colour;
+mod length;
 mod link;
 mod position;
 mod sheet;
+mod steps;
 mod style;
 mod tree;
 
@@ -16,7 +18,8 @@ use html5gum::{Token, Tokenizer};
 use url::Url;
 
 use colour::Paint;
-use sheet::{Rules, Sheet, Steps};
+use sheet::{Rules, Sheet};
+use steps::Steps;
 use style::{Cascade, INHERITED, Style, VISIBILITY};
 use tree::{Nodes, Stack};
 
@@ -27,8 +30,8 @@ pub(crate) struct Readable {
     pub(crate) text: String,
     /// Whether hidden text was found.
     pub(crate) hidden: bool,
-    /// Whether some style sheets could not be read completely. The text may then contain more hidden text.
-    pub(crate) unread: bool,
+    /// Whether the visibility of some text could not be determined. The text may then contain hidden text.
+    pub(crate) incomplete: bool,
 }
 
 /// Converts HTML to text.
@@ -38,15 +41,15 @@ pub(crate) fn readable(html: &str) -> Readable {
     let steps = Steps::new();
     let mut writer = Writer {
         text: String::new(),
-        lines: 0,
-        space: false,
+        pending_lines: 0,
+        pending_space: false,
         stack: Stack::new(),
         nodes: Nodes::new(sheet.has_attributes),
         sheet: &sheet,
         steps: &steps,
         hidden: false,
-        doubtful: false,
-        verbatim: 0,
+        uncertain: false,
+        preformatted: 0,
         link: None,
         base: None,
     };
@@ -67,7 +70,7 @@ fn tokens(html: &str) -> impl Iterator<Item = Token> {
     Tokenizer::new_with_emitter(html, emitter).flatten()
 }
 
-/// The rules of all style elements. They also apply to elements before the style element.
+/// Returns the rules of all style elements. They also apply to elements before the style element.
 fn rules(html: &str) -> Rules {
     let mut rules = Rules::default();
     let mut bytes = html.as_bytes().windows(6);
@@ -101,76 +104,76 @@ fn rules(html: &str) -> Rules {
 
 /// The visibility of text in an element.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct Visibility {
     /// The style of the element itself.
     style: Style,
-    /// The element in the tree for selectors.
+    /// The index of the element in the tree for selectors.
     node: Option<usize>,
     /// Whether the whole content of the element is invisible.
-    gone: bool,
+    invisible: bool,
     /// Whether the content of the element is not text for people, such as a script.
     no_text: bool,
     /// Whether each inherited property hides the text.
-    hides: [bool; INHERITED],
+    hidden_by: [bool; INHERITED],
     colour: Paint,
     background: Paint,
 }
 
 /// The visibility outside all elements.
-const OUTSIDE: Shown = Shown {
+const INITIAL: Visibility = Visibility {
     style: Style {
-        gone: false,
+        invisible: false,
         hides: [None; INHERITED],
         colour: None,
         background: None,
     },
     node: None,
-    gone: false,
+    invisible: false,
     no_text: false,
-    hides: [false; INHERITED],
+    hidden_by: [false; INHERITED],
     colour: colour::BLACK,
     background: colour::WHITE,
 };
 
-/// Elements with the same style are equal.
-impl PartialEq for Shown {
+/// Compares only the styles. [`Stack`] uses the comparison to detect repeated formatting elements.
+impl PartialEq for Visibility {
     fn eq(&self, other: &Self) -> bool {
         self.style == other.style
     }
 }
 
-impl Shown {
-    /// The visibility of text in a child element.
-    fn within(&self, name: &[u8], style: Style, node: Option<usize>) -> Self {
-        let mut hides = self.hides;
-        for (hides, said) in hides.iter_mut().zip(style.hides) {
-            *hides = said.unwrap_or(*hides);
+impl Visibility {
+    /// Returns the visibility of text in a child element.
+    fn of_child(&self, name: &[u8], style: Style, node: Option<usize>) -> Self {
+        let mut hidden_by = self.hidden_by;
+        for (hidden_by, own) in hidden_by.iter_mut().zip(style.hides) {
+            *hidden_by = own.unwrap_or(*hidden_by);
         }
-        let background = style.background.unwrap_or(Paint::Clear);
+        let background = style.background.unwrap_or(Paint::Transparent);
         Self {
             style,
             node,
-            gone: self.gone || style.gone,
+            invisible: self.invisible || style.invisible,
             no_text: self.no_text || is_no_text(name),
-            hides,
+            hidden_by,
             colour: style.colour.unwrap_or(self.colour),
-            background: colour::over(background, self.background),
+            background: colour::blend(background, self.background),
         }
     }
 
-    /// Whether the content of the element is ignored.
-    fn is_out(&self) -> bool {
-        self.gone || self.no_text
+    /// Returns whether the content of the element is ignored.
+    fn is_skipped(&self) -> bool {
+        self.invisible || self.no_text
     }
 
-    /// Whether text is hidden, apart from its colour.
-    fn hides(&self) -> bool {
-        self.gone || self.hides.contains(&true)
+    /// Returns whether text is hidden by a property other than its colour.
+    fn is_hidden(&self) -> bool {
+        self.invisible || self.hidden_by.contains(&true)
     }
 
-    /// Whether text has the colour of its background.
+    /// Returns whether text has the colour of its background.
     fn blends(&self) -> bool {
-        colour::is_hidden(self.colour, self.background)
+        colour::is_invisible(self.colour, self.background)
     }
 }
 
@@ -183,156 +186,162 @@ struct Link {
     image: bool,
 }
 
+/// Converts the tokens of HTML to text.
 struct Writer<'s> {
     text: String,
     /// The number of line breaks to write before the next word.
-    lines: usize,
+    pending_lines: usize,
     /// Whether to write a space before the next word.
-    space: bool,
+    pending_space: bool,
     /// The open elements.
-    stack: Stack<Shown>,
+    stack: Stack<Visibility>,
     nodes: Nodes,
     sheet: &'s Sheet<'s>,
     steps: &'s Steps,
-    /// Whether any text was hidden.
+    /// Whether hidden text was found.
     hidden: bool,
-    /// Whether possibly hidden text was kept.
-    doubtful: bool,
+    /// Whether the output contains possibly hidden text.
+    uncertain: bool,
     /// The number of open elements that preserve spaces.
-    verbatim: usize,
+    preformatted: usize,
     link: Option<Link>,
     /// The base URL of relative links.
     base: Option<Url>,
 }
 
 impl Writer<'_> {
+    /// Processes a start tag.
     fn open(&mut self, tag: &StartTag<()>) {
         let name: &[u8] = &tag.name;
         if name == b"base" && self.base.is_none() {
             self.base = link::base(&attribute(tag, b"href"));
         }
-        let changed = self.stack.begins(name);
-        self.reconsider(changed);
-        let around = self.top();
-        if around.is_out() {
+        let changed = self.stack.close_implied(name);
+        self.update_visibility(changed);
+        let parent = self.visibility();
+        if parent.is_skipped() {
             if !is_void(name) {
                 self.stack
-                    .push(name, around.within(name, Style::default(), around.node));
+                    .push(name, parent.of_child(name, Style::default(), parent.node));
             }
             return;
         }
-        let node = (!self.sheet.is_empty()).then(|| self.nodes.add(tag, around.node));
-        let shown = around.within(name, self.style(tag, node), node);
+        let node = (!self.sheet.is_empty()).then(|| self.nodes.add(tag, parent.node));
+        let visibility = parent.of_child(name, self.style(tag, node), node);
         if is_void(name) {
-            if shown.gone || shown.hides[VISIBILITY] {
+            if visibility.invisible || visibility.hidden_by[VISIBILITY] {
                 return;
             }
         } else {
             // Content beyond the depth limit stays hidden.
-            if !self.stack.has_room()
+            if !self.stack.is_within_limit()
                 && let Some(top) = self.stack.top_mut()
             {
-                top.gone |= shown.hides() || shown.blends();
+                top.invisible |= visibility.is_hidden() || visibility.blends();
             }
-            self.stack.push(name, shown);
-            if shown.is_out() {
+            self.stack.push(name, visibility);
+            if visibility.is_skipped() {
                 return;
             }
         }
         match name {
-            b"br" => self.lines += 1,
+            b"br" => self.pending_lines += 1,
             b"img" => self.image(tag),
             b"area" => self.area(tag),
             b"li" => {
-                self.line(1);
-                if !self.is_hidden() {
+                self.break_lines(1);
+                if !self.hides_text() {
                     self.word("- ");
                 }
             }
-            b"td" | b"th" => self.space = true,
+            b"td" | b"th" => self.pending_space = true,
             b"hr" => {
-                self.line(1);
+                self.break_lines(1);
                 self.word("---");
-                self.line(1);
+                self.break_lines(1);
             }
             b"pre" => {
-                self.line(2);
-                self.verbatim += 1;
+                self.break_lines(2);
+                self.preformatted += 1;
             }
             b"a" => self.begin_link(tag),
-            _ => self.line(lines_around(name)),
+            _ => self.break_lines(lines_around(name)),
         }
     }
 
     /// Returns the visibility of text at the current position.
-    fn top(&self) -> Shown {
-        self.stack.top().copied().unwrap_or(OUTSIDE)
+    fn visibility(&self) -> Visibility {
+        self.stack.top().copied().unwrap_or(INITIAL)
     }
 
     /// Returns the style of an element from its attributes, the style sheets and its own `style`.
     fn style(&self, tag: &StartTag<()>, node: Option<usize>) -> Style {
         let mut cascade = Cascade::default();
-        tree::hints(tag, |property, value| cascade.hint(property, value));
+        tree::presentational_hints(tag, |property, value| cascade.hint(property, value));
         if let Some(node) = node {
             let node = self.nodes.node(node, self.steps);
             self.sheet.apply(&node, self.steps, &mut cascade);
         }
-        style::declarations(&attribute(tag, b"style"), &mut |said| cascade.put(said));
+        let own = attribute(tag, b"style");
+        style::declarations(&own, &mut |declaration| cascade.add(declaration));
         cascade.style(&tag.name)
     }
 
-    /// Recomputes the visibility of text in the open elements from this index on.
-    fn reconsider(&mut self, from: Option<usize>) {
+    /// Recomputes the visibility of text in the open elements, from the element at index `from` on.
+    fn update_visibility(&mut self, from: Option<usize>) {
         let Some(from) = from else { return };
-        let mut around = self.stack.before(from).copied().unwrap_or(OUTSIDE);
-        for (name, shown) in self.stack.from(from) {
-            *shown = around.within(name, shown.style, shown.node);
-            around = *shown;
+        let mut parent = self.stack.parent_of(from).copied().unwrap_or(INITIAL);
+        for (name, visibility) in self.stack.from(from) {
+            *visibility = parent.of_child(name, visibility.style, visibility.node);
+            parent = *visibility;
         }
     }
 
     /// Returns whether text at the current position would be hidden.
-    fn is_hidden(&self) -> bool {
-        let top = self.top();
-        top.hides() || top.blends() && !self.sheet.unread_background
+    fn hides_text(&self) -> bool {
+        let top = self.visibility();
+        top.is_hidden() || top.blends() && !self.sheet.skipped_background
     }
 
+    /// Processes an end tag.
     fn close(&mut self, name: &[u8]) {
-        match self.stack.ends(name) {
+        match self.stack.close(name) {
             Some((from, ended)) => {
-                self.reconsider(Some(from));
-                if ended.is_out() {
+                self.update_visibility(Some(from));
+                if ended.is_skipped() {
                     return;
                 }
             }
-            None if self.top().is_out() => return,
+            None if self.visibility().is_skipped() => return,
             None => {}
         }
         match name {
             b"a" => self.end_link(),
             b"pre" => {
-                self.verbatim = self.verbatim.saturating_sub(1);
-                self.line(2);
+                self.preformatted = self.preformatted.saturating_sub(1);
+                self.break_lines(2);
             }
-            _ => self.line(lines_around(name)),
+            _ => self.break_lines(lines_around(name)),
         }
     }
 
+    /// Processes text.
     fn text(&mut self, text: &str) {
-        let top = self.top();
+        let top = self.visibility();
         if top.no_text {
             return;
         }
         let is_blank = text.trim().is_empty();
-        if self.is_hidden() {
+        if self.hides_text() {
             self.hidden |= !is_blank;
-            self.space |= !top.gone && text.contains(|c: char| c.is_ascii_whitespace());
+            self.pending_space |=
+                !top.invisible && text.contains(|c: char| c.is_ascii_whitespace());
             return;
         }
-        self.doubtful |= (top.blends() || top.colour == Paint::Unknown) && !is_blank;
-        if self.verbatim > 0 {
+        self.uncertain |= (top.blends() || top.colour == Paint::Unknown) && !is_blank;
+        if self.preformatted > 0 {
             for (number, line) in text.split('\n').enumerate() {
-                self.lines += usize::from(number > 0);
+                self.pending_lines += usize::from(number > 0);
                 if !line.is_empty() {
                     self.word(line);
                 }
@@ -340,40 +349,41 @@ impl Writer<'_> {
             return;
         }
         let is_space = |c: char| c.is_ascii_whitespace();
-        self.space |= text.starts_with(is_space);
+        self.pending_space |= text.starts_with(is_space);
         for (number, word) in text
             .split(is_space)
             .filter(|word| !word.is_empty())
             .enumerate()
         {
-            self.space |= number > 0;
+            self.pending_space |= number > 0;
             self.word(word);
         }
-        self.space |= text.ends_with(is_space);
+        self.pending_space |= text.ends_with(is_space);
     }
 
     /// Writes the pending line breaks and spaces, and then a word.
     fn word(&mut self, word: &str) {
         if !self.text.is_empty() {
             // At most one empty line.
-            for _ in 0..self.lines.min(2) {
+            for _ in 0..self.pending_lines.min(2) {
                 self.text.push('\n');
             }
-            if self.lines == 0 && self.space && !self.text.ends_with(' ') {
+            if self.pending_lines == 0 && self.pending_space && !self.text.ends_with(' ') {
                 self.text.push(' ');
             }
         }
-        self.lines = 0;
-        self.space = false;
+        self.pending_lines = 0;
+        self.pending_space = false;
         self.text.push_str(word);
     }
 
-    fn line(&mut self, lines: usize) {
-        self.lines = self.lines.max(lines);
+    /// Ends the current line. `lines` is the minimum number of line breaks.
+    fn break_lines(&mut self, lines: usize) {
+        self.pending_lines = self.pending_lines.max(lines);
     }
 
     fn image(&mut self, tag: &StartTag<()>) {
-        // Images of one pixel tell the sender that the mail was opened.
+        // Images of one pixel are not visible. They report to the sender that the mail was opened.
         let is_pixel = [&b"width"[..], b"height"]
             .iter()
             .any(|size| matches!(attribute(tag, size).trim(), "0" | "1"));
@@ -387,9 +397,9 @@ impl Writer<'_> {
         let alt = attribute(tag, b"alt");
         let words: Vec<&str> = alt.split_ascii_whitespace().collect();
         if !words.is_empty() {
-            self.space = true;
+            self.pending_space = true;
             self.word(&format!("[image: {}]", words.join(" ")));
-            self.space = true;
+            self.pending_space = true;
         }
     }
 
@@ -397,9 +407,9 @@ impl Writer<'_> {
     fn area(&mut self, tag: &StartTag<()>) {
         if let Some(target) = link::target(&attribute(tag, b"href"), self.base.as_ref()) {
             self.alt(tag);
-            self.space = true;
+            self.pending_space = true;
             self.word(&format!("<{target}>"));
-            self.space = true;
+            self.pending_space = true;
         }
     }
 
@@ -419,16 +429,17 @@ impl Writer<'_> {
         };
         let shown = self.text.get(link.begins..).unwrap_or_default().trim();
         let is_there = !shown.is_empty() || link.image;
-        if is_there && !link::says(shown, &link.target) {
-            self.space = true;
+        if is_there && !link::names(shown, &link.target) {
+            self.pending_space = true;
             self.word(&format!("<{}>", link.target));
         }
     }
 
+    /// Returns the text after the last token.
     fn finish(mut self) -> Readable {
         self.end_link();
         Readable {
-            unread: self.doubtful || self.sheet.is_unread(self.steps),
+            incomplete: self.uncertain || self.sheet.is_incomplete(self.steps),
             text: self.text,
             hidden: self.hidden,
         }

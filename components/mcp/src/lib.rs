@@ -4,7 +4,6 @@
 //! tools are available. The host authenticates the caller. This file contains the list of routes.
 
 mod cut;
-
 mod endpoint;
 mod frame;
 mod headers;
@@ -27,7 +26,7 @@ use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
 /// The maximum size of a request body, in bytes. It allows for a message that an agent writes, without attachments.
-const LARGEST: u32 = 1024 * 1024;
+const MAX_BODY: u32 = 1024 * 1024;
 
 /// The host capabilities that the endpoint uses.
 pub trait Capabilities: Aliases + Caller + Config + Mailbox + Outbox {}
@@ -41,7 +40,7 @@ impl<H: Aliases + Caller + Config + Mailbox + Outbox> Capabilities for H {}
 )]
 struct Description;
 
-/// The module.
+/// Returns the module.
 #[must_use]
 pub fn module<H: Capabilities>() -> Module<H> {
     let mine = |route: Route<H>| route.oauth().bucket("mcp");
@@ -49,7 +48,7 @@ pub fn module<H: Capabilities>() -> Module<H> {
         .route(
             // Sending a message takes as long as on the send route.
             mine(Route::new("callAgentEndpoint", endpoint::post))
-                .takes(LARGEST)
+                .takes(MAX_BODY)
                 .within(120),
         )
         .route(mine(Route::new("openAgentStream", other_methods::get)))

@@ -2,7 +2,7 @@
 //!
 //! A request without `Origin` does not come from a web page. The endpoint accepts the service's own origin, the origins that the operator allows (the setting
 //! `origins`) and origins of the user's own machine, because tools that act for agents forward such origins. A page on the user's machine still needs a CORS
-//! preflight, which the host accepts only for the operator's origins. No response depends on cookies, so a rejected page had no credential.
+//! preflight, which the host accepts only for the operator's origins. No response depends on cookies, so a page cannot use a credential of its visitor.
 
 use latchmail_sdk::Request;
 use latchmail_sdk::capability::Config;
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_what_is_written_so_and_nothing_that_begins_so() {
+    fn only_exact_loopback_origins_are_loopback() {
         for origin in [
             "http://localhost",
             "http://localhost:6274",

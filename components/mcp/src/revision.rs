@@ -39,8 +39,8 @@ impl Revision {
     }
 
     /// Negotiates the revision of a handshake: the requested one, or the newest that has a handshake.
-    pub(crate) fn agreed(asked: &str) -> Self {
-        Self::named(asked)
+    pub(crate) fn negotiate(requested: &str) -> Self {
+        Self::named(requested)
             .filter(|revision| !revision.is_stateless())
             .unwrap_or(Self::R2025_11_25)
     }

@@ -6,8 +6,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::methods::Served;
-
 /// Parameters of a request.
 pub(crate) type Params = Map<String, Value>;
 
@@ -56,43 +54,43 @@ impl RpcError {
         }
     }
 
-    /// The body is not JSON.
+    /// Creates the error for a body that is not JSON.
     pub(crate) fn parse() -> Self {
         Self::new(-32700, 400, "The body is not JSON")
     }
 
-    /// The body or its headers are not a message of the protocol.
+    /// Creates the error for a body or headers that are not a message of the protocol.
     pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32600, 400, message)
     }
 
-    /// The method does not exist. The status is 404 if the revision requires it.
+    /// Creates the error for a method that does not exist. In stateless revisions the status is 404.
     pub(crate) fn no_method(stateless: bool) -> Self {
         let status = if stateless { 404 } else { 200 };
         Self::new(-32601, status, "Method not found")
     }
 
-    /// The parameters of the method are invalid.
+    /// Creates the error for invalid parameters of a method.
     pub(crate) fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, 200, message)
     }
 
-    /// A request lacks a field that its revision requires.
+    /// Creates the error for a request without a field that its revision requires.
     pub(crate) fn malformed(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, 400, message)
     }
 
-    /// An unexpected failure.
+    /// Creates the error for an unexpected failure.
     pub(crate) fn internal() -> Self {
         Self::new(-32603, 500, "The operation could not be completed")
     }
 
-    /// A header is missing or does not match the body.
+    /// Creates the error for a header that is missing or does not match the body.
     pub(crate) fn header_mismatch(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32020, 400, message)
     }
 
-    /// The revision is not supported.
+    /// Creates the error for an unsupported revision. It lists the supported revisions.
     pub(crate) fn unsupported_version(requested: &str) -> Self {
         let supported = crate::revision::ALL.map(crate::revision::Revision::name);
         Self {
@@ -101,7 +99,7 @@ impl RpcError {
         }
     }
 
-    /// The token lacks this scope (RFC 6750, section 3.1).
+    /// Creates the error for a token without this scope (RFC 6750, section 3.1).
     pub(crate) fn insufficient_scope(scope: &str) -> Self {
         Self {
             challenge: Some(format!(
@@ -124,35 +122,35 @@ impl RpcError {
 /// Parses a message.
 ///
 /// # Errors
-/// The error in the message, and the id of the message if it could be read.
+/// Returns the error, and the id of the message if it is valid.
 pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)> {
     let Value::Object(mut message) = message else {
         let error = RpcError::invalid_request("A message must be an object");
         return Err((None, error));
     };
     let id = message.remove("id");
-    let known = id.clone().filter(is_id);
-    let wrong = |text: &'static str| Err((known.clone(), RpcError::invalid_request(text)));
+    let valid_id = id.clone().filter(is_id);
+    let invalid = |text: &'static str| Err((valid_id.clone(), RpcError::invalid_request(text)));
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return wrong("jsonrpc must be \"2.0\"");
+        return invalid("jsonrpc must be \"2.0\"");
     }
     if message.contains_key("result") || message.contains_key("error") {
-        // Such an id belongs to a request of this server, not of the client.
+        // The id of a response belongs to a request of this server, not of the client.
         let error = "This server sends no requests, so it accepts no responses";
         return Err((None, RpcError::invalid_request(error)));
     }
-    if id.is_some() && known.is_none() {
-        return wrong("id must be a string or an integer");
+    if id.is_some() && valid_id.is_none() {
+        return invalid("id must be a string or an integer");
     }
     let Some(Value::String(method)) = message.remove("method") else {
-        return wrong("method must be a string");
+        return invalid("method must be a string");
     };
     let params = match message.remove("params") {
         None => Params::new(),
         Some(Value::Object(params)) => params,
-        Some(_) => return wrong("params must be an object"),
+        Some(_) => return invalid("params must be an object"),
     };
-    Ok(match known {
+    Ok(match valid_id {
         Some(id) => Message::Request { id, method, params },
         None => Message::Notification { params },
     })
@@ -160,6 +158,14 @@ pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)>
 
 fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
+}
+
+/// The result of a method.
+pub(crate) struct MethodResult {
+    /// The result, serialized as JSON.
+    pub(crate) result: Box<RawValue>,
+    /// The number of bytes of HTML that were converted to text.
+    pub(crate) converted_bytes: usize,
 }
 
 /// The response to a message.
@@ -179,30 +185,33 @@ pub(crate) struct Response {
     pub(crate) challenge: Option<String>,
     /// The number of bytes of HTML that were converted to text.
     #[serde(skip)]
-    converted: usize,
+    converted_bytes: usize,
 }
 
 impl Response {
     /// Creates the response to the request with this id.
-    pub(crate) fn to(id: Value, answer: Result<Served, RpcError>) -> Self {
-        match answer {
-            Ok(Served { result, converted }) => Self {
+    pub(crate) fn to(id: Value, outcome: Result<MethodResult, RpcError>) -> Self {
+        match outcome {
+            Ok(MethodResult {
+                result,
+                converted_bytes,
+            }) => Self {
                 jsonrpc: "2.0",
                 id: Some(id),
                 result: Some(result),
                 error: None,
                 status: 200,
                 challenge: None,
-                converted,
+                converted_bytes,
             },
             Err(error) => Self::error(Some(id), error),
         }
     }
 
-    /// The cost of the response for the batch budget: its own bytes and the bytes of converted HTML.
+    /// Returns the cost of the response for the batch budget: its own bytes and the bytes of converted HTML.
     pub(crate) fn cost(&self) -> usize {
-        let answered = self.result.as_ref().map_or(0, |result| result.get().len());
-        answered + self.converted
+        let size = self.result.as_ref().map_or(0, |result| result.get().len());
+        size + self.converted_bytes
     }
 
     /// Creates an error response. Without an id, the error belongs to no request.
@@ -214,7 +223,7 @@ impl Response {
             status: error.status,
             challenge: error.challenge.take(),
             error: Some(error),
-            converted: 0,
+            converted_bytes: 0,
         }
     }
 }

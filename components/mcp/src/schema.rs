@@ -14,7 +14,7 @@ pub(crate) fn of<T: ToSchema>() -> Value {
         .into_iter()
         .map(|(name, schema)| (name, json!(schema)))
         .collect();
-    let mut schema = whole(json!(T::schema()), &components);
+    let mut schema = resolve(json!(T::schema()), &components);
     // The tool's own description covers the type.
     if let Value::Object(schema) = &mut schema {
         schema.remove("description");
@@ -47,7 +47,8 @@ pub(crate) fn of_mail<T: ToSchema>() -> Value {
     schema
 }
 
-fn whole(schema: Value, components: &Map<String, Value>) -> Value {
+/// Replaces references by the schemas that they refer to, and removes keywords of OpenAPI.
+fn resolve(schema: Value, components: &Map<String, Value>) -> Value {
     match schema {
         Value::Object(mut schema) => {
             let named = schema.get("$ref").and_then(Value::as_str);
@@ -55,7 +56,7 @@ fn whole(schema: Value, components: &Map<String, Value>) -> Value {
                 .and_then(|reference| reference.strip_prefix(COMPONENT))
                 .and_then(|name| components.get(name));
             if let Some(component) = component {
-                let mut found = whole(component.clone(), components);
+                let mut found = resolve(component.clone(), components);
                 // The description of a field takes precedence over the description of its type.
                 schema.remove("$ref");
                 if let Value::Object(found) = &mut found {
@@ -63,23 +64,23 @@ fn whole(schema: Value, components: &Map<String, Value>) -> Value {
                 }
                 return found;
             }
-            // Integer formats such as `int32` come from Rust types.
+            // A format such as `int32` describes the Rust type and is not a limit of the tool.
             if schema.get("type") == Some(&json!("integer")) {
                 schema.remove("format");
             }
-            // A keyword of OpenAPI. A property may have the same name.
+            // `example` is a keyword of OpenAPI. If its value is an object, it is a property with this name.
             if schema.get("example").is_some_and(Value::is_string) {
                 schema.remove("example");
             }
             let schema: Map<String, Value> = schema
                 .into_iter()
-                .map(|(key, value)| (key, whole(value, components)))
+                .map(|(key, value)| (key, resolve(value, components)))
                 .collect();
             merged(schema)
         }
         Value::Array(schemas) => schemas
             .into_iter()
-            .map(|schema| whole(schema, components))
+            .map(|schema| resolve(schema, components))
             .collect(),
         other => other,
     }
@@ -90,7 +91,7 @@ fn merged(mut schema: Map<String, Value>) -> Value {
     let Some(Value::Array(parts)) = schema.remove("allOf") else {
         return schema.into();
     };
-    // A composition without objects only attaches a description.
+    // A composition of one schema only adds a description to it.
     if let [Value::Object(only)] = &parts[..] {
         let mut only = only.clone();
         only.extend(schema);

@@ -67,7 +67,7 @@ pub(crate) fn all<H: Capabilities>(_: &H) -> [Tool<H>; 7] {
 /// A tool in the format of the tool list.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Listed {
+pub(crate) struct ListedTool {
     name: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'static str>,
@@ -95,8 +95,8 @@ impl<H> Tool<H> {
     }
 
     /// Returns the tool in the format of the tool list. `structured` adds the title and the output schema, which the revision must support.
-    pub(crate) fn listed(&self, structured: bool) -> Listed {
-        Listed {
+    pub(crate) fn listed(&self, structured: bool) -> ListedTool {
+        ListedTool {
             name: self.name,
             title: structured.then_some(self.title),
             description: self.description,
@@ -128,9 +128,9 @@ impl Hints {
 /// Parses the arguments of a call.
 ///
 /// # Errors
-/// 400 with a message that names the invalid argument.
-fn arguments<T: DeserializeOwned>(given: &[u8]) -> Result<T, Failure> {
-    latchmail_shape::read(given).map_err(|error| Failure::bad_request(error.message()))
+/// Returns 400 with a message that names the invalid argument.
+fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
+    latchmail_shape::read(json).map_err(|error| Failure::bad_request(error.message()))
 }
 
 /// Returns the folder name, or the inbox if none is given.

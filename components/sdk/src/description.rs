@@ -1,5 +1,5 @@
-//! The module's part of the API description, which utoipa generates from the types of the handlers. The host adds what is common to all
-//! modules.
+//! The module's part of the API description, which utoipa generates from the types of the handlers. The host adds the parts that all
+//! modules share.
 
 use std::collections::BTreeMap;
 

@@ -29,7 +29,7 @@ mod tests {
     use super::attachment;
 
     #[test]
-    fn a_plain_name_is_given_as_it_is() {
+    fn a_plain_name_is_quoted() {
         assert_eq!(
             attachment("report 1.pdf"),
             "attachment; filename=\"report 1.pdf\"; filename*=UTF-8''report%201.pdf"
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_is_given_whole_beside_what_old_clients_can_read() {
+    fn other_names_have_an_ascii_form_and_an_encoded_form() {
         assert_eq!(
             attachment("résumé.pdf"),
             "attachment; filename=\"r_sum_.pdf\"; filename*=UTF-8''r%C3%A9sum%C3%A9.pdf"
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_can_say_more_than_a_name() {
+    fn a_name_cannot_add_parameters() {
         let value = attachment("a\"; filename=b\\\r\nSet-Cookie: c'*%41\u{202e}");
         assert_eq!(
             value,

@@ -44,7 +44,7 @@ impl Failure {
         Self::new(409, text)
     }
 
-    /// Replaces the text of a 500 with `text`, which tells what failed. Other failures stay the same.
+    /// Replaces the text of a 500 with `text`, which names the failed operation. Other failures stay the same.
     #[must_use]
     pub fn failing(self, text: &'static str) -> Self {
         if self.status == 500 {
@@ -54,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// Converts a capability's error to a failure. `missing` is the text of a 404, because only the handler knows what it looked for.
+    /// Converts a capability's error to a failure. `missing` is the text of a 404, because only the handler knows which object is missing.
     ///
     /// If the mail server refuses the caller's credential, the text depends on the kind of credential (specification, section 7).
     #[must_use]

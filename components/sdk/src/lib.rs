@@ -37,7 +37,7 @@
 //!
 //! let service = latchmail_sdk::testing::Service::of(module());
 //! let nothing: [u8; 0] = [];
-//! assert_eq!(service.ask("POST", "/api/v1/count", &[], nothing.into()).succeeds(200)["count"], 1);
+//! assert_eq!(service.request("POST", "/api/v1/count", &[], nothing.into()).succeeds(200)["count"], 1);
 //! ```
 //!
 //! | Where | What |
@@ -59,8 +59,8 @@
 //! - Each request runs in a new sandbox, which is destroyed afterwards, so a `static` has its initial value in every request. Data that
 //!   must persist belongs in the [`Store`](capability::Store). An operator can allow a sandbox to serve several requests in sequence, but a
 //!   module must not depend on it.
-//! - Every capability acts for the caller of the current request; no function takes an account. The host refuses what the caller's
-//!   credential does not permit, even if the route allows the caller.
+//! - Every capability acts for the caller of the current request; no function takes an account. The host refuses calls that the
+//!   caller's credential does not permit, even if the route allows the caller.
 //! - There are no files, no environment variables, no sockets and no threads. Output to standard output goes to the host's log.
 //! - A panic ends the request with status 500. It does not affect other requests.
 //! - The contract grows: a module runs on every host with the same major version that is at least as new as the version that the module was

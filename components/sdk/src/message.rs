@@ -71,11 +71,11 @@ impl Request {
     /// Parses the query parameters `page` (from 1, default 1) and `limit` (1 to 100) of a list. `complaint` is the text of the 400.
     ///
     /// # Errors
-    /// Returns 400 unless both are whole numbers in range. A page after the last is valid and empty.
+    /// Returns 400 unless both are integers in range. A page after the last is valid and empty.
     pub fn paging(&self, default_limit: u32, complaint: &'static str) -> Result<Paging, Failure> {
         let value = |name, default: u32| match self.query(name) {
             None => Ok(default),
-            Some(text) => whole(text).ok_or_else(|| Failure::bad_request(complaint)),
+            Some(text) => integer(text).ok_or_else(|| Failure::bad_request(complaint)),
         };
         let page = value("page", 1)?;
         let limit = value("limit", default_limit)?;
@@ -142,8 +142,8 @@ fn number<N: FromStr>(text: &str) -> Option<N> {
     if digits { text.parse().ok() } else { None }
 }
 
-/// Parses a whole number. A number that does not fit becomes the largest number.
-fn whole(text: &str) -> Option<u32> {
+/// Parses a number without a sign. A number that does not fit becomes `u32::MAX`.
+fn integer(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u32::MAX))
 }
@@ -278,7 +278,7 @@ impl From<Reply> for wit::Response {
 mod tests {
     use super::*;
 
-    fn asked(query: &[(&str, &str)]) -> Request {
+    fn with_query(query: &[(&str, &str)]) -> Request {
         Request {
             query: query
                 .iter()
@@ -289,15 +289,15 @@ mod tests {
     }
 
     #[test]
-    fn a_page_begins_where_the_one_before_it_ends() {
-        let paging = |query: &[(&str, &str)]| asked(query).paging(50, "no").unwrap();
+    fn a_page_begins_after_the_previous_page() {
+        let paging = |query: &[(&str, &str)]| with_query(query).paging(50, "no").unwrap();
         assert_eq!((paging(&[]).offset, paging(&[]).limit), (0, 50));
         assert_eq!(paging(&[("page", "3"), ("limit", "7")]).offset, 14);
         assert_eq!(paging(&[("page", "99999999999999999999")]).offset, u32::MAX);
     }
 
     #[test]
-    fn a_page_out_of_range_is_refused_and_never_bent() {
+    fn a_page_out_of_range_is_refused() {
         for (name, value) in [
             ("page", "0"),
             ("page", "-1"),
@@ -310,13 +310,13 @@ mod tests {
             ("limit", "99999999999999999999"),
             ("limit", " 5"),
         ] {
-            let refused = asked(&[(name, value)]).paging(50, "no").unwrap_err();
+            let refused = with_query(&[(name, value)]).paging(50, "no").unwrap_err();
             assert_eq!(refused, Failure::bad_request("no"), "{name}={value}");
         }
     }
 
     #[test]
-    fn a_number_in_the_path_is_digits_alone() {
+    fn a_number_in_the_path_consists_of_digits() {
         let request = |uid: &str| Request {
             path: vec![("uid".into(), uid.into())],
             ..Request::default()

@@ -117,7 +117,7 @@ pub struct Module<H> {
 
 impl<H> Module<H> {
     /// Creates a module without routes. `description` returns the API description of all routes, with the method and the path of each under its
-    /// operation id. It is called only when the host asks for the manifest.
+    /// operation id. It is called only when the host requests the manifest.
     #[must_use]
     pub fn new(name: &str, version: &str, description: fn() -> OpenApi) -> Self {
         Self {
@@ -161,10 +161,10 @@ impl<H> Module<H> {
     #[must_use]
     pub fn serve(&self, host: &H, operation: &str, request: &Request) -> Reply {
         let route = self.routes.iter().find(|r| r.wit.operation == operation);
-        let answer = match route {
+        let response = match route {
             Some(route) => (route.handler)(host, request),
             None => Err(Failure::not_found("Not found")),
         };
-        answer.unwrap_or_else(Reply::from)
+        response.unwrap_or_else(Reply::from)
     }
 }

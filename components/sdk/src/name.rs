@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_words_of_consonants_and_vowels_in_turn() {
+    fn a_name_alternates_consonants_and_vowels() {
         let name = pronounceable().unwrap();
         assert_eq!(name.len(), 23);
         for word in name.split('-') {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_has_a_name_of_its_own() {
+    fn different_numbers_have_different_names() {
         let words: BTreeSet<String> = (0..=0xffff).map(spelt).collect();
         assert_eq!(words.len(), 0x1_0000);
         let shifted = |n: u64| spelt(1 << n);

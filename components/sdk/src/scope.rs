@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_is_found_by_its_name_and_nothing_else_is() {
+    fn a_scope_is_found_only_by_its_exact_name() {
         for (scope, text) in ALL {
             assert_eq!(named(text), Some(scope));
             assert_eq!(name(scope), text);

@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use crate::capability::{Caller, Error, Store};
 use crate::failure::Failure;
 
-/// Maximum number of attempts of a change. Each failed attempt means that another change succeeded, so this many failures indicate a flood.
+/// Maximum number of attempts of a change. Each failed attempt means that another change succeeded, so repeated failures indicate a flood of changes.
 const ATTEMPTS: usize = 8;
 
 /// Returns the value of a key, or `None` if the key does not exist.
@@ -73,6 +73,7 @@ pub fn try_change<T: Serialize + DeserializeOwned>(
     attempt(host, key, change, convert_error)
 }
 
+/// Reads the value, changes it, and stores it if it has not changed concurrently. Repeats this up to [`ATTEMPTS`] times.
 fn attempt<T: Serialize + DeserializeOwned, E>(
     host: &impl Store,
     key: &str,
@@ -80,8 +81,8 @@ fn attempt<T: Serialize + DeserializeOwned, E>(
     convert_error: impl Fn(Error) -> E,
 ) -> Result<Option<T>, E> {
     for _ in 0..ATTEMPTS {
-        let was = host.get_value(key).map_err(&convert_error)?;
-        let parsed = was
+        let current = host.get_value(key).map_err(&convert_error)?;
+        let parsed = current
             .as_deref()
             .map(parse)
             .transpose()
@@ -92,10 +93,10 @@ fn attempt<T: Serialize + DeserializeOwned, E>(
             .map(serialize)
             .transpose()
             .map_err(&convert_error)?;
-        if new == was {
+        if new == current {
             return Ok(value);
         }
-        let set = host.compare_and_set(key, was.as_deref(), new.as_deref());
+        let set = host.compare_and_set(key, current.as_deref(), new.as_deref());
         if set.map_err(&convert_error)? {
             return Ok(value);
         }
@@ -121,7 +122,7 @@ mod tests {
     use crate::testing::FakeHost;
 
     #[test]
-    fn a_change_is_made_to_what_is_there_when_it_is_made() {
+    fn a_change_applies_to_the_current_value() {
         let host = FakeHost::new();
         let calls = Cell::new(0);
         let now = change(&host, "n", |was: Option<u32>| {
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn others_that_always_come_between_are_a_conflict() {
+    fn repeated_concurrent_changes_are_a_conflict() {
         let host = FakeHost::new();
         let refused = change(&host, "n", |was: Option<u32>| {
             write(&host, "n", &(was.unwrap_or_default() + 1)).unwrap();
@@ -146,20 +147,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_value_stays_as_it_is() {
+    fn a_value_of_another_type_is_not_changed() {
         let host = FakeHost::new();
         host.set_value("n", b"\"seven\"").unwrap();
         assert!(matches!(read::<u32>(&host, "n"), Err(Error::Internal)));
         let refused = change(&host, "n", |_: Option<u32>| Some(7));
         assert!(matches!(refused, Err(Error::Internal)));
-        assert_eq!(host.kept()["n"], b"\"seven\"");
+        assert_eq!(host.stored_values()["n"], b"\"seven\"");
     }
 
     #[test]
-    fn none_takes_the_value_away() {
+    fn none_deletes_the_value() {
         let host = FakeHost::new();
         write(&host, "n", &7).unwrap();
         assert_eq!(change(&host, "n", |_: Option<u32>| None).unwrap(), None);
-        assert!(host.kept().is_empty());
+        assert!(host.stored_values().is_empty());
     }
 }

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instant_is_written_in_utc_with_milliseconds() {
+    fn a_time_is_formatted_in_utc_with_milliseconds() {
         assert_eq!(iso8601(1_795_161_600_042), "2026-11-20T08:00:00.042Z");
         assert_eq!(sql(1_795_161_600_042), "2026-11-20 08:00:00");
         assert_eq!(iso8601(-1), "1969-12-31T23:59:59.999Z");

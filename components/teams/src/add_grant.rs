@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_grant_is_returned_and_listed() {
+    fn an_added_grant_is_returned_and_listed() {
         let service = with_bob(&["mail:read"]);
         let granted = service
             .post(GRANTS, &folder(&json!(["mail:write", "mail:read"])))
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_has_its_status() {
+    fn each_error_of_the_host_has_its_status() {
         let service = with_bob(&["members:manage", "mail:read"]);
         let nothing = service.post(GRANTS, &folder(&json!([])));
         nothing.fails(400, "rights must not be empty");

@@ -67,7 +67,7 @@ mod tests {
     use crate::testing::with_bob;
 
     #[test]
-    fn a_grant_has_other_rights_from_then_on() {
+    fn changed_rights_replace_the_previous_rights() {
         let service = with_bob(&["mail:read", "mail:write"]);
         let grant = "/api/v1/teams/ada@example.test/grants/grant-1";
         let rights = json!({ "rights": ["mail:read", "mail:read"], "resource_kind": "folder" });

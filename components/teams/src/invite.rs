@@ -102,7 +102,7 @@ pub(crate) fn invite_member(
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::testing::{Answer, Service};
+    use latchmail_sdk::testing::{Response, Service};
     use serde_json::{Value, json};
 
     fn service() -> Service {
@@ -119,7 +119,7 @@ mod tests {
         })
     }
 
-    fn invite(service: &Service, body: &Value) -> Answer {
+    fn invite(service: &Service, body: &Value) -> Response {
         service.post("/api/v1/teams/ada@example.test/invitations", body)
     }
 
@@ -163,8 +163,8 @@ mod tests {
             body[field] = value;
             let refused = invite(&service, &body);
             assert_eq!(refused.status, 400);
-            let told = refused.json()["error"].to_string();
-            assert!(told.contains(mention), "{told}");
+            let error = refused.json()["error"].to_string();
+            assert!(error.contains(mention), "{error}");
         }
         for field in ["username", "password", "resource_kind", "rights"] {
             let mut body = invitation();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_has_its_status() {
+    fn each_error_of_the_host_has_its_status() {
         let service = service();
         let with = |field: &str, value: &str| {
             let mut body = invitation();

@@ -1,7 +1,7 @@
 //! The routes of shared mailboxes (specification, section 4.8): teams, their members, invitations and grants.
 //!
 //! This file is the list of routes; each action has its own file. The host decides who is a member of a team and who may grant which
-//! rights, and it keeps the keys with which guests access a mailbox.
+//! rights, and it stores the keys with which guests access a mailbox.
 
 mod add_grant;
 mod change_grant;

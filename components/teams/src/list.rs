@@ -50,7 +50,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_own_mailbox_is_first_and_has_every_right() {
+    fn the_own_mailbox_is_first_and_has_all_rights() {
         let service = Service::of(crate::module());
         let all = [
             "mail:read",

@@ -78,7 +78,7 @@ mod tests {
     const MEMBERS: &str = "/api/v1/teams/ada@example.test/members";
 
     #[test]
-    fn a_team_is_its_owner_and_its_guests() {
+    fn a_team_consists_of_its_owner_and_guests() {
         let service = Service::of(crate::module());
         for name in ["bob@example.test", "cyd@example.test", "ada@example.test"] {
             service.host.sign_in(name);

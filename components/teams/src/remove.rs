@@ -41,7 +41,7 @@ mod tests {
     const TEAM: &str = "/api/v1/teams/ada@example.test/members";
 
     #[test]
-    fn a_member_is_removed_and_leaves_of_its_own_accord() {
+    fn a_member_can_be_removed_and_can_leave() {
         let service = with_bob(&["mail:read"]);
         let bob = format!("{TEAM}/bob@example.test");
         assert_eq!(
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_removes_the_owner() {
+    fn the_owner_cannot_be_removed() {
         let service = with_bob(&["members:manage"]);
         for name in ["ada@example.test", "bob@example.test"] {
             service.host.sign_in(name);

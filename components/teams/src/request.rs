@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_named_by_its_kind_and_its_id() {
+    fn a_resource_is_identified_by_its_kind_and_id() {
         use ResourceKind::{Alias, AliasSet, Folder, Mailbox};
         let named = |kind, id: Option<&str>| target(kind, id.map(Into::into));
         for (kind, id, expected) in [

@@ -39,7 +39,7 @@ mod tests {
     use crate::testing::with_bob;
 
     #[test]
-    fn a_grant_is_revoked_once_and_its_holder_stays() {
+    fn a_revoked_grant_leaves_the_member_in_the_team() {
         let service = with_bob(&["mail:read"]);
         let grant = "/api/v1/teams/ada@example.test/grants/grant-1";
         let revoked = service.delete(grant).succeeds(200);

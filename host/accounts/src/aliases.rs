@@ -1,8 +1,8 @@
-//! Aliases: additional addresses that deliver to an account and can be used as a sender. This module validates new aliases. The directory decides who owns an
-//! alias and that no address is given out twice, and mail servers read aliases there.
+//! Aliases: additional addresses of an account, for incoming mail and as sender addresses. This module validates new aliases. The directory stores aliases and
+//! ensures that each address has only one owner. Mail servers read aliases from the directory.
 //!
-//! Each operation acts for a caller in its own mailbox or in a mailbox that is shared with it. In a shared mailbox, the caller's grants decide which aliases it
-//! sees and what it may do.
+//! Each operation applies to the caller's own mailbox or to a mailbox that is shared with the caller. In a shared mailbox, the caller's grants decide which
+//! aliases the caller may see and change.
 
 use latchmail_core::address;
 use latchmail_core::caller::{Caller, Origin};
@@ -18,7 +18,7 @@ use latchmail_directory::aliases::{
 /// The reason why an alias was not created or not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is not valid. The message can be shown to users.
+    /// The address is not valid. The error text can be shown to users.
     #[error("{0}")]
     Invalid(&'static str),
     /// The account cannot have aliases on the domain.
@@ -27,16 +27,16 @@ pub enum Error {
     /// The address is taken or reserved.
     #[error("{0} is already taken")]
     Taken(String),
-    /// The account has reached a limit. The message can be shown to users.
+    /// The account has reached a limit. The error text can be shown to users.
     #[error("{0}")]
     Full(String),
-    /// The credential has created its maximum number of new aliases in a day: 429.
+    /// The credential has already created the maximum number of new aliases per day (status 429).
     #[error("{}", .0.text)]
     Spent(Failure),
     /// The mailbox has no such alias, or the member may not see it.
     #[error("there is no such alias")]
     Unknown,
-    /// The member may see the alias and lacks this right.
+    /// The member may see the alias but does not have this right over it.
     #[error("{}", permissions::lacking(*.0))]
     Lacking(Right),
     /// The caller's credential expired or was revoked.
@@ -54,20 +54,20 @@ pub struct Aliases {
     clock: Clock,
 }
 
-/// A valid address for an alias.
+/// A valid address for a new alias, and the owner of its domain.
 struct NewAlias {
     address: String,
     whose: DomainOwner,
 }
 
 impl Aliases {
-    /// Creates the service for a directory.
+    /// Creates the operations on the aliases in `directory`.
     #[must_use]
     pub fn new(directory: Directory, clock: Clock) -> Self {
         Self { directory, clock }
     }
 
-    /// Returns a mailbox's aliases, sorted by address. A member gets the aliases that the member may read.
+    /// Returns the aliases of the mailbox, sorted by address. For a member, the result contains only the aliases that the member may read.
     ///
     /// # Errors
     /// Returns [`Error::Lacking`] or [`Error::Directory`].
@@ -80,7 +80,8 @@ impl Aliases {
         Ok(aliases)
     }
 
-    /// Returns the domains on which a mailbox may have aliases: platform domains, then its own. A member gets the domains on which the member has a right over aliases.
+    /// Returns the domains on which the mailbox may have aliases: first the platform domains, then the mailbox owner's own domains. For a member, the result
+    /// contains only the domains on which the member has a right over aliases.
     ///
     /// # Errors
     /// Returns [`Error::Lacking`] or [`Error::Directory`].
@@ -96,7 +97,7 @@ impl Aliases {
     /// Creates an active alias.
     ///
     /// # Errors
-    /// Returns any [`Error`] except [`Error::Unknown`]. Nothing is created in that case.
+    /// Returns any [`Error`] except [`Error::Unknown`]. On error, no alias is created.
     pub async fn create(
         &self,
         caller: &Caller,
@@ -112,10 +113,10 @@ impl Aliases {
             .map_err(|obstacle| self.error(obstacle, address))
     }
 
-    /// Checks whether a caller could create an alias now.
+    /// Checks whether [`Aliases::create`] would succeed now.
     ///
     /// # Errors
-    /// Returns the error that creating the alias would return, or [`Error::Lacking`] if a member may read no alias.
+    /// Returns the error that [`Aliases::create`] would return. Returns [`Error::Lacking`] if the caller is a member who may not read any alias.
     pub async fn check(&self, caller: &Caller, name: &str, domain: &str) -> Result<(), Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
@@ -171,7 +172,7 @@ impl Aliases {
         }
     }
 
-    /// Returns the context of a caller, if it acts in its own mailbox or holds `right` over some alias.
+    /// Returns the context of an operation. Returns [`Error::Lacking`] if the caller is a member who does not have `right` over any alias.
     fn acting<'a>(&self, caller: &'a Caller, right: Right) -> Result<AliasCaller<'a>, Error> {
         let acting = AliasCaller::new(caller, self.clock.now());
         match acting.member {
@@ -182,8 +183,8 @@ impl Aliases {
         }
     }
 
-    /// Returns the address of this name on this domain, if it is valid. Looks up the domain's owner only if the domain is well-formed and a member may create
-    /// aliases on it.
+    /// Returns the address `name@domain` and the owner of the domain, if the address is valid for a new alias. Checks the syntax of the domain and the rights
+    /// of a member before it looks up the owner of the domain.
     async fn new_alias(
         &self,
         acting: AliasCaller<'_>,

@@ -1,6 +1,7 @@
-//! Custom domains: claims, their verification, and the state of a domain's DNS records. Combines the directory, the DNS, the signing keys and the plans.
+//! Custom domains: claims, the verification of claims, and the state of a domain's DNS records. An account claims a domain, publishes a TXT record to prove
+//! ownership, and then uses the domain.
 //!
-//! Contains no HTTP and no WIT. The directory decides which account owns a domain, in one transaction.
+//! This module does not handle HTTP or WIT. The directory decides in one transaction which account owns a domain.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,24 +29,24 @@ use crate::plans::Plans;
 
 /// The label that is prepended to a domain to form the name of its challenge record.
 const CHALLENGE_LABEL: &str = "_latchmail-challenge";
-/// The prefix of the challenge record's value. The token follows it.
+/// The start of the challenge record's value. The challenge token follows this prefix.
 const CHALLENGE_PREFIX: &str = "latchmail-verify=";
-/// Length of a challenge token in characters: 256 random bits.
+/// Length of a challenge token in characters. 43 characters contain 256 random bits.
 const CHALLENGE_LENGTH: usize = 43;
 
 /// Maximum length of a DNS name in its written form, in characters (RFC 1035, section 2.3.4).
 const LONGEST_NAME: usize = 253;
 
-/// How long the result of a failed check is returned without another lookup.
+/// Time after a failed check in which the service returns the same result without another DNS lookup.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
-/// Maximum number of concurrent requests of one account that query the DNS. A slow name server must not occupy all sandboxes of a module.
+/// Maximum number of concurrent requests of one account that query the DNS. Without this limit, a slow name server could occupy all sandboxes of a module.
 const MAX_LOOKUPS: usize = 2;
-/// How long a further request waits for a permit, in its sandbox, before it is refused.
+/// Maximum time that a further request waits for a permit. The request occupies a sandbox while it waits.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Capacity of each cache of unsuccessful checks.
 const CACHE_CAPACITY: usize = 10_000;
 
-/// A TXT record that proves a claim.
+/// A TXT record with which an account proves that it controls a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// The name of the record.
@@ -55,7 +56,7 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// Returns the challenge of a claim, or `None` if the domain is verified.
+    /// Returns the challenge for a claimed domain, or `None` if the domain is already verified.
     #[must_use]
     pub fn of(domain: &Domain) -> Option<Self> {
         domain.verified_at.is_none().then(|| Self {
@@ -76,10 +77,10 @@ fn host(domain: &str) -> String {
     format!("{CHALLENGE_LABEL}.{domain}")
 }
 
-/// The domains of an account, with the limit of its plan.
+/// The domains of an account, and the maximum number of domains in the account's plan.
 #[derive(Clone, Debug)]
 pub struct AccountDomains {
-    /// Newest first, including pending claims.
+    /// The account's domains, including pending claims. The newest domain is first.
     pub domains: Vec<Domain>,
     /// The maximum number of domains in the account's plan.
     pub limit: u32,
@@ -90,7 +91,7 @@ pub struct AccountDomains {
 pub enum Claim {
     /// The claim is new and pending.
     New(Domain),
-    /// The account already had the domain or a claim to it.
+    /// The account already owned the domain or had already claimed it.
     Existing(Domain),
     /// The name is invalid, or the domain belongs to the platform.
     Invalid,
@@ -98,11 +99,11 @@ pub enum Claim {
     Taken,
     /// The account's plan includes no custom domains.
     NotInPlan,
-    /// The account has reached the limit of its plan.
+    /// The account already has the maximum number of domains in its plan.
     Full,
 }
 
-/// A domain with the state of its DNS records.
+/// A domain and the state of its DNS records.
 #[derive(Clone, Debug)]
 pub struct Inspected {
     /// The domain.
@@ -122,18 +123,18 @@ pub enum Verification {
     Taken,
     /// The domain now belongs to the platform.
     Invalid,
-    /// The account has neither this domain nor a claim to it.
+    /// The account neither owns nor claims this domain.
     Unknown,
-    /// The DNS cannot be read at present, or the account has reached its limit of concurrent lookups.
+    /// The DNS cannot be queried at present, or the account has reached the limit of concurrent lookups.
     Unreadable,
 }
 
-/// The result of reading a domain's records.
+/// The result of a lookup of a domain's DNS records.
 #[derive(Clone, Debug)]
 pub enum Inspection {
     /// The domain and the state of its records.
     Found(Inspected),
-    /// The account has neither this domain nor a claim to it.
+    /// The account neither owns nor claims this domain.
     Unknown,
     /// The account has reached its limit of concurrent lookups.
     Busy,
@@ -145,23 +146,23 @@ pub struct Domains {
     directory: Directory,
     dns: Arc<Dns>,
     keys: Arc<Keyring>,
-    /// The signing keys, which are notified when a domain is verified or released.
+    /// The DKIM signing keys. They are updated when a domain is verified or released.
     signing: Arc<latchmail_dkim::Keys>,
     plans: Plans,
     clock: Clock,
-    /// The time of the last failed check, by account and domain.
+    /// The time of the last failed check of each claim. The key consists of the account's id and the domain.
     failed: Cache<String, Duration>,
-    /// Serializes the checks of one claim. The second check uses the result of the first.
+    /// Ensures that only one check of a claim runs at a time. A check that waited uses the result of the check before it.
     checks: AccountPermits,
-    /// For each claim, the number of its last check that could not read the DNS. A caller that waited for that check does not repeat the lookup.
+    /// For each claim, the number of the last check that could not query the DNS. A caller that waited for this check does not repeat the lookup.
     unreadable: Cache<String, u64>,
-    /// How many checks could not read the DNS.
+    /// The number of checks that could not query the DNS.
     unreadable_count: AtomicU64,
     lookups: AccountPermits,
 }
 
 impl Domains {
-    /// Creates the service from its parts.
+    /// Creates the operations on domains.
     #[must_use]
     pub fn new(
         config: &Config,
@@ -189,7 +190,7 @@ impl Domains {
     /// Returns an account's domains and the limit of its plan.
     ///
     /// # Errors
-    /// Returns a 500 failure if the database fails.
+    /// Returns 500 if the database fails.
     pub async fn list(&self, account: &str) -> Result<AccountDomains, Failure> {
         Ok(AccountDomains {
             limit: self.limit(account).await?,
@@ -197,10 +198,10 @@ impl Domains {
         })
     }
 
-    /// Claims a domain for the account of a session.
+    /// Claims the domain `name` for the account of the session.
     ///
     /// # Errors
-    /// Returns a 401 failure if the session ended concurrently, or a 500 failure. Nothing is claimed in that case.
+    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, the domain is not claimed.
     pub async fn claim(
         &self,
         session: Session<'_>,
@@ -226,10 +227,10 @@ impl Domains {
         })
     }
 
-    /// Returns a domain of an account, with the current state of its records.
+    /// Returns a domain of an account and the current state of the domain's DNS records.
     ///
     /// # Errors
-    /// Returns a 500 failure if the database fails.
+    /// Returns 500 if the database fails.
     pub async fn inspect(&self, account: &str, name: &str) -> Result<Inspection, Failure> {
         let Some(domain) = self.of(account, name).await? else {
             return Ok(Inspection::Unknown);
@@ -240,10 +241,11 @@ impl Domains {
         Ok(Inspection::Found(self.inspected(domain).await))
     }
 
-    /// Looks up the challenge of a claim and activates the domain if the challenge is found. There is no lookup if a check failed less than `FAILURE_LIFETIME` ago.
+    /// Looks up the challenge record of a claimed domain, and activates the domain if the record is found. If a check of this claim failed less than
+    /// `FAILURE_LIFETIME` ago, the function does not repeat the lookup.
     ///
     /// # Errors
-    /// Returns a 401 failure if the session ended concurrently, or a 500 failure. Nothing is changed in that case.
+    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, nothing is changed.
     pub async fn verify(
         &self,
         session: Session<'_>,
@@ -266,7 +268,7 @@ impl Domains {
         }
     }
 
-    /// Returns the domain of a claim once it is active, or the reason why it is not. Releases its permit before the domain's records are looked up.
+    /// Checks a claim and returns the active domain, or the reason why the domain is not active. Only one check of a claim runs at a time.
     async fn checked(
         &self,
         session: Session<'_>,
@@ -321,10 +323,10 @@ impl Domains {
         timeout(PERMIT_TIMEOUT, permit).await.ok().flatten()
     }
 
-    /// Releases a domain or a claim.
+    /// Releases a domain or a pending claim.
     ///
     /// # Errors
-    /// Returns a 401 failure if the session ended concurrently, or a 500 failure. Nothing is changed in that case.
+    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, nothing is changed.
     pub async fn release(
         &self,
         session: Session<'_>,
@@ -341,24 +343,24 @@ impl Domains {
         match released.await? {
             Released::SessionOver => Err(session_over()),
             Released::Released => {
-                self.signing.released(&name);
+                self.signing.evict(&name);
                 Ok(Released::Released)
             }
             released => Ok(released),
         }
     }
 
-    /// Looks up the records that a domain needs. A domain that is not active has no key to publish.
+    /// Looks up the DNS records that a domain needs. A domain that is not active has no DKIM key, so it needs no DKIM record.
     pub async fn inspected(&self, domain: Domain) -> Inspected {
         let key = domain
             .dkim
             .as_ref()
             .map(|key| (key.selector.as_str(), key.key.as_str()));
-        let records = self.dns.states(&domain.name, key).await;
+        let records = self.dns.check_records(&domain.name, key).await;
         Inspected { domain, records }
     }
 
-    /// Returns whether a challenge is published now, or `None` if the DNS cannot be read.
+    /// Returns `true` if the challenge record is published now. Returns `None` if the DNS cannot be queried.
     pub async fn is_published(&self, challenge: &Challenge) -> Option<bool> {
         match self.dns.txt(&challenge.host).await {
             Ok(published) => Some(published.iter().any(|text| challenge.is(text))),
@@ -369,10 +371,10 @@ impl Domains {
         }
     }
 
-    /// Activates a claimed domain with a new key. The caller has checked the claim.
+    /// Activates a claimed domain with a new DKIM key. The caller must have verified the claim.
     ///
     /// # Errors
-    /// Returns a 500 failure. Nothing is changed in that case.
+    /// Returns 500 for an internal error. On error, nothing is changed.
     pub async fn activate(
         &self,
         by: DomainCaller<'_>,
@@ -391,9 +393,9 @@ impl Domains {
             self.directory
                 .activate_domain(by, &domain.name, &domain.challenge, &keys, origin);
         let activated = activated.await?;
-        // If this fails, the domain is active nevertheless, and the hourly run writes the key.
+        // If this call fails, the domain is active, and the hourly cleanup gives the key to the milter.
         if let Verified::Active(domain) = &activated
-            && let Err(error) = self.signing.verified(&domain.name).await
+            && let Err(error) = self.signing.add_to_milter(&domain.name).await
         {
             tracing::error!(domain = domain.name, %error, "failed to publish the domain's key to the milter");
         }
@@ -407,7 +409,7 @@ impl Domains {
         }
     }
 
-    /// Returns the maximum number of domains of an account.
+    /// Returns the maximum number of domains in the account's plan.
     async fn limit(&self, account: &str) -> Result<u32, Failure> {
         let plan = self.directory.plan(account).await?.unwrap_or_default();
         Ok(self.plans.named(&plan, account).custom_domains)
@@ -427,9 +429,10 @@ impl Domains {
     }
 }
 
-/// Returns the folded name, or `None` if it cannot be claimed. The name of the challenge record must also fit into the maximum length.
+/// Returns the domain in canonical form, or `None` if the domain cannot be claimed. The name of the domain's challenge record must not exceed the maximum
+/// length.
 fn folded(name: &str) -> Option<String> {
-    let name = String::from(dns::fold(name).ok()?);
+    let name = String::from(dns::DomainName::parse(name).ok()?);
     (host(&name).len() <= LONGEST_NAME).then_some(name)
 }
 

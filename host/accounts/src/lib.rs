@@ -1,6 +1,6 @@
-//! Accounts: authentication and credentials, aliases, domains, shared mailboxes and plans.
+//! Accounts: authentication, credentials, aliases, domains, shared mailboxes and plans.
 //!
-//! This crate decides who a caller is and what an account can do. It knows no HTTP statuses and stores nothing itself: the tables are in the directory.
+//! This crate decides who a caller is and what an account can do. It does not handle HTTP and stores nothing itself. The directory stores all data.
 
 pub mod aliases;
 pub mod auth;

@@ -1,26 +1,26 @@
-//! The operations of the mail server that authentication and shared mailboxes need.
+//! The interface to the mail server for authentication and shared mailboxes.
 
 use std::fmt;
 
 use futures_util::future::BoxFuture;
 use latchmail_core::caller::MailCredential;
 
-/// The mail server. The service implements it with its mailboxes; tests implement it without a network.
+/// The mail server. The crate `latchmail-service` implements this trait with a real mail server. Tests implement it without a network.
 pub trait MailServer: fmt::Debug + Send + Sync {
     /// Checks that the mail server accepts connections.
     ///
     /// # Errors
-    /// Returns [`Error::Unavailable`] if it does not.
+    /// Returns [`Error::Unavailable`] if the mail server does not accept connections.
     fn ping(&self) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Ends the sessions of revoked app passwords, given by their ids. These are sessions of mail clients and of the service. Does not fail if a session cannot be
-    /// ended.
+    /// Ends all sessions at the mail server that logged in with a revoked app password. `app_passwords` contains the ids of the app passwords. The sessions
+    /// belong to mail clients or to the service. If a session cannot be ended, the function returns no error.
     fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()>;
 
-    /// Closes the service's connections of a credential, given by its id.
+    /// Closes the service's own connections that use the credential with this id.
     fn close_connections(&self, credential: &str);
 
-    /// Returns the UIDVALIDITY of the folder with an id in the mailbox of an account, or `None` if there is no such folder.
+    /// Returns the UIDVALIDITY of the folder with the id `folder` in the account's mailbox, or `None` if there is no such folder.
     ///
     /// # Errors
     /// Returns any [`Error`].
@@ -41,7 +41,7 @@ pub enum Error {
     /// The mail server is unreachable or starting.
     #[error("the mail server is not available: {0}")]
     Unavailable(String),
-    /// The mail server rejected the command. The text is the server's and can be shown to users.
+    /// The mail server rejected the command. The text is from the mail server and can be shown to users.
     #[error("the mail server rejected the command: {0}")]
     Rejected(String),
     /// The operation failed for another reason.

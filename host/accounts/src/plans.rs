@@ -16,7 +16,7 @@ impl Plans {
         Self(config.plans.clone())
     }
 
-    /// Returns the limits of a plan. A plan that is no longer in the configuration counts as the default plan.
+    /// Returns the limits of a plan. Returns the limits of the default plan if the plan is not in the configuration. `account` is only logged.
     #[must_use]
     pub fn named(&self, plan: &str, account: &str) -> Plan {
         let found = self.0.get(plan).or_else(|| {

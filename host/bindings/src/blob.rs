@@ -1,4 +1,4 @@
-//! The bytes behind a `blob` handle of the WIT interface.
+//! The host's data type for a `blob` handle of the WIT interface.
 
 use std::fmt;
 use std::io;
@@ -8,36 +8,36 @@ use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 
 /// A stream of byte chunks.
-pub type Pieces = BoxStream<'static, io::Result<Bytes>>;
+pub type ByteStream = BoxStream<'static, io::Result<Bytes>>;
 
-/// Supplies bytes that are not in the host's memory.
-pub trait Source: Send + Sync {
-    /// Starts reading from the first byte. Each call starts a new read.
-    fn open(&self) -> Pieces;
+/// A source of bytes that are not in the host's memory.
+pub trait BlobSource: Send + Sync {
+    /// Returns a stream that starts at the first byte. Each call returns a new stream.
+    fn open(&self) -> ByteStream;
 }
 
-/// Bytes that stay in the host while a guest holds a handle to them.
+/// Bytes for which a guest has a handle. The bytes stay in the host.
 pub struct Blob {
     size: u64,
     content: Content,
 }
 
 enum Content {
-    Here(Bytes),
-    Elsewhere {
-        source: Arc<dyn Source>,
-        /// The guest's current read, if one has started.
+    InMemory(Bytes),
+    FromSource {
+        source: Arc<dyn BlobSource>,
+        /// The current read of the source, or `None` if the guest has not read any bytes.
         reading: Option<Reading>,
     },
 }
 
-/// A started read of a source.
+/// The state of a read of a source.
 struct Reading {
-    pieces: Pieces,
-    /// The unread rest of the current chunk.
-    piece: Bytes,
-    /// The offset of `piece` in the blob, in bytes.
-    at: u64,
+    stream: ByteStream,
+    /// The unread bytes of the current chunk.
+    chunk: Bytes,
+    /// The offset of `chunk` in the blob, in bytes.
+    offset: u64,
 }
 
 impl Blob {
@@ -46,30 +46,32 @@ impl Blob {
     pub fn new(bytes: Bytes) -> Self {
         Self {
             size: bytes.len() as u64,
-            content: Content::Here(bytes),
+            content: Content::InMemory(bytes),
         }
     }
 
-    /// Creates a blob of `size` bytes that are read from `source`.
+    /// Creates a blob of `size` bytes. The bytes are read from `source` when they are needed.
     #[must_use]
-    pub fn from_source(size: u64, source: Arc<dyn Source>) -> Self {
+    pub fn from_source(size: u64, source: Arc<dyn BlobSource>) -> Self {
         Self {
             size,
-            content: Content::Elsewhere {
+            content: Content::FromSource {
                 source,
                 reading: None,
             },
         }
     }
 
-    /// Returns the length in bytes.
+    /// Returns the length of the blob in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Reads up to `length` bytes from `offset`. Returns fewer at the end and none after it. Read a blob from a source in order: an offset before the previous
-    /// one starts the source again.
+    /// Reads up to `length` bytes, starting at `offset`. Returns fewer bytes if the blob ends before, and no bytes if `offset` is after the end of the blob.
+    ///
+    /// If the bytes come from a source, callers should read them in order. If `offset` is before the end of the last read, this function opens the source again
+    /// and skips all bytes before `offset`.
     ///
     /// # Errors
     /// Returns an error if the source fails or has fewer bytes than [`Blob::size`].
@@ -80,54 +82,54 @@ impl Blob {
             return Ok(Bytes::new());
         }
         match &mut self.content {
-            Content::Here(bytes) => {
+            Content::InMemory(bytes) => {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 Ok(bytes.slice(start..start + length))
             }
-            Content::Elsewhere { source, reading } => {
-                let mut at = match reading.take() {
-                    Some(reading) if reading.at <= offset => reading,
+            Content::FromSource { source, reading } => {
+                let mut current = match reading.take() {
+                    Some(reading) if reading.offset <= offset => reading,
                     Some(_) | None => Reading {
-                        pieces: source.open(),
-                        piece: Bytes::new(),
-                        at: 0,
+                        stream: source.open(),
+                        chunk: Bytes::new(),
+                        offset: 0,
                     },
                 };
-                at.skip_to(offset).await?;
-                let read = at.take(length).await?;
-                *reading = Some(at);
-                Ok(read)
+                current.skip_to(offset).await?;
+                let bytes = current.take(length).await?;
+                *reading = Some(current);
+                Ok(bytes)
             }
         }
     }
 
-    /// Returns all bytes as a stream: [`Blob::size`] bytes, unless the source fails.
+    /// Returns all bytes of the blob as a stream. The stream has [`Blob::size`] bytes, unless the source fails.
     #[must_use]
-    pub fn into_pieces(self) -> Pieces {
+    pub fn into_stream(self) -> ByteStream {
         match self.content {
-            Content::Here(bytes) => stream::once(async { Ok(bytes) }).boxed(),
-            Content::Elsewhere { source, .. } => source.open(),
+            Content::InMemory(bytes) => stream::once(async { Ok(bytes) }).boxed(),
+            Content::FromSource { source, .. } => source.open(),
         }
     }
 
-    /// Returns all bytes if they are in memory.
+    /// Returns all bytes of the blob if they are in memory.
     ///
     /// # Errors
-    /// Returns the blob unchanged if its bytes come from a source.
+    /// Returns the unchanged blob if its bytes come from a source.
     pub fn into_bytes(self) -> Result<Bytes, Self> {
         match self.content {
-            Content::Here(bytes) => Ok(bytes),
-            Content::Elsewhere { .. } => Err(self),
+            Content::InMemory(bytes) => Ok(bytes),
+            Content::FromSource { .. } => Err(self),
         }
     }
 }
 
 impl Reading {
-    /// Reads chunks until `piece` is not empty.
+    /// Reads chunks until `chunk` is not empty.
     async fn fill(&mut self) -> io::Result<()> {
-        while self.piece.is_empty() {
-            self.piece = self
-                .pieces
+        while self.chunk.is_empty() {
+            self.chunk = self
+                .stream
                 .next()
                 .await
                 .unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))?;
@@ -136,32 +138,33 @@ impl Reading {
     }
 
     async fn skip_to(&mut self, offset: u64) -> io::Result<()> {
-        while self.at < offset {
+        while self.offset < offset {
             self.fill().await?;
-            let wanted = usize::try_from(offset - self.at).unwrap_or(usize::MAX);
-            self.advance(wanted);
+            let length = usize::try_from(offset - self.offset).unwrap_or(usize::MAX);
+            self.split_chunk(length);
         }
         Ok(())
     }
 
     async fn take(&mut self, length: usize) -> io::Result<Bytes> {
         self.fill().await?;
-        if self.piece.len() >= length {
-            return Ok(self.advance(length));
+        if self.chunk.len() >= length {
+            return Ok(self.split_chunk(length));
         }
         let mut taken = Vec::with_capacity(length);
         while taken.len() < length {
             self.fill().await?;
-            let piece = self.advance(length - taken.len());
-            taken.extend_from_slice(&piece);
+            let bytes = self.split_chunk(length - taken.len());
+            taken.extend_from_slice(&bytes);
         }
         Ok(taken.into())
     }
 
-    fn advance(&mut self, most: usize) -> Bytes {
-        let taken = self.piece.split_to(most.min(self.piece.len()));
-        self.at += taken.len() as u64;
-        taken
+    /// Removes up to `max` bytes from the start of the current chunk and returns them.
+    fn split_chunk(&mut self, max: usize) -> Bytes {
+        let bytes = self.chunk.split_to(max.min(self.chunk.len()));
+        self.offset += bytes.len() as u64;
+        bytes
     }
 }
 
@@ -187,14 +190,14 @@ mod tests {
         ends_early: bool,
     }
 
-    impl Source for Alphabet {
-        fn open(&self) -> Pieces {
+    impl BlobSource for Alphabet {
+        fn open(&self) -> ByteStream {
             self.opened.fetch_add(1, Ordering::Relaxed);
-            let mut pieces = vec!["ab", "", "cdef", "g"];
+            let mut chunks = vec!["ab", "", "cdef", "g"];
             if self.ends_early {
-                pieces.pop();
+                chunks.pop();
             }
-            stream::iter(pieces.into_iter().map(|piece| Ok(Bytes::from(piece)))).boxed()
+            stream::iter(chunks.into_iter().map(|chunk| Ok(Bytes::from(chunk)))).boxed()
         }
     }
 
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn any_stretch_can_be_read_wherever_the_bytes_are() {
+    fn any_range_can_be_read_from_memory_and_from_a_source() {
         let source = Arc::new(Alphabet::default());
         let blobs = [
             Blob::new(Bytes::from_static(b"abcdefg")),
@@ -222,15 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_in_order_is_asked_for_once() {
+    fn reading_in_order_opens_the_source_once() {
         let source = Arc::new(Alphabet::default());
-        let mut blob = Blob::from_source(7, Arc::clone(&source) as Arc<dyn Source>);
+        let mut blob = Blob::from_source(7, Arc::clone(&source) as Arc<dyn BlobSource>);
         for offset in 0..7 {
             read(&mut blob, offset, 1);
         }
         assert_eq!(source.opened.load(Ordering::Relaxed), 1);
         let rest: Vec<_> = blob
-            .into_pieces()
+            .into_stream()
             .map(Result::unwrap)
             .collect()
             .now_or_never()

@@ -1,27 +1,28 @@
-//! Host bindings for the `latchmail:host` WIT package. The only `bindgen!` is in a separate crate because its expansion takes most of the time of a rebuild.
-//! The crate also contains the type behind the `blob` handle.
+//! Contains the host bindings for the WIT package `latchmail:host`, and the data type for the `blob` handle.
+//!
+//! `bindgen!` is in a separate crate because the expansion of this macro is slow. So a change in another crate does not repeat the expansion.
 
 mod blob;
 
-pub use blob::{Blob, Pieces, Source};
+pub use blob::{Blob, BlobSource, ByteStream};
 
 /// The version of the WIT package in `wit/`: `major.minor.patch`.
 pub const VERSION: &str = version(include_str!("../../../wit/types.wit"));
 
-/// Returns the text between `@` and `;` in the line that names the package.
+/// Returns the text between the first `@` and the next `;`. The first `@` in a WIT file is in the line with the name and version of the package.
 const fn version(wit: &str) -> &str {
     let bytes = wit.as_bytes();
-    let mut at = 0;
-    while bytes[at] != b'@' {
-        at += 1;
+    let mut start = 0;
+    while bytes[start] != b'@' {
+        start += 1;
     }
-    let (_, from) = wit.split_at(at + 1);
-    let bytes = from.as_bytes();
+    let (_, rest) = wit.split_at(start + 1);
+    let bytes = rest.as_bytes();
     let mut end = 0;
     while bytes[end] != b';' {
         end += 1;
     }
-    let (version, _) = from.split_at(end);
+    let (version, _) = rest.split_at(end);
     version
 }
 

@@ -1,7 +1,10 @@
 //! `latchmail account …`: commands that create, show, change and delete accounts.
 //!
-//! Each command applies its change together with all consequences in one transaction, or changes nothing. On success it prints one
-//! sentence.
+//! Each command makes its change and all consequences in one transaction, or changes nothing. On success it prints a sentence.
+
+mod output;
+mod password;
+mod two_factor;
 
 use std::io::{BufRead as _, Read as _, Write as _};
 
@@ -9,18 +12,18 @@ use anyhow::{Context as _, bail};
 use clap::{Subcommand, ValueEnum};
 use latchmail_accounts::auth::passwords::Passwords;
 use latchmail_accounts::auth::{person, to_the_minute};
-use latchmail_core::config::Config;
 use latchmail_core::secrets;
 use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
 use latchmail_directory::administration::AddressRelease;
-use latchmail_mailbox::Ending;
+use latchmail_mailbox::SessionSelector;
 
-use super::password::New;
-use super::{Desk, Service, ended, folded, list, no_account, say, sentence, shown, two_factor};
+use crate::context::{CliContext, ServiceArgs, account_not_found, parse_address};
+use crate::output::{escape, print_line, print_lines, table};
+use password::NewPassword;
 
 /// Subcommands of `latchmail account`.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum Command {
     /// Create an account. The password is read from standard input, as one line.
     Create(Create),
     /// List all accounts.
@@ -96,7 +99,7 @@ pub enum Verb {
         /// Address of the account.
         address: String,
         /// Change to make.
-        change: TwoFactor,
+        change: TwoFactorChange,
     },
 }
 
@@ -136,7 +139,7 @@ pub enum Switch {
 
 /// Changes to two-factor sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TwoFactor {
+pub enum TwoFactorChange {
     /// Require a code at every sign-in. Prints the secret and the recovery codes once.
     On,
     /// Require only the password.
@@ -149,43 +152,45 @@ pub enum TwoFactor {
 ///
 /// # Errors
 /// Returns an error with one sentence for the operator. Nothing was changed, unless the sentence says otherwise.
-pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
-    let desk = Desk::open(service).await?;
-    let done = match verb {
-        Verb::Create(create) => desk.create(create).await,
-        Verb::List { json } => desk.list(json).await,
-        Verb::Show { address, json } => desk.show(&address, json).await,
-        Verb::Password { address, generate } => desk.password(&address, generate).await,
-        Verb::Disable { address } => desk.disable(&address).await,
-        Verb::Enable { address } => desk.enable(&address).await,
-        Verb::Delete { address, yes } => desk.delete(&address, yes).await,
-        Verb::Withdraw { address, id } => desk.withdraw(&address, &id).await,
-        Verb::Free { address } => desk.free(&address).await,
-        Verb::Plan { address, name } => desk.plan(&address, &name).await,
-        Verb::Admin { address, switch } => desk.admin(&address, switch == Switch::On).await,
-        Verb::TwoFactor { address, change } => match change {
-            TwoFactor::On => two_factor::on(&desk, &address).await,
-            TwoFactor::Off => two_factor::off(&desk, &address).await,
-            TwoFactor::RecoveryCodes => two_factor::recovery_codes(&desk, &address).await,
+pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
+    let context = CliContext::open(service).await?;
+    let result = match command {
+        Command::Create(create) => context.create(create).await,
+        Command::List { json } => context.list(json).await,
+        Command::Show { address, json } => context.show(&address, json).await,
+        Command::Password { address, generate } => context.password(&address, generate).await,
+        Command::Disable { address } => context.disable(&address).await,
+        Command::Enable { address } => context.enable(&address).await,
+        Command::Delete { address, yes } => context.delete(&address, yes).await,
+        Command::Withdraw { address, id } => context.withdraw(&address, &id).await,
+        Command::Free { address } => context.free(&address).await,
+        Command::Plan { address, name } => context.plan(&address, &name).await,
+        Command::Admin { address, switch } => context.admin(&address, switch == Switch::On).await,
+        Command::TwoFactor { address, change } => match change {
+            TwoFactorChange::On => two_factor::enable(&context, &address).await,
+            TwoFactorChange::Off => two_factor::disable(&context, &address).await,
+            TwoFactorChange::RecoveryCodes => {
+                two_factor::replace_recovery_codes(&context, &address).await
+            }
         },
     };
-    desk.close().await;
-    done
+    context.close().await;
+    result
 }
 
-impl Desk {
+impl CliContext {
     async fn create(&self, create: Create) -> anyhow::Result<()> {
-        let address = folded(&create.address)?;
-        self.on_platform(&address).await?;
-        known_plan(&self.config, &create.plan)?;
+        let address = parse_address(&create.address)?;
+        self.check_platform_domain(&address).await?;
+        self.check_plan(&create.plan)?;
         let profile = self.profile(&create)?;
         // Fail before the operator types a password. `create_account` checks the address again in its transaction.
         if self.directory.account_by_address(&address).await?.is_some() {
             bail!("account {address} already exists");
         }
-        let new = New::get(create.generate)?;
+        let new = NewPassword::generate_or_read(create.generate)?;
         let account = NewAccount {
-            id: secrets::id().map_err(|failure| sentence(&failure))?,
+            id: secrets::id()?,
             address,
             password_hash: hash(&new).await?,
             profile,
@@ -193,75 +198,75 @@ impl Desk {
             admin: create.admin,
             created_at: self.clock.now(),
         };
-        let made = self
+        let creation = self
             .directory
             .create_account(&account, None, &self.origin)
             .await?;
         let address = &account.address;
-        match made {
+        match creation {
             Creation::Created => {}
             Creation::AddressTaken => bail!(
                 "{address} is in use as an account or an alias, or reserved; `latchmail account free` releases a reserved address"
             ),
         }
-        say(&format!("{address} was created."))?;
-        new.show()
+        print_line(&format!("{address} was created."))?;
+        new.print_if_generated()
     }
 
     async fn list(&self, json: bool) -> anyhow::Result<()> {
         let accounts = self.directory.overview("").await?;
         if json {
-            let line = |account| shown::account_json(account).to_string();
-            return list(accounts.iter().map(line));
+            let line = |account| output::account_json(account).to_string();
+            return print_lines(accounts.iter().map(line));
         }
         if accounts.is_empty() {
-            return say("There are no accounts.");
+            return print_line("There are no accounts.");
         }
         let heading = ["address", "state", "admin", "plan", "two-factor", "since"];
-        let rows: Vec<[String; 6]> = std::iter::once(heading.map(Into::into))
-            .chain(accounts.iter().map(shown::account_row))
-            .collect();
-        list(shown::table(&rows).into_iter())
+        print_lines(table(heading, accounts.iter().map(output::account_row)))
     }
 
     async fn show(&self, address: &str, json: bool) -> anyhow::Result<()> {
-        let address = folded(address)?;
-        let found = self.directory.overview(&address).await?;
-        let account = found.first().ok_or_else(|| no_account(&address))?;
+        let address = parse_address(address)?;
+        let accounts = self.directory.overview(&address).await?;
+        let account = accounts
+            .first()
+            .ok_or_else(|| account_not_found(&address))?;
         let aliases = self.directory.aliases(&account.id).await?;
         let mut credentials = self
             .directory
             .credentials_and_grants(&account.id, self.clock.now())
             .await?;
-        let logged_in = self.directory.last_logins(&account.id).await?;
+        let last_logins = self.directory.last_logins(&account.id).await?;
         for credential in &mut credentials {
-            let at = logged_in.get(&credential.id).copied();
-            credential.last_used_at = credential.last_used_at.max(at).map(to_the_minute);
+            let login = last_logins.get(&credential.id).copied();
+            credential.last_used_at = credential.last_used_at.max(login).map(to_the_minute);
         }
         if json {
-            say(&shown::whole_json(account, &aliases, &credentials).to_string())
+            print_line(&output::detail_json(account, &aliases, &credentials).to_string())
         } else {
-            say(&shown::account(account, &aliases, &credentials))
+            print_line(&output::detail_text(account, &aliases, &credentials))
         }
     }
 
     async fn password(&self, address: &str, generate: bool) -> anyhow::Result<()> {
         let account = self.account(address).await?;
-        let new = New::get(generate)?;
+        let new = NewPassword::generate_or_read(generate)?;
         let hash = hash(&new).await?;
         let now = self.clock.now();
-        let died = self
+        let revoked = self
             .directory
             .set_password(&account.id, &hash, now, &self.origin)
             .await?
-            .ok_or_else(|| no_account(&account.address))?;
-        let said = say(&format!(
+            .ok_or_else(|| account_not_found(&account.address))?;
+        let printed = print_line(&format!(
             "{} has a new password. Its web sessions, OAuth grants and API tokens are revoked.",
             account.address
         ));
-        let said = said.and_then(|()| new.show());
-        ended(&self.config, Ending::AppPasswords(&died)).await;
-        said
+        let printed = printed.and_then(|()| new.print_if_generated());
+        self.end_sessions(SessionSelector::AppPasswords(&revoked))
+            .await;
+        printed
     }
 
     async fn disable(&self, address: &str) -> anyhow::Result<()> {
@@ -272,15 +277,15 @@ impl Desk {
             .disable(&account.id, now, &self.origin)
             .await?;
         let address = account.address;
-        let said = if disabled {
-            say(&format!(
+        let printed = if disabled {
+            print_line(&format!(
                 "{address} is disabled, and every credential of the account is revoked."
             ))
         } else {
-            say(&format!("{address} is already disabled."))
+            print_line(&format!("{address} is already disabled."))
         };
-        ended(&self.config, Ending::Account(&address)).await;
-        said
+        self.end_sessions(SessionSelector::Account(&address)).await;
+        printed
     }
 
     async fn enable(&self, address: &str) -> anyhow::Result<()> {
@@ -292,11 +297,11 @@ impl Desk {
             .await?;
         let address = account.address;
         if enabled {
-            say(&format!(
+            print_line(&format!(
                 "{address} is enabled. Only its password works; all other credentials must be created again."
             ))
         } else {
-            say(&format!("{address} is already enabled."))
+            print_line(&format!("{address} is already enabled."))
         }
     }
 
@@ -314,12 +319,12 @@ impl Desk {
         if !deleted {
             bail!("{address} was deleted concurrently");
         }
-        let said = say(&format!(
+        let printed = print_line(&format!(
             "{address} is deleted. Its addresses stay reserved until `latchmail account free` releases them. Its mail stays \
              on the mail server, in the folder of the mailbox {id}."
         ));
-        ended(&self.config, Ending::Account(address)).await;
-        said
+        self.end_sessions(SessionSelector::Account(address)).await;
+        printed
     }
 
     async fn withdraw(&self, address: &str, id: &str) -> anyhow::Result<()> {
@@ -329,27 +334,28 @@ impl Desk {
             .directory
             .end_grant(&account.id, id, now, &self.origin)
             .await?;
-        let (address, shown) = (&account.address, shown::plain(id));
+        let (address, grant) = (&account.address, escape(id));
         if !withdrawn {
-            bail!("{address} has no grant {shown}; `latchmail account show` lists its grants");
+            bail!("{address} has no grant {grant}; `latchmail account show` lists its grants");
         }
-        let said = say(&format!("Grant {shown} of {address} is revoked."));
-        ended(&self.config, Ending::AppPasswords(&[id.to_owned()])).await;
-        said
+        let printed = print_line(&format!("Grant {grant} of {address} is revoked."));
+        self.end_sessions(SessionSelector::AppPasswords(&[id.to_owned()]))
+            .await;
+        printed
     }
 
     async fn free(&self, address: &str) -> anyhow::Result<()> {
-        let address = folded(address)?;
+        let address = parse_address(address)?;
         let now = self.clock.now();
-        let freeing = self
+        let release = self
             .directory
             .free_address(&address, now, &self.origin)
             .await?;
-        match freeing {
+        match release {
             AddressRelease::Released => {
-                say(&format!("{address} is released: any account can use it."))
+                print_line(&format!("{address} is released: any account can use it."))
             }
-            AddressRelease::NotReserved => say(&format!("{address} is not reserved.")),
+            AddressRelease::NotReserved => print_line(&format!("{address} is not reserved.")),
             AddressRelease::InUse => {
                 bail!("{address} is in use; only a reserved address can be released")
             }
@@ -357,7 +363,7 @@ impl Desk {
     }
 
     async fn plan(&self, address: &str, plan: &str) -> anyhow::Result<()> {
-        known_plan(&self.config, plan)?;
+        self.check_plan(plan)?;
         let account = self.account(address).await?;
         let now = self.clock.now();
         let set = self
@@ -365,7 +371,7 @@ impl Desk {
             .set_plan(&account.id, plan, now, &self.origin)
             .await?;
         let already = if set { "" } else { " already" };
-        say(&format!(
+        print_line(&format!(
             "{} is on the plan {plan}{already}.",
             account.address
         ))
@@ -378,26 +384,26 @@ impl Desk {
             .directory
             .set_admin(&account.id, admin, now, &self.origin)
             .await?;
-        let rank = if admin { "an" } else { "not an" };
+        let role = if admin { "an" } else { "not an" };
         let already = if set { "" } else { "already " };
-        say(&format!(
-            "{} is {already}{rank} administrator.",
+        print_line(&format!(
+            "{} is {already}{role} administrator.",
             account.address
         ))
     }
 
     /// Returns an error unless accounts can be created on the domain of `address`.
-    async fn on_platform(&self, address: &str) -> anyhow::Result<()> {
+    async fn check_platform_domain(&self, address: &str) -> anyhow::Result<()> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
         let mut domains = self.config.registration.domains.clone();
         let platform = self.directory.platform_domains().await?;
-        let added = platform.into_iter().filter(|own| own.added_at.is_some());
-        domains.extend(added.map(|own| own.domain));
-        if domains.iter().any(|own| own == domain) {
+        let added = platform.into_iter().filter(|row| row.added_at.is_some());
+        domains.extend(added.map(|row| row.domain));
+        if domains.iter().any(|known| known == domain) {
             return Ok(());
         }
         bail!(
-            "{domain} is not a platform domain (`registration.domains`, or added with `latchmail domain add`): {}",
+            "{domain} is not a platform domain; the platform domains are {}. `registration.domains` and `latchmail domain add` add platform domains",
             domains.join(", ")
         )
     }
@@ -409,40 +415,37 @@ impl Desk {
             return Ok(None);
         };
         let today = self.clock.now().date();
-        let checked = || {
-            person::date_of_birth(dob, today)?;
-            Ok(NewProfile {
-                first_name: person::name("first_name", first_name)?,
-                last_name: person::name("last_name", last_name)?,
-                dob: dob.clone(),
-            })
-        };
-        checked().map(Some).map_err(|failure| sentence(&failure))
+        person::date_of_birth(dob, today)?;
+        Ok(Some(NewProfile {
+            first_name: person::name("first_name", first_name)?,
+            last_name: person::name("last_name", last_name)?,
+            dob: dob.clone(),
+        }))
+    }
+
+    /// Returns an error unless the plan is in the configuration or is the default plan.
+    fn check_plan(&self, plan: &str) -> anyhow::Result<()> {
+        let configured = &self.config.plans;
+        if plan == DEFAULT_PLAN || configured.contains_key(plan) {
+            return Ok(());
+        }
+        let mut known: Vec<&str> = configured.keys().map(String::as_str).collect();
+        known.push(DEFAULT_PLAN);
+        known.sort_unstable();
+        known.dedup();
+        bail!(
+            "unknown plan `{}`; the configuration has {}",
+            escape(plan),
+            known.join(", ")
+        )
     }
 }
 
-fn known_plan(config: &Config, plan: &str) -> anyhow::Result<()> {
-    if plan == DEFAULT_PLAN || config.plans.contains_key(plan) {
-        return Ok(());
-    }
-    let known = config.plans.keys().map(String::as_str);
-    let mut known: Vec<&str> = known.chain([DEFAULT_PLAN]).collect();
-    known.sort_unstable();
-    known.dedup();
-    bail!(
-        "unknown plan `{}`; the configuration has {}",
-        shown::plain(plan),
-        known.join(", ")
-    )
+async fn hash(new: &NewPassword) -> anyhow::Result<String> {
+    Ok(Passwords::new()?.hash(new.password.clone()).await?)
 }
 
-async fn hash(new: &New) -> anyhow::Result<String> {
-    let hashed = async { Passwords::new()?.hash(new.password.clone()).await };
-    hashed.await.map_err(|failure| sentence(&failure))
-}
-
-/// Asks the operator to type the address, and returns an error if the input differs. Also reads the answer if standard input is not a
-/// terminal.
+/// Asks the operator to type the address, and returns an error if the input differs. Reads standard input even if it is not a terminal.
 fn confirm(address: &str) -> anyhow::Result<()> {
     let mut terminal = std::io::stderr();
     write!(

@@ -8,8 +8,8 @@ use latchmail_core::clock::Timestamp;
 use latchmail_directory::events::{EventFilter, Recorded};
 use serde_json::json;
 
-use super::shown::{instant, plain};
-use super::{Desk, Service, folded, list};
+use crate::context::{CliContext, ServiceArgs, parse_address};
+use crate::output::{escape, format_time, print_lines};
 
 /// Arguments of `latchmail audit`.
 #[derive(Debug, clap::Args)]
@@ -32,27 +32,32 @@ pub struct Selection {
 ///
 /// # Errors
 /// Returns an error with one sentence for the operator.
-pub async fn run(service: &Service, selection: &Selection) -> anyhow::Result<()> {
-    let address = selection.account.as_deref().map(folded).transpose()?;
-    let desk = Desk::open(service).await?;
+pub async fn run(service: &ServiceArgs, selection: &Selection) -> anyhow::Result<()> {
+    let address = selection
+        .account
+        .as_deref()
+        .map(parse_address)
+        .transpose()?;
+    let context = CliContext::open(service).await?;
     let since = match &selection.since {
-        Some(text) => since(text, desk.clock.now())?,
+        Some(text) => parse_since(text, context.clock.now())?,
         None => Timestamp::from_millis(0),
     };
-    let wanted = EventFilter {
+    let filter = EventFilter {
         address: address.unwrap_or_default(),
         since,
         until: Timestamp::from_millis(i64::MAX),
         limit: selection.limit,
     };
-    let events = desk.directory.events(&wanted).await?;
-    desk.close().await;
-    let line = if selection.json { as_json } else { as_line };
-    list(events.iter().rev().map(line))
+    let events = context.directory.events(&filter).await?;
+    context.close().await;
+    let line = if selection.json { to_json } else { to_line };
+    print_lines(events.iter().rev().map(line))
 }
 
-fn since(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
-    let ago = || {
+/// Parses the value of `--since`.
+fn parse_since(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
+    let duration = || {
         let (count, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
         let seconds = match unit {
             "s" => 1,
@@ -65,31 +70,31 @@ fn since(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
         let count: u64 = count.parse().ok()?;
         Some(now.minus(Duration::from_secs(count.checked_mul(seconds)?)))
     };
-    let day = || {
+    let date = || {
         let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
         let midnight = day.and_hms_opt(0, 0, 0)?.and_utc();
         Some(Timestamp::from_millis(midnight.timestamp_millis()))
     };
-    let instant = || {
-        let instant = DateTime::parse_from_rfc3339(text).ok()?;
-        Some(Timestamp::from_millis(instant.timestamp_millis()))
+    let time = || {
+        let time = DateTime::parse_from_rfc3339(text).ok()?;
+        Some(Timestamp::from_millis(time.timestamp_millis()))
     };
-    ago().or_else(day).or_else(instant).ok_or_else(|| {
+    duration().or_else(date).or_else(time).ok_or_else(|| {
         anyhow!(
             "`{}` is neither a date (2026-11-20), a time (2026-11-20T08:00:00Z) nor a duration (90m, 12h, 7d)",
-            plain(text)
+            escape(text)
         )
     })
 }
 
-fn as_line(event: &Recorded) -> String {
+fn to_line(event: &Recorded) -> String {
     let mut line = format!(
         "{}  {}  {}",
-        instant(event.at),
+        format_time(event.at),
         event.kind,
-        plain(&event.address)
+        escape(&event.address)
     );
-    for (word, value) in [
+    for (label, value) in [
         (
             "by",
             Some(event.actor.as_str()).filter(|actor| !actor.is_empty()),
@@ -100,11 +105,11 @@ fn as_line(event: &Recorded) -> String {
         ("request", event.request_id.as_deref()),
     ] {
         if let Some(value) = value {
-            line = format!("{line}  {word} {}", plain(value));
+            line = format!("{line}  {label} {}", escape(value));
         }
     }
     if let Some(detail) = &event.detail {
-        line = format!("{line}  ({})", plain(detail));
+        line = format!("{line}  ({})", escape(detail));
     }
     if event.unlisted > 0 {
         line = format!("{line}  and {} more that day", event.unlisted);
@@ -112,9 +117,9 @@ fn as_line(event: &Recorded) -> String {
     line
 }
 
-fn as_json(event: &Recorded) -> String {
+fn to_json(event: &Recorded) -> String {
     json!({
-        "at": instant(event.at),
+        "at": format_time(event.at),
         "kind": event.kind,
         "address": event.address,
         "actor": event.actor,
@@ -144,7 +149,11 @@ mod tests {
             ("2w", "2026-11-06T08:00:00.042Z"),
             ("0s", "2026-11-20T08:00:00.042Z"),
         ] {
-            assert_eq!(since(text, now).unwrap().to_string(), instant, "{text}");
+            assert_eq!(
+                parse_since(text, now).unwrap().to_string(),
+                instant,
+                "{text}"
+            );
         }
         for text in [
             "",
@@ -157,7 +166,7 @@ mod tests {
             "é",
             "18446744073709551615w",
         ] {
-            assert!(since(text, now).is_err(), "{text}");
+            assert!(parse_since(text, now).is_err(), "{text}");
         }
     }
 
@@ -177,7 +186,7 @@ mod tests {
             unlisted: 0,
         };
         assert_eq!(
-            as_line(&event),
+            to_line(&event),
             "2026-11-20T08:00:00.042Z  signed_in  ada@example.org"
         );
         event.actor = "operator".into();
@@ -185,12 +194,12 @@ mod tests {
         event.subject = Some("id".into());
         event.detail = Some("a\nb".into());
         assert_eq!(
-            as_line(&event),
+            to_line(&event),
             "2026-11-20T08:00:00.042Z  signed_in  ada@example.org  by operator  from 192.0.2.7  about id  (a\\u{a}b)"
         );
         event.unlisted = 57;
-        assert!(as_line(&event).ends_with("(a\\u{a}b)  and 57 more that day"));
-        let json: serde_json::Value = serde_json::from_str(&as_json(&event)).unwrap();
+        assert!(to_line(&event).ends_with("(a\\u{a}b)  and 57 more that day"));
+        let json: serde_json::Value = serde_json::from_str(&to_json(&event)).unwrap();
         assert_eq!(json["detail"], "a\nb");
         assert_eq!(json["requestId"], serde_json::Value::Null);
         assert_eq!(json["unlisted"], 57);

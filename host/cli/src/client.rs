@@ -5,16 +5,17 @@
 use anyhow::{anyhow, bail};
 use clap::Subcommand;
 use latchmail_directory::oauth::ClientRow;
-use latchmail_mailbox::Ending;
+use latchmail_mailbox::SessionSelector;
 use latchmail_oauth::clients::confidential;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
-use super::{Desk, Service, ended, list, say, shown};
+use crate::context::{CliContext, ServiceArgs};
+use crate::output::{escape, print_line, print_lines, table, yes_or_no};
 
 /// Subcommands of `latchmail client`.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum Command {
     /// Add a client that has a secret. Prints its id and the secret once.
     Add {
         /// Name of the client, as people see it when they sign in.
@@ -43,88 +44,93 @@ pub enum Verb {
 ///
 /// # Errors
 /// Returns an error with one sentence for the operator. Nothing was changed, unless the sentence says otherwise.
-pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
-    let desk = Desk::open(service).await?;
-    let done = match verb {
-        Verb::Add {
+pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
+    let context = CliContext::open(service).await?;
+    let result = match command {
+        Command::Add {
             name,
             redirect_uris,
             json,
-        } => add(&desk, &name, &redirect_uris, json).await,
-        Verb::List { json } => list_all(&desk, json).await,
-        Verb::Remove { id } => remove(&desk, &id).await,
+        } => add(&context, &name, &redirect_uris, json).await,
+        Command::List { json } => list_all(&context, json).await,
+        Command::Remove { id } => remove(&context, &id).await,
     };
-    desk.close().await;
-    done
+    context.close().await;
+    result
 }
 
-async fn add(desk: &Desk, name: &str, redirect_uris: &[String], json: bool) -> anyhow::Result<()> {
-    let (client, secret) = confidential(name, redirect_uris).map_err(|why| anyhow!(why))?;
+async fn add(
+    context: &CliContext,
+    name: &str,
+    redirect_uris: &[String],
+    json: bool,
+) -> anyhow::Result<()> {
+    let (client, secret) = confidential(name, redirect_uris).map_err(|reason| anyhow!(reason))?;
     if client.name.is_empty() {
         bail!("the client name is empty");
     }
-    let now = desk.clock.now();
-    desk.directory
-        .add_client(&client, now, &desk.origin)
+    let now = context.clock.now();
+    context
+        .directory
+        .add_client(&client, now, &context.origin)
         .await?;
     let secret = secret.secret().expose_secret();
     if json {
-        return say(&json!({ "client_id": client.id, "client_secret": secret }).to_string());
+        return print_line(&json!({ "client_id": client.id, "client_secret": secret }).to_string());
     }
-    say(&format!(
-        "{} is added. Its secret is not shown again.\n  client_id      {}\n  client_secret  {secret}",
-        shown::plain(&client.name),
+    print_line(&format!(
+        "{} is added. The secret is not shown again.\n  client_id      {}\n  client_secret  {secret}",
+        escape(&client.name),
         client.id
     ))
 }
 
-async fn list_all(desk: &Desk, json: bool) -> anyhow::Result<()> {
-    let clients = desk.directory.clients().await?;
+async fn list_all(context: &CliContext, json: bool) -> anyhow::Result<()> {
+    let clients = context.directory.clients().await?;
     if json {
-        return list(clients.iter().map(|row| as_json(row).to_string()));
+        return print_lines(clients.iter().map(|row| to_json(row).to_string()));
     }
     if clients.is_empty() {
-        return say("There are no clients.");
+        return print_line("There are no clients.");
     }
-    let heading = ["name", "secret", "since", "last used", "id"].map(Into::into);
+    let heading = ["name", "secret", "since", "last used", "id"];
     let rows = clients.iter().map(|row| {
         let client = &row.client;
         [
-            shown::plain(&client.name),
-            if client.secret_hash.is_some() {
-                "yes"
-            } else {
-                "no"
-            }
-            .into(),
+            escape(&client.name),
+            yes_or_no(client.secret_hash.is_some()).into(),
             row.created_at.to_string(),
             row.used_at.map_or_else(|| "-".into(), |at| at.to_string()),
             client.id.clone(),
         ]
     });
-    let rows: Vec<[String; 5]> = std::iter::once(heading).chain(rows).collect();
-    list(shown::table(&rows).into_iter())
+    print_lines(table(heading, rows))
 }
 
-async fn remove(desk: &Desk, id: &str) -> anyhow::Result<()> {
-    let now = desk.clock.now();
-    let removed = desk.directory.remove_client(id, now, &desk.origin).await?;
+async fn remove(context: &CliContext, id: &str) -> anyhow::Result<()> {
+    let now = context.clock.now();
+    let removed = context
+        .directory
+        .remove_client(id, now, &context.origin)
+        .await?;
     let Some(grants) = removed else {
         bail!(
-            "there is no client {}, and there are no grants to it",
-            shown::plain(id)
+            "there is no client {}, and no grant to such a client",
+            escape(id)
         );
     };
-    let said = say(&format!(
+    let printed = print_line(&format!(
         "{} is removed. Revoked grants: {}.",
-        shown::plain(id),
+        escape(id),
         grants.len()
     ));
-    ended(&desk.config, Ending::AppPasswords(&grants)).await;
-    said
+    context
+        .end_sessions(SessionSelector::AppPasswords(&grants))
+        .await;
+    printed
 }
 
-fn as_json(row: &ClientRow) -> serde_json::Value {
+fn to_json(row: &ClientRow) -> serde_json::Value {
     json!({
         "id": row.client.id,
         "name": row.client.name,

@@ -1,6 +1,8 @@
-//! `latchmail domain …`: commands that show and change domains, and hold addresses.
+//! `latchmail domain …`: commands that show and change domains, and reserve addresses.
 //!
-//! `show` and `verify` query the DNS with the DNS settings of the service's configuration.
+//! `show` and `verify` query the DNS server of the service's configuration.
+
+mod output;
 
 use std::sync::Arc;
 
@@ -14,11 +16,12 @@ use latchmail_directory::platform_domains::{Added, Removed};
 use latchmail_directory::reserved_addresses::Reservation;
 use latchmail_net::dns::{self, Dns};
 
-use super::{Desk, Service, folded, keys, list, say, sentence, shown, shown_domains};
+use crate::context::{CliContext, ServiceArgs, parse_address};
+use crate::output::{escape, print_line, print_lines, table};
 
 /// Subcommands of `latchmail domain`.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum Command {
     /// List the platform domains and the domains that accounts own or claim.
     List {
         /// Print one JSON object per line.
@@ -82,20 +85,21 @@ pub enum Verb {
 ///
 /// # Errors
 /// Returns an error with one sentence for the operator. Nothing was changed.
-pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
-    let desk = Desk::open(service).await?;
-    let done = match verb {
-        Verb::List { json } => desk.list_domains(json).await,
-        Verb::Show { domain, json } => desk.show_domain(&domain, json).await,
-        Verb::Verify {
+pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
+    let context = CliContext::open(service).await?;
+    let result = match command {
+        Command::List { json } => context.list_domains(json).await,
+        Command::Show { domain, json } => context.show_domain(&domain, json).await,
+        Command::Verify {
             domain,
             account,
             unchecked,
         } => {
-            desk.verify_domain(&domain, account.as_deref(), unchecked)
+            context
+                .verify_domain(&domain, account.as_deref(), unchecked)
                 .await
         }
-        Verb::Release {
+        Command::Release {
             domain,
             account,
             aliases,
@@ -105,75 +109,74 @@ pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
             } else {
                 Remaining::Keep
             };
-            desk.release_domain(&domain, account.as_deref(), aliases)
+            context
+                .release_domain(&domain, account.as_deref(), aliases)
                 .await
         }
-        Verb::Add { domain } => desk.add_domain(&domain).await,
-        Verb::Remove { domain } => desk.remove_domain(&domain).await,
-        Verb::Hold { address } => desk.hold(&address).await,
-        Verb::Free { address } => desk.let_go(&address).await,
+        Command::Add { domain } => context.add_domain(&domain).await,
+        Command::Remove { domain } => context.remove_domain(&domain).await,
+        Command::Hold { address } => context.hold_address(&address).await,
+        Command::Free { address } => context.release_address(&address).await,
     };
-    desk.close().await;
-    done
+    context.close().await;
+    result
 }
 
-impl Desk {
+impl CliContext {
     async fn list_domains(&self, json: bool) -> anyhow::Result<()> {
         let platform = self.directory.platform_domains().await?;
         let claims = self.directory.domain_claims("").await?;
         if json {
-            let platform = platform.iter().map(shown_domains::platform_json);
-            let claims = claims.iter().map(shown_domains::claim_json);
-            return list(platform.chain(claims).map(|line| line.to_string()));
+            let platform = platform.iter().map(output::platform_json);
+            let claims = claims.iter().map(output::claim_json);
+            return print_lines(platform.chain(claims).map(|line| line.to_string()));
         }
         if platform.is_empty() && claims.is_empty() {
-            return say("There are no domains.");
+            return print_line("There are no domains.");
         }
-        let heading = ["domain", "state", "account", "since"].map(Into::into);
-        let rows: Vec<[String; 4]> = std::iter::once(heading)
-            .chain(platform.iter().map(shown_domains::platform_row))
-            .chain(claims.iter().map(shown_domains::claim_row))
-            .collect();
-        list(shown::table(&rows).into_iter())
+        let heading = ["domain", "state", "account", "since"];
+        let platform = platform.iter().map(output::platform_row);
+        let claims = claims.iter().map(output::claim_row);
+        print_lines(table(heading, platform.chain(claims)))
     }
 
     async fn show_domain(&self, domain: &str, json: bool) -> anyhow::Result<()> {
-        let name = named(domain)?;
+        let name = parse_domain(domain)?;
         let platform = self.directory.platform_domain(&name).await?;
         let claims = self.directory.domain_claims(&name).await?;
         if platform.is_none() && claims.is_empty() {
             bail!("{name} is not a platform domain, and no account claims it");
         }
-        let domains = self.domains(keys(self)?)?;
-        let mut proved = Vec::with_capacity(claims.len());
+        let domains = self.domains(self.keyring()?)?;
+        let mut published = Vec::with_capacity(claims.len());
         for claim in &claims {
-            proved.push(match Challenge::of(&claim.domain) {
+            published.push(match Challenge::of(&claim.domain) {
                 Some(challenge) => domains.is_published(&challenge).await,
                 None => None,
             });
         }
         // The directory lists the owner before other claimants. The DKIM key of a platform domain is in the configuration.
-        let holder = claims.first().map(|claim| claim.domain.clone());
-        let holder = holder.unwrap_or_else(|| Domain {
+        let owned = claims.first().map(|claim| claim.domain.clone());
+        let inspected = owned.unwrap_or_else(|| Domain {
             name: name.clone(),
             challenge: String::new(),
             created_at: self.clock.now(),
             verified_at: None,
             dkim: None,
         });
-        let shown = shown_domains::Shown {
+        let detail = output::DomainDetail {
             name: &name,
             platform: platform.as_ref(),
             claims: &claims,
-            proved: &proved,
+            published: &published,
             in_use: self.directory.in_use(&name).await?,
-            held: &self.directory.reserved_on(&name).await?,
-            records: &domains.inspected(holder).await.records,
+            reserved: &self.directory.reserved_on(&name).await?,
+            records: &domains.inspected(inspected).await.records,
         };
         if json {
-            say(&shown.json().to_string())
+            print_line(&detail.json().to_string())
         } else {
-            say(&shown.lines())
+            print_line(&detail.text())
         }
     }
 
@@ -183,12 +186,12 @@ impl Desk {
         account: Option<&str>,
         unchecked: bool,
     ) -> anyhow::Result<()> {
-        let claim = self.claim(&named(domain)?, account).await?;
+        let claim = self.claim(&parse_domain(domain)?, account).await?;
         let (name, owner) = (&claim.domain.name, &claim.owner);
         let Some(challenge) = Challenge::of(&claim.domain) else {
-            return say(&format!("{name} is already active for {owner}."));
+            return print_line(&format!("{name} is already active for {owner}."));
         };
-        let domains = self.domains(keys(self)?)?;
+        let domains = self.domains(self.keyring()?)?;
         if !unchecked {
             match domains.is_published(&challenge).await {
                 Some(true) => {}
@@ -201,11 +204,10 @@ impl Desk {
             }
         }
         let verified = domains
-            .activate(self.by(&claim), &claim.domain, &self.origin)
-            .await
-            .map_err(|failure| sentence(&failure))?;
+            .activate(self.caller(&claim), &claim.domain, &self.origin)
+            .await?;
         match verified {
-            Verified::Active(_) => say(&format!(
+            Verified::Active(_) => print_line(&format!(
                 "{name} is active for {owner}: mail for it is accepted from now on."
             )),
             Verified::Taken => bail!("another account verified {name} concurrently"),
@@ -222,20 +224,20 @@ impl Desk {
         account: Option<&str>,
         aliases: Remaining,
     ) -> anyhow::Result<()> {
-        let claim = self.claim(&named(domain)?, account).await?;
+        let claim = self.claim(&parse_domain(domain)?, account).await?;
         let (name, owner) = (&claim.domain.name, &claim.owner);
-        let released = self
-            .directory
-            .release_domain(self.by(&claim), name, aliases, &self.origin);
-        let with_them = match aliases {
+        let released =
+            self.directory
+                .release_domain(self.caller(&claim), name, aliases, &self.origin);
+        let consequence = match aliases {
             Remaining::Keep => "",
             Remaining::Delete => "the aliases on it are deleted, ",
         };
         match released.await? {
-            Released::Released if claim.domain.verified_at.is_some() => say(&format!(
-                "{name} no longer belongs to {owner}: {with_them}mail for it is refused, and its key is destroyed."
+            Released::Released if claim.domain.verified_at.is_some() => print_line(&format!(
+                "{name} no longer belongs to {owner}: {consequence}mail for it is refused, and its key is destroyed."
             )),
-            Released::Released => say(&format!("{owner} no longer claims {name}.")),
+            Released::Released => print_line(&format!("{owner} no longer claims {name}.")),
             Released::HasAliases => {
                 bail!(
                     "{owner} has aliases on {name}, which must be deleted first; --aliases deletes them"
@@ -248,31 +250,31 @@ impl Desk {
     }
 
     async fn add_domain(&self, domain: &str) -> anyhow::Result<()> {
-        let name = named(domain)?;
+        let name = parse_domain(domain)?;
         let now = self.clock.now();
         let added = self
             .directory
             .add_platform_domain(&name, now, &self.origin)
             .await?;
         match added {
-            Added::Added { voided: 0 } => say(&format!("{name} is a platform domain.")),
-            Added::Added { voided } => say(&format!(
+            Added::Added { voided: 0 } => print_line(&format!("{name} is a platform domain.")),
+            Added::Added { voided } => print_line(&format!(
                 "{name} is a platform domain. Claims of accounts that were voided: {voided}."
             )),
-            Added::Already => say(&format!("{name} is already a platform domain.")),
+            Added::Already => print_line(&format!("{name} is already a platform domain.")),
             Added::Taken(owner) => bail!("{name} belongs to {owner}, who verified it"),
         }
     }
 
     async fn remove_domain(&self, domain: &str) -> anyhow::Result<()> {
-        let name = named(domain)?;
+        let name = parse_domain(domain)?;
         let now = self.clock.now();
         let removed = self
             .directory
             .remove_platform_domain(&name, now, &self.origin)
             .await?;
         match removed {
-            Removed::Removed => say(&format!(
+            Removed::Removed => print_line(&format!(
                 "{name} is no longer a platform domain: mail for it is refused."
             )),
             Removed::Unknown => bail!("{name} is not a platform domain"),
@@ -287,39 +289,43 @@ impl Desk {
         }
     }
 
-    async fn hold(&self, address: &str) -> anyhow::Result<()> {
-        let address = folded(address)?;
+    async fn hold_address(&self, address: &str) -> anyhow::Result<()> {
+        let address = parse_address(address)?;
         let now = self.clock.now();
         match self
             .directory
             .reserve_address(&address, now, &self.origin)
             .await?
         {
-            Reservation::Reserved => say(&format!("{address} is held: no account can use it.")),
-            Reservation::Already => say(&format!("{address} is already held.")),
+            Reservation::Reserved => {
+                print_line(&format!("{address} is held: no account can use it."))
+            }
+            Reservation::Already => print_line(&format!("{address} is already held.")),
             Reservation::Taken => bail!("{address} is in use, as an account or an alias"),
         }
     }
 
-    async fn let_go(&self, address: &str) -> anyhow::Result<()> {
-        let address = folded(address)?;
+    async fn release_address(&self, address: &str) -> anyhow::Result<()> {
+        let address = parse_address(address)?;
         let now = self.clock.now();
-        let freed = self
+        let released = self
             .directory
             .release_reserved_address(&address, now, &self.origin)
             .await?;
-        if freed {
-            return say(&format!("{address} is released: any account can use it."));
+        if released {
+            return print_line(&format!("{address} is released: any account can use it."));
         }
-        let freeing = self
+        let release = self
             .directory
             .free_address(&address, now, &self.origin)
             .await?;
-        match freeing {
+        match release {
             AddressRelease::Released => {
-                say(&format!("{address} is released: any account can use it."))
+                print_line(&format!("{address} is released: any account can use it."))
             }
-            AddressRelease::NotReserved => say(&format!("{address} is neither held nor reserved.")),
+            AddressRelease::NotReserved => {
+                print_line(&format!("{address} is neither held nor reserved."))
+            }
             AddressRelease::InUse => bail!("{address} is in use, as an account or an alias"),
         }
     }
@@ -328,9 +334,9 @@ impl Desk {
     async fn claim(&self, name: &str, account: Option<&str>) -> anyhow::Result<Claim> {
         let claims = self.directory.domain_claims(name).await?;
         if let Some(account) = account {
-            let account = folded(account)?;
-            let found = claims.into_iter().find(|claim| claim.owner == account);
-            return found.ok_or_else(|| anyhow!("{account} does not claim {name}"));
+            let account = parse_address(account)?;
+            let claim = claims.into_iter().find(|claim| claim.owner == account);
+            return claim.ok_or_else(|| anyhow!("{account} does not claim {name}"));
         }
         match claims.as_slice() {
             [] => bail!("no account claims {name}"),
@@ -345,6 +351,7 @@ impl Desk {
         }
     }
 
+    /// Creates the service of domains.
     fn domains(&self, keys: Keyring) -> anyhow::Result<Domains> {
         let keys = Arc::new(keys);
         let signing = latchmail_dkim::Keys::new(
@@ -362,7 +369,7 @@ impl Desk {
         ))
     }
 
-    fn by<'a>(&self, claim: &'a Claim) -> DomainCaller<'a> {
+    fn caller<'a>(&self, claim: &'a Claim) -> DomainCaller<'a> {
         DomainCaller {
             account_id: &claim.account_id,
             sid: None,
@@ -371,8 +378,9 @@ impl Desk {
     }
 }
 
-fn named(domain: &str) -> anyhow::Result<String> {
-    let name = dns::fold(domain);
-    let name = name.map_err(|_| anyhow!("`{}` is not a domain", shown::plain(domain)))?;
+/// Returns a domain in lower case and ASCII form.
+fn parse_domain(domain: &str) -> anyhow::Result<String> {
+    let name = dns::DomainName::parse(domain);
+    let name = name.map_err(|_| anyhow!("`{}` is not a domain", escape(domain)))?;
     Ok(name.into())
 }

@@ -1,13 +1,14 @@
 //! `latchmail module …`: commands that manage the modules of a running service, and that create projects for module authors.
 //!
-//! Most of these commands send a request to the service over its Unix socket and do not open the database, because only the service that
-//! compiles and runs the modules can decide whether a change is allowed. `compile` fills the cache that the service reads at its start.
-//! `compile` and `new` need no running service.
+//! Most commands send a request to the running service over its Unix socket and do not open the database, because only the service can
+//! decide whether a change is allowed. `compile` fills the cache that the service reads at its start. `compile` and `new` need no running
+//! service.
 
+mod client;
 mod log;
 mod new;
-mod shown;
-mod socket;
+mod output;
+mod path;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,19 +18,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Subcommand;
 use http::{Method, StatusCode};
-use latchmail_core::config::{self, Config};
 use latchmail_http::admin::LARGEST_COMPONENTS_MIB;
 use latchmail_runtime::modules::precompile;
 use serde_json::{Value, json};
 
-use super::shown::plain;
-use super::{Service, list, say, settings};
+use crate::context::ServiceArgs;
+use crate::output::{escape, print_line, print_lines};
 use crate::project::{Language, Name};
-use socket::{Refused, ask};
+use client::{ErrorResponse, send};
+use path::module_path;
 
 /// Subcommands of `latchmail module`.
 #[derive(Debug, Clone, Subcommand)]
-pub enum Verb {
+pub enum Command {
     /// List the modules with their state, the serving version and request counts.
     List {
         /// Print a JSON object.
@@ -69,7 +70,7 @@ pub enum Verb {
         /// Component files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Consent to everything that a new version may do and the previous version could not.
+        /// Consent to the new imports and routes of the components without a question.
         #[arg(long)]
         yes: bool,
     },
@@ -119,59 +120,59 @@ pub enum Verb {
 ///
 /// # Errors
 /// Returns an error with one sentence for the operator. Nothing was changed.
-pub async fn run(service: &Service, verb: Verb) -> anyhow::Result<()> {
-    if let Verb::New { name, language } = &verb {
+pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
+    if let Command::New { name, language } = &command {
         return new::new(name, *language);
     }
-    let file = settings::locate(service.config.as_deref(), &config::environment())?;
-    let config = Config::load(Some(&file))?;
+    let config = service.load_config()?;
     let socket = config.admin.socket;
-    let show = |answer: &Value, json: bool, lines: fn(&Value) -> Vec<String>| {
+    let show = |response: &Value, json: bool, lines: fn(&Value) -> Vec<String>| {
         if json {
-            say(&answer.to_string())
+            print_line(&response.to_string())
         } else {
-            list(lines(answer).into_iter())
+            print_lines(lines(response))
         }
     };
-    match verb {
-        Verb::New { .. } => Ok(()),
-        Verb::Compile { files } => compile(&config.cache_dir, &files).await,
-        Verb::List { json } => {
-            let answer = ask(&socket, Method::GET, "", None).await?;
-            show(&answer, json, shown::modules)
+    match command {
+        Command::New { .. } => Ok(()),
+        Command::Compile { files } => compile(&config.cache_dir, &files).await,
+        Command::List { json } => {
+            let response = send(&socket, Method::GET, "", None).await?;
+            show(&response, json, output::modules)
         }
-        Verb::Show { name, json } => {
-            let answer = ask(&socket, Method::GET, &of(&name)?, None).await?;
-            show(&answer, json, shown::module)
+        Command::Show { name, json } => {
+            let response = send(&socket, Method::GET, &module_path(&name)?, None).await?;
+            show(&response, json, output::module)
         }
-        Verb::Log {
+        Command::Log {
             name,
             request,
             json,
-        } => log::show(&socket, &of(&name)?, request.as_deref(), json).await,
-        Verb::Inspect { files, json } => {
-            let answer = ask(&socket, Method::POST, "/inspect", Some(components(&files)?)).await?;
-            show(&answer, json, inspections)
+        } => log::show(&socket, &module_path(&name)?, request.as_deref(), json).await,
+        Command::Inspect { files, json } => {
+            let response =
+                send(&socket, Method::POST, "/inspect", Some(components(&files)?)).await?;
+            show(&response, json, inspections)
         }
-        Verb::Install { files, yes } => install(&socket, &files, yes).await,
-        Verb::Enable { name } => changed(&socket, &name, "/enable", None).await,
-        Verb::Disable { name } => changed(&socket, &name, "/disable", None).await,
-        Verb::Rollback { name, to } => {
+        Command::Install { files, yes } => install(&socket, &files, yes).await,
+        Command::Enable { name } => post_change(&socket, &name, "/enable", None).await,
+        Command::Disable { name } => post_change(&socket, &name, "/disable", None).await,
+        Command::Rollback { name, to } => {
             let body = to.map(|to| json!({ "digest": to }));
-            changed(&socket, &name, "/rollback", body).await
+            post_change(&socket, &name, "/rollback", body).await
         }
-        Verb::Remove { name, purge } => {
+        Command::Remove { name, purge } => {
             let query = if purge { "?purge=true" } else { "" };
-            let path = format!("{}{query}", of(&name)?);
-            ask(&socket, Method::DELETE, &path, None).await?;
-            say(&format!("removed {name}"))
+            let path = format!("{}{query}", module_path(&name)?);
+            send(&socket, Method::DELETE, &path, None).await?;
+            print_line(&format!("removed {name}"))
         }
     }
 }
 
-fn inspections(answer: &Value) -> Vec<String> {
-    let inspected = answer["modules"].as_array().into_iter().flatten();
-    inspected.flat_map(shown::inspection).collect()
+fn inspections(response: &Value) -> Vec<String> {
+    let inspected = response["modules"].as_array().into_iter().flatten();
+    inspected.flat_map(output::inspection).collect()
 }
 
 async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
@@ -189,94 +190,102 @@ async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
 async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<()> {
     let mut body = components(files)?;
     body["accept"] = yes.into();
-    let installed = match ask(socket, Method::POST, "", Some(body.clone())).await {
-        Err(error) if !yes && needs_yes(socket, &error, &body).await? => {
+    let installed = match send(socket, Method::POST, "", Some(body.clone())).await {
+        Err(error) if !yes && ask_for_consent(socket, &error, &body).await? => {
             body["accept"] = true.into();
-            ask(socket, Method::POST, "", Some(body)).await
+            send(socket, Method::POST, "", Some(body)).await
         }
         done => done,
     }?;
     for module in installed["modules"].as_array().into_iter().flatten() {
-        say(&serves(module))?;
+        print_line(&state_line(module))?;
     }
     Ok(())
 }
 
-/// Returns whether the request was refused only for lack of consent and the operator gave it.
+/// Asks the operator for consent if the request was rejected only because consent is missing. Returns whether the operator consented.
 ///
 /// # Errors
-/// Returns an error if consent is needed and the operator declined or cannot be asked.
-async fn needs_yes(socket: &Path, error: &anyhow::Error, body: &Value) -> anyhow::Result<bool> {
+/// Returns an error if consent is missing and the operator declined, or if standard input is not a terminal.
+async fn ask_for_consent(
+    socket: &Path,
+    error: &anyhow::Error,
+    body: &Value,
+) -> anyhow::Result<bool> {
     let conflict = error
-        .downcast_ref::<Refused>()
-        .is_some_and(|refused| refused.status == StatusCode::CONFLICT);
+        .downcast_ref::<ErrorResponse>()
+        .is_some_and(|response| response.status == StatusCode::CONFLICT);
     if !conflict {
         return Ok(false);
     }
-    let inspected = ask(socket, Method::POST, "/inspect", Some(body.clone())).await?;
-    let inspected = inspected["modules"].as_array().into_iter().flatten();
-    let all = |key: &str| -> Vec<String> {
-        let values = inspected
-            .clone()
-            .filter_map(|one| one[key].as_array())
-            .flatten();
-        values.filter_map(Value::as_str).map(plain).collect()
-    };
-    let needs = all("needs");
-    if needs.is_empty() || !all("problems").is_empty() {
+    let response = send(socket, Method::POST, "/inspect", Some(body.clone())).await?;
+    let modules = response["modules"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let mut needs = Vec::new();
+    for module in modules {
+        let texts = |key: &str| {
+            let values = module[key].as_array().into_iter().flatten();
+            values.filter_map(Value::as_str).map(escape).collect()
+        };
+        let problems: Vec<String> = texts("problems");
+        if !problems.is_empty() {
+            return Ok(false);
+        }
+        let name = module["name"].as_str().map(escape).unwrap_or_default();
+        let module_needs: Vec<String> = texts("needs");
+        needs.extend(module_needs.iter().map(|need| format!("  {name}: {need}")));
+    }
+    if needs.is_empty() {
         return Ok(false);
     }
     if !std::io::stdin().is_terminal() {
-        bail!("{error}. Consent with --yes");
+        bail!("{error}; use --yes to consent");
     }
     let mut out = std::io::stderr();
+    writeln!(out, "The installation requires your consent:")?;
     for need in &needs {
         writeln!(out, "{need}")?;
     }
-    write!(
-        out,
-        "The previous version could not do this. Install it? [y/N] "
-    )?;
+    write!(out, "Consent and install? [y/N] ")?;
     out.flush()?;
-    let mut said = String::new();
-    std::io::stdin().read_line(&mut said)?;
-    match said.trim() {
+    let mut input = String::new();
+    std::io::stdin().read_line(&mut input)?;
+    match input.trim() {
         "y" | "Y" | "yes" => Ok(true),
-        _ => bail!("nothing was installed"),
+        _ => bail!("no consent; nothing was installed"),
     }
 }
 
-async fn changed(socket: &Path, name: &str, how: &str, body: Option<Value>) -> anyhow::Result<()> {
-    let path = format!("{}{how}", of(name)?);
-    let report = ask(socket, Method::POST, &path, body).await?;
-    say(&serves(&report))
+async fn post_change(
+    socket: &Path,
+    name: &str,
+    action: &str,
+    body: Option<Value>,
+) -> anyhow::Result<()> {
+    let path = format!("{}{action}", module_path(name)?);
+    let report = send(socket, Method::POST, &path, body).await?;
+    print_line(&state_line(&report))
 }
 
-fn serves(report: &Value) -> String {
-    let of = |key: &str| report[key].as_str().map(plain).unwrap_or_default();
+/// Formats the state of a module after a change.
+fn state_line(report: &Value) -> String {
+    let text = |key: &str| report[key].as_str().map(escape).unwrap_or_default();
     match report["state"].as_str() {
         Some("serving") => format!(
             "{} {} is serving ({})",
-            of("name"),
-            of("version"),
-            of("digest").get(..12).unwrap_or_default()
+            text("name"),
+            text("version"),
+            text("digest").get(..12).unwrap_or_default()
         ),
-        _ => format!("{} is {}", of("name"), of("state")),
+        _ => format!("{} is {}", text("name"), text("state")),
     }
 }
 
-/// Returns the URL path of a module. Rejects an invalid name, which could select a different path.
-fn of(name: &str) -> anyhow::Result<String> {
-    let plain_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if name.is_empty() || !name.bytes().all(plain_name) {
-        bail!("`{}` is not a valid module name", plain(name));
-    }
-    Ok(format!("/{name}"))
-}
-
+/// Returns the request body with the component files.
 fn components(files: &[PathBuf]) -> anyhow::Result<Value> {
-    // The service responds to a body above its limit before it has read the body, and that response may be lost. Files whose size cannot be
-    // read are reported below.
+    // The service responds to a too large body before it has read the body, and the response can be lost. So the size is checked here. A file
+    // whose size cannot be read is reported below.
     let sizes = files.iter().filter_map(|file| file.metadata().ok());
     let size: u64 = sizes.map(|file| file.len()).sum();
     if size > LARGEST_COMPONENTS_MIB * 1024 * 1024 {

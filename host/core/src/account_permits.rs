@@ -1,11 +1,11 @@
-//! Limits the concurrent calls of each account, so that one account cannot use up a shared resource. Calls beyond the limit wait for a permit.
+//! Limits the number of concurrent calls of each account, so that one account cannot use up a shared resource. Calls beyond the limit wait for a permit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// From this number of accounts in the map, accounts without permits in use are removed.
+/// The number of accounts in the map at which accounts without a permit in use are removed from the map.
 const MAX_ACCOUNTS: usize = 1024;
 
 /// The permits of all accounts.
@@ -25,12 +25,12 @@ impl AccountPermits {
         }
     }
 
-    /// Waits until `account` has fewer concurrent calls than the limit. Returns a permit, which counts until it is dropped.
+    /// Waits until `account` has fewer concurrent calls than the limit. Returns a permit, which counts as one call until the permit is dropped.
     pub async fn acquire(&self, account: &str) -> Option<OwnedSemaphorePermit> {
         self.acquire_many(account, 1).await
     }
 
-    /// Waits for `many` permits of the account at once.
+    /// Waits until `many` permits of the account are free. Returns one value that contains all of these permits.
     pub async fn acquire_many(&self, account: &str, many: u32) -> Option<OwnedSemaphorePermit> {
         let semaphore = {
             let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +42,7 @@ impl AccountPermits {
                 .or_insert_with(|| Arc::new(Semaphore::new(self.per_account)));
             Arc::clone(semaphore)
         };
-        // The semaphore is never closed, so this always returns a permit.
+        // The semaphore is never closed, so the result is never `None`.
         semaphore.acquire_many_owned(many).await.ok()
     }
 }

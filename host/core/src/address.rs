@@ -1,6 +1,6 @@
-//! Syntax rules of addresses, user names and domains. Does not check whether they exist.
+//! Checks the syntax of mail addresses, user names and domains. Does not check whether an address or a domain exists.
 
-/// Names that must not be registered: the mailboxes of RFC 2142, and names that people and mail systems expect to belong to the operator.
+/// Reserved names, which users cannot register: the mailbox names of RFC 2142, and names that people and mail systems expect to belong to the operator.
 const RESERVED: [&str; 21] = [
     "abuse",
     "admin",
@@ -26,15 +26,15 @@ const RESERVED: [&str; 21] = [
 ];
 
 const SHORTEST: usize = 2;
-/// RFC 5321, section 4.5.3.1.1.
+/// Maximum length of a local part, in characters (RFC 5321, section 4.5.3.1.1).
 const LONGEST_LOCAL_PART: usize = 64;
-/// RFC 5321, section 4.5.3.1.3, without the angle brackets.
+/// Maximum length of an address without angle brackets, in bytes (RFC 5321, section 4.5.3.1.3).
 const LONGEST_ADDRESS: usize = 254;
-/// RFC 1035, section 2.3.4, in text form, without the trailing dot of the root.
+/// Maximum length of a domain in text form without the trailing dot, in bytes (RFC 1035, section 2.3.4).
 const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// Why a local part is not allowed.
+/// The reason why a local part is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Short,
@@ -45,7 +45,7 @@ enum Fault {
     Reserved,
 }
 
-/// Returns the first problem of a local part in lower case, or `None` if it is valid.
+/// Returns the first problem of `name`, a local part in lower case. Returns `None` if `name` is valid.
 fn fault(name: &str) -> Option<Fault> {
     let length = name.chars().count();
     let alphanumeric_at = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -69,10 +69,10 @@ fn fault(name: &str) -> Option<Fault> {
     }
 }
 
-/// Returns a user name folded to lower case if it can be registered (specification, section 4.2).
+/// Returns a user name in lower case if its syntax allows registration (specification, section 4.2).
 ///
 /// # Errors
-/// Returns the sentence that registration and the availability check respond with.
+/// Returns the text that the registration endpoint and the availability check send to the client.
 pub fn username(name: &str) -> Result<String, &'static str> {
     let name = name.to_ascii_lowercase();
     match fault(&name) {
@@ -88,11 +88,11 @@ pub fn username(name: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Checks the local part of an alias (specification, section 4.4). It must be in lower case, because names that clients send are not
-/// changed. If `reserved` is `true`, reserved names are rejected. They are allowed on an account's own domain.
+/// Checks the local part of an alias (specification, section 4.4). The local part must be in lower case, because the service does not change the name that a
+/// client sent. If `reserved` is `true`, reserved names are rejected. Pass `false` for an alias on an account's own domain.
 ///
 /// # Errors
-/// Returns the sentence that creation and the check of an alias respond with.
+/// Returns the text that the service sends to a client that creates or checks the alias.
 pub fn alias_name(name: &str, reserved: bool) -> Result<(), &'static str> {
     match fault(name) {
         Some(Fault::Short | Fault::Long) => Err("name must be 2 to 64 characters"),
@@ -106,8 +106,8 @@ pub fn alias_name(name: &str, reserved: bool) -> Result<(), &'static str> {
     }
 }
 
-/// Returns an address folded to lower case if its form is possible for an account: a dot-atom, `@`, and a domain name (RFC 5321, section
-/// 4.1.2, without quoted local parts and address literals). Returns `None` otherwise.
+/// Returns an address in lower case if it consists of a dot-atom, `@` and a domain name (RFC 5321, section 4.1.2). Returns `None` for all other forms, such as
+/// quoted local parts and address literals.
 #[must_use]
 pub fn fold(address: &str) -> Option<String> {
     let (local, domain) = address.rsplit_once('@')?;
@@ -120,8 +120,7 @@ pub fn fold(address: &str) -> Option<String> {
     usable.then(|| address.to_ascii_lowercase())
 }
 
-/// Returns a domain in lower case and ASCII form (RFC 5890), or `None` if its form is invalid. Does not check whether the domain exists or
-/// who owns it.
+/// Returns a domain in lower case and ASCII form (RFC 5890), or `None` if its syntax is invalid. Does not check whether the domain exists or who owns it.
 #[must_use]
 pub fn fold_domain(domain: &str) -> Option<String> {
     let domain = idna::domain_to_ascii(domain).ok()?;

@@ -1,4 +1,4 @@
-//! The authenticated caller of a request. `auth` creates it from the request's credential, and all layers below read it. This module makes no access decisions.
+//! The authenticated caller of a request. The authentication module creates the caller from the request's credential. This module makes no access decisions.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -50,27 +50,29 @@ impl Scope {
         }
     }
 
-    /// Returns the scope with this name.
+    /// Returns the scope with this name, or `None` if there is no such scope.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
 
-    /// Writes scopes as a list: their names, separated by spaces (RFC 6749, section 3.3).
+    /// Returns the names of scopes, separated by spaces (RFC 6749, section 3.3).
     #[must_use]
     pub fn list(scopes: &[Self]) -> String {
         let names: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
         names.join(" ")
     }
 
-    /// Reads a list of scopes, in canonical order and without duplicates. Ignores names that are not scopes of this version of the service.
+    /// Parses the names of scopes, separated by spaces. Returns the scopes in canonical order and without duplicates. Ignores names that are not scopes of this
+    /// version of the service.
     #[must_use]
     pub fn read_list(list: &str) -> Vec<Self> {
         let listed = |scope: &Self| list.split(' ').any(|name| name == scope.name());
         Self::ALL.into_iter().filter(listed).collect()
     }
 
-    /// Returns `true` if OAuth access tokens can have this scope (specification, section 5). `send` is the operator's setting for `mail:send`.
+    /// Returns `true` if OAuth access tokens can have this scope (specification, section 5). `send` is `true` if the operator allows `mail:send` for OAuth
+    /// access tokens.
     #[must_use]
     pub const fn allowed_for_oauth(self, send: bool) -> bool {
         match self {
@@ -86,7 +88,7 @@ impl Scope {
         !matches!(self, Self::ProfileRead)
     }
 
-    /// Returns a description for the API description.
+    /// Returns the text that the OpenAPI document contains for this scope.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
@@ -106,7 +108,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The error text for an API or OAuth token on a session-only route (specification, section 7).
+/// The error text for a request with an API or OAuth token on a route that requires a web session (specification, section 7).
 pub const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
@@ -119,7 +121,7 @@ pub fn missing(scope: Scope) -> String {
 /// The credential of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// A web session. It has no scopes and permits everything that its owner may do.
+    /// A web session. A session has no scopes and permits everything that the account may do.
     Session {
         /// The session's id, the `sid` of its tokens.
         sid: String,
@@ -151,10 +153,10 @@ pub enum Audience {
     Api,
 }
 
-/// The credential for the mail server.
+/// The credential with which the service logs in to the mail server.
 #[derive(Clone, Debug)]
 pub struct MailCredential {
-    /// The app password's id or the access token's hash. Connections are pooled by this id and closed when the credential is revoked.
+    /// The app password's id or the access token's hash. Connections to the mail server are pooled by this id. They are closed when the credential is revoked.
     pub id: String,
     /// The log-in name: the account's address.
     pub username: String,
@@ -167,11 +169,11 @@ pub struct MailCredential {
 pub enum Proof {
     /// An app password from the directory.
     AppPassword(SecretString),
-    /// An access token of an external authorization server. The mail server validates it (RFC 7628).
+    /// An access token of an external authorization server. The mail server validates the token (RFC 7628).
     AccessToken {
         /// The token.
         token: SecretString,
-        /// The token's expiry, if known. No connection is reused after the expiry.
+        /// The time at which the token expires, or `None` if the time is unknown. No connection is reused after this time.
         until: Option<Instant>,
     },
 }
@@ -196,7 +198,7 @@ impl MailCredential {
         }
     }
 
-    /// Returns the expiry, if known.
+    /// Returns the time at which an access token expires. Returns `None` for an app password, or if the time is unknown.
     #[must_use]
     pub fn until(&self) -> Option<Instant> {
         match self.proof {
@@ -217,7 +219,7 @@ pub struct Caller {
     pub admin: bool,
     /// The credential of the request.
     pub credential: Credential,
-    /// The credential of the caller's own mailbox at the mail server.
+    /// The credential with which the service logs in to the caller's own mailbox.
     pub mail: MailCredential,
     /// The shared mailbox in which the caller acts, or `None` for the caller's own mailbox.
     pub shared: Option<Box<Shared>>,
@@ -228,18 +230,18 @@ pub struct Caller {
 pub struct Shared {
     /// The id of the owner's account, which is also the mailbox's id.
     pub account: String,
-    /// The credential that members use at the mail server.
+    /// The credential with which the service logs in to this mailbox for its members.
     pub mail: MailCredential,
-    /// The caller's grants at the time of authentication.
+    /// The caller's grants in this mailbox at the time of authentication.
     pub grants: Arc<Grants>,
 }
 
 /// The origin of an action, for the audit log.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// The address of the caller's account, `operator` or `service`. Empty if the client is not authenticated.
+    /// The address of the caller's account, or the word `operator` or `service`. The string is empty if the client is not authenticated.
     pub actor: String,
-    /// The id of the app password behind the actor's credential.
+    /// The [`MailCredential::id`] of the actor, or `None` if the actor has no credential.
     pub credential: Option<String>,
     /// The client's IP address.
     pub client: Option<IpAddr>,
@@ -278,7 +280,7 @@ impl Origin {
         }
     }
 
-    /// Returns the origin of commands at the command line.
+    /// Returns the origin of actions that the operator starts at the command line.
     #[must_use]
     pub fn operator() -> Self {
         Self {
@@ -289,8 +291,8 @@ impl Origin {
 }
 
 impl Caller {
-    /// Adds `aliases:write` to an OAuth token with `aliases:read`. OAuth tokens can create aliases only at the agent endpoint (specification, section 4.9), and
-    /// no client can be granted `aliases:write`.
+    /// Adds the scope `aliases:write` if the credential is an OAuth token with `aliases:read`. The agent endpoint is the only endpoint where OAuth tokens can
+    /// create aliases (specification, section 4.9). The authorization server never grants `aliases:write`.
     #[must_use]
     pub fn at_agent_endpoint(mut self) -> Self {
         if let Credential::OAuth { scopes, .. } = &mut self.credential

@@ -6,13 +6,13 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-/// The changes in progress of one part of the service. Clones share them.
+/// The changes in progress of one part of the service. Clones contain the same changes.
 #[derive(Clone, Debug, Default)]
 pub struct Changes(TaskTracker);
 
 impl Changes {
-    /// Runs a change on its own task. The returned handle is a future of the result; the change continues if the handle is dropped. The result is an error if
-    /// the change panicked, or if the runtime shut down before the end of the change.
+    /// Runs a change on its own task. Returns a handle, which resolves to the result of the change. The change continues if the handle is dropped. The handle
+    /// resolves to an error if the change panicked, or if the runtime shut down before the end of the change.
     pub fn run<T: Send + 'static>(
         &self,
         change: impl Future<Output = T> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The clock. Other modules use it instead of the system time, so that tests can set the time.
+//! The clock. Other modules read the time from [`Clock`] and not from the system, so that tests can set the time.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -31,7 +31,7 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// Returns the timestamp `by` later, or the last possible timestamp if the sum overflows.
+    /// Returns this timestamp plus `by`, or the last possible timestamp if the sum overflows.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
         Self(
@@ -40,7 +40,7 @@ impl Timestamp {
         )
     }
 
-    /// Returns the timestamp `by` earlier, or the first possible timestamp if the difference overflows.
+    /// Returns this timestamp minus `by`, or the first possible timestamp if the difference overflows.
     #[must_use]
     pub fn minus(self, by: Duration) -> Self {
         Self(
@@ -61,13 +61,13 @@ impl Timestamp {
         self.utc().date_naive()
     }
 
-    /// Formats as `YYYY-MM-DD HH:MM:SS`, the form of the `snake_case` fields (specification, section 1).
+    /// Formats the timestamp as `YYYY-MM-DD HH:MM:SS`, the form in `snake_case` fields of the API (specification, section 1).
     #[must_use]
     pub fn sql(self) -> String {
         self.utc().format("%Y-%m-%d %H:%M:%S").to_string()
     }
 
-    /// Formats as `Fri, 20 Nov 2026 08:00:00 GMT`, the form of HTTP's `Date` header (RFC 9110, section 5.6.7).
+    /// Formats the timestamp as `Fri, 20 Nov 2026 08:00:00 GMT`, the form in HTTP's `Date` header (RFC 9110, section 5.6.7).
     #[must_use]
     pub fn http(self) -> String {
         self.utc().format("%a, %d %b %Y %H:%M:%S GMT").to_string()
@@ -78,7 +78,7 @@ impl Timestamp {
     }
 }
 
-/// Formats as `2026-11-20T08:00:00.000Z`, the form of the camelCase fields.
+/// Formats the timestamp as `2026-11-20T08:00:00.000Z`, the form in camelCase fields of the API.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.utc().to_rfc3339_opts(SecondsFormat::Millis, true))
@@ -102,7 +102,7 @@ impl Clock {
         Self(None)
     }
 
-    /// Creates a clock that shows `start` until [`Clock::advance`] is called. Clones share the time.
+    /// Creates a clock that returns `start` until [`Clock::advance`] is called. Clones of this clock always return the same time.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
         Self(Some(Arc::new(AtomicI64::new(start.millis()))))
@@ -121,8 +121,8 @@ impl Clock {
         }
     }
 
-    /// Returns the time since a fixed moment. Use this method to measure durations: unlike [`Clock::now`], the result never decreases when the system time is
-    /// changed.
+    /// Returns the time since a fixed moment. Use this method to measure durations. Unlike the result of [`Clock::now`], this result does not depend on changes
+    /// of the system time.
     #[must_use]
     pub fn monotonic(&self) -> Duration {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);

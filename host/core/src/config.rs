@@ -1,8 +1,10 @@
-//! The configuration: one TOML file. The environment can set every key as `LATCHMAIL_SECTION__KEY`.
+//! Reads the configuration from one TOML file and the environment. The environment variable `LATCHMAIL_SECTION__KEY` overrides the key of a section.
 //!
-//! Each section has a file with its types, its defaults and its checks. `plaintext` has the checks that concern several sections.
+//! Each section of the configuration has a source file, which contains the section's types, defaults and checks. The file `plaintext` contains the checks that
+//! concern several sections.
 //!
-//! Only this module reads the environment. `docs/configuration.md` describes the configuration for operators: change both together.
+//! Only this module reads the environment. `docs/configuration.md` describes the configuration for operators. If you add or change a key here, change that file
+//! too.
 
 mod admin;
 mod audit;
@@ -54,13 +56,13 @@ pub use self::smtp::Smtp;
 use self::values::list;
 use crate::error::StartError;
 
-/// Environment variables of the command line. They have the prefix of configuration keys, but are not configuration keys.
+/// Environment variables that the command line reads. They have the prefix of configuration keys, but are not configuration keys.
 const NOT_CONFIGURATION: [&str; 3] = ["LATCHMAIL_CONFIG", "LATCHMAIL_STATE", "LATCHMAIL_MODULES"];
 
-/// The default state folder of `latchmail dev`.
+/// The default path of the state folder of `latchmail dev`.
 pub const STATE: &str = ".latchmail";
 
-/// The configuration file in the state folder, for the operator's commands.
+/// The name of the configuration file in the state folder. The operator's commands read this file.
 pub const STATE_FILE: &str = "latchmail.toml";
 
 /// The prefix of environment variables that tests use.
@@ -73,54 +75,54 @@ const AGENTS_MODULE: &str = "mcp";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The address that the service listens on.
+    /// The address and port on which the service listens.
     #[serde(default = "default_listen")]
     pub listen: SocketAddr,
-    /// The URL of the service for clients: scheme, host and port, without a trailing slash. It is also the issuer of the service's tokens. If
-    /// empty: `http://` and the listening address.
+    /// The URL of the service for clients: scheme, host and port, without a trailing slash. The service's tokens name this URL as their issuer. If empty, the
+    /// URL is `http://` followed by `listen`.
     #[serde(default)]
     pub base_url: String,
-    /// The URL of the agent endpoint's authorization server. If empty: the origin of `base_url`. Another URL needs `oauth.listen` or
+    /// The URL of the agent endpoint's authorization server. If empty, the URL is the origin of `base_url`. Another URL requires `oauth.listen` or
     /// `oauth.introspection`.
     #[serde(default)]
     pub auth_url: String,
     /// The name of the service for users and agents.
     #[serde(default = "default_service_name")]
     pub service_name: String,
-    /// The file of the service's keys. If the file does not exist, the service creates it, readable by its owner only.
+    /// The path of the file with the service's keys. If the file does not exist, the service creates it. Only the owner of the file can read it.
     #[serde(default = "default_key_file")]
     pub key_file: PathBuf,
-    /// The cache folder of compiled modules. It can be deleted without loss of data.
+    /// The path of the folder that caches compiled modules. The folder can be deleted without loss of data.
     #[serde(default = "default_cache_dir")]
     pub cache_dir: PathBuf,
     /// The web origins whose pages may call the service from a browser (CORS).
     #[serde(default, deserialize_with = "list")]
     pub cors_origins: Vec<String>,
-    /// The log.
+    /// The settings of the log.
     #[serde(default)]
     pub log: Log,
-    /// The HTTP server.
+    /// The settings of the HTTP server.
     #[serde(default)]
     pub http: Http,
-    /// The directory's database.
+    /// The settings of the directory's database. [`Config::database`] returns these settings.
     #[serde(default)]
     database: Database,
-    /// The mail server's IMAP side.
+    /// The settings for IMAP connections to the mail server.
     #[serde(default)]
     pub imap: Imap,
-    /// The mail server's submission side.
+    /// The settings for connections to the mail server's submission service.
     #[serde(default)]
     pub smtp: Smtp,
-    /// Incoming mail.
+    /// The settings for incoming mail.
     #[serde(default)]
     pub inbound: Inbound,
-    /// Registration of accounts.
+    /// The settings for the registration of accounts.
     #[serde(default)]
     pub registration: Registration,
-    /// The audit log.
+    /// The settings of the audit log.
     #[serde(default)]
     pub audit: Audit,
-    /// The DNS resolver.
+    /// The settings of the DNS resolver.
     #[serde(default)]
     pub dns: Dns,
     /// The DKIM keys.
@@ -129,34 +131,34 @@ pub struct Config {
     /// The rate limits, in requests per minute.
     #[serde(default)]
     pub limits: Limits,
-    /// The authorization server for agents.
+    /// The settings of the authorization server for agents.
     #[serde(default)]
     pub oauth: OAuth,
-    /// The agent endpoint.
+    /// The settings of the agent endpoint.
     #[serde(default)]
     pub mcp: Mcp,
-    /// The policies of modules by name, and the modules that are installed at the first start.
+    /// The policy of each module, by the module's name. A section can also name a module file that the service installs at the first start.
     #[serde(default)]
     pub modules: BTreeMap<String, Module>,
-    /// The policy of modules without a section. If `None`, such modules are not allowed.
+    /// The policy of modules that have no section in `modules`. If `None`, such modules are not allowed.
     #[serde(default)]
     pub new_modules: Option<Module>,
-    /// Changes to modules while the service runs.
+    /// The settings for changes to modules while the service runs.
     #[serde(default)]
     pub admin: Admin,
-    /// The file that the configuration was read from, if it was read from a file.
+    /// The path of the file from which the configuration was read, or `None` if it was not read from a file.
     #[serde(skip)]
     pub file: Option<PathBuf>,
-    /// The limits of accounts, by the name of their plan. The plan `default` exists even if it is not configured.
+    /// The limits of accounts, by the name of the plan. The plan `default` exists even if it is not configured.
     #[serde(default)]
     pub plans: BTreeMap<String, Plan>,
 }
 
 impl Config {
-    /// Reads `file`, if given, and the environment of the process. The environment takes precedence.
+    /// Reads `file`, if it is `Some`, and the environment of the process. The environment takes precedence over the file.
     ///
     /// # Errors
-    /// Returns a sentence that names the file or the key, and the problem.
+    /// Returns an error that describes the problem and names the file or the key.
     pub fn load(file: Option<&Path>) -> Result<Self, StartError> {
         let text = match file {
             Some(path) => std::fs::read_to_string(path).map_err(|e| {
@@ -173,10 +175,10 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads a configuration from a text and an environment. `name` identifies the text in errors.
+    /// Reads a configuration from TOML text and environment variables. `name` identifies the text in error messages.
     ///
     /// # Errors
-    /// Returns a sentence that names the key and the problem.
+    /// Returns an error that describes the problem and names the key.
     pub fn parse(
         text: &str,
         name: &str,
@@ -222,7 +224,7 @@ impl Config {
         }
     }
 
-    /// Returns the settings of the directory's database.
+    /// Returns the settings of the directory's database, including whether a milter reads it.
     #[must_use]
     pub fn database(&self) -> Database {
         Database {
@@ -231,7 +233,7 @@ impl Config {
         }
     }
 
-    /// Returns the public name of the mail server. The default is `mail.` and the first registration domain.
+    /// Returns the public name of the mail server. The default is `mail.` followed by the first registration domain.
     #[must_use]
     pub fn mail_host(&self) -> String {
         if !self.dns.mail_host.is_empty() {
@@ -243,8 +245,9 @@ impl Config {
         }
     }
 
-    /// Returns the sections of modules. The section of the agents' module also has settings of the service, unless the operator set them there: the name of the
-    /// service, the web origins whose pages may call it, and whether agents may send mail.
+    /// Returns the sections of all modules. The function adds three settings of the service to the section of the module `mcp`: the name of the service, the
+    /// web origins whose pages may call the service, and whether agents may send mail. If the operator already set one of them in this section, the operator's
+    /// value remains.
     #[must_use]
     pub fn modules_with_service_settings(&self) -> BTreeMap<String, Module> {
         let mut modules = self.modules.clone();
@@ -277,7 +280,7 @@ impl Config {
     }
 }
 
-/// Returns the origin of a URL as browsers write it: without a path and without the default port, in lower case and in ASCII.
+/// Returns the origin of a URL in the form that browsers send: in lower case and ASCII, without a path and without the default port.
 fn origin(address: &str) -> Result<String, StartError> {
     let origin = Url::parse(address.trim_end_matches('/'))
         .ok()
@@ -295,7 +298,7 @@ fn origin(address: &str) -> Result<String, StartError> {
         })
 }
 
-/// Returns the environment of the process. Variables that are not Unicode cannot be configuration and are omitted.
+/// Returns the environment of the process. Omits variables that are not Unicode, because they cannot be configuration keys.
 #[must_use]
 pub fn environment() -> std::collections::HashMap<String, String> {
     std::env::vars_os()

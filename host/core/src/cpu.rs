@@ -1,4 +1,4 @@
-//! CPU time of requests to modules: the time of the thread that serves a request, and of other threads that work for the request.
+//! Measures the CPU time of requests to modules. This time includes the work that other threads do for a request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,21 +7,21 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 tokio::task_local! {
-    /// The counter that work for the current request adds its CPU time to.
+    /// The counter for the current request. Other threads that work for the request add their CPU time to this counter.
     static CURRENT: Arc<AtomicU64>;
 }
 
-/// The CPU time that other threads used for one request, in nanoseconds, since the last call of [`ChargedTime::collect`].
+/// The CPU time that other threads have used for one request since the last call of [`ChargedTime::collect`], in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct ChargedTime(Arc<AtomicU64>);
 
 impl ChargedTime {
-    /// Runs a part of the request. Work that the part starts with [`charged`] is charged to the request.
+    /// Runs `part`, which is a part of the request. The CPU time of work that `part` wraps with [`charged`] is charged to the request.
     pub fn scope<T>(&self, part: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(Arc::clone(&self.0), part)
     }
 
-    /// Returns the time that was charged since the last call.
+    /// Returns the CPU time that was charged since the last call of this function.
     #[must_use]
     pub fn collect(&self) -> Duration {
         Duration::from_nanos(self.0.swap(0, Ordering::Relaxed))

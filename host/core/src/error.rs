@@ -1,10 +1,11 @@
 //! The error types and their uses.
 //!
-//! - A module below the HTTP server has error enums with few cases, for example `directory::Error` and `mail::Error`. "Not found" is `Ok(None)`, not an error.
-//! - An operation that a client requested returns a [`Failure`]: a kind, a message for the client, and a cause for the log. Only the HTTP server knows which
-//!   status a kind has.
-//! - An error that prevents the start is a [`StartError`]: one sentence for the operator.
-//! - `anyhow` is used only in `main`, `operator`, `dev` and tests.
+//! - A module below the HTTP server has error enums with few cases, for example `latchmail_directory::Error` and `latchmail_mailbox::Error`. If a resource is
+//!   not found, the result is `Ok(None)` and not an error.
+//! - An operation that a client requested returns a [`Failure`]: a kind, a message for the client, and a cause for the log. Only the HTTP server maps kinds to
+//!   status codes.
+//! - An error that prevents the start of the service is a [`StartError`]: one sentence for the operator.
+//! - `anyhow` is used only in programs that report the error to an operator or developer, and in tests.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::verdict::Verdict;
 
-/// Why an operation failed, as a client can see it.
+/// The kind of a failure. Clients can see the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The request is malformed, or a field is missing or out of range.
@@ -38,11 +39,11 @@ pub enum Kind {
 /// The failure of an operation that a client requested.
 #[derive(Debug)]
 pub struct Failure {
-    /// The kind.
+    /// The kind of the failure.
     pub kind: Kind,
-    /// The message for the client. Contains no secrets and no internal details.
+    /// The error text for the client. It contains no secrets and no internal details.
     pub text: Cow<'static, str>,
-    /// The internal cause. It is logged once, when the response is written, and never sent to the client.
+    /// The internal cause. The cause is logged once, when the response is written. It is never sent to the client.
     pub cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -55,43 +56,43 @@ impl Failure {
         }
     }
 
-    /// The request is malformed, or a field is missing or out of range. The text names the field.
+    /// Creates a failure for a malformed request, or for a field that is missing or out of range. `text` must name the field.
     #[must_use]
     pub fn invalid(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Invalid, text)
     }
 
-    /// The credential is missing or unusable.
+    /// Creates a failure for a missing or unusable credential.
     #[must_use]
     pub fn unauthorized(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Unauthorized, text)
     }
 
-    /// The credential is valid, but the action is not permitted.
+    /// Creates a failure for a valid credential that does not permit the action.
     #[must_use]
     pub fn forbidden(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Forbidden, text)
     }
 
-    /// The resource does not exist, or the caller may not see it.
+    /// Creates a failure for a resource that does not exist, or that the caller may not see.
     #[must_use]
     pub fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::NotFound, text)
     }
 
-    /// The mailbox does not exist or is not shared with the caller.
+    /// Creates a failure for a mailbox that does not exist or is not shared with the caller.
     #[must_use]
     pub fn no_mailbox() -> Self {
         Self::not_found("Mailbox not found")
     }
 
-    /// The resource already exists, or another resource depends on it.
+    /// Creates a failure for a resource that already exists, or on which another resource depends.
     #[must_use]
     pub fn conflict(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Conflict, text)
     }
 
-    /// A rate limit is exceeded.
+    /// Creates a failure for an exceeded rate limit.
     #[must_use]
     pub fn rate_limited(verdict: Verdict) -> Self {
         Self::new(
@@ -100,31 +101,31 @@ impl Failure {
         )
     }
 
-    /// A bucket of `limit` requests is empty for `wait`, and full again at `reset`.
+    /// Creates a failure for an exceeded rate limit of `limit` requests. The next request is accepted after `wait`. The bucket is full again at `reset`.
     #[must_use]
     pub fn spent(limit: u32, wait: Duration, reset: Timestamp) -> Self {
         Self::rate_limited(Verdict::new(limit, 0, reset, Some(wait)))
     }
 
-    /// The operation could not be completed. The cause is logged.
+    /// Creates a failure for an operation that could not be completed. The cause is logged.
     #[must_use]
     pub fn internal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::new(Kind::Internal, "The operation could not be completed").because(cause)
     }
 
-    /// A server that the operation needs is unreachable, and nothing was changed.
+    /// Creates a failure for an operation that needs an unreachable server. The operation must not have changed anything.
     #[must_use]
     pub fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Unavailable, text)
     }
 
-    /// The mail server is starting or unreachable, and nothing was changed.
+    /// Creates a failure for an operation that needs the mail server, which is starting or unreachable. The operation must not have changed anything.
     #[must_use]
     pub fn mail_unavailable() -> Self {
         Self::unavailable("Mail server is initializing, please try again in a moment")
     }
 
-    /// Sets the cause for the log.
+    /// Sets the internal cause, which is logged.
     #[must_use]
     pub fn because(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
@@ -133,10 +134,10 @@ impl Failure {
 }
 
 impl Verdict {
-    /// Returns an error if the request was rejected.
+    /// Returns the verdict if the request was accepted.
     ///
     /// # Errors
-    /// [`Kind::RateLimited`].
+    /// Returns [`Kind::RateLimited`] if the request was rejected.
     pub fn admit(self) -> Result<Self, Failure> {
         match self.retry_after {
             Some(_) => Err(Failure::rate_limited(self)),
@@ -157,12 +158,12 @@ impl fmt::Display for Failure {
 
 impl StdError for Failure {}
 
-/// An error that prevents the start. The sentence for the operator says what failed, with which value, and why.
+/// An error that prevents the start of the service. It contains one sentence for the operator: what failed, with which value, and why.
 #[derive(Debug)]
 pub struct StartError(String);
 
 impl StartError {
-    /// Creates the error from its sentence.
+    /// Creates an error with this sentence.
     #[must_use]
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())

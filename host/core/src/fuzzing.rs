@@ -1,18 +1,18 @@
-//! Properties of the rules for addresses, and functions that the properties of other crates share. The fuzz targets in `fuzz/` and tests check the properties
-//! with any input.
+//! Checks properties of the address rules for any input. Also contains helper functions for such checks in other crates. The fuzz targets in `fuzz/` and tests
+//! call these functions.
 //!
-//! Every function that checks a property panics if the property does not hold for the input.
+//! A function that checks a property panics if the input violates the property.
 
 use crate::address;
 use crate::cpu;
 
-/// The maximum CPU time of work on one input, in seconds, with sanitizers and without optimization.
+/// The maximum CPU time of work on one input, in seconds. The value considers that fuzz targets are built with sanitizers and without optimization.
 const MAX_SECONDS: u64 = 2;
 
-/// Runs work on one input of at most 256 KiB, and checks its CPU time. Work whose time is not nearly linear in the size of the input fails.
+/// Runs `work` on one input of at most 256 KiB and checks the CPU time of `work`. The time must be nearly linear in the size of the input.
 ///
 /// # Panics
-/// Panics if the work takes too long.
+/// Panics if `work` takes too long.
 pub fn cheap<T>(work: impl FnOnce() -> T) -> T {
     let before = cpu::thread_time();
     let done = work();
@@ -40,12 +40,12 @@ pub fn account_address(text: &str) {
     check(|name| address::username(name).ok());
 }
 
-/// Returns the texts of an input, which are separated by the byte 255. UTF-8 never contains this byte.
+/// Splits an input into texts. The separator is the byte 255, which UTF-8 never contains.
 pub fn texts(input: &[u8]) -> impl Iterator<Item = String> {
     pieces(input).map(|piece| String::from_utf8_lossy(piece).into_owned())
 }
 
-/// Returns the pieces of an input, which are separated by the byte 255.
+/// Splits an input into pieces. The separator is the byte 255.
 pub fn pieces(input: &[u8]) -> impl Iterator<Item = &[u8]> {
     input.split(|byte| *byte == u8::MAX)
 }

@@ -1,9 +1,9 @@
-//! The service's key file: reads it, or creates it if it is missing.
+//! Reads the service's key file, or creates the file if it does not exist.
 //!
-//! Each line is one key, 32 random bytes in standard base64. The first key is the current one. The other keys still open data that they sealed and verify
-//! tokens that they signed, so an operator rotates keys by adding a line at the top. Lines that start with `#` are comments.
+//! Each line is one key, 32 random bytes in standard base64. The first key is the current key. The service uses the other keys only to open data that they
+//! sealed and to verify tokens that they signed. An operator rotates keys by adding a line at the top. Lines that start with `#` are comments.
 //!
-//! [`crate::keyring`] derives the keys that are used.
+//! The service does not encrypt or sign with these keys directly. [`crate::keyring`] derives other keys from them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -24,10 +24,10 @@ pub type Key = Zeroizing<[u8; 32]>;
 /// Maximum size of a key file in bytes, comments included.
 const LARGEST: u64 = 64 * 1024;
 
-/// Returns the keys in the file `path`, the current one first. Creates the file with one new key if it does not exist.
+/// Returns the keys in the file `path`. The first key is the current key. Creates the file with one new key if it does not exist.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read or created, if another user can read it or owns it, or if it contains anything but keys.
+/// Returns an error if the file cannot be read or created, if another user owns it or can read it, or if a line is neither a key nor a comment.
 pub fn load(path: &Path) -> Result<Vec<Key>, StartError> {
     if let Err(e) = fs::metadata(path)
         && e.kind() == ErrorKind::NotFound
@@ -42,14 +42,14 @@ pub fn load(path: &Path) -> Result<Vec<Key>, StartError> {
 /// Returns the text of a file that contains a secret, for example a key.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, or if another user can read it or owns it.
+/// Returns an error if the file cannot be read, or if another user owns it or can read it.
 pub fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
     let unreadable = |e| sentence("cannot read", path, &e);
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     private(metadata.mode(), metadata.uid(), geteuid().as_raw())
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))?;
-    // Allocate the whole capacity before the first read, so that a growing buffer leaves no copy of the secret in memory.
+    // Allocate the full capacity before the first read. A buffer that grows later would leave copies of the secret in memory.
     let mut text = Zeroizing::new(String::with_capacity(
         usize::try_from(metadata.len().min(LARGEST)).unwrap_or(0) + 1,
     ));
@@ -59,7 +59,7 @@ pub fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
     Ok(text)
 }
 
-/// Checks that only the service's user and root can read or replace the file. The error completes "the key file …".
+/// Checks that only the service's user and root can read or replace the file. The error is the end of a sentence that starts with "the key file" and the path.
 fn private(mode: u32, owner: u32, us: u32) -> Result<(), String> {
     if owner != us && owner != 0 {
         return Err(format!(
@@ -79,7 +79,8 @@ fn sentence(what: &str, path: &Path, error: &dyn std::fmt::Display) -> StartErro
     StartError::new(format!("{what} the key file {}: {error}", path.display()))
 }
 
-/// Creates the file `path` with a new key, completely or not at all. If another process created the file first, that file is kept.
+/// Creates the file `path` with a new key. Other processes never see a partial file. If another process created the file first, the function does not replace
+/// that file.
 fn make(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         DirBuilder::new()
@@ -103,7 +104,7 @@ fn make(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
             file.write_all(text.as_bytes())?;
             file.sync_all()
         })
-        // Unlike a rename, a hard link does not replace an existing file. Other processes never see a partial file.
+        // Unlike a rename, a hard link does not replace an existing file.
         .and_then(|()| fs::hard_link(&draft, path));
     let _ = fs::remove_file(&draft);
     match written {
@@ -122,7 +123,7 @@ fn draft_of(path: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     Ok(path.with_file_name(name))
 }
 
-/// Parses the keys in a file's text. The error completes "the key file …" and never quotes the text.
+/// Parses the keys in a file's text. The error is the end of a sentence that starts with "the key file" and the path. It never quotes the text.
 fn parse(text: &str) -> Result<Vec<Key>, String> {
     let mut keys = Vec::new();
     for (number, line) in text.lines().enumerate() {

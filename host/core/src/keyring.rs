@@ -1,7 +1,7 @@
-//! Derives the keys of the service: a sealing key and a signing key from each key of the key file, by HKDF-SHA256 (RFC 5869). Each use has
-//! its own label, so a derived key reveals nothing about another.
+//! Derives the keys of the service. HKDF-SHA256 (RFC 5869) derives a sealing key and a signing key from each key in the key file. Each derived key has its own
+//! HKDF label, so a derived key reveals nothing about another derived key.
 //!
-//! The algorithm of sealing is in [`crate::sealing`], the file in [`crate::key_file`].
+//! [`crate::sealing`] contains the sealing algorithm. [`crate::key_file`] reads the key file.
 
 use std::fmt;
 use std::path::Path;
@@ -24,7 +24,7 @@ const KEY_ID: &str = "latchmail v1 key id";
 const SEALING: &str = "latchmail v1 sealing XChaCha20-Poly1305";
 const SIGNING: &str = "latchmail v1 signing Ed25519";
 
-/// Number of bytes of a key's id at the start of sealed bytes.
+/// Length of a key's id, in bytes. Sealed bytes start with the id of the key that sealed them.
 const KEY_ID_LENGTH: usize = 8;
 
 /// The service's keys: one current key and any number of earlier keys.
@@ -33,25 +33,25 @@ pub struct Keyring {
     earlier: Vec<Key>,
 }
 
-/// One key and the keys that are derived from it.
+/// The keys that are derived from one key in the key file.
 pub struct Key {
-    /// Id of the key, which is written before the bytes that the key sealed.
+    /// Id of the key. All bytes that the key sealed start with this id.
     id: [u8; KEY_ID_LENGTH],
-    /// Key that seals and opens.
+    /// Key that seals (encrypts) and opens (decrypts) stored secrets.
     sealing: SealingKey,
     /// The `kid` of tokens that the key signed: the public key's thumbprint (RFC 7638, RFC 8037 appendix A.3).
     pub kid: String,
-    /// Key that signs. It is erased when it is dropped.
+    /// Key that signs tokens. Its memory is erased when the key is dropped.
     pub signing: EncodingKey,
-    /// Key that verifies.
+    /// Key that verifies the signatures of tokens.
     pub verifying: DecodingKey,
 }
 
 impl Keyring {
-    /// Loads the keys of a file, and creates the file if it is missing.
+    /// Loads the keys in the key file `path`. Creates the file with a new key if it does not exist.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be used.
+    /// Returns an error if the file cannot be created, read or parsed.
     pub fn load(path: &Path) -> Result<Self, StartError> {
         Self::of(&key_file::load(path)?)
     }
@@ -71,19 +71,19 @@ impl Keyring {
         })
     }
 
-    /// Returns the key that seals and signs.
+    /// Returns the current key, which seals new secrets and signs new tokens.
     #[must_use]
     pub fn current(&self) -> &Key {
         &self.current
     }
 
-    /// Returns the key with this `kid`.
+    /// Returns the key with this `kid`, or `None` if there is no such key.
     #[must_use]
     pub fn by_kid(&self, kid: &str) -> Option<&Key> {
         self.all().find(|key| key.kid == kid)
     }
 
-    /// Returns the key with this id.
+    /// Returns the key with this id, or `None` if there is no such key.
     fn by_id(&self, id: [u8; KEY_ID_LENGTH]) -> Option<&Key> {
         self.all().find(|key| key.id == id)
     }
@@ -92,7 +92,7 @@ impl Keyring {
         std::iter::once(&self.current).chain(&self.earlier)
     }
 
-    /// Seals `secret` with the current key for the row `row`.
+    /// Seals `secret` with the current key. The sealed bytes can be opened only for the same purpose and the same database row `row`.
     ///
     /// # Errors
     /// Returns an internal error if the operating system provides no randomness.
@@ -105,7 +105,7 @@ impl Keyring {
         self.seal_bytes(purpose, row, secret.expose_secret().as_bytes())
     }
 
-    /// Seals a secret that is not text.
+    /// Seals a secret that is not text. See [`Keyring::seal`].
     ///
     /// # Errors
     /// Returns the errors of [`Keyring::seal`].
@@ -120,14 +120,14 @@ impl Keyring {
         Ok([key.id.as_slice(), &sealed].concat())
     }
 
-    /// Returns whether the current key sealed these bytes.
+    /// Returns `true` if the current key sealed these bytes.
     #[must_use]
     pub fn is_current(&self, sealed: &[u8]) -> bool {
         sealed.starts_with(&self.current().id)
     }
 
-    /// Opens bytes that [`Keyring::seal`] sealed for the same purpose and row, with any key of the ring. Returns `None` if the bytes were sealed for another
-    /// purpose or row, or with a key that is not in the ring.
+    /// Opens bytes that [`Keyring::seal`] sealed for the same purpose and row, with the current key or an earlier key. Returns `None` if the bytes were sealed
+    /// for another purpose or row, or with a key that is not in this keyring.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)
@@ -177,7 +177,7 @@ fn expand<const N: usize>(
     Ok(out)
 }
 
-/// Returns the thumbprint of an Ed25519 public key: SHA-256 of its JWK's required members in lexicographic order.
+/// Returns the thumbprint of an Ed25519 public key: the SHA-256 hash of the required members of the key's JWK, in lexicographic order.
 fn thumbprint(public: &[u8; 32]) -> String {
     let x = URL_SAFE_NO_PAD.encode(public);
     let jwk = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}"#);
@@ -197,10 +197,10 @@ impl fmt::Debug for Keyring {
 pub mod testing {
     use super::{Keyring, Zeroizing};
 
-    /// Creates a keyring with one key per byte; each key is that byte repeated.
+    /// Creates a keyring with one key for each byte in `keys`. Each key consists of 32 copies of its byte.
     ///
     /// # Panics
-    /// If there is no key.
+    /// Panics if `keys` is empty.
     #[must_use]
     pub fn keyring(keys: &[u8]) -> Keyring {
         let keys: Vec<_> = keys

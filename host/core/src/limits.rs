@@ -1,7 +1,8 @@
 //! Rate limits: requests per minute, for each bucket and each credential or client (specification, section 8).
 //!
-//! Each key has a budget of one minute in each bucket, which refills evenly. This module counts requests and decides whether to accept them. The
-//! route selects the bucket, and [`Key`] identifies the client. The memory is bounded for any number of clients.
+//! In each bucket, each [`Key`] has a budget: the number of requests that the limit allows per minute. The budget refills evenly over one minute. This module
+//! counts requests and decides whether to accept them. The route selects the bucket, and the key identifies the client. The memory for budgets is bounded for
+//! any number of clients.
 
 mod failures;
 
@@ -27,15 +28,15 @@ use crate::verdict::Verdict;
 
 pub use failures::{Attempt, Failures};
 
-/// The interval at which keys with a full budget are removed.
+/// The interval at which keys with a full budget are removed from memory.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// The maximum number of keys of one bucket, which take about 10 MB. Beyond this number, keys are merged ([`Key::merged`]).
+/// The maximum number of keys of one bucket. This number of keys takes about 10 MB of memory. If a bucket is full, further keys are merged ([`Key::merged`]).
 const MAX_KEYS: usize = 100_000;
 
 macro_rules! buckets {
     ($($bucket:ident = $key:ident),* $(,)?) => {
-        /// A rate-limit bucket. Each bucket is a key of `[limits]` in the configuration.
+        /// A rate-limit bucket. The configuration section `[limits]` has one key for each bucket.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "each variant is the key of the same name")]
         pub enum Bucket {
@@ -46,7 +47,7 @@ macro_rules! buckets {
             /// All buckets, in the order of the configuration.
             pub const ALL: &[Self] = &[$(Self::$bucket),*];
 
-            /// Returns the key in `[limits]`.
+            /// Returns the bucket's name, which is its configuration key in `[limits]`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -87,7 +88,7 @@ buckets! {
 }
 
 impl Bucket {
-    /// Returns the bucket with this name.
+    /// Returns the bucket with this name, or `None` if there is no such bucket.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
@@ -108,15 +109,15 @@ pub enum Key {
     OAuth(Box<str>),
     /// A signed-in user with any credential. Used by the agent endpoint.
     Account(Box<str>),
-    /// A client without a credential: an IPv4 address, or the /64 network of an IPv6 address, because one client usually has a whole /64.
+    /// A client without a credential: an IPv4 address, or the /64 network of an IPv6 address. One client usually controls all addresses of a /64 network.
     Client(IpAddr),
-    /// The mail address of sign-in attempts.
+    /// The mail address of sign-in attempts, from all client networks together.
     Address(Box<str>),
     /// The mail address of sign-in attempts from one client network.
     AddressFrom(Box<str>, IpAddr),
-    /// The clients of one region, an IPv4 /16 or an IPv6 /32, if there are too many keys.
+    /// All clients in one IPv4 /16 network or one IPv6 /32 network. Used if the bucket has too many keys.
     Region(IpAddr),
-    /// The mail addresses with one hash, if there are too many keys.
+    /// All mail addresses with the same 16-bit hash. Used if the bucket has too many keys.
     Addresses(u16),
 }
 
@@ -140,8 +141,8 @@ impl Key {
         Self::Client(network(address))
     }
 
-    /// Returns the key to use if there are too many keys. Keys that an attacker can create in any number are merged. Credentials are not merged,
-    /// because the service issued each of them.
+    /// Returns the key to use instead of this key if the bucket has too many keys. Client networks and mail addresses are merged, because an attacker can use
+    /// any number of them. Credentials are not merged, because the service issued each of them.
     fn merged(&self, hashes: &RandomState) -> Cow<'_, Self> {
         match self {
             Self::Client(address) => Cow::Owned(Self::Region(region(*address))),
@@ -167,24 +168,24 @@ pub struct Limits {
     swept: AtomicU64,
 }
 
-/// The factor between the limit on failed sign-in attempts for one address from all networks together and the limit for one network.
+/// For one mail address, the limit on failed sign-in attempts from all networks together is this number times the limit for one network.
 const ALL_NETWORKS: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
 /// The budgets of one bucket.
 struct Budget {
     limit: NonZeroU32,
     limiter: Limiter,
-    /// An upper bound on the number of keys. The keys are counted only when this bound reaches the maximum, because counting is expensive.
+    /// An upper bound on the number of keys. The keys are counted only when this bound reaches the maximum, because counting them is expensive.
     keys: AtomicUsize,
-    /// When full budgets were last removed, in seconds of the monotonic clock.
+    /// The time at which full budgets were last removed, in seconds of the monotonic clock.
     cleared: AtomicU64,
 }
 
 impl Limits {
-    /// Creates full budgets.
+    /// Creates the buckets. Every client starts with a full budget.
     ///
     /// # Errors
-    /// Returns a sentence that names the bucket whose limit is 0.
+    /// Returns an error that names the configuration key if a limit is 0.
     pub fn new(config: &config::Limits, clock: Clock) -> Result<Self, StartError> {
         let at_least_one = |limit, key| {
             NonZeroU32::new(limit)
@@ -217,7 +218,7 @@ impl Limits {
         })
     }
 
-    /// Counts one request of `key` in a bucket.
+    /// Counts one request of `key` in a bucket. Returns whether the request is accepted, and the state of the bucket.
     #[must_use]
     pub fn check(&self, bucket: Bucket, key: &Key) -> Verdict {
         self.sweep();
@@ -245,9 +246,9 @@ impl Limits {
         Verdict::new(limit.get(), remaining, reset, wait)
     }
 
-    /// Starts an attempt to sign in to `address`. The request of the client must be counted before. `known` is `true` if the address signed in from
-    /// the client's network before. In this case, failures from other networks do not count against this attempt, so that an attacker cannot lock the owner
-    /// out.
+    /// Starts an attempt to sign in to `address`. The caller must count the client's request with [`Limits::check`] before. `known` is `true` if the address
+    /// signed in from the client's network before. In this case, failures from other networks do not count against this attempt. So an attacker in another
+    /// network cannot lock the owner out.
     ///
     /// # Errors
     /// Returns [`Kind::RateLimited`](crate::error::Kind::RateLimited) if the address has had too many failures from the client's network, or from all networks
@@ -295,12 +296,12 @@ impl Limits {
 }
 
 impl Budget {
-    /// Returns whether another key can be stored.
+    /// Returns `true` if another key can be stored.
     fn can_add_key(&self, now: u64) -> bool {
         if self.keys.fetch_add(1, Ordering::Relaxed) < MAX_KEYS {
             return true;
         }
-        // At most one search per second limits the cost of a flood of keys.
+        // Search for full budgets at most once per second. Otherwise a flood of new keys would cause a search for each key.
         if self.cleared.swap(now, Ordering::Relaxed) != now {
             self.remove_full();
         }
@@ -319,7 +320,7 @@ impl fmt::Debug for Limits {
     }
 }
 
-/// The clock for governor. It is the monotonic clock, because a system time that is set back would block all clients.
+/// The clock for the crate `governor`. It is the monotonic clock, because otherwise all clients would be blocked if the system time were set back.
 #[derive(Clone)]
 struct Ticks(Clock);
 

@@ -1,7 +1,7 @@
-//! The log on standard error, as readable lines or as JSON. `log.filter` selects the lines.
+//! Writes the log to standard error, as readable lines or as JSON. The setting `log.filter` selects the lines.
 //!
-//! Every line that is written while a request is served is in the span of that request. The span contains the request's id. In the JSON form the fields of the
-//! span are in `span`. Types of secrets have no readable `Debug`, so secrets are not logged.
+//! Every line that is written while a request is served belongs to the span of that request. The span contains the request's id. In the JSON form, the object
+//! `span` contains the fields of the span. The types that contain secrets do not show them in `Debug`, so secrets are not logged.
 
 use std::io::IsTerminal as _;
 
@@ -13,11 +13,11 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::config::{Log, LogFormat};
 use crate::error::StartError;
 
-/// Libraries that write too much (Cranelift writes hundreds of megabytes for one module) or log the data that they process (rustls logs whole handshakes). Each
-/// name stands for all targets that start with the name.
+/// Libraries that write too many log lines (Cranelift writes hundreds of megabytes for one module) or log the data that they process (rustls logs complete
+/// handshakes). Each name stands for all log targets that start with the name.
 const QUIET: [&str; 5] = ["cranelift", "mio", "regalloc2", "rustls", "wasmtime"];
 
-/// Sets up the log of the process. Must be called only once.
+/// Sets up the log of the process. The function must be called only once.
 ///
 /// # Errors
 /// Returns an error if the filter is invalid or the log is already set up.
@@ -39,8 +39,9 @@ pub fn start(config: &Log) -> Result<(), StartError> {
     .map_err(|e| StartError::new(format!("the log cannot be set up: {e}")))
 }
 
-/// Returns the configured filter. [`QUIET`] libraries are limited to `warn` if the global level would let them write more. Directives that name such
-/// a library or a part of it take precedence. If several directives match, the longest applies; of equal ones, the last.
+/// Returns the configured filter. If the global level is more verbose than `warn`, the filter limits the [`QUIET`] libraries to `warn`. A directive that names
+/// such a library, or a part of such a library, overrides this limit. If several directives match a log line, the directive with the longest target applies. If
+/// two directives have the same target, the last one applies.
 fn filter(text: &str) -> Result<EnvFilter, StartError> {
     let parse = |directives: &str| {
         EnvFilter::builder().parse(directives).map_err(|e| {
@@ -61,10 +62,10 @@ fn filter(text: &str) -> Result<EnvFilter, StartError> {
     parse(&format!("{},{text}", quiet.join(",")))
 }
 
-/// Access to the log for tests of other modules.
+/// Captures the log in tests of other modules.
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
-    /// Returns what is logged on this thread while `work` runs.
+    /// Returns the log lines that this thread writes while `work` runs.
     ///
     /// # Panics
     /// Panics if the log is not UTF-8.

@@ -1,74 +1,39 @@
-//! IP networks: those of the configuration, `10.0.0.0/8` or a single address, and those that stand for one client.
+//! Parses IP networks in the configuration, and maps client addresses to networks for rate limits.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-/// An IP network: all addresses with the same first `bits` bits as `base`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    base: IpAddr,
-    bits: u32,
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+/// Parses a network, such as `10.0.0.0/8`, or a single address. Returns `None` if the text is neither. Address bits after the prefix are allowed and have no
+/// effect.
+#[must_use]
+pub fn parse(text: &str) -> Option<IpNet> {
+    let Some((address, prefix_length)) = text.split_once('/') else {
+        return text.parse::<IpAddr>().ok().map(IpNet::from);
+    };
+    IpNet::new(address.parse().ok()?, prefix_length.parse().ok()?).ok()
 }
 
-impl Network {
-    /// Creates the network of the first `bits` bits of `base`.
-    #[must_use]
-    pub const fn new(base: IpAddr, bits: u32) -> Self {
-        Self { base, bits }
-    }
-
-    /// Parses a network or an address. Returns `None` if the text is neither.
-    #[must_use]
-    pub fn parse(entry: &str) -> Option<Self> {
-        let (address, bits) = match entry.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse().ok()?)),
-            None => (entry, None),
-        };
-        let base: IpAddr = address.parse().ok()?;
-        let width = if base.is_ipv4() { 32 } else { 128 };
-        let bits = bits.unwrap_or(width);
-        (bits <= width).then_some(Self { base, bits })
-    }
-
-    /// Returns `true` if the network contains the address.
-    #[must_use]
-    pub fn holds(self, address: IpAddr) -> bool {
-        match (self.base, address) {
-            (IpAddr::V4(base), IpAddr::V4(address)) => {
-                (base.to_bits() ^ address.to_bits())
-                    .checked_shr(32 - self.bits)
-                    .unwrap_or(0)
-                    == 0
-            }
-            (IpAddr::V6(base), IpAddr::V6(address)) => {
-                (base.to_bits() ^ address.to_bits())
-                    .checked_shr(128 - self.bits)
-                    .unwrap_or(0)
-                    == 0
-            }
-            _ => false,
-        }
-    }
-}
-
-/// Returns the address that stands for one client: its IPv4 address, or the /64 network of its IPv6 address.
+/// Returns the address that identifies a client in rate limits: the IPv4 address, or the first address of the IPv6 /64 network. One client can use all
+/// addresses of an IPv6 /64 network.
 #[must_use]
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        IpAddr::V6(v6) => Ipv6Net::new_assert(v6, 64).network().into(),
         v4 @ IpAddr::V4(_) => v4,
     }
 }
 
-/// Returns the address that stands for the clients of one region: the /16 network of an IPv4 address, or the /32 network of an IPv6 address.
+/// Returns the address that identifies a provider or region in rate limits: the first address of the IPv4 /16 network or of the IPv6 /32 network.
 #[must_use]
 pub fn region(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() >> 16 << 16).into(),
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 96 << 96).into(),
+        IpAddr::V4(v4) => Ipv4Net::new_assert(v4, 16).network().into(),
+        IpAddr::V6(v6) => Ipv6Net::new_assert(v6, 32).network().into(),
     }
 }
 
-/// Returns `true` if a host is this machine: `localhost` or a loopback address. Resolves no names.
+/// Returns `true` if `host` is `localhost` or a loopback address. Does not resolve other names.
 #[must_use]
 pub fn is_local(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -76,4 +41,68 @@ pub fn is_local(host: &str) -> bool {
         || address
             .parse()
             .is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_and_single_addresses_are_accepted() {
+        for (text, inside, outside) in [
+            ("10.0.0.0/8", "10.255.255.255", "11.0.0.0"),
+            ("10.1.2.3/8", "10.0.0.0", "9.255.255.255"),
+            ("0.0.0.0/0", "255.255.255.255", "::"),
+            ("192.0.2.1", "192.0.2.1", "192.0.2.2"),
+            ("192.0.2.1/32", "192.0.2.1", "192.0.2.0"),
+            ("2001:db8::/032", "2001:db8:ffff::1", "2001:db9::"),
+            ("::/0", "ffff::", "0.0.0.0"),
+            ("2001:db8::1", "2001:db8::1", "2001:db8::2"),
+            ("::ffff:10.0.0.0/104", "::ffff:10.1.1.1", "10.1.1.1"),
+            ("10.0.0.0/+8", "10.0.0.1", "11.0.0.1"),
+        ] {
+            let network = parse(text).unwrap();
+            let contains = |address: &str| network.contains(&address.parse::<IpAddr>().unwrap());
+            assert!(contains(inside) && !contains(outside), "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_that_are_neither_a_network_nor_an_address_are_rejected() {
+        for text in [
+            "",
+            "/",
+            "/8",
+            "10.0.0.0/",
+            "10.0.0.0/33",
+            "10.0.0.0/-1",
+            "10.0.0.0/8/8",
+            "10.0.0.0/255.0.0.0",
+            "10.0.0.0/ 8",
+            " 10.0.0.0/8",
+            "10.0.0/8",
+            "010.0.0.0/8",
+            "::/129",
+            "::/300",
+            "[::1]",
+            "[::1]/128",
+            "fe80::1%eth0",
+            "mail.example.org",
+        ] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn clients_are_grouped_by_network() {
+        for (address, client, provider) in [
+            ("192.0.2.1", "192.0.2.1", "192.0.0.0"),
+            ("::ffff:192.0.2.1", "192.0.2.1", "192.0.0.0"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::", "2001:db8::"),
+        ] {
+            let parsed = address.parse().unwrap();
+            assert_eq!(network(parsed).to_string(), client, "{address}");
+            assert_eq!(region(parsed).to_string(), provider, "{address}");
+        }
+    }
 }

@@ -1,10 +1,11 @@
-//! The rights of the members of a shared mailbox, the resources to which they apply, and the union of several grants.
+//! Rights of the members of a shared mailbox, and the resources to which rights apply. Also computes the union of a member's grants.
 //!
-//! Contains values and set operations only. The directory stores the grants, and each module that serves a resource enforces them.
+//! This module contains only data types and set operations. The directory stores the grants. Each module that serves a resource enforces the grants on this
+//! resource.
 
 use std::fmt;
 
-/// A right of a member (specification, section 2), in canonical order.
+/// A right of a member of a shared mailbox (specification, section 2). The variants are in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Right {
     /// `mail:read`
@@ -32,7 +33,7 @@ impl Right {
         Self::MembersManage,
     ];
 
-    /// Returns the right's name on the wire.
+    /// Returns the right's name in requests and responses.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,7 +46,7 @@ impl Right {
         }
     }
 
-    /// Returns the right with this name, or `None`.
+    /// Returns the right with this name, or `None` if there is no such right.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|right| right.name() == name)
@@ -62,7 +63,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// Returns the message for a member that lacks a right over something that it may see.
+/// Returns the error text for a member who may see a resource but does not have `right` over this resource.
 #[must_use]
 pub fn lacking(right: Right) -> String {
     format!("Your rights in this mailbox do not include \"{right}\" here")
@@ -75,7 +76,7 @@ pub struct Rights(u8);
 impl Rights {
     /// No rights.
     pub const NONE: Self = Self(0);
-    /// Every right. An owner has these.
+    /// Every right. The owner of a mailbox has all rights.
     pub const ALL: Self = Self::of(&Right::ALL);
     /// The rights over mail.
     pub const MAIL: Self = Self::of(&[Right::MailRead, Right::MailWrite, Right::MailSend]);
@@ -124,19 +125,19 @@ impl Rights {
         self.0 & !others.0 == 0
     }
 
-    /// Returns the union with `others`.
+    /// Returns the union of this set and `others`.
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Returns the intersection with `others`.
+    /// Returns the intersection of this set and `others`.
     #[must_use]
     pub const fn only(self, others: Self) -> Self {
         Self(self.0 & others.0)
     }
 
-    /// Iterates over the rights in canonical order.
+    /// Iterates over the rights in the set, in canonical order.
     pub fn iter(self) -> impl Iterator<Item = Right> {
         Right::ALL
             .into_iter()
@@ -144,7 +145,7 @@ impl Rights {
     }
 }
 
-/// The form in which the database stores rights: their names in canonical order, separated by spaces.
+/// Formats the rights as the database stores them: the names of the rights in canonical order, separated by spaces.
 impl fmt::Display for Rights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, right) in self.iter().enumerate() {
@@ -168,30 +169,30 @@ impl fmt::Debug for Rights {
 pub struct GrantedFolder {
     /// The folder's id, which stays the same when the folder is renamed.
     pub id: String,
-    /// The folder's UIDVALIDITY when the grant was made. A folder that is created again under the same name has another UIDVALIDITY, and the grant does not
-    /// apply to it.
+    /// The folder's UIDVALIDITY at the time of the grant. If the folder is deleted and created again with the same name, the new folder has another
+    /// UIDVALIDITY, and the grant does not apply to the new folder.
     pub uid_validity: u32,
 }
 
-/// A set of aliases, including future ones.
+/// A set of existing and future aliases.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AliasSet {
     /// Every alias of the mailbox.
     All,
     /// The aliases that the member created.
     Own,
-    /// The aliases on one domain, in lower case and ASCII.
+    /// The aliases on one domain. The domain is in lower case and in ASCII form.
     Domain(String),
 }
 
-/// The resource of a grant.
+/// A resource on which rights can be granted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// The mailbox, with everything in it.
+    /// The mailbox and everything in it.
     Mailbox,
-    /// A folder, without its children.
+    /// A folder without its subfolders.
     Folder(GrantedFolder),
-    /// An alias, in lower case.
+    /// The address of an alias, in lower case.
     Alias(String),
     /// A set of aliases.
     AliasSet(AliasSet),
@@ -214,11 +215,11 @@ impl Resource {
 pub struct Granted {
     /// The resource.
     pub resource: Resource,
-    /// The rights.
+    /// The granted rights.
     pub rights: Rights,
 }
 
-/// All grants of one member in a mailbox. The member holds the union of their rights.
+/// All grants of one member in a mailbox. If several grants apply to a resource, the member has the union of the granted rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants(Vec<Granted>);
 
@@ -238,32 +239,32 @@ impl Grants {
         }])
     }
 
-    /// Returns the member's rights over anything in the mailbox. A list shows these as the member's rights.
+    /// Returns the union of the rights of all grants. Lists of members and of mailboxes show this union as the member's rights.
     #[must_use]
     pub fn anywhere(&self) -> Rights {
         self.union(|_| true)
     }
 
-    /// Returns the member's rights over the whole mailbox.
+    /// Returns the union of the rights that are granted on the mailbox as a whole ([`Resource::Mailbox`]).
     #[must_use]
     pub fn over_mailbox(&self) -> Rights {
         self.union(|resource| *resource == Resource::Mailbox)
     }
 
-    /// Returns the member's rights over every folder.
+    /// Returns the rights that the member has over every folder, because they are granted on the mailbox as a whole.
     #[must_use]
     pub fn over_every_folder(&self) -> Rights {
         self.over_mailbox().only(Rights::OF_FOLDER)
     }
 
-    /// Returns the member's rights over at least one folder.
+    /// Returns the union of the member's rights over all folders. So the result contains each right that the member has over at least one folder.
     #[must_use]
     pub fn over_some_folder(&self) -> Rights {
         let folders = self.union(|resource| matches!(resource, Resource::Folder(_)));
         self.over_every_folder().and(folders)
     }
 
-    /// Iterates over the folders that are granted individually, with the rights of each grant.
+    /// Iterates over the grants on single folders. Returns the folder and the granted rights of each grant.
     pub fn folders(&self) -> impl Iterator<Item = (&GrantedFolder, Rights)> {
         self.0.iter().filter_map(|grant| match &grant.resource {
             Resource::Folder(folder) => Some((folder, grant.rights)),
@@ -285,13 +286,13 @@ impl Grants {
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// Returns the member's rights over the mailbox's own address. The address is not an alias, so only grants on the whole mailbox count.
+    /// Returns the member's rights over the mailbox's own address. This address is not an alias, so only grants on the mailbox as a whole count.
     #[must_use]
     pub fn over_address(&self) -> Rights {
         self.over_mailbox().only(Rights::OF_ALIAS)
     }
 
-    /// Returns the member's rights over an alias that the member creates on a domain.
+    /// Returns the rights that the member would have over a new alias on this domain, if the member created the alias.
     #[must_use]
     pub fn over_new_alias(&self, domain: &str) -> Rights {
         let rights = self.union(|resource| match resource {
@@ -302,14 +303,15 @@ impl Grants {
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// Returns the member's rights over at least one alias, existing or future.
+    /// Returns the union of the member's rights over all existing and future aliases. So the result contains each right that the member has over at least one
+    /// alias.
     #[must_use]
     pub fn over_some_alias(&self) -> Rights {
         let rights = self.union(|resource| !matches!(resource, Resource::Folder(_)));
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// Returns `true` if a grant of the member can apply to an alias on this domain.
+    /// Returns `true` if the member has a right over an existing or future alias on this domain.
     #[must_use]
     pub fn apply_to_domain(&self, domain: &str) -> bool {
         self.0.iter().any(|grant| {
@@ -323,8 +325,8 @@ impl Grants {
         })
     }
 
-    /// Returns the rights over a resource that the member may grant to others: the rights that it holds over everything that the resource contains now and in
-    /// the future.
+    /// Returns the rights that the member may grant to others on a resource. The member may grant a right only if the member has this right over everything
+    /// that the resource contains now or will contain.
     #[must_use]
     pub fn over(&self, resource: &Resource) -> Rights {
         match resource {
@@ -337,7 +339,8 @@ impl Grants {
             Resource::AliasSet(set) => {
                 let all = self.union(|granted| match granted {
                     Resource::Mailbox | Resource::AliasSet(AliasSet::All) => true,
-                    // Excludes `Own`, because the aliases that one member created are not those that another member creates.
+                    // A grant on `Own` does not count. It applies to the aliases that this member created. Another member with a grant on `Own` gets other
+                    // aliases.
                     Resource::AliasSet(granted @ AliasSet::Domain(_)) => granted == set,
                     _ => false,
                 });

@@ -1,9 +1,8 @@
-//! Sealing: encryption of secrets that the service must read again, such as a session's app password, and that a stolen database must not
-//! reveal.
+//! Encrypts ("seals") secrets that the service must read again, such as a session's app password. A stolen database does not reveal sealed secrets.
 //!
-//! The algorithm is XChaCha20-Poly1305 with a random nonce. Sealed bytes are the nonce, then the ciphertext with its tag. Bytes that a key
-//! of the service sealed start with that key's id. Sealed bytes are bound to their purpose and to the id of the row that stores them, so
-//! they cannot be opened for another purpose or row.
+//! The algorithm is XChaCha20-Poly1305 with a random nonce. Sealed bytes consist of the nonce and the ciphertext with its tag. If a key of the
+//! [`Keyring`](crate::keyring::Keyring) sealed them, the id of this key precedes the nonce. Sealed bytes are bound to their purpose and to the id of the
+//! database row that stores them. They cannot be opened for another purpose or row.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -22,17 +21,17 @@ const NONCE_LENGTH: usize = 24;
 pub enum Purpose {
     /// App password of a web session. The row is the session's `sid`.
     WebSession,
-    /// App password of an API token, sealed with the token's own key. The row is the token's id.
+    /// App password of an API token, sealed with a key that is derived from the token. The row is the token's id.
     ApiToken,
     /// Secret of a second factor. The row is the account's id.
     TwoFactor,
     /// Private DKIM key of a domain. The row is the domain.
     DkimKey,
-    /// App password that acts for the members of a shared mailbox. The row is the mailbox's id.
+    /// App password with which the service opens a shared mailbox for its members. The row is the mailbox's id.
     TeamKey,
-    /// App password of an OAuth grant, sealed with a token's own key. The row is the grant's id.
+    /// App password of an OAuth grant, sealed with a key that is derived from a token of the grant. The row is the grant's id.
     OAuthGrant,
-    /// State that a sign-in page stores in its form. The row is the secret of the browser's cookie.
+    /// State that a sign-in page stores in its form. The row is the secret in the browser's cookie.
     SignInPage,
 }
 
@@ -49,7 +48,8 @@ impl Purpose {
         }
     }
 
-    /// Returns the associated data of the bytes. A purpose contains no NUL, so different purposes and rows never give the same data.
+    /// Returns the associated data for the encryption. The name of a purpose contains no NUL, so two different pairs of purpose and row never have the same
+    /// associated data.
     fn bound_to(self, row: &str) -> Vec<u8> {
         format!("latchmail v1 sealed\0{}\0{row}", self.name()).into_bytes()
     }
@@ -59,7 +59,7 @@ impl Purpose {
 pub struct SealingKey(pub(crate) Zeroizing<[u8; 32]>);
 
 impl SealingKey {
-    /// Derives the key of `secret` for the use `label` (HKDF-SHA256, RFC 5869).
+    /// Derives a key from `secret` with the label `label` (HKDF-SHA256, RFC 5869).
     ///
     /// # Errors
     /// Returns an internal error if the key cannot be derived.
@@ -71,7 +71,7 @@ impl SealingKey {
         Ok(Self(key))
     }
 
-    /// Seals `secret` for the row `row`.
+    /// Seals `secret`. The sealed bytes can be opened only for the same purpose and the same database row `row`.
     ///
     /// # Errors
     /// Returns an internal error if the operating system provides no randomness.

@@ -1,7 +1,7 @@
-//! Random secrets and ids, and the hashes of secrets that the directory stores.
+//! Generates random secrets and ids, and computes the hashes of secrets that the directory stores.
 //!
-//! All randomness is from the operating system. Random secrets cannot be guessed, so a fast hash of them is enough. The crate
-//! `latchmail-accounts` hashes the passwords of users.
+//! All randomness is from the operating system. Random secrets cannot be guessed, so a fast hash function is sufficient. The crate `latchmail-accounts` hashes
+//! the passwords of users.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::error::Failure;
 use crate::hexadecimal;
 
-/// RFC 4648, section 6, in lower case. The alphabet has 32 symbols, so five bits of a random byte select one without bias.
+/// The base32 alphabet (RFC 4648, section 6) in lower case. It has 32 symbols, so five bits of a random byte select a symbol without bias.
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 const LETTERS_AND_DIGITS: &[u8; 62] =
@@ -23,20 +23,20 @@ const LETTERS_AND_DIGITS: &[u8; 62] =
 /// Length of the selector at the start of an app password.
 const SELECTOR: usize = 8;
 
-/// Returns random bytes of the operating system.
+/// Returns random bytes from the operating system.
 ///
 /// # Errors
-/// Returns 500 if the operating system provides no randomness.
+/// Returns an internal error if the operating system provides no randomness.
 pub fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
     let mut bytes = Zeroizing::new([0; N]);
     getrandom::fill(bytes.as_mut_slice()).map_err(Failure::internal)?;
     Ok(bytes)
 }
 
-/// Returns random symbols of `[a-z2-7]`, five bits each.
+/// Returns `N` random symbols of `[a-z2-7]`. Each symbol contains five random bits.
 ///
 /// # Errors
-/// Returns 500 if the operating system provides no randomness.
+/// Returns an internal error if the operating system provides no randomness.
 pub fn symbols<const N: usize>() -> Result<Zeroizing<String>, Failure> {
     let bytes = random::<N>()?;
     let mut text = Zeroizing::new(String::with_capacity(N));
@@ -44,14 +44,14 @@ pub fn symbols<const N: usize>() -> Result<Zeroizing<String>, Failure> {
     Ok(text)
 }
 
-/// Returns random letters and digits, all equally likely. 43 of them are 256 random bits.
+/// Returns `length` random letters and digits, all equally likely. 43 letters and digits contain 256 random bits.
 ///
 /// # Errors
-/// Returns 500 if the operating system provides no randomness.
+/// Returns an internal error if the operating system provides no randomness.
 pub fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Failure> {
     let mut text = Zeroizing::new(String::with_capacity(length));
     while text.len() < length {
-        // 248 is four times 62. Larger bytes are skipped, because they would make some symbols more likely.
+        // 248 is the largest multiple of 62 in a byte. Bytes from 248 to 255 are skipped, because they would make some symbols more likely.
         let random = random::<64>()?;
         let fair = random.iter().filter(|byte| **byte < 248);
         let missing = length - text.len();
@@ -63,7 +63,7 @@ pub fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Failure> {
     Ok(text)
 }
 
-/// Number of symbols after the prefix: 256 random bits.
+/// Number of letters and digits after the prefix. 43 letters and digits contain 256 random bits.
 const LENGTH: usize = 43;
 
 /// A secret that consists of a prefix, which shows its purpose, and 43 letters and digits (256 random bits).
@@ -80,10 +80,10 @@ impl fmt::Debug for Prefixed {
 }
 
 impl Prefixed {
-    /// Generates a secret. All letters and digits are equally likely.
+    /// Generates a secret with this prefix. All letters and digits are equally likely.
     ///
     /// # Errors
-    /// Returns 500 if the operating system provides no randomness.
+    /// Returns an internal error if the operating system provides no randomness.
     pub fn generate(prefix: &str) -> Result<Self, Failure> {
         let mut text = Zeroizing::new(String::with_capacity(prefix.len() + LENGTH));
         text.push_str(prefix);
@@ -91,7 +91,7 @@ impl Prefixed {
         Ok(Self::of(SecretString::from(text.as_str())))
     }
 
-    /// Parses a credential of a request. Returns `None` if it does not have this prefix and form.
+    /// Parses a secret that a client sent. Returns `None` if `text` does not consist of `prefix` and 43 letters and digits.
     #[must_use]
     pub fn parse(prefix: &str, text: &str) -> Option<Self> {
         let symbols = text.strip_prefix(prefix)?;
@@ -111,18 +111,18 @@ impl Prefixed {
         &self.secret
     }
 
-    /// Returns the SHA-256 of the whole secret as lower-case hexadecimal.
+    /// Returns the SHA-256 hash of the secret with its prefix, as lower-case hexadecimal.
     #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash
     }
 }
 
-/// Returns an opaque id: 24 symbols of `[a-z2-7]`, first a letter, 119 random bits. It is valid as a folder name on a mail server and in a
-/// URL.
+/// Generates an opaque id: 24 symbols of `[a-z2-7]` with 119 random bits. The first symbol is a letter. The id is valid as a folder name on a mail server and
+/// in a URL.
 ///
 /// # Errors
-/// Returns 500 if the operating system provides no randomness.
+/// Returns an internal error if the operating system provides no randomness.
 pub fn id() -> Result<String, Failure> {
     let bytes = random::<24>()?;
     let (first, rest) = bytes.split_at(1);
@@ -139,18 +139,18 @@ impl AppPassword {
     /// Generates an app password.
     ///
     /// # Errors
-    /// Returns 500 if the operating system provides no randomness.
+    /// Returns an internal error if the operating system provides no randomness.
     pub fn generate() -> Result<Self, Failure> {
         Ok(Self(SecretString::from(symbols::<32>()?.as_str())))
     }
 
-    /// Returns the public part, which is unique and by which the app password is looked up.
+    /// Returns the public selector. The selector is unique, and the mail server uses it to find the app password in the directory.
     #[must_use]
     pub fn selector(&self) -> &str {
         self.0.expose_secret().get(..SELECTOR).unwrap_or_default()
     }
 
-    /// Returns the SHA-256 of the whole app password as lower-case hexadecimal, which the mail server compares.
+    /// Returns the SHA-256 hash of the app password, including the selector, as lower-case hexadecimal. The mail server compares this hash.
     #[must_use]
     pub fn hash(&self) -> String {
         sha256_hex(self.0.expose_secret())
@@ -163,17 +163,17 @@ impl AppPassword {
     }
 }
 
-/// Generates a refresh token: 43 symbols of base64url, 256 random bits. Only its [`sha256_hex`] is stored.
+/// Generates a refresh token: 43 symbols of base64url with 256 random bits. The directory stores only the [`sha256_hex`] of the token.
 ///
 /// # Errors
-/// Returns 500 if the operating system provides no randomness.
+/// Returns an internal error if the operating system provides no randomness.
 pub fn refresh_token() -> Result<SecretString, Failure> {
     let bytes = random::<32>()?;
     let text = Zeroizing::new(URL_SAFE_NO_PAD.encode(bytes.as_slice()));
     Ok(SecretString::from(text.as_str()))
 }
 
-/// Returns the SHA-256 of a text as 64 lower-case hexadecimal digits.
+/// Returns the SHA-256 hash of a text as 64 lower-case hexadecimal digits.
 #[must_use]
 pub fn sha256_hex(text: &str) -> String {
     hexadecimal::lower(&Sha256::digest(text))

@@ -11,15 +11,15 @@ pub struct Verdict {
     pub limit: u32,
     /// The number of requests that would be accepted now; 0 if this request was rejected.
     pub remaining: u32,
-    /// When the bucket is full again, in seconds since the Unix epoch.
+    /// The time at which the bucket is full again, in seconds since the Unix epoch.
     pub reset: i64,
-    /// If this request was rejected: the seconds until a request is accepted, at least 1.
+    /// The number of seconds until a request is accepted, at least 1. `None` if this request was accepted.
     pub retry_after: Option<u64>,
 }
 
 impl Verdict {
-    /// Creates the state of a bucket that is full again at `reset`. `wait` is the time until a request is accepted, if this request was rejected. Both times are
-    /// rounded up to whole seconds.
+    /// Creates the state of a bucket that is full again at `reset`. `wait` is the time until a request is accepted, or `None` if this request was accepted.
+    /// Both times are rounded up to whole seconds.
     #[must_use]
     pub fn new(limit: u32, remaining: u32, reset: Timestamp, wait: Option<Duration>) -> Self {
         let whole = |wait: Duration| (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1);

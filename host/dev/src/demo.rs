@@ -5,43 +5,44 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
 use latchmail_accounts::auth::{Auth, Provision};
+use latchmail_core::secrets;
 use latchmail_mailserver::write_private;
 use secrecy::SecretString;
 use serde::Serialize;
 
 const EMAIL: &str = "demo@latchmail.test";
-const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 /// The credentials of the demo account. They are meant to be displayed.
 #[derive(Clone, Serialize)]
-pub(crate) struct Demo {
+pub(crate) struct DemoAccount {
     pub(crate) email: String,
     pub(crate) password: String,
 }
 
-/// Creates the account if it does not exist.
-pub(crate) async fn account(auth: &Auth, state: &Path) -> anyhow::Result<Demo> {
-    let password = password(&state.join("demo-password"))?;
-    let made = auth
+/// Creates the demo account if it does not exist, and returns its credentials.
+pub(crate) async fn ensure_account(auth: &Auth, state: &Path) -> anyhow::Result<DemoAccount> {
+    let file = state.join("demo-password");
+    let password = read_or_generate_password(&file)?;
+    let provision = auth
         .create_account(EMAIL, SecretString::from(password.as_str()))
         .await
-        .map_err(|failure| anyhow!("cannot make {EMAIL}: {failure}"))?;
-    match made {
+        .map_err(|failure| anyhow!("cannot create the demo account {EMAIL}: {failure}"))?;
+    match provision {
         Provision::Created | Provision::Exists => {}
         Provision::Differs | Provision::AddressTaken => bail!(
-            "the database holds {EMAIL} already, with another password than {} holds: use the state folder it was made with, or \
-             an empty database",
-            state.display()
+            "{EMAIL} already exists in the database and does not have the password in {}; use the state folder with which the \
+             account was created, or an empty database",
+            file.display()
         ),
     }
-    Ok(Demo {
+    Ok(DemoAccount {
         email: EMAIL.into(),
         password,
     })
 }
 
-/// Returns the password in `file`. Generates one if the file does not exist.
-fn password(file: &Path) -> anyhow::Result<String> {
+/// Returns the password in `file`. If the file does not exist, generates a password and stores it there.
+fn read_or_generate_password(file: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(file) {
         Ok(text) if !text.trim().is_empty() => return Ok(text.trim().into()),
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -49,13 +50,8 @@ fn password(file: &Path) -> anyhow::Result<String> {
         }
         Ok(_) | Err(_) => {}
     }
-    let mut random = [0_u8; 20];
-    getrandom::fill(&mut random).map_err(|error| anyhow!("no randomness: {error}"))?;
-    let letters = random
-        .iter()
-        .map(|byte| char::from(LETTERS[usize::from(byte % 32)]));
     // The specification requires an upper-case letter, a lower-case letter and a digit.
-    let password: String = "Demo1-".chars().chain(letters).collect();
+    let password = format!("Demo1-{}", secrets::symbols::<20>()?.as_str());
     write_private(file, &password).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(password)
 }
@@ -67,10 +63,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_password_is_made_once_and_is_its_owners_alone() {
+    fn the_password_is_generated_once_and_only_its_owner_can_read_it() {
         let file = std::env::temp_dir().join(format!("lm-demo-{}", std::process::id()));
-        let first = password(&file).unwrap();
-        let second = password(&file).unwrap();
+        let first = read_or_generate_password(&file).unwrap();
+        let second = read_or_generate_password(&file).unwrap();
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         std::fs::remove_file(&file).unwrap();
         assert_eq!(first, second);

@@ -1,8 +1,9 @@
 //! Runs a complete service with its mail servers on one machine, for development: [`run`] is `latchmail dev`.
 //!
-//! None of this code runs in production. The mail servers themselves are started by `latchmail-mailserver`.
+//! None of this code runs in production. The crate `latchmail-mailserver` starts the mail servers.
 
 mod demo;
+mod run_file;
 mod service;
 mod settings;
 mod state;

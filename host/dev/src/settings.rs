@@ -1,4 +1,4 @@
-//! The configuration of `latchmail dev` as TOML text, as an operator would write it. Environment variables override it.
+//! Generates the configuration of `latchmail dev` as TOML text, as an operator would write it. Environment variables override it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,22 +16,22 @@ const MCP: &str = "latchmail_mcp.wasm";
 
 /// The addresses of the running mail servers.
 #[derive(Clone, Debug)]
-pub(crate) struct Servers {
+pub(crate) struct MailServers {
     pub(crate) imap: SocketAddr,
     pub(crate) submission: SocketAddr,
     pub(crate) doveadm: SocketAddr,
     pub(crate) doveadm_key: PathBuf,
 }
 
-/// Returns the text. Before the mail servers run, it lacks their addresses and is otherwise complete.
-pub(crate) fn text(
+/// Returns the configuration. Without `servers`, it lacks the addresses of the mail servers and is otherwise complete.
+pub(crate) fn to_toml(
     state: &Path,
     mail: &Path,
     modules: &Path,
     database: Option<&str>,
-    servers: Option<&Servers>,
+    servers: Option<&MailServers>,
 ) -> String {
-    let file = |folder: &Path, name: &str| quoted(&folder.join(name).to_string_lossy());
+    let file = |folder: &Path, name: &str| toml_string(&folder.join(name).to_string_lossy());
     let url = database.map_or_else(
         || format!("sqlite:{}", state.join("latchmail.db").display()),
         Into::into,
@@ -43,7 +43,7 @@ cache_dir = {cache}
 [admin]
 socket = {socket}
 
-# A developer installs what a developer wrote: it may import whatever may be granted.
+# A developer's own modules may import every interface that can be granted.
 [new_modules]
 grants = [{grants}]
 
@@ -84,9 +84,9 @@ paths = [\"/mcp\"]
 ",
         key = file(state, "latchmail.key"),
         socket = file(state, "latchmail.sock"),
-        grants = GRANTABLE.map(quoted).join(", "),
+        grants = GRANTABLE.map(toml_string).join(", "),
         cache = file(state, "cache"),
-        url = quoted(&url),
+        url = toml_string(&url),
         mailserver = file(mail, "mailserver/mailserver.db"),
         mail_module = file(modules, MAIL),
         credentials_module = file(modules, CREDENTIALS),
@@ -108,20 +108,20 @@ address = \"{submission}\"
 ",
             imap = servers.imap,
             doveadm = servers.doveadm,
-            key = quoted(&servers.doveadm_key.to_string_lossy()),
+            key = toml_string(&servers.doveadm_key.to_string_lossy()),
             submission = servers.submission,
         );
     }
     text
 }
 
-/// Returns the text that is stored for the operator's commands. It contains the address that the service listens on.
-pub(crate) fn kept(listen: SocketAddr, text: &str) -> String {
+/// Adds the address that the service listens on to a configuration, for the operator's commands.
+pub(crate) fn with_listen(listen: SocketAddr, text: &str) -> String {
     format!("# Written by `latchmail dev` at every start.\nlisten = \"{listen}\"\n{text}")
 }
 
 /// Returns a TOML basic string. TOML accepts the escapes of JSON (TOML 1.0, "String").
-pub(crate) fn quoted(value: &str) -> String {
+pub(crate) fn toml_string(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }
 
@@ -134,15 +134,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_is_a_configuration_and_the_environment_goes_over_it() {
-        let servers = Servers {
+    fn the_configuration_is_valid_and_environment_variables_override_it() {
+        let servers = MailServers {
             imap: SocketAddr::from(([127, 0, 0, 1], 1143)),
             submission: SocketAddr::from(([127, 0, 0, 1], 1587)),
             doveadm: SocketAddr::from(([127, 0, 0, 1], 1080)),
             doveadm_key: "/k \"k\"".into(),
         };
         let state = Path::new("/tmp/a \"b\" \\c");
-        let text = text(
+        let text = to_toml(
             state,
             Path::new("/tmp/m"),
             Path::new("/m"),
@@ -166,18 +166,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_says_where_the_service_listens() {
+    fn the_stored_configuration_contains_the_listen_address() {
         let folder = Path::new("/s");
-        let text = text(folder, folder, folder, Some("sqlite:/elsewhere.db"), None);
-        let kept = kept(SocketAddr::from(([127, 0, 0, 1], 8123)), &text);
-        let config = Config::parse(&kept, "test", HashMap::new()).unwrap();
+        let text = to_toml(folder, folder, folder, Some("sqlite:/elsewhere.db"), None);
+        let stored = with_listen(SocketAddr::from(([127, 0, 0, 1], 8123)), &text);
+        let config = Config::parse(&stored, "test", HashMap::new()).unwrap();
         assert_eq!(config.base_url(), "http://127.0.0.1:8123");
         assert_eq!(config.database().url, "sqlite:/elsewhere.db");
     }
 
     #[test]
-    fn a_postgres_database_is_taken_as_it_is_given() {
-        let text = text(
+    fn a_postgres_url_is_used_unchanged() {
+        let text = to_toml(
             Path::new("/s"),
             Path::new("/m"),
             Path::new("/m"),

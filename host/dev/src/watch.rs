@@ -1,13 +1,16 @@
-//! Watches the sources of modules, rebuilds a module when a source is saved, and swaps the result in while the service runs.
+//! Watches the sources of modules. When a source changes, rebuilds the modules with cargo and installs the new versions in the running service.
 //!
-//! The files are polled twice a second, which works on every file system and with every editor. This module runs cargo; [`latchmail_runtime::life`] implements the
-//! installation. If a build fails, the serving version stays, and the compiler's output shows the reason.
+//! If a build fails, the serving version stays, and the compiler prints the reason. [`latchmail_runtime::manager`] implements the installation.
+//!
+//! The files are polled twice a second, and the output of `cargo metadata` is parsed here, without the crates `notify` and `cargo_metadata`: `notify`
+//! misses changes on NFS and behind symbolic links, and `cargo_metadata` enables the feature `unbounded_depth` of `serde_json`, which would then apply to
+//! the whole program.
 
 mod project;
 mod snapshot;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,106 +25,109 @@ use project::Project;
 use snapshot::Snapshot;
 
 /// The polling interval, and the time that files must be unchanged before a build: an editor may save several files at once.
-const PAUSE: Duration = Duration::from_millis(500);
+const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The watched projects.
-pub(crate) struct Watch {
+/// The watched projects, and the state of their sources and components.
+pub(crate) struct Watcher {
     projects: Vec<Project>,
-    seen: Snapshot,
-    built: Built,
+    snapshot: Snapshot,
+    digests: Digests,
 }
 
-/// The digest of the serving version of each component.
+/// The digest of the newest known version of each component file.
 #[derive(Default)]
-struct Built(BTreeMap<PathBuf, String>);
+struct Digests(BTreeMap<PathBuf, String>);
 
-impl Built {
-    /// Installs the components that do not serve yet. Only installed components are recorded, so a rejected one is tried again after the next save.
-    async fn swap<T>(
+impl Digests {
+    /// Installs a component unless this version is already recorded. A rejected version is not recorded, so it is tried again after the next change.
+    async fn install_if_changed<T>(
         &mut self,
         component: PathBuf,
         bytes: Vec<u8>,
         install: impl AsyncFnOnce(Vec<u8>) -> anyhow::Result<T>,
     ) -> anyhow::Result<Option<T>> {
-        let now = digest(&bytes);
-        if self.0.get(&component) == Some(&now) {
+        let new = digest(&bytes);
+        if self.0.get(&component) == Some(&new) {
             return Ok(None);
         }
         let installed = install(bytes).await?;
-        self.0.insert(component, now);
+        self.0.insert(component, new);
         Ok(Some(installed))
     }
 }
 
-impl Watch {
-    /// Finds the modules in these folders. Each folder is a crate or contains crates. Does not build. `served` returns the components that already serve.
+impl Watcher {
+    /// Finds the modules in these folders, without building them. Each folder is a crate or contains crates.
     ///
     /// # Errors
-    /// A folder contains no module.
+    /// Returns an error if a folder contains no module.
     pub(crate) async fn new(folders: &[PathBuf]) -> anyhow::Result<Self> {
         let mut projects = Vec::with_capacity(folders.len());
         for folder in folders {
             projects.push(Project::find(folder).await?);
         }
-        let mut watch = Self {
+        let mut watcher = Self {
             projects,
-            seen: Snapshot::default(),
-            built: Built::default(),
+            snapshot: Snapshot::default(),
+            digests: Digests::default(),
         };
-        watch.seen = watch.look();
-        for component in watch.components() {
+        watcher.snapshot = watcher.take_snapshot();
+        for component in watcher.components() {
             if let Ok(bytes) = std::fs::read(&component) {
-                watch.built.0.insert(component, digest(&bytes));
+                watcher.digests.0.insert(component, digest(&bytes));
             }
         }
-        Ok(watch)
+        Ok(watcher)
     }
 
-    /// Builds and installs the components that do not serve yet.
+    /// Builds and installs the projects of which a component does not serve in its newest known version.
     ///
     /// # Errors
-    /// A component cannot be built or installed.
-    pub(crate) async fn begin(&mut self, app: &Arc<App>) -> anyhow::Result<()> {
+    /// Returns an error if a component cannot be built or installed.
+    pub(crate) async fn build_outdated(&mut self, app: &Arc<App>) -> anyhow::Result<()> {
         for project in &self.projects {
             let serves = |component: &PathBuf| {
-                let built = self.built.0.get(component);
-                let serving = app.life.serving();
-                built.is_some_and(|built| serving.iter().any(|module| module.digest() == built))
+                let known = self.digests.0.get(component);
+                let serving = app.module_manager.serving();
+                known.is_some_and(|known| serving.iter().any(|module| module.digest() == known))
             };
             if project.components().iter().all(serves) {
                 continue;
             }
             if !project.build().await? {
-                bail!("{} does not build", project.folder().display());
+                bail!("cannot build {}", project.folder().display());
             }
             for component in project.components() {
                 let bytes = std::fs::read(&component)
-                    .with_context(|| format!("there is no {}", component.display()))?;
-                let now = digest(&bytes);
+                    .with_context(|| format!("cannot read {}", component.display()))?;
+                let new = digest(&bytes);
                 install(app, bytes).await?;
-                self.built.0.insert(component, now);
+                self.digests.0.insert(component, new);
             }
         }
         Ok(())
     }
 
-    /// Builds and swaps until the task is cancelled.
+    /// Rebuilds and installs modules after each change. Returns only if the task is cancelled.
     pub(crate) async fn run(mut self, app: Arc<App>) {
         if self.projects.is_empty() {
             std::future::pending::<()>().await;
         }
         loop {
-            self.changed().await;
-            let saved = Instant::now();
+            self.wait_for_change().await;
+            let begun = Instant::now();
             for project in &self.projects {
                 match project.build().await {
                     Ok(true) => {}
                     Ok(false) => {
-                        say("it does not build; what served goes on serving");
+                        print_line(&format!(
+                            "cannot build {}; the previous version still serves",
+                            project.folder().display()
+                        ));
                         continue;
                     }
                     Err(error) => {
-                        say(&format!("{error:#}"));
+                        print_line(&format!("{error:#}"));
                         continue;
                     }
                 }
@@ -130,37 +136,43 @@ impl Watch {
                         continue;
                     };
                     let installed = async |bytes| install(&app, bytes).await;
-                    match self.built.swap(component, bytes, installed).await {
+                    match self
+                        .digests
+                        .install_if_changed(component, bytes, installed)
+                        .await
+                    {
                         Ok(None) => {}
-                        Ok(Some(what)) => say(&format!(
-                            "{what} after {:.1} s",
-                            saved.elapsed().as_secs_f64()
+                        Ok(Some(modules)) => print_line(&format!(
+                            "serving {modules} after {:.1} s",
+                            begun.elapsed().as_secs_f64()
                         )),
-                        Err(error) => say(&format!("{error:#}; what served goes on serving")),
+                        Err(error) => {
+                            print_line(&format!("{error:#}; the previous version still serves"));
+                        }
                     }
                 }
             }
         }
     }
 
-    /// Waits until a file has changed and no file changes any more.
-    async fn changed(&mut self) {
+    /// Waits until a file has changed and then no file has changed for one interval.
+    async fn wait_for_change(&mut self) {
         loop {
-            sleep(PAUSE).await;
-            let now = self.look();
-            if now == self.seen {
+            sleep(INTERVAL).await;
+            let changed = self.take_snapshot();
+            if changed == self.snapshot {
                 continue;
             }
-            sleep(PAUSE).await;
-            let settled = self.look();
-            if settled == now {
-                self.seen = settled;
+            sleep(INTERVAL).await;
+            let current = self.take_snapshot();
+            if current == changed {
+                self.snapshot = current;
                 return;
             }
         }
     }
 
-    fn look(&self) -> Snapshot {
+    fn take_snapshot(&self) -> Snapshot {
         Snapshot::of(self.projects.iter().flat_map(Project::sources))
     }
 
@@ -169,30 +181,25 @@ impl Watch {
     }
 }
 
-/// Modules of the developer need no separate consent.
+/// Installs a component with the consent that new permissions require, and returns the names and versions of its modules.
 async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
     let components = vec![Bytes::from(component)];
     let installed = app
-        .life
+        .module_manager
         .install(&**app, components, true, &Origin::operator())
         .await?;
-    let told = installed.iter().map(|report| {
+    let names = installed.iter().map(|report| {
         let module = &report.summary;
         let version = module.version.as_deref().unwrap_or_default();
-        format!("{} {version} serves", module.name)
+        format!("{} {version}", module.name)
     });
-    Ok(told.collect::<Vec<_>>().join(", "))
+    Ok(names.collect::<Vec<_>>().join(", "))
 }
 
-/// Prints a line to the terminal. Errors are ignored, because the terminal may be closed.
-fn say(what: &str) {
+/// Prints a line to standard error. Errors are ignored, because the terminal may be closed.
+fn print_line(line: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "latchmail: {what}");
-}
-
-/// Returns whether a path is a folder that contains a crate.
-fn is_crate(folder: &Path) -> bool {
-    folder.join("Cargo.toml").is_file()
+    let _ = writeln!(std::io::stderr(), "latchmail: {line}");
 }
 
 #[cfg(test)]
@@ -200,16 +207,22 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_refused_is_tried_again_when_the_same_is_saved_and_what_serves_is_not() {
-        let mut built = Built::default();
+    async fn a_rejected_version_is_installed_again_and_a_recorded_version_is_not() {
+        let mut digests = Digests::default();
         let file = || PathBuf::from("notes.wasm");
-        let refused = async |_| -> anyhow::Result<()> { bail!("no") };
-        let taken = async |_| Ok(());
-        let first = built.swap(file(), b"one".to_vec(), refused).await;
+        let reject = async |_| -> anyhow::Result<()> { bail!("no") };
+        let accept = async |_| Ok(());
+        let first = digests
+            .install_if_changed(file(), b"one".to_vec(), reject)
+            .await;
         assert!(first.is_err());
-        let again = built.swap(file(), b"one".to_vec(), taken).await;
+        let again = digests
+            .install_if_changed(file(), b"one".to_vec(), accept)
+            .await;
         assert!(again.unwrap().is_some());
-        let same = built.swap(file(), b"one".to_vec(), refused).await;
+        let same = digests
+            .install_if_changed(file(), b"one".to_vec(), reject)
+            .await;
         assert!(same.unwrap().is_none());
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::db::{Db, Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
-use super::sessions::{CredentialCreation, SessionCaller};
+use super::session_caller::SessionCaller;
 use super::{Directory, Error};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
@@ -122,6 +122,17 @@ pub struct Credential {
     pub expires_at: Option<Timestamp>,
     /// The id and the scopes of the API token that the app password acts for, if any.
     pub token: Option<(String, Vec<Scope>)>,
+}
+
+/// The result of creating a credential of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CredentialCreation {
+    /// The credential was created.
+    Created,
+    /// The account has reached its limit.
+    Full,
+    /// The caller's session ended.
+    SessionOver,
 }
 
 /// The result of revoking an app password.

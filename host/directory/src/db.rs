@@ -20,7 +20,6 @@ use std::time::Duration;
 
 use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
 
-use super::last_logins::LastLogins;
 use crate::config;
 use crate::error::Failure;
 pub(super) use lookup::{FromLookup, Lookup, Row};
@@ -93,6 +92,15 @@ pub(super) struct Opened {
     pub(super) last_logins: LastLogins,
 }
 
+/// Where the mail server records log-ins.
+#[derive(Clone, Debug)]
+pub(super) enum LastLogins {
+    /// A separate SQLite file.
+    File(LastLoginsFile),
+    /// A table of the PostgreSQL database.
+    Table(PgPool),
+}
+
 /// A transaction on either database. It is rolled back if it is dropped without [`Tx::commit`].
 #[derive(Debug)]
 pub enum Tx {
@@ -146,7 +154,7 @@ impl Db {
                 let (pool, main, last_logins) = sqlite::open(config).await?;
                 Ok(Opened {
                     db: Self::Sqlite(pool),
-                    lookup: Lookup::Sqlite(main),
+                    lookup: Lookup::Sqlite(lookup::File::new(main)),
                     last_logins: LastLogins::File(last_logins),
                 })
             }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
-use super::sessions::SessionCaller;
+use super::session_caller::SessionCaller;
 use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;

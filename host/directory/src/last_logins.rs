@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sqlx::{Connection as _, PgPool, SqliteConnection};
+use sqlx::{Connection as _, SqliteConnection};
 
-use super::db::{LastLoginsFile, on};
+use super::db::{LastLogins, LastLoginsFile, on};
 use super::{Directory, Error};
 use crate::clock::{Clock, Timestamp};
 
@@ -46,15 +46,6 @@ const DELETE_IN_TABLE: &str = "DELETE FROM mailserver_last_logins WHERE app_pass
     SELECT l.app_password_id FROM mailserver_last_logins l WHERE l.last_login NOT BETWEEN $1 AND $2 AND NOT EXISTS ( \
         SELECT 1 FROM app_passwords p WHERE p.id = l.app_password_id AND p.kind = 'app_password') \
     FOR UPDATE SKIP LOCKED)";
-
-/// Where the mail server records log-ins.
-#[derive(Clone, Debug)]
-pub(super) enum LastLogins {
-    /// A separate SQLite file.
-    File(LastLoginsFile),
-    /// A table of the PostgreSQL database.
-    Table(PgPool),
-}
 
 impl Directory {
     /// Returns the last log-in of each of the account's app passwords for mail clients, by id. Omits app passwords without a recorded log-in.

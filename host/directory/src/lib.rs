@@ -27,6 +27,7 @@ pub mod platform_domains;
 pub mod profiles;
 pub mod reserved_addresses;
 pub mod sendings;
+pub mod session_caller;
 pub mod sessions;
 pub mod shared;
 pub mod store;
@@ -39,9 +40,8 @@ pub mod two_factor;
 
 use latchmail_core::{caller, clock, config, error, hexadecimal, network, permissions};
 
-use db::Lookup;
 pub use db::{Db, Error};
-use last_logins::LastLogins;
+use db::{LastLogins, Lookup};
 
 /// The service's database.
 #[derive(Clone, Debug)]

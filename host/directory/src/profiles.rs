@@ -2,7 +2,7 @@
 
 use super::db::{on, on_tx};
 use super::events::{self, Event, Kind};
-use super::sessions::SessionCaller;
+use super::session_caller::SessionCaller;
 use super::{Directory, Error};
 use crate::caller::Origin;
 

@@ -29,8 +29,6 @@ const SET_END: &str = "UPDATE sessions SET expires_at = $2 WHERE sid = $1";
 const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
     FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.expires_at > $2 AND a.active";
-const IS_LIVE: &str = "SELECT 1 FROM sessions s JOIN accounts a ON a.id = s.account_id \
-    WHERE s.sid = $1 AND s.account_id = $2 AND s.expires_at > $3 AND a.active";
 /// The session is deleted with its app password, and its tokens are deleted with it, by foreign key.
 const END_ALL: &str = "DELETE FROM app_passwords \
     WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1) RETURNING id";
@@ -48,42 +46,6 @@ const OWNER_OF_TOKEN: &str =
 const SESSION_OF_TOKEN: &str = "SELECT t.used_at, s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
     FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid JOIN accounts a ON a.id = s.account_id \
     WHERE t.hash = $1 AND t.expires_at > $2 AND s.expires_at > $2 AND a.active";
-
-/// The session that requests a change. The transaction of the change checks that the session is live, because a request can take up to a minute and the session
-/// can end concurrently.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionCaller<'a> {
-    /// The account's id.
-    pub account_id: &'a str,
-    /// The session's id.
-    pub sid: &'a str,
-    /// The current time.
-    pub at: Timestamp,
-}
-
-impl SessionCaller<'_> {
-    /// Locks the account. Returns `true` if the session is live.
-    pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
-        tx.lock_account(self.account_id).await?;
-        let lives: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_LIVE)
-            .bind(self.sid)
-            .bind(self.account_id)
-            .bind(self.at.millis())
-            .fetch_optional(db).await)?;
-        Ok(lives.is_some())
-    }
-}
-
-/// The result of creating a credential of an account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CredentialCreation {
-    /// The credential was created.
-    Created,
-    /// The account has reached its limit.
-    Full,
-    /// The caller's session ended.
-    SessionOver,
-}
 
 /// A session to create.
 #[derive(Clone)]

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use super::credentials::{self, NewAppPassword};
+use super::credentials::{self, CredentialCreation, NewAppPassword};
 use super::db::{FromLookup, Row, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
-use super::sessions::{CredentialCreation, SessionCaller};
+use super::session_caller::SessionCaller;
 use super::{Directory, Error};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;

@@ -1,4 +1,4 @@
-//! The DKIM keys in the configuration, for the platform's own domains. They are read and checked once, at the start.
+//! Reads and checks the DKIM keys in the configuration, for the platform's own domains. This happens once, at the start.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,18 +10,18 @@ use latchmail_core::key_file;
 use rsa::pkcs8::SecretDocument;
 use zeroize::Zeroizing;
 
-use super::Signer;
+use super::signer::Signer;
 
 /// A key from the configuration.
 #[derive(Debug)]
-pub(crate) struct Configured {
+pub(crate) struct ConfiguredKey {
     pub(crate) selector: String,
     pub(crate) signer: Arc<Signer>,
-    /// The content of the key file, for a milter that signs the mail of mail clients.
+    /// The content of the key file, for the milter that signs mail from mail clients.
     pub(crate) pem: Pem,
 }
 
-/// A private key in PEM. `Debug` does not show it.
+/// A private key in PEM format. `Debug` does not show the key.
 pub(crate) struct Pem(pub(crate) Zeroizing<String>);
 
 impl std::fmt::Debug for Pem {
@@ -30,33 +30,36 @@ impl std::fmt::Debug for Pem {
     }
 }
 
-/// Reads the keys. Returns them by domain.
-pub(crate) fn read(config: &config::Dkim) -> Result<HashMap<String, Configured>, StartError> {
+/// Returns the keys by domain.
+///
+/// # Errors
+/// Returns an error that names the key in the configuration if it is invalid, or if two keys have the same domain.
+pub(crate) fn read(config: &config::Dkim) -> Result<HashMap<String, ConfiguredKey>, StartError> {
     let mut keys = HashMap::new();
     for (name, key) in &config.keys {
-        let refused = |why: &str| StartError::new(format!("dkim.keys.{name} {why}"));
+        let invalid = |problem: &str| StartError::new(format!("dkim.keys.{name} {problem}"));
         let domain = idna::domain_to_ascii(key.domain.trim())
             .ok()
-            .filter(|domain| is_name(domain))
-            .ok_or_else(|| refused(&format!("has the invalid domain {:?}", key.domain)))?;
+            .filter(|domain| is_dns_name(domain))
+            .ok_or_else(|| invalid(&format!("has the invalid domain {:?}", key.domain)))?;
         let selector = key.selector.trim().to_ascii_lowercase();
-        if !is_name(&selector) {
-            return Err(refused(&format!(
+        if !is_dns_name(&selector) {
+            return Err(invalid(&format!(
                 "has the invalid selector {:?}",
                 key.selector
             )));
         }
         let pem = key_file::read(&key.key_file)?;
-        let signer = signer(&domain, &selector, &pem).map_err(|why| {
-            refused(&format!(
-                "cannot be used: {}: {why}",
+        let signer = signer(&domain, &selector, &pem).map_err(|reason| {
+            invalid(&format!(
+                "cannot be used: {}: {reason}",
                 key.key_file.display()
             ))
         })?;
-        let Entry::Vacant(place) = keys.entry(domain) else {
-            return Err(refused("has the same domain as another key"));
+        let Entry::Vacant(entry) = keys.entry(domain) else {
+            return Err(invalid("has the same domain as another key"));
         };
-        place.insert(Configured {
+        entry.insert(ConfiguredKey {
             selector,
             signer: Arc::new(signer),
             pem: Pem(pem),
@@ -65,6 +68,7 @@ pub(crate) fn read(config: &config::Dkim) -> Result<HashMap<String, Configured>,
     Ok(keys)
 }
 
+/// Creates the signer from the content of a key file.
 fn signer(domain: &str, selector: &str, pem: &str) -> Result<Signer, String> {
     let (label, key) = SecretDocument::from_pem(pem)
         .map_err(|error| format!("the file contains no key in PEM format ({error})"))?;
@@ -77,12 +81,12 @@ fn signer(domain: &str, selector: &str, pem: &str) -> Result<Signer, String> {
 }
 
 /// Returns `true` if the name consists of labels of lower-case letters, digits, hyphens and underscores, which are valid in a header field and in the DNS.
-fn is_name(name: &str) -> bool {
-    let label = |label: &str| {
+fn is_dns_name(name: &str) -> bool {
+    let is_label = |label: &str| {
         (1..=63).contains(&label.len())
             && label
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
     };
-    name.len() <= 253 && name.split('.').all(label)
+    name.len() <= 253 && name.split('.').all(is_label)
 }

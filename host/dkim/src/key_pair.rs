@@ -17,12 +17,12 @@ use rsa::rand_core::OsRng;
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
-use super::Error;
+use super::error::Error;
 
 const BITS: usize = 2048;
 
-/// The number of hexadecimal digits in a selector. They make the selectors of all keys of a domain different, including those of previous owners.
-const DIGITS: usize = 16;
+/// The number of hexadecimal digits in a selector. With this number, all keys of a domain have different selectors, including the keys of previous owners.
+const SELECTOR_DIGITS: usize = 16;
 
 /// A private key and its published data.
 pub struct KeyPair {
@@ -32,17 +32,18 @@ pub struct KeyPair {
 }
 
 impl KeyPair {
-    /// Generates a key pair on a blocking thread. This takes some tenths of a second.
+    /// Generates a key pair on a blocking thread, because this takes some tenths of a second.
     ///
     /// # Errors
-    /// Returns [`Error::Generation`] if the system provides no random numbers or no thread.
+    /// Returns [`Error::Generation`] if the system's random number generator fails or no thread can be started.
     pub async fn generate() -> Result<Self, Error> {
-        tokio::task::spawn_blocking(Self::generate_here)
+        tokio::task::spawn_blocking(Self::generate_blocking)
             .await
             .map_err(|error| Error::Generation(error.to_string()))?
     }
 
-    pub(crate) fn generate_here() -> Result<Self, Error> {
+    /// Generates a key pair on the current thread.
+    pub(crate) fn generate_blocking() -> Result<Self, Error> {
         let failed = |error: &dyn fmt::Display| Error::Generation(error.to_string());
         let key = RsaPrivateKey::new(&mut OsRng, BITS).map_err(|e| failed(&e))?;
         let private = key.to_pkcs8_der().map_err(|e| failed(&e))?;
@@ -75,10 +76,10 @@ impl KeyPair {
         &self.selector
     }
 
-    /// Returns the private key, sealed for `domain`, as the directory stores it.
+    /// Returns the private key, sealed for `domain`, in the form that the directory stores.
     ///
     /// # Errors
-    /// Returns a 500 failure if the operating system provides no random numbers.
+    /// Returns a 500 failure if the system's random number generator fails.
     pub fn sealed(&self, keys: &Keyring, domain: &str) -> Result<Vec<u8>, Failure> {
         keys.seal_bytes(Purpose::DkimKey, domain, &self.private)
     }
@@ -94,7 +95,7 @@ impl fmt::Debug for KeyPair {
 
 fn selector(public_key: &[u8]) -> String {
     let digest = Sha256::digest(public_key);
-    format!("lm{}", hexadecimal::lower(&digest[..DIGITS / 2]))
+    format!("lm{}", hexadecimal::lower(&digest[..SELECTOR_DIGITS / 2]))
 }
 
 #[cfg(test)]
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_new_key_is_one_that_can_sign_and_no_other_is_like_it() {
+    async fn a_new_key_can_sign_and_is_unique() {
         let (one, other) = (
             KeyPair::generate().await.unwrap(),
             KeyPair::generate().await.unwrap(),
@@ -117,7 +118,9 @@ mod tests {
             // A SubjectPublicKeyInfo ends with the PKCS #1 key that `ring` returns.
             assert!(public.ends_with(signing.public().as_ref()));
             assert_eq!(public.len(), 294);
-            assert!(pair.selector().starts_with("lm") && pair.selector().len() == 2 + DIGITS);
+            assert!(
+                pair.selector().starts_with("lm") && pair.selector().len() == 2 + SELECTOR_DIGITS
+            );
             let shown = format!("{pair:?}");
             assert!(!shown.contains("private"), "{shown}");
         }
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sealed_key_opens_for_its_own_domain_alone() {
+    async fn a_sealed_key_opens_only_for_its_own_domain() {
         let pair = KeyPair::generate().await.unwrap();
         let keys = keyring(&[1]);
         let sealed = pair.sealed(&keys, "ada.example").unwrap();

@@ -1,5 +1,5 @@
 //! Selects the key that signs for a domain: the configured key of a platform domain, otherwise the key that was generated when an account verified the domain.
-//! The same keys are provided to a milter if one is configured.
+//! If a signing milter is configured, the same keys are stored for the milter.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -16,20 +16,22 @@ use quick_cache::sync::Cache;
 use rsa::pkcs8::{LineEnding, SecretDocument};
 use zeroize::Zeroizing;
 
-use super::configured::{self, Configured};
-use super::{Error, Signer};
+use super::configured::{self, ConfiguredKey};
+use super::error::Error;
+use super::signer::Signer;
 
 /// Maximum number of opened keys in the cache. Each needs a few kilobytes.
-const OPEN: usize = 1000;
+const CACHE_CAPACITY: usize = 1000;
 
 /// The keys of all domains.
 pub struct Keys {
     directory: Directory,
     keyring: Arc<Keyring>,
-    configured: HashMap<String, Configured>,
-    milter: bool,
-    /// The opened keys by domain, with the sealed key of each. An opened key is used only while the directory has the same sealed key.
-    open: Cache<String, (SealedKey, Arc<Signer>)>,
+    configured: HashMap<String, ConfiguredKey>,
+    /// `true` if a signing milter is configured.
+    has_milter: bool,
+    /// The signers by domain, with the sealed key of each. A signer is used only while the directory has the same sealed key.
+    cache: Cache<String, (SealedKey, Arc<Signer>)>,
 }
 
 impl Keys {
@@ -46,8 +48,8 @@ impl Keys {
             directory,
             keyring,
             configured: configured::read(config)?,
-            milter: config.milter,
-            open: Cache::new(OPEN),
+            has_milter: config.milter,
+            cache: Cache::new(CACHE_CAPACITY),
         })
     }
 
@@ -61,32 +63,32 @@ impl Keys {
             return Ok(Some(Arc::clone(&key.signer)));
         }
         let Some(key) = self.directory.dkim_key(domain).await? else {
-            self.open.remove(domain);
+            self.cache.remove(domain);
             return Ok(None);
         };
-        if let Some((of, signer)) = self.open.get(domain)
-            && of == key
+        if let Some((sealed, signer)) = self.cache.get(domain)
+            && sealed == key
         {
             return Ok(Some(signer));
         }
-        let private = self.opened(domain, &key)?;
+        let private = self.open(domain, &key)?;
         let signer = Arc::new(Signer::from_pkcs8(domain, &key.selector, &private)?);
-        self.open
+        self.cache
             .insert(domain.to_owned(), (key, Arc::clone(&signer)));
         Ok(Some(signer))
     }
 
-    /// Removes the key of a released domain from the cache. Even without this call, the key is no longer used.
-    pub fn released(&self, domain: &str) {
-        self.open.remove(domain);
+    /// Removes the key of a released domain from memory. The key is not used after the release, even without this call.
+    pub fn evict(&self, domain: &str) {
+        self.cache.remove(domain);
     }
 
     /// Clears the cache. Call this about every hour, so that keys of released domains do not stay in memory.
-    pub fn forget(&self) {
-        self.open.clear();
+    pub fn clear_cache(&self) {
+        self.cache.clear();
     }
 
-    /// Seals keys again that were sealed with an earlier key of the service. Call this at the start.
+    /// Seals again the keys that were sealed with an earlier key of the service. Call this at the start.
     ///
     /// # Errors
     /// Returns a 500 failure if the database fails.
@@ -95,49 +97,49 @@ impl Keys {
             if self.keyring.is_current(&key.sealed) {
                 continue;
             }
-            let private = match self.opened(&domain, &key) {
+            let private = match self.open(&domain, &key) {
                 Ok(private) => private,
                 Err(error) => {
                     tracing::error!(%error, "failed to open a DKIM key; the domain cannot send mail");
                     continue;
                 }
             };
-            let anew = self
+            let resealed = self
                 .keyring
                 .seal_bytes(Purpose::DkimKey, &domain, &private)?;
             self.directory
-                .reseal_dkim_key(&domain, &key.sealed, &anew)
+                .reseal_dkim_key(&domain, &key.sealed, &resealed)
                 .await?;
         }
         Ok(())
     }
 
-    /// Provides the key of a newly verified domain to the milter, if one is configured.
+    /// Stores the key of a newly verified domain for the milter, if one is configured.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the key cannot be opened or stored. [`Keys::tell_milter`] repeats this within the hour.
-    pub async fn verified(&self, domain: &str) -> Result<(), Error> {
-        if !self.milter || self.configured(domain).await?.is_some() {
+    /// Returns an [`Error`] if the key cannot be opened or stored. [`Keys::sync_milter`] then stores the key within an hour.
+    pub async fn add_to_milter(&self, domain: &str) -> Result<(), Error> {
+        if !self.has_milter || self.configured(domain).await?.is_some() {
             return Ok(());
         }
         let Some(key) = self.directory.dkim_key(domain).await? else {
             return Ok(());
         };
-        let key = self.for_milter(domain.to_owned(), key)?;
+        let key = self.milter_key(domain.to_owned(), key)?;
         Ok(self.directory.add_milter_keys(&[key]).await?)
     }
 
     /// Synchronizes the milter's keys with the directory and the configuration. Call this at the start and about every hour.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the directory fails. A key that cannot be opened is left out and logged.
-    pub async fn tell_milter(&self) -> Result<(), Error> {
-        if !self.milter {
+    /// Returns an [`Error`] if the directory fails. Logs and omits a key that cannot be opened.
+    pub async fn sync_milter(&self) -> Result<(), Error> {
+        if !self.has_milter {
             return Ok(());
         }
         let platform = self.directory.platform_domains().await?;
         let platform: BTreeSet<String> = platform.into_iter().map(|one| one.domain).collect();
-        let configured = |domain: &str| {
+        let configured_key = |domain: &str| {
             let key = self.configured.get(domain)?;
             Some(MilterKey {
                 domain: domain.to_owned(),
@@ -146,35 +148,39 @@ impl Keys {
                 configured: true,
             })
         };
-        let mut keys: Vec<MilterKey> = platform.iter().filter_map(|own| configured(own)).collect();
+        let mut keys: Vec<MilterKey> = platform
+            .iter()
+            .filter_map(|domain| configured_key(domain))
+            .collect();
         for (domain, key) in self.directory.dkim_keys().await? {
             if platform.contains(&domain) && self.configured.contains_key(&domain) {
                 continue;
             }
-            match self.for_milter(domain, key) {
+            match self.milter_key(domain, key) {
                 Ok(key) => keys.push(key),
-                Err(error) => tracing::error!(%error, "failed to provide a DKIM key to the milter"),
+                Err(error) => tracing::error!(%error, "failed to store a DKIM key for the milter"),
             }
         }
         Ok(self.directory.set_milter_keys(&keys).await?)
     }
 
-    /// Returns the configured key of a domain while the domain belongs to the platform. Afterwards another account may own it.
-    async fn configured(&self, domain: &str) -> Result<Option<&Configured>, Error> {
+    /// Returns the configured key of a domain if the domain belongs to the platform. A former domain of the platform can belong to an account.
+    async fn configured(&self, domain: &str) -> Result<Option<&ConfiguredKey>, Error> {
         let Some(key) = self.configured.get(domain) else {
             return Ok(None);
         };
-        let platforms = self.directory.platform_domain(domain).await?;
-        Ok(platforms.map(|_| key))
+        let platform_domain = self.directory.platform_domain(domain).await?;
+        Ok(platform_domain.map(|_| key))
     }
 
-    fn for_milter(&self, domain: String, key: SealedKey) -> Result<MilterKey, Error> {
-        let private = self.opened(&domain, &key)?;
+    /// Opens a sealed key and converts it to the form for the milter.
+    fn milter_key(&self, domain: String, key: SealedKey) -> Result<MilterKey, Error> {
+        let private = self.open(&domain, &key)?;
         let private_key = SecretDocument::try_from(private.as_slice())
             .and_then(|key| key.to_pem("PRIVATE KEY", LineEnding::LF))
             .map_err(|error| Error::Unusable {
                 domain: domain.clone(),
-                why: error.to_string(),
+                reason: error.to_string(),
             })?;
         Ok(MilterKey {
             domain,
@@ -184,12 +190,13 @@ impl Keys {
         })
     }
 
-    fn opened(&self, domain: &str, key: &SealedKey) -> Result<Zeroizing<Vec<u8>>, Error> {
+    /// Opens a sealed private key.
+    fn open(&self, domain: &str, key: &SealedKey) -> Result<Zeroizing<Vec<u8>>, Error> {
         self.keyring
             .open_bytes(Purpose::DkimKey, domain, &key.sealed)
             .ok_or_else(|| Error::Unusable {
                 domain: domain.to_owned(),
-                why: "it was not sealed with any of the service's keys".into(),
+                reason: "it was not sealed with any of the service's keys".into(),
             })
     }
 }

@@ -9,11 +9,12 @@ use ring::digest::{Context, SHA256};
 use ring::rand::SystemRandom;
 use ring::{rsa, signature};
 
-use super::{Error, canonical};
+use super::canonical;
+use super::error::Error;
 
-/// The signed header fields, in this order. Each is listed once more often than the message has it, so that adding another one invalidates the signature (RFC
-/// 6376, section 8.15). Fields that other servers may add (Sender, List-…, Resent-…) are not signed.
-const SIGNED: [&str; 12] = [
+/// The signed header fields, in this order. The signature lists each field one time more than the message contains it, so that another field of the same name
+/// invalidates the signature (RFC 6376, section 8.15). Fields that other servers may add (Sender, List-…, Resent-…) are not signed.
+const SIGNED_FIELDS: [&str; 12] = [
     "From",
     "To",
     "Cc",
@@ -29,7 +30,7 @@ const SIGNED: [&str; 12] = [
 ];
 
 /// Maximum length of a line in the header field, in characters (RFC 5322, section 2.1.1).
-const LINE: usize = 76;
+const MAX_LINE_LENGTH: usize = 76;
 
 /// A domain's signing key.
 pub struct Signer {
@@ -40,30 +41,30 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Creates the signer of `domain` from a private key in PKCS #8, DER.
+    /// Creates the signer of `domain` from a private key in PKCS #8 format, DER.
     ///
     /// # Errors
     /// Returns [`Error::Unusable`] if the key is not an RSA key of 2048 to 4096 bits.
     pub fn from_pkcs8(domain: &str, selector: &str, key: &[u8]) -> Result<Self, Error> {
-        Self::of(domain, selector, rsa::KeyPair::from_pkcs8(key))
+        Self::new(domain, selector, rsa::KeyPair::from_pkcs8(key))
     }
 
-    /// Creates the signer of `domain` from a private key in PKCS #1, DER.
+    /// Creates the signer of `domain` from a private key in PKCS #1 format, DER.
     ///
     /// # Errors
     /// Returns [`Error::Unusable`] if the key is not an RSA key of 2048 to 4096 bits.
     pub(crate) fn from_pkcs1(domain: &str, selector: &str, key: &[u8]) -> Result<Self, Error> {
-        Self::of(domain, selector, rsa::KeyPair::from_der(key))
+        Self::new(domain, selector, rsa::KeyPair::from_der(key))
     }
 
-    fn of(
+    fn new(
         domain: &str,
         selector: &str,
         key: Result<rsa::KeyPair, ring::error::KeyRejected>,
     ) -> Result<Self, Error> {
-        let key = key.map_err(|why| Error::Unusable {
+        let key = key.map_err(|error| Error::Unusable {
             domain: domain.to_owned(),
-            why: format!("it is not an RSA key of 2048 to 4096 bits ({why})"),
+            reason: format!("it is not an RSA key of 2048 to 4096 bits ({error})"),
         })?;
         Ok(Self {
             domain: domain.to_owned(),
@@ -73,27 +74,27 @@ impl Signer {
         })
     }
 
-    /// Returns the signature's header field with its CRLF, which must be put before the message. Every line of the message must end with CRLF.
+    /// Returns the header field `DKIM-Signature` with its CRLF. The caller inserts the field before the message. Every line of `message` must end with CRLF.
     ///
     /// # Errors
     /// Returns [`Error::Unusable`] if the key is inconsistent.
     pub fn sign(&self, message: &[u8], now: Timestamp) -> Result<String, Error> {
-        let (headers, body) = parts(message);
-        let fields = fields(headers);
+        let (headers, body) = split_message(message);
+        let fields = parse_fields(headers);
         let mut names = Vec::new();
         let mut signed = Vec::with_capacity(headers.len() + 1024);
-        for name in SIGNED {
+        for name in SIGNED_FIELDS {
             // Several fields with one name are signed from the last to the first (section 5.4.2).
-            let found = fields.iter().rev();
-            for (_, value) in found.filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())) {
+            let reversed = fields.iter().rev();
+            for (_, value) in reversed.filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())) {
                 names.push(name);
-                canonical::field(name.as_bytes(), value, &mut signed);
+                canonical::write_field(name.as_bytes(), value, &mut signed);
             }
             names.push(name);
         }
-        let mut field = self.unsigned(&names, &body_hash(body), now);
+        let mut field = self.unsigned_field(&names, &body_hash(body), now);
         let value = field.split_once(':').map_or("", |(_, value)| value);
-        canonical::field_without_end(b"dkim-signature", value.as_bytes(), &mut signed);
+        canonical::write_unterminated_field(b"dkim-signature", value.as_bytes(), &mut signed);
 
         let mut signature = vec![0; self.key.public().modulus_len()];
         self.key
@@ -105,24 +106,24 @@ impl Signer {
             )
             .map_err(|_| Error::Unusable {
                 domain: self.domain.clone(),
-                why: "the key is inconsistent".into(),
+                reason: "the key is inconsistent".into(),
             })?;
         let signature = STANDARD.encode(signature);
-        let (mut rest, mut room) = (signature.as_str(), LINE - " b=".len());
+        let (mut rest, mut available) = (signature.as_str(), MAX_LINE_LENGTH - " b=".len());
         while !rest.is_empty() {
-            let (line, after) = rest.split_at(rest.len().min(room));
+            let (line, after) = rest.split_at(rest.len().min(available));
             if rest.len() < signature.len() {
                 field.push_str("\r\n\t");
             }
             field.push_str(line);
-            (rest, room) = (after, LINE - 1);
+            (rest, available) = (after, MAX_LINE_LENGTH - 1);
         }
         field.push_str("\r\n");
         Ok(field)
     }
 
     /// Returns the header field with an empty signature at the end.
-    fn unsigned(&self, names: &[&str], body_hash: &str, now: Timestamp) -> String {
+    fn unsigned_field(&self, names: &[&str], body_hash: &str, now: Timestamp) -> String {
         let mut field = format!(
             "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed;\r\n\td={};\r\n\ts={}; t={};\r\n\th=",
             self.domain,
@@ -135,7 +136,7 @@ impl Signer {
                 field.push(':');
                 column += 1;
             }
-            if column + name.len() >= LINE {
+            if column + name.len() >= MAX_LINE_LENGTH {
                 field.push_str("\r\n\t");
                 column = 1;
             }
@@ -155,22 +156,23 @@ impl fmt::Debug for Signer {
     }
 }
 
+/// Returns the hash of the canonical body, in base64.
 fn body_hash(body: &[u8]) -> String {
     let mut digest = Context::new(&SHA256);
-    canonical::body(body, |piece| digest.update(piece));
+    canonical::write_body(body, |piece| digest.update(piece));
     STANDARD.encode(digest.finish())
 }
 
-/// Splits a message into headers and body. The headers keep their line breaks.
-fn parts(message: &[u8]) -> (&[u8], &[u8]) {
-    let ends = memchr::memmem::find(message, b"\r\n\r\n");
-    ends.map_or((message, &[]), |at| {
+/// Splits a message into header and body. The result does not contain the empty line between them.
+fn split_message(message: &[u8]) -> (&[u8], &[u8]) {
+    let end = memchr::memmem::find(message, b"\r\n\r\n");
+    end.map_or((message, &[]), |at| {
         (&message[..at + 2], &message[at + 4..])
     })
 }
 
-/// Returns the names and the folded values of header fields.
-fn fields(headers: &[u8]) -> Vec<(&[u8], &[u8])> {
+/// Returns the names and the folded values of header fields. Ignores lines without a colon.
+fn parse_fields(headers: &[u8]) -> Vec<(&[u8], &[u8])> {
     let mut fields = Vec::new();
     let mut rest = headers;
     while !rest.is_empty() {

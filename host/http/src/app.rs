@@ -1,4 +1,4 @@
-//! The state that the host's handlers share, and the routes of the service.
+//! The state that the host's handlers share. The routes are in [`crate::routes`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,27 +8,26 @@ use latchmail_accounts::auth::{Auth, ParsedCredential};
 use latchmail_core::caller::Caller;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
-use latchmail_core::error::{Failure, StartError};
+use latchmail_core::error::Failure;
 use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
 use latchmail_mailbox::Mail;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_oauth::OAuth;
-use latchmail_runtime::life::{Life, Surface};
-use latchmail_runtime::modules::Module;
+use latchmail_runtime::manager::ModuleManager;
 
-use crate::{About, Http, Part, State, Table};
+use crate::state::{HttpState, State};
 
 /// The state that the host's handlers share.
 #[derive(Debug)]
 pub struct App {
     /// The configuration.
     pub config: Config,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// The directory.
+    /// The database.
     pub directory: Directory,
-    /// Mailboxes.
+    /// Access to mailboxes.
     pub mail: Arc<Mail>,
     /// Outbound mail.
     pub outbox: Arc<Outbox>,
@@ -39,15 +38,15 @@ pub struct App {
     /// The DKIM keys.
     pub dkim: Arc<latchmail_dkim::Keys>,
     /// The module manager.
-    pub life: Life,
-    /// The routes, the rate limits, and the other steps of handling a request.
-    pub http: Http<Self>,
+    pub module_manager: ModuleManager,
+    /// The routes, the rate limits and the settings of the main listener.
+    pub http: HttpState<Self>,
 }
 
 impl State for App {
     type Credential = ParsedCredential;
 
-    fn http(&self) -> &Http<Self> {
+    fn http(&self) -> &HttpState<Self> {
         &self.http
     }
 
@@ -69,39 +68,7 @@ impl State for App {
         self.auth.authenticate(credential).await
     }
 
-    async fn enter(&self, caller: Caller, mailbox: &str) -> Result<Caller, Failure> {
+    async fn switch_mailbox(&self, caller: Caller, mailbox: &str) -> Result<Caller, Failure> {
         self.auth.switch_mailbox(caller, mailbox).await
     }
-}
-
-impl Surface for App {
-    fn check(&self, modules: &[Arc<Module>]) -> Result<(), StartError> {
-        Table::check(&About::of(&self.config), parts(&self.config, modules)?)
-    }
-
-    fn prepare<'a>(
-        &'a self,
-        modules: &[Arc<Module>],
-    ) -> Result<Box<dyn FnOnce() + Send + 'a>, StartError> {
-        let table = Table::build(&About::of(&self.config), parts(&self.config, modules)?)?;
-        Ok(Box::new(move || self.http.replace(table)))
-    }
-}
-
-/// Returns the route groups of the service and of modules.
-///
-/// # Errors
-/// Returns an error if a module declares an invalid route.
-pub fn parts(config: &Config, modules: &[Arc<Module>]) -> Result<Vec<Part<App>>, StartError> {
-    let mut parts = vec![
-        crate::service::part()?,
-        crate::auth::part()?,
-        crate::admin::part("admin")?,
-        crate::oauth::resource_part()?,
-    ];
-    if config.oauth.listen.is_none() && config.oauth.introspection.is_none() {
-        parts.push(crate::oauth::part()?);
-    }
-    parts.extend(modules.iter().map(Part::module));
-    Ok(parts)
 }

@@ -1,7 +1,7 @@
-//! The memory budget for request bodies, and the share of it that each client can use.
+//! The memory budget for request bodies.
 //!
-//! Each account and each client network is limited to a share, and bodies of up to 64 KiB have a separate pool, so no client can use up the memory that the
-//! requests of others need. This module counts memory; it does not allocate any.
+//! Each account and each client network can use a part of the budget only, and bodies of up to 64 KiB have a separate pool. So a client cannot use up the memory
+//! that requests of other clients need. This module counts memory and does not allocate it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,28 +11,27 @@ use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::network::network;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::module;
 use crate::rejection::Rejection;
 
-/// The largest body that draws from the pool of small bodies, in KiB.
+/// The maximum size of a body that uses the small pool, in KiB.
 const SMALL: usize = 64;
-/// The size of the large pool divided by the size of the pool of small bodies, which is additional.
-const SMALL_PART: usize = 8;
-/// One account can use a pool's size divided by this number.
-const ACCOUNT_PART: usize = 4;
-/// One client network can use a pool's size divided by this number.
-const NETWORK_PART: usize = 2;
-/// A body above this size, in bytes, needs a permit of its account.
+/// The small pool has the size of the large pool divided by this number. Its memory is additional.
+const SMALL_POOL_DIVISOR: usize = 8;
+/// One account can use the size of a pool divided by this number.
+const ACCOUNT_DIVISOR: usize = 4;
+/// One client network can use the size of a pool divided by this number.
+const NETWORK_DIVISOR: usize = 2;
+/// A body above this size, in bytes, requires a permit of its account.
 pub(crate) const LARGE: usize = 1024 * 1024;
-/// The number of large bodies of one account that are read or held at a time.
+/// The maximum number of large bodies of one account in memory at a time.
 const LARGE_PER_ACCOUNT: usize = 2;
 
-/// The memory for all bodies.
+/// The memory budget for all request bodies.
 #[derive(Debug)]
 pub(crate) struct BodyMemory {
     small: Mutex<Pool>,
     large: Mutex<Pool>,
-    permits: AccountPermits,
+    large_body_permits: AccountPermits,
 }
 
 /// A pool of memory. Sizes are in KiB.
@@ -40,24 +39,33 @@ pub(crate) struct BodyMemory {
 struct Pool {
     size: usize,
     used: usize,
-    payers: HashMap<String, usize>,
+    /// The memory that each consumer uses.
+    used_by_consumer: HashMap<String, usize>,
 }
 
-/// The memory that one body uses. It is returned when this value is dropped.
+/// An account or a client network.
 #[derive(Debug)]
-pub(crate) struct Share {
+struct Consumer {
+    name: String,
+    /// The consumer can use the size of a pool divided by this number.
+    divisor: usize,
+}
+
+/// The memory that one body uses. Dropping this value releases the memory.
+#[derive(Debug)]
+pub(crate) struct Reservation {
     memory: Arc<BodyMemory>,
-    /// The account's id, if the request has a caller, and the client network, each with the divisor of the pool size that limits it.
-    payers: Vec<(String, usize)>,
-    /// The maximum body size of the route, in KiB. One body of that size always fits the share of a payer.
-    cap: usize,
-    /// The memory that this body uses, in KiB.
+    /// The account, if the request has a caller, and the client network.
+    consumers: Vec<Consumer>,
+    /// The maximum body size of the route, in KiB. A consumer can always use this much memory.
+    max_body: usize,
+    /// The memory that the body uses, in KiB.
     used: usize,
-    permit: Option<OwnedSemaphorePermit>,
+    large_body_permit: Option<OwnedSemaphorePermit>,
 }
 
 impl BodyMemory {
-    /// Creates a pool of `mebibytes` MiB for bodies above 64 KiB, and a pool of an eighth of that size for smaller bodies.
+    /// Creates a pool of `mebibytes` MiB for bodies above 64 KiB, and a pool of an eighth of this size for smaller bodies.
     #[must_use]
     pub(crate) fn new(mebibytes: usize) -> Self {
         let pool = |size| {
@@ -68,31 +76,38 @@ impl BodyMemory {
         };
         let size = mebibytes.saturating_mul(1024);
         Self {
-            small: pool(size / SMALL_PART),
+            small: pool(size / SMALL_POOL_DIVISOR),
             large: pool(size),
-            permits: AccountPermits::new(LARGE_PER_ACCOUNT),
+            large_body_permits: AccountPermits::new(LARGE_PER_ACCOUNT),
         }
     }
 
-    /// Returns an empty share for a body of at most `cap` bytes.
+    /// Returns a reservation without memory for a body of at most `max_body` bytes.
     #[must_use]
-    pub(crate) fn share(
+    pub(crate) fn reserve(
         self: &Arc<Self>,
         account: Option<&str>,
         client: IpAddr,
-        cap: usize,
-    ) -> Share {
-        let account = account.map(|account| (account.to_owned(), ACCOUNT_PART));
-        let network = (network(client).to_string(), NETWORK_PART);
-        Share {
+        max_body: usize,
+    ) -> Reservation {
+        let account = account.map(|account| Consumer {
+            name: account.to_owned(),
+            divisor: ACCOUNT_DIVISOR,
+        });
+        let network = Consumer {
+            name: network(client).to_string(),
+            divisor: NETWORK_DIVISOR,
+        };
+        Reservation {
             memory: Arc::clone(self),
-            payers: account.into_iter().chain([network]).collect(),
-            cap: cap.div_ceil(1024),
+            consumers: account.into_iter().chain([network]).collect(),
+            max_body: max_body.div_ceil(1024),
             used: 0,
-            permit: None,
+            large_body_permit: None,
         }
     }
 
+    /// Returns the pool for a body of a size.
     fn pool(&self, kibibytes: usize) -> MutexGuard<'_, Pool> {
         let pool = if kibibytes <= SMALL {
             &self.small
@@ -104,90 +119,96 @@ impl BodyMemory {
 }
 
 impl Pool {
-    fn fits(&self, share: &Share, more: usize) -> Result<(), Rejection> {
-        if self.used.saturating_add(more) > self.size {
-            return Err(module::busy(
+    /// Checks that the pool and the consumers of a reservation have `kibibytes` left.
+    fn check(&self, reservation: &Reservation, kibibytes: usize) -> Result<(), Rejection> {
+        if self.used.saturating_add(kibibytes) > self.size {
+            return Err(Rejection::unavailable(
                 "The service is busy, please try again in a moment",
             ));
         }
-        let within = |(payer, part): &(String, usize)| {
-            let used = self.payers.get(payer).copied().unwrap_or_default();
-            used.saturating_add(more) <= (self.size / part).max(share.cap)
+        let is_within_limit = |consumer: &Consumer| {
+            let used = self.used_by_consumer.get(&consumer.name).copied();
+            let limit = (self.size / consumer.divisor).max(reservation.max_body);
+            used.unwrap_or_default().saturating_add(kibibytes) <= limit
         };
-        if share.payers.iter().all(within) {
+        if reservation.consumers.iter().all(is_within_limit) {
             Ok(())
         } else {
-            Err(module::busy(
-                "Too many requests with large bodies, please try again in a moment",
-            ))
+            Err(too_many_large_bodies())
         }
     }
 
-    fn take(&mut self, share: &Share, more: usize) {
-        self.used += more;
-        for (payer, _) in &share.payers {
-            *self.payers.entry(payer.clone()).or_default() += more;
+    fn add(&mut self, reservation: &Reservation, kibibytes: usize) {
+        self.used += kibibytes;
+        for Consumer { name, .. } in &reservation.consumers {
+            *self.used_by_consumer.entry(name.clone()).or_default() += kibibytes;
         }
     }
 
-    fn release(&mut self, share: &Share, less: usize) {
-        self.used = self.used.saturating_sub(less);
-        for (payer, _) in &share.payers {
-            if let Some(used) = self.payers.get_mut(payer) {
-                *used = used.saturating_sub(less);
+    fn release(&mut self, reservation: &Reservation, kibibytes: usize) {
+        self.used = self.used.saturating_sub(kibibytes);
+        for Consumer { name, .. } in &reservation.consumers {
+            if let Some(used) = self.used_by_consumer.get_mut(name) {
+                *used = used.saturating_sub(kibibytes);
                 if *used == 0 {
-                    self.payers.remove(payer);
+                    self.used_by_consumer.remove(name);
                 }
             }
         }
     }
 }
 
-impl Share {
-    /// Waits until the account, or the network of a request without a caller, has fewer large bodies than its limit. The permit ends with the share.
-    pub(crate) async fn admit_large(&mut self) {
-        if self.permit.is_none()
-            && let Some((payer, _)) = self.payers.first()
+impl Reservation {
+    /// Acquires the permit for a large body. Waits while the account, or the network of a request without a caller, has the maximum number of large bodies.
+    /// Dropping the reservation releases the permit.
+    pub(crate) async fn acquire_large_body_permit(&mut self) {
+        if self.large_body_permit.is_none()
+            && let Some(consumer) = self.consumers.first()
         {
-            self.permit = self.memory.permits.acquire(payer).await;
+            self.large_body_permit = self.memory.large_body_permits.acquire(&consumer.name).await;
         }
     }
 
-    /// Checks that a body of `bytes` currently fits.
+    /// Checks that the memory for a body of `bytes` is currently available.
     ///
     /// # Errors
-    /// Returns 503 if it does not fit.
+    /// Returns 503 if the memory is not available.
     pub(crate) fn check(&self, bytes: usize) -> Result<(), Rejection> {
-        let wanted = bytes.div_ceil(1024);
-        self.memory.pool(wanted).fits(self, wanted)
+        let size = bytes.div_ceil(1024);
+        self.memory.pool(size).check(self, size)
     }
 
-    /// Counts a body that has grown to `bytes`.
+    /// Reserves the memory for a body that has grown to `bytes`.
     ///
     /// # Errors
-    /// Returns 503 if the pool or the share of a payer is used up.
+    /// Returns 503 if the memory is not available.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), Rejection> {
-        let wanted = bytes.div_ceil(1024);
-        if wanted <= self.used {
+        let size = bytes.div_ceil(1024);
+        if size <= self.used {
             return Ok(());
         }
         let memory = Arc::clone(&self.memory);
-        let moves = self.used <= SMALL && wanted > SMALL;
-        let more = if moves { wanted } else { wanted - self.used };
+        let changes_pool = self.used <= SMALL && size > SMALL;
+        let additional = if changes_pool { size } else { size - self.used };
         {
-            let mut pool = memory.pool(wanted);
-            pool.fits(self, more)?;
-            pool.take(self, more);
+            let mut pool = memory.pool(size);
+            pool.check(self, additional)?;
+            pool.add(self, additional);
         }
-        if moves {
+        if changes_pool {
             memory.pool(self.used).release(self, self.used);
         }
-        self.used = wanted;
+        self.used = size;
         Ok(())
     }
 }
 
-impl Drop for Share {
+/// Returns the 503 error for a client that uses its part of the memory.
+pub(crate) fn too_many_large_bodies() -> Rejection {
+    Rejection::unavailable("Too many requests with large bodies, please try again in a moment")
+}
+
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.used > 0 {
             let memory = Arc::clone(&self.memory);
@@ -205,32 +226,32 @@ mod tests {
     const MIB: usize = 1024 * 1024;
 
     #[test]
-    fn an_account_and_a_network_can_use_their_share_and_no_more() {
+    fn an_account_and_a_network_are_limited_to_a_part_of_the_memory() {
         let memory = Arc::new(BodyMemory::new(8));
-        let share = |account: &str, client| {
-            let mut share = memory.share(Some(account), client, MIB);
-            share.grow_to(MIB).map(|()| share)
+        let reserve = |account: &str, client| {
+            let mut reservation = memory.reserve(Some(account), client, MIB);
+            reservation.grow_to(MIB).map(|()| reservation)
         };
-        let held: Vec<_> = [share("ada", HOME), share("ada", HOME)].into();
-        assert!(held.iter().all(Result::is_ok));
-        assert_eq!(share("ada", AWAY).unwrap_err().status, 503);
-        let more = [share("bob", HOME), share("bob", HOME)];
-        assert!(more.iter().all(Result::is_ok));
-        assert_eq!(share("eve", HOME).unwrap_err().status, 503);
-        assert!(share("eve", AWAY).is_ok());
-        drop(held);
-        assert!(share("ada", HOME).is_ok());
-        drop(more);
+        let first: Vec<_> = [reserve("ada", HOME), reserve("ada", HOME)].into();
+        assert!(first.iter().all(Result::is_ok));
+        assert_eq!(reserve("ada", AWAY).unwrap_err().status, 503);
+        let second = [reserve("bob", HOME), reserve("bob", HOME)];
+        assert!(second.iter().all(Result::is_ok));
+        assert_eq!(reserve("eve", HOME).unwrap_err().status, 503);
+        assert!(reserve("eve", AWAY).is_ok());
+        drop(first);
+        assert!(reserve("ada", HOME).is_ok());
+        drop(second);
         assert_eq!(memory.large.lock().unwrap().used, 0);
-        assert!(memory.large.lock().unwrap().payers.is_empty());
+        assert!(memory.large.lock().unwrap().used_by_consumer.is_empty());
     }
 
     #[test]
-    fn small_bodies_fit_while_large_ones_use_everything() {
+    fn small_bodies_are_accepted_if_the_large_pool_is_used_up() {
         let memory = Arc::new(BodyMemory::new(2));
-        let mut large = memory.share(Some("ada"), HOME, 2 * MIB);
+        let mut large = memory.reserve(Some("ada"), HOME, 2 * MIB);
         large.grow_to(2 * MIB).unwrap();
-        let mut small = memory.share(Some("ada"), HOME, 2 * MIB);
+        let mut small = memory.reserve(Some("ada"), HOME, 2 * MIB);
         small.grow_to(1000).unwrap();
         small.grow_to(SMALL * 1024).unwrap();
         assert_eq!(small.grow_to(SMALL * 1024 + 1).unwrap_err().status, 503);
@@ -242,12 +263,12 @@ mod tests {
     }
 
     #[test]
-    fn one_body_of_the_routes_size_fits_whatever_the_share_is() {
+    fn one_body_of_the_maximum_size_of_the_route_always_fits() {
         let memory = Arc::new(BodyMemory::new(2));
-        let mut largest = memory.share(Some("ada"), HOME, 2 * MIB);
+        let mut largest = memory.reserve(Some("ada"), HOME, 2 * MIB);
         largest.check(2 * MIB).unwrap();
         largest.grow_to(2 * MIB).unwrap();
-        let second = memory.share(Some("ada"), HOME, 2 * MIB);
+        let second = memory.reserve(Some("ada"), HOME, 2 * MIB);
         assert_eq!(second.check(100 * 1024).unwrap_err().status, 503);
     }
 }

@@ -1,24 +1,25 @@
 //! The client's IP address and the id of a request.
 //!
-//! Any client can send `X-Forwarded-For` and `X-Request-Id`. They are only used if they come from a configured proxy.
+//! Any client can send `X-Forwarded-For` and `X-Request-Id`. These headers are used only if the connection comes from a trusted proxy.
 
 use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName};
+use ipnet::IpNet;
 use latchmail_core::error::StartError;
-use latchmail_core::network::Network;
+use latchmail_core::network;
 
 /// The header `X-Request-Id`.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The trusted proxies.
+/// The proxies of `http.trusted_proxies`.
 #[derive(Clone, Debug, Default)]
-pub struct Proxies(Vec<Network>);
+pub struct TrustedProxies(Vec<IpNet>);
 
-impl Proxies {
+impl TrustedProxies {
     /// Reads `http.trusted_proxies`: IP addresses, or networks such as `10.0.0.0/8`.
     ///
     /// # Errors
@@ -27,7 +28,7 @@ impl Proxies {
         entries
             .iter()
             .map(|entry| {
-                Network::parse(entry.trim()).ok_or_else(|| {
+                network::parse(entry.trim()).ok_or_else(|| {
                     StartError::new(format!(
                         "`http.trusted_proxies` contains `{entry}`, which is neither an IP address nor a network"
                     ))
@@ -39,8 +40,8 @@ impl Proxies {
 
     /// Returns `true` if `address` belongs to a trusted proxy.
     #[must_use]
-    pub fn hold(&self, address: IpAddr) -> bool {
-        self.0.iter().any(|network| network.holds(address))
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(&address))
     }
 
     /// Returns the client's IP address. If `peer` is not a trusted proxy, `peer` is the client. Otherwise the client is the last address in `X-Forwarded-For`
@@ -48,20 +49,20 @@ impl Proxies {
     #[must_use]
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
-        if !self.hold(client) {
+        if !self.contains(client) {
             return client;
         }
-        let lines: Vec<&str> = headers
+        let values: Vec<&str> = headers
             .get_all(FORWARDED_FOR)
             .iter()
             .map(|value| value.to_str().unwrap_or_default())
             .collect();
-        for entry in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
-            let Some(address) = forwarded(entry.trim()) else {
+        for entry in values.iter().rev().flat_map(|value| value.rsplit(',')) {
+            let Some(address) = parse_forwarded(entry.trim()) else {
                 break;
             };
             client = address;
-            if !self.hold(client) {
+            if !self.contains(client) {
                 break;
             }
         }
@@ -70,7 +71,7 @@ impl Proxies {
 }
 
 /// Parses an IP address as proxies write it: without a port, with a port, or (IPv6) in brackets.
-fn forwarded(entry: &str) -> Option<IpAddr> {
+fn parse_forwarded(entry: &str) -> Option<IpAddr> {
     let address = entry
         .parse()
         .ok()
@@ -105,7 +106,7 @@ pub fn request_id(trusted: bool, headers: &HeaderMap) -> String {
 pub fn new_id() -> String {
     let mut bytes = [0; 16];
     if getrandom::fill(&mut bytes).is_err() {
-        // The id is not a secret, so a failed random generator is not an error here.
+        // The id is not a secret, so the request continues if the random generator fails.
         return "unnamed".into();
     }
     URL_SAFE_NO_PAD.encode(bytes)
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     fn client(peer: &str, forwarded_for: &[&str]) -> String {
-        let proxies = Proxies::parse(&["10.0.0.0/8".into(), "2001:db8::1".into()]).unwrap();
+        let proxies = TrustedProxies::parse(&["10.0.0.0/8".into(), "2001:db8::1".into()]).unwrap();
         let mut headers = HeaderMap::new();
         for value in forwarded_for {
             headers.append(FORWARDED_FOR, HeaderValue::from_str(value).unwrap());
@@ -127,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_not_believed() {
+    fn headers_from_an_untrusted_peer_are_ignored() {
         assert_eq!(client("192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
         assert_eq!(client("::ffff:192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
     }
 
     #[test]
-    fn behind_proxies_it_is_the_last_address_that_is_not_theirs() {
+    fn the_client_is_the_last_address_that_is_not_a_trusted_proxy() {
         assert_eq!(client("10.1.2.3", &["198.51.100.7"]), "198.51.100.7");
         assert_eq!(
             client("10.1.2.3", &["1.1.1.1, 198.51.100.7", "10.9.9.9"]),
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_believed() {
+    fn an_invalid_entry_and_the_entries_before_it_are_ignored() {
         assert_eq!(
             client("10.1.2.3", &["198.51.100.7, unknown, 10.2.2.2"]),
             "10.2.2.2"
@@ -157,20 +158,22 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_no_network_is_refused_by_name() {
+    fn an_invalid_network_is_rejected_with_its_text() {
         for entry in ["10.0.0.0/33", "proxy.example", "::/129", ""] {
-            let error = Proxies::parse(&[entry.into()]).unwrap_err().to_string();
+            let error = TrustedProxies::parse(&[entry.into()])
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(&format!("`{entry}`")), "{error}");
         }
         assert!(
-            Proxies::parse(&["0.0.0.0/0".into()])
+            TrustedProxies::parse(&["0.0.0.0/0".into()])
                 .unwrap()
-                .hold([9, 9, 9, 9].into())
+                .contains([9, 9, 9, 9].into())
         );
     }
 
     #[test]
-    fn a_well_formed_id_is_kept_from_a_proxy_alone() {
+    fn only_a_trusted_proxy_can_set_the_request_id() {
         let mut headers = HeaderMap::new();
         headers.insert(REQUEST_ID, HeaderValue::from_static("abc-1.2_3"));
         assert_eq!(request_id(true, &headers), "abc-1.2_3");

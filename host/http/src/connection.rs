@@ -1,35 +1,31 @@
 //! Serves one connection: hyper with size and time limits, and a graceful close, so that a client that is still writing receives its response.
-//!
-//! hyper 1.12 has one timeout for the head of a request, which starts when the connection becomes idle. The service needs two timeouts: a long one for idle
-//! connections and a short one for a head that has started to arrive. Therefore hyper gets a custom timer ([`HeadTimer`]).
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::io;
 use std::net::IpAddr;
-use std::pin::Pin;
+use std::pin::{self, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::BodyExt as _;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use http_body_util::{BodyExt as _, Either};
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use latchmail_core::clock::Timestamp;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::framing;
-use super::outgoing::Outgoing;
-use super::wire::{Exchange, MAX_HEAD, Wire};
-use super::{State, answer, client, pipeline};
+use super::response_body::ResponseBody;
+use super::state::State;
+use super::stream::{ConnectionState, HttpStream, MAX_HEAD};
+use super::{client, pipeline, response};
 use crate::rejection::Rejection;
 
 /// The size of hyper's read buffer, in bytes.
@@ -49,68 +45,117 @@ pub(crate) async fn serve<S: State>(
     stop: &CancellationToken,
 ) {
     let config = &state.http().config;
-    let exchange = Arc::new(Exchange::default());
-    let refusing = Arc::clone(&state);
-    let wire = Wire::new(
-        stream,
-        Arc::clone(&exchange),
-        Arc::new(move |status| refusal(refusing.http().clock.now(), status)),
+    let connection_state = Arc::new(ConnectionState::new(
+        config.header_timeout,
         config.idle_timeout,
-    );
-    let timer = HeadTimer {
-        exchange: Arc::clone(&exchange),
-        head: config.header_timeout,
-        idle: config.idle_timeout,
-    };
-    let serving = Arc::clone(&state);
-    let seen = Arc::clone(&exchange);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        let state = Arc::clone(&serving);
-        let exchange = Arc::clone(&seen);
-        let head = exchange.open(request.body().size_hint().exact());
-        if let Some(unclear) = framing::unclear(&head) {
-            request.extensions_mut().insert(unclear);
-        }
+    ));
+    let stream = HttpStream::new(stream, Arc::clone(&connection_state), config.idle_timeout);
+    let service = service_fn(|request: Request<Incoming>| {
+        // The state is updated here because hyper reads the body before it polls the future.
+        let head = connection_state.begin_request(request.body().size_hint().exact());
+        let (state, connection_state) = (Arc::clone(&state), Arc::clone(&connection_state));
         Box::pin(async move {
-            let response = pipeline::answer(&state, peer, request).await;
-            if closes(&response) {
-                exchange.leave_unread();
-            }
-            Ok::<_, Infallible>(response.map(|body| Answer { body, exchange }))
+            let response = respond(&state, peer, request, &head, &connection_state).await;
+            let finish = FinishResponse(connection_state);
+            // The closure owns `finish`, so that `finish` is dropped together with the body.
+            Ok::<_, Infallible>(response.map(|body| {
+                body.map_err(move |error| {
+                    let _ = &finish;
+                    error
+                })
+            }))
         })
     });
     let mut connection = http1::Builder::new()
-        .timer(timer)
         // A client can shut down its side of the connection and wait for the response. A client that disconnected looks the same. Its request continues until
         // the route's deadline.
         .half_close(true)
-        .header_read_timeout(config.header_timeout)
+        .header_read_timeout(None)
         .max_buf_size(MAX_BUFFER)
         .max_header_size(MAX_HEAD)
         .max_headers(MAX_HEADERS)
-        .serve_connection(TokioIo::new(wire), service);
-    let ended = tokio::select! {
-        ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
-        () = stop.cancelled() => {
-            Pin::new(&mut connection).graceful_shutdown();
-            poll_fn(|cx| connection.poll_without_shutdown(cx)).await
+        .serve_connection(TokioIo::new(stream), service);
+    let mut head_timed_out = pin!(connection_state.head_timed_out());
+    let mut stopping = false;
+    // The status of the response to data that is not a request.
+    let status = loop {
+        tokio::select! {
+            ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => {
+                let mut is_too_large = false;
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "connection ended early");
+                    is_too_large = error.is_parse_too_large();
+                }
+                let status = if is_too_large {
+                    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+                } else {
+                    StatusCode::BAD_REQUEST
+                };
+                break connection_state.hyper_responded().then_some(status);
+            }
+            () = &mut head_timed_out => {
+                break connection_state.head_started().then_some(StatusCode::REQUEST_TIMEOUT);
+            }
+            () = stop.cancelled(), if !stopping => {
+                stopping = true;
+                pin::Pin::new(&mut connection).graceful_shutdown();
+            }
         }
     };
     let mut stream = connection.into_parts().io.into_inner().into_inner();
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended early");
-        if error.is_timeout() && exchange.head_began().is_some() {
-            exchange.leave_unread();
-            let late = refusal(state.http().clock.now(), StatusCode::REQUEST_TIMEOUT);
-            let _ = timeout(LINGER_SILENCE, stream.write_all(&late)).await;
-        }
+    if let Some(status) = status {
+        let response = rejection(state.http().clock.now(), status);
+        let _ = timeout(LINGER_SILENCE, stream.write_all(&response)).await;
     }
-    end(stream, exchange.unread()).await;
+    close(stream, status.is_some() || connection_state.unread()).await;
 }
 
-/// Closes a connection. If the connection were closed while its peer is writing, it would be reset and the peer could lose the response. Therefore unread data
-/// is discarded first, within limits.
-async fn end(mut stream: TcpStream, unread: bool) {
+/// Returns the response to a request whose head had these bytes.
+async fn respond<S: State>(
+    state: &Arc<S>,
+    peer: IpAddr,
+    mut request: Request<Incoming>,
+    head: &[u8],
+    connection_state: &Arc<ConnectionState>,
+) -> Response<ResponseBody> {
+    if let Some(ambiguity) = framing::ambiguity(head) {
+        request.extensions_mut().insert(ambiguity);
+    }
+    let request = request.map(|body| record_trailers(body, Arc::clone(connection_state)));
+    let mut response = pipeline::handle(state, peer, request).await;
+    let headers = response.headers_mut();
+    if connection_state.is_body_end_ambiguous() {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if headers
+        .get(header::CONNECTION)
+        .is_some_and(|value| value == "close")
+    {
+        connection_state.leave_unread();
+    }
+    response
+}
+
+/// Records the trailers of a chunked body.
+fn record_trailers(
+    body: Incoming,
+    connection_state: Arc<ConnectionState>,
+) -> impl Body<Data = Bytes, Error: Send> + Send + Unpin {
+    // The type of `map_frame` has no exact size.
+    if body.size_hint().exact().is_some() {
+        return Either::Left(body);
+    }
+    Either::Right(body.map_frame(move |frame| {
+        if frame.is_trailers() {
+            connection_state.record_trailers();
+        }
+        frame
+    }))
+}
+
+/// Closes a connection. If the server closed a connection while the client is writing, the system would reset the connection and the client could lose the
+/// response. Therefore unread data is discarded first, within limits.
+async fn close(mut stream: TcpStream, unread: bool) {
     let _ = stream.shutdown().await;
     if !unread {
         return;
@@ -127,26 +172,18 @@ async fn end(mut stream: TcpStream, unread: bool) {
     }
 }
 
-fn closes<B>(response: &Response<B>) -> bool {
-    response
-        .headers()
-        .get(header::CONNECTION)
-        .is_some_and(|value| value == "close")
-}
-
-/// Returns the complete response, head and body, to data that hyper rejected before it became a request.
-fn refusal(now: Timestamp, status: StatusCode) -> Bytes {
+/// Returns the complete response, head and body, to data that is not a request.
+fn rejection(now: Timestamp, status: StatusCode) -> Bytes {
     let id = client::new_id();
     tracing::info!(%id, status = status.as_u16(), "rejected an invalid request");
     let text = match status {
         StatusCode::REQUEST_TIMEOUT => "The request did not arrive in time",
-        StatusCode::URI_TOO_LONG => "The request's URL is too long",
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "The request's headers are too large",
         _ => "The request is not valid HTTP",
     };
-    let mut response = answer::response(Err(Rejection::new(status, text)));
+    let mut response = response::from_result(Err(Rejection::new(status, text)));
     let headers = response.headers_mut();
-    answer::sign(&id, headers);
+    response::add_common_headers(&id, headers);
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     if let Ok(date) = HeaderValue::from_str(&now.http()) {
         headers.insert(header::DATE, date);
@@ -165,89 +202,11 @@ fn refusal(now: Timestamp, status: StatusCode) -> Bytes {
     bytes.into()
 }
 
-/// The body of a response, which reports when hyper has received all of it.
-struct Answer {
-    body: Outgoing,
-    exchange: Arc<Exchange>,
-}
+/// Records, when it is dropped, that hyper has the complete response.
+struct FinishResponse(Arc<ConnectionState>);
 
-impl Body for Answer {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Answer {
+impl Drop for FinishResponse {
     fn drop(&mut self) {
-        self.exchange.answered();
-    }
-}
-
-/// The timer that hyper uses for the head of a request: `idle` until the first byte, and `head` after it. Before the first request of a connection, the
-/// shorter of both applies until the first byte.
-struct HeadTimer {
-    exchange: Arc<Exchange>,
-    head: Duration,
-    idle: Duration,
-}
-
-impl hyper::rt::Timer for HeadTimer {
-    fn sleep(&self, _: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        // hyper calls this function when it starts to wait for a head.
-        let idle = if self.exchange.used() {
-            self.idle
-        } else {
-            self.idle.min(self.head)
-        };
-        let idle_until = Instant::now() + idle;
-        Box::pin(HeadSleep {
-            exchange: Arc::clone(&self.exchange),
-            head: self.head,
-            idle_until,
-            sleep: Box::pin(sleep_until(idle_until)),
-        })
-    }
-
-    fn sleep_until(&self, _: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        self.sleep(self.head)
-    }
-}
-
-struct HeadSleep {
-    exchange: Arc<Exchange>,
-    head: Duration,
-    idle_until: Instant,
-    sleep: Pin<Box<Sleep>>,
-}
-
-impl hyper::rt::Sleep for HeadSleep {}
-
-impl Future for HeadSleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let until = match self.exchange.head_began() {
-            Some(began) => began + self.head,
-            None => self.idle_until,
-        };
-        if self.sleep.deadline() != until {
-            self.sleep.as_mut().reset(until);
-        }
-        ready!(self.sleep.as_mut().poll(cx));
-        Poll::Ready(())
+        self.0.finish_response();
     }
 }

@@ -1,13 +1,16 @@
 //! Cross-origin requests (CORS, the Fetch Standard): the allow-list of origins whose pages can call the service.
 //!
-//! Credentials are sent only in `Authorization`, so no response allows cookies.
+//! Clients send credentials only in `Authorization`, so no response allows cookies.
+//!
+//! `CorsLayer` of tower-http 0.7.1 does not fit. It responds to every `OPTIONS` request itself, with the same methods for all paths, and it sends
+//! `Access-Control-Expose-Headers` also for origins that are not allowed.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use latchmail_core::error::StartError;
 
-const REQUEST_HEADERS: &str =
+const ALLOWED_REQUEST_HEADERS: &str =
     "Authorization, Content-Type, Mcp-Method, Mcp-Name, Mcp-Protocol-Version";
-const ANSWER_HEADERS: &str = "Content-Disposition, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id";
+const EXPOSED_RESPONSE_HEADERS: &str = "Content-Disposition, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id";
 /// How long browsers can cache the response to a preflight request, in seconds.
 const MAX_AGE: &str = "7200";
 
@@ -16,7 +19,7 @@ const MAX_AGE: &str = "7200";
 pub struct Cors(Vec<HeaderValue>);
 
 impl Cors {
-    /// Reads `cors_origins`. Each entry consists of scheme, host and port, as browsers write them.
+    /// Parses `cors_origins`. Each entry consists of scheme, host and port, as browsers write them.
     ///
     /// # Errors
     /// Returns an error that names the invalid entry.
@@ -40,16 +43,16 @@ impl Cors {
     }
 
     /// Adds the CORS headers to a response, so that a page of an allowed origin can read it.
-    pub fn write(&self, asked: &HeaderMap, answer: &mut HeaderMap) {
+    pub fn write(&self, request: &HeaderMap, response: &mut HeaderMap) {
         if self.0.is_empty() {
             return;
         }
-        answer.append(header::VARY, HeaderValue::from_static("Origin"));
-        if let Some(origin) = self.allowed(asked) {
-            answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-            answer.insert(
+        response.append(header::VARY, HeaderValue::from_static("Origin"));
+        if let Some(origin) = self.allowed_origin(request) {
+            response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            response.insert(
                 header::ACCESS_CONTROL_EXPOSE_HEADERS,
-                HeaderValue::from_static(ANSWER_HEADERS),
+                HeaderValue::from_static(EXPOSED_RESPONSE_HEADERS),
             );
         }
     }
@@ -59,16 +62,16 @@ impl Cors {
     #[must_use]
     pub fn preflight(
         &self,
-        asked: &HeaderMap,
+        request: &HeaderMap,
         allow: &HeaderValue,
     ) -> Option<[(HeaderName, HeaderValue); 3]> {
-        self.allowed(asked)?;
-        asked.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
+        self.allowed_origin(request)?;
+        request.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
         Some([
             (header::ACCESS_CONTROL_ALLOW_METHODS, allow.clone()),
             (
                 header::ACCESS_CONTROL_ALLOW_HEADERS,
-                HeaderValue::from_static(REQUEST_HEADERS),
+                HeaderValue::from_static(ALLOWED_REQUEST_HEADERS),
             ),
             (
                 header::ACCESS_CONTROL_MAX_AGE,
@@ -77,8 +80,9 @@ impl Cors {
         ])
     }
 
-    fn allowed(&self, asked: &HeaderMap) -> Option<&HeaderValue> {
-        let origin = asked.get(header::ORIGIN)?;
+    /// Returns the origin of a request if it is in the allow-list.
+    fn allowed_origin(&self, request: &HeaderMap) -> Option<&HeaderValue> {
+        let origin = request.get(header::ORIGIN)?;
         self.0.iter().find(|allowed| *allowed == origin)
     }
 }
@@ -88,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_that_is_no_origin_is_refused_by_name() {
+    fn an_invalid_origin_is_named_in_the_error() {
         for entry in [
             "*",
             "app.example",

@@ -1,27 +1,27 @@
-//! The limit on file descriptors, and the number of client connections that fits into it.
+//! The process's limit on open file descriptors, and the number of client connections that the limit allows.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// File descriptors that are reserved for databases, connections to the mail server, compiled modules and the log.
 const RESERVE: u64 = 256;
 
-/// The highest limit that the process requests, unless the configured connections need more. A child process that closes all possible file descriptors, as mail
-/// daemons do, would take minutes with a limit of 10^9.
-const ENOUGH: u64 = 65_536;
+/// The limit that the process requests, unless the configured connections need more. Mail daemons close all possible file descriptors when they start. As child
+/// processes with a limit of 10^9, they would need minutes.
+const USUAL_LIMIT: u64 = 65_536;
 
-/// Raises the process's limit on file descriptors. Returns how many of `configured` connections fit into the limit.
-pub(crate) fn seats(configured: usize) -> usize {
+/// Raises the process's limit on file descriptors. Returns the number of connections that the limit allows, at most `configured`.
+pub(crate) fn max_connections(configured: usize) -> usize {
     let limit = raise(configured);
-    let seats = fitting(configured, limit);
-    if seats < configured {
+    let allowed = allowed_connections(configured, limit);
+    if allowed < configured {
         tracing::warn!(
             configured,
-            seats,
+            allowed,
             limit,
             "`http.max_connections` exceeds the limit on open files: raise the limit (`LimitNOFILE=`, `ulimit -n`)"
         );
     }
-    seats
+    allowed
 }
 
 /// Raises the limit and returns the new one, or `None` if there is no limit.
@@ -31,7 +31,7 @@ fn raise(configured: usize) -> Option<u64> {
     let wanted = u64::try_from(configured)
         .unwrap_or(u64::MAX)
         .saturating_add(RESERVE)
-        .max(ENOUGH)
+        .max(USUAL_LIMIT)
         .min(maximum.unwrap_or(u64::MAX));
     if wanted <= soft {
         return Some(soft);
@@ -49,7 +49,8 @@ fn raise(configured: usize) -> Option<u64> {
     }
 }
 
-fn fitting(configured: usize, limit: Option<u64>) -> usize {
+/// Returns the number of connections that a limit on file descriptors allows, at least one and at most `configured`.
+fn allowed_connections(configured: usize, limit: Option<u64>) -> usize {
     let Some(limit) = limit else {
         return configured;
     };
@@ -63,12 +64,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_room_for_everything_else() {
-        assert_eq!(fitting(4096, Some(65_536)), 4096);
-        assert_eq!(fitting(4096, Some(4096 + RESERVE)), 4096);
-        assert_eq!(fitting(4096, Some(1024)), 768);
-        assert_eq!(fitting(4096, Some(100)), 1, "it still serves");
-        assert_eq!(fitting(4096, None), 4096);
+    fn file_descriptors_are_reserved_for_other_uses() {
+        assert_eq!(allowed_connections(4096, Some(65_536)), 4096);
+        assert_eq!(allowed_connections(4096, Some(4096 + RESERVE)), 4096);
+        assert_eq!(allowed_connections(4096, Some(1024)), 768);
+        assert_eq!(allowed_connections(4096, Some(100)), 1, "at least one");
+        assert_eq!(allowed_connections(4096, None), 4096);
     }
 
     #[test]

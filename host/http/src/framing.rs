@@ -1,8 +1,16 @@
-//! Checks of a request's head that RFC 9112 requires and hyper does not perform: exactly one Host header, no transfer coding except `chunked`, and an
-//! unambiguous body length.
+//! Checks of a request's head that RFC 9112 requires and hyper does not perform.
 //!
-//! A proxy in front of the service can interpret an ambiguous request differently (request smuggling). hyper rejects a last coding that is not `chunked`,
-//! different lengths, and invalid names and values of headers (all 400).
+//! A proxy in front of the service can interpret an ambiguous head differently (request smuggling). These heads are accepted by hyper 1.12.0 (`proto/h1/role.rs`)
+//! with httparse 1.10.1, and rejected here:
+//!
+//! - A line ends with a bare LF.
+//! - The head has both `Content-Length` and `Transfer-Encoding`. hyper removes `Content-Length`, and closes the connection after the response.
+//! - The head has the same `Content-Length` twice. hyper removes one.
+//! - `Transfer-Encoding` contains another coding before `chunked`. hyper does not decode the other coding.
+//! - There is not exactly one Host header.
+//!
+//! The parsed request does not show the first three, so they are found in the bytes of the head. hyper itself rejects (with 400) different lengths, a last coding
+//! that is not `chunked`, a CR without LF, folded lines, spaces before a colon, and invalid names and values of headers.
 
 use http::request::Parts;
 use http::uri::Authority;
@@ -10,69 +18,62 @@ use http::{HeaderMap, StatusCode, Version, header};
 
 use crate::rejection::Rejection;
 
-/// Marks a request whose head is ambiguous, with the error text. hyper resolves such ambiguities silently, so the parsed request does not show them.
+/// The reason why a head is ambiguous, as an error text. This value is an extension of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unclear(&'static str);
+pub(crate) struct Ambiguity(&'static str);
 
-/// Returns the mark if the bytes of a head are ambiguous.
-pub(crate) fn unclear(head: &[u8]) -> Option<Unclear> {
-    // A recipient may accept a bare LF as the end of a line (section 2.2), but not all recipients do.
-    let Some(lines) = head.strip_suffix(b"\r\n\r\n") else {
-        return Some(Unclear(LINE_ENDS));
-    };
-    let (mut lengths, mut codings, mut begun) = (0, 0, false);
-    let mut lines = lines.split(|byte| *byte == b'\n').peekable();
-    while let Some(line) = lines.next() {
-        let line = match (line.strip_suffix(b"\r"), lines.peek()) {
-            (Some(line), Some(_)) => line,
-            (None, None) => line,
-            (Some(_), None) | (None, Some(_)) => return Some(Unclear(LINE_ENDS)),
-        };
-        if begun && line.is_empty() {
-            // The bytes are not exactly one head.
-            return Some(Unclear(LINE_ENDS));
+const LINE_ENDS: Ambiguity = Ambiguity("The lines of a request's head must end in CR LF");
+
+/// Returns the ambiguity of a head, given its bytes.
+pub(crate) fn ambiguity(head: &[u8]) -> Option<Ambiguity> {
+    let (mut lengths, mut codings, mut ended) = (0, 0, false);
+    let lines = head.split_inclusive(|byte| *byte == b'\n');
+    // Empty lines before a request are ignored (section 2.2).
+    for line in lines.skip_while(|line| *line == b"\r\n") {
+        // A recipient may accept a bare LF as the end of a line (section 2.2), but not all recipients do.
+        if ended || !line.ends_with(b"\r\n") {
+            return Some(LINE_ENDS);
         }
-        begun |= !line.is_empty();
+        ended = line == b"\r\n";
         let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
-        let named = |header: header::HeaderName| {
+        let is = |header: header::HeaderName| {
             usize::from(name.eq_ignore_ascii_case(header.as_str().as_bytes()))
         };
-        lengths += named(header::CONTENT_LENGTH);
-        codings += named(header::TRANSFER_ENCODING);
+        lengths += is(header::CONTENT_LENGTH);
+        codings += is(header::TRANSFER_ENCODING);
     }
-    match (lengths, codings) {
-        (0 | 1, 0) | (0, _) => None,
-        (_, 0) => Some(Unclear("A request must have at most one Content-Length")),
-        _ => Some(Unclear(
+    match (ended, lengths, codings) {
+        (false, _, _) => Some(LINE_ENDS),
+        (true, 0 | 1, 0) | (true, 0, _) => None,
+        (true, _, 0) => Some(Ambiguity("A request must have at most one Content-Length")),
+        (true, _, _) => Some(Ambiguity(
             "A request must not have both Content-Length and Transfer-Encoding",
         )),
     }
 }
 
-const LINE_ENDS: &str = "The lines of a request's head must end in CR LF";
-
 /// Checks that the head of a request is unambiguous.
 ///
 /// # Errors
-/// Returns 400 if the head is ambiguous ([`unclear`]) or does not name exactly one host (section 3.2), and 501 for a transfer coding other than `chunked`
+/// Returns 400 if the head is ambiguous ([`ambiguity`]) or does not name exactly one host (section 3.2), and 501 for a transfer coding other than `chunked`
 /// (section 6.1).
 pub(crate) fn check(parts: &Parts) -> Result<(), Rejection> {
-    if let Some(Unclear(sentence)) = parts.extensions.get() {
-        return Err(Rejection::bad_request(*sentence));
+    if let Some(Ambiguity(text)) = parts.extensions.get() {
+        return Err(Rejection::bad_request(*text));
     }
-    if !chunked_or_none(&parts.headers) {
+    if !is_transfer_encoding_supported(&parts.headers) {
         return Err(Rejection::new(
             StatusCode::NOT_IMPLEMENTED,
             "The only supported Transfer-Encoding is chunked",
         ));
     }
     let mut hosts = parts.headers.get_all(header::HOST).iter();
-    let well_formed = match (hosts.next(), hosts.next()) {
+    let is_valid = match (hosts.next(), hosts.next()) {
         (None, _) => parts.version < Version::HTTP_11,
-        (Some(host), None) => names_a_host(host.as_bytes()),
+        (Some(host), None) => is_host(host.as_bytes()),
         (Some(_), Some(_)) => false,
     };
-    if !well_formed {
+    if !is_valid {
         return Err(Rejection::bad_request(
             "A request must have exactly one Host header that names a host",
         ));
@@ -80,7 +81,7 @@ pub(crate) fn check(parts: &Parts) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn chunked_or_none(headers: &HeaderMap) -> bool {
+fn is_transfer_encoding_supported(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
         (None, _) => true,
@@ -90,12 +91,12 @@ fn chunked_or_none(headers: &HeaderMap) -> bool {
 }
 
 /// Returns `true` for `uri-host [ ":" port ]` (RFC 9110, section 7.2) with a non-empty host.
-fn names_a_host(value: &[u8]) -> bool {
+fn is_host(value: &[u8]) -> bool {
     let Ok(authority) = Authority::try_from(value) else {
         return false;
     };
-    let (whole, host) = (authority.as_str(), authority.host());
-    let port = whole.strip_prefix(host).and_then(|rest| {
+    let host = authority.host();
+    let port = authority.as_str().strip_prefix(host).and_then(|rest| {
         if rest.is_empty() {
             Some("")
         } else {
@@ -109,7 +110,7 @@ fn names_a_host(value: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn checked(version: Version, headers: &[(&str, &str)]) -> u16 {
+    fn status(version: Version, headers: &[(&str, &str)]) -> u16 {
         let mut request = http::Request::builder().version(version);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_one_host() {
+    fn a_request_must_have_exactly_one_host() {
         for (hosts, expected) in [
             (&["a.example"][..], 200),
             (&["a.example:8080"], 200),
@@ -139,11 +140,11 @@ mod tests {
             (&["a", "a"], 400),
         ] {
             let headers: Vec<_> = hosts.iter().map(|host| ("Host", *host)).collect();
-            assert_eq!(checked(Version::HTTP_11, &headers), expected, "{hosts:?}");
+            assert_eq!(status(Version::HTTP_11, &headers), expected, "{hosts:?}");
         }
-        assert_eq!(checked(Version::HTTP_10, &[]), 200);
+        assert_eq!(status(Version::HTTP_10, &[]), 200);
         assert_eq!(
-            checked(Version::HTTP_10, &[("Host", "a"), ("Host", "b")]),
+            status(Version::HTTP_10, &[("Host", "a"), ("Host", "b")]),
             400
         );
     }
@@ -161,15 +162,15 @@ mod tests {
         ] {
             let mut headers = vec![("Host", "a")];
             headers.extend(codings.iter().map(|coding| ("Transfer-Encoding", *coding)));
-            assert_eq!(checked(Version::HTTP_11, &headers), expected, "{codings:?}");
+            assert_eq!(status(Version::HTTP_11, &headers), expected, "{codings:?}");
         }
     }
 
     #[test]
-    fn a_head_that_could_be_read_in_two_ways_is_known_by_its_bytes() {
-        let of = |headers: &str| {
+    fn an_ambiguous_head_is_found_by_its_bytes() {
+        let ambiguity_of = |headers: &str| {
             let head = format!("\r\nPOST / HTTP/1.1\r\nHost: a\r\n{headers}\r\n");
-            unclear(head.as_bytes()).map(|Unclear(sentence)| sentence)
+            ambiguity(head.as_bytes()).map(|Ambiguity(text)| text)
         };
         for clear in [
             "",
@@ -177,23 +178,23 @@ mod tests {
             "Transfer-Encoding: chunked\r\n",
             "Content-Length: 5\r\nX: Transfer-Encoding: chunked\r\n",
         ] {
-            assert_eq!(of(clear), None, "{clear:?}");
+            assert_eq!(ambiguity_of(clear), None, "{clear:?}");
         }
         let both = "A request must not have both Content-Length and Transfer-Encoding";
         let twice = "A request must have at most one Content-Length";
-        for (headers, sentence) in [
+        for (headers, text) in [
             ("content-LENGTH: 5\r\nTransfer-Encoding:chunked\r\n", both),
             ("Transfer-Encoding:chunked\r\nContent-Length:5\r\n", both),
             ("Content-Length: 5\r\nContent-Length: 5\r\n", twice),
-            ("X: y\nContent-Length: 5\r\n", LINE_ENDS),
-            ("X: y\n", LINE_ENDS),
-            ("\r\nGET / HTTP/1.1\r\n", LINE_ENDS),
-            ("\n", LINE_ENDS),
+            ("X: y\nContent-Length: 5\r\n", LINE_ENDS.0),
+            ("X: y\n", LINE_ENDS.0),
+            ("\r\nGET / HTTP/1.1\r\n", LINE_ENDS.0),
+            ("\n", LINE_ENDS.0),
         ] {
-            assert_eq!(of(headers), Some(sentence), "{headers:?}");
+            assert_eq!(ambiguity_of(headers), Some(text), "{headers:?}");
         }
-        assert!(unclear(b"GET / HTTP/1.1\nHost: a\n\n").is_some());
-        assert!(unclear(b"GET / HTTP/1.1\r\nHost: a").is_some());
-        assert!(unclear(b"").is_some());
+        assert!(ambiguity(b"GET / HTTP/1.1\nHost: a\n\n").is_some());
+        assert!(ambiguity(b"GET / HTTP/1.1\r\nHost: a").is_some());
+        assert!(ambiguity(b"").is_some());
     }
 }

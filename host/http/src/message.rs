@@ -1,4 +1,4 @@
-//! Responses of the host's handlers.
+//! The requests and responses of handlers.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -6,8 +6,17 @@ use latchmail_core::error::Failure;
 pub use latchmail_runtime::modules::{Content, Request, Response};
 use serde::Serialize;
 use serde_json::json;
+use utoipa::ToSchema;
 
 use crate::rejection::Rejection;
+
+/// The body of a success without data, as [`success`] returns it.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "used only for the API description")]
+pub(crate) struct Success {
+    /// Always `true`.
+    success: bool,
+}
 
 /// Creates a JSON response.
 ///
@@ -15,22 +24,28 @@ use crate::rejection::Rejection;
 /// Returns 500 if `value` cannot be serialized, which is a defect of the host.
 pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response, Rejection> {
     let body = serde_json::to_vec(value).map_err(Failure::internal)?;
+    Ok(serialized_json(status, body.into()))
+}
+
+/// Creates a JSON response from serialized JSON.
+#[must_use]
+pub fn serialized_json(status: StatusCode, body: Bytes) -> Response {
     let mut headers = HeaderMap::new();
     headers.insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
-    Ok(Response {
+    Response {
         status,
         headers,
-        body: Content::Bytes(Bytes::from(body)),
-    })
+        body: Content::Bytes(body),
+    }
 }
 
 /// Creates a response with the status 200 and the body `{"success": true}`.
 ///
 /// # Errors
-/// Returns the errors of [`json`], which do not occur in practice.
+/// Returns the errors of [`json`], which do not occur for this body.
 pub fn success() -> Result<Response, Rejection> {
     json(StatusCode::OK, &json!({ "success": true }))
 }

@@ -7,32 +7,32 @@ use latchmail_core::verdict::Verdict;
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 /// Requests that would be accepted now.
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// When the bucket is full again, in seconds since the Unix epoch.
+/// The time at which the bucket is full again, in seconds since the Unix epoch.
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Sets the headers. If a handler already set those of another bucket, the headers of the bucket with fewer remaining requests are kept, because the client
-/// reaches that limit first.
+/// Sets the rate-limit headers of a response. If a handler already set the headers of another bucket, the headers of the bucket with fewer remaining requests
+/// apply, because the client reaches the limit of that bucket first.
 pub(crate) fn write(verdict: Verdict, headers: &mut HeaderMap) {
     let present = headers
         .get(REMAINING)
         .and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
     if present.is_none_or(|present| verdict.remaining < present) {
-        for (name, value) in fields(verdict) {
+        for (name, value) in headers_of(verdict) {
             headers.insert(name, value);
         }
     }
 }
 
-/// Returns the headers of a response that rejects a request (429).
-pub(crate) fn refused(verdict: Verdict) -> Vec<(HeaderName, HeaderValue)> {
+/// Returns the headers of a 429 response.
+pub(crate) fn rejection_headers(verdict: Verdict) -> Vec<(HeaderName, HeaderValue)> {
     let seconds = verdict.retry_after.unwrap_or(1);
     [(header::RETRY_AFTER, seconds.into())]
         .into_iter()
-        .chain(fields(verdict))
+        .chain(headers_of(verdict))
         .collect()
 }
 
-fn fields(verdict: Verdict) -> [(HeaderName, HeaderValue); 3] {
+fn headers_of(verdict: Verdict) -> [(HeaderName, HeaderValue); 3] {
     [
         (LIMIT, verdict.limit.into()),
         (REMAINING, verdict.remaining.into()),
@@ -65,13 +65,13 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_has_all_headers() {
-        let refused = refused(Verdict {
+    fn a_429_response_has_all_headers() {
+        let headers = rejection_headers(Verdict {
             retry_after: Some(12),
             ..verdict(0)
         });
-        let names: Vec<_> = refused.iter().map(|(name, _)| name).collect();
+        let names: Vec<_> = headers.iter().map(|(name, _)| name).collect();
         assert_eq!(names, [&header::RETRY_AFTER, &LIMIT, &REMAINING, &RESET]);
-        assert_eq!(refused[0].1, "12");
+        assert_eq!(headers[0].1, "12");
     }
 }

@@ -6,10 +6,14 @@ use std::fmt;
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use latchmail_core::error::{Failure, Kind};
+use latchmail_runtime::manager;
 
-use super::rate_limit;
+use crate::rate_limit;
 
-/// A request that fails.
+/// The `Retry-After` header of 503 responses, in seconds.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
+
+/// The error response to a request that fails.
 #[derive(Debug)]
 pub struct Rejection {
     /// The status of the response.
@@ -23,7 +27,7 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// Creates a rejection with any status.
+    /// Creates a rejection with a status.
     #[must_use]
     pub fn new(status: StatusCode, text: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -34,10 +38,16 @@ impl Rejection {
         }
     }
 
-    /// 400: the request is malformed, or a field is missing or out of range. The text names the field.
+    /// Creates a rejection with the status 400: the request is malformed, or a field is missing or out of range. The text names the field.
     #[must_use]
     pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    /// Creates a rejection with the status 503 and `Retry-After`: nothing was started, and the client can retry.
+    #[must_use]
+    pub fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, text).with(header::RETRY_AFTER, RETRY_AFTER)
     }
 
     /// Adds a header.
@@ -68,8 +78,8 @@ impl From<Failure> for Rejection {
             Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         };
         let headers = match failure.kind {
-            Kind::RateLimited(verdict) => rate_limit::refused(verdict),
-            Kind::Unavailable => vec![(header::RETRY_AFTER, HeaderValue::from_static("2"))],
+            Kind::RateLimited(verdict) => rate_limit::rejection_headers(verdict),
+            Kind::Unavailable => vec![(header::RETRY_AFTER, RETRY_AFTER)],
             _ => Vec::new(),
         };
         Self {
@@ -90,6 +100,29 @@ impl From<latchmail_shape::ValidationError> for Rejection {
 impl From<latchmail_directory::Error> for Rejection {
     fn from(error: latchmail_directory::Error) -> Self {
         Failure::from(error).into()
+    }
+}
+
+impl From<manager::Error> for Rejection {
+    fn from(error: manager::Error) -> Self {
+        let status = match &error {
+            manager::Error::Invalid(_) => StatusCode::BAD_REQUEST,
+            manager::Error::NotFound(_) => StatusCode::NOT_FOUND,
+            manager::Error::Conflict(_) | manager::Error::ConsentRequired(_) => {
+                StatusCode::CONFLICT
+            }
+            manager::Error::Directory(_) => return Failure::internal(error).into(),
+        };
+        Self::new(status, capitalize(&error.to_string()))
+    }
+}
+
+/// Returns `text` with an upper-case first letter.
+fn capitalize(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
     }
 }
 

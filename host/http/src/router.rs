@@ -1,61 +1,24 @@
 //! The table of routes: the routes of the host and of the loaded modules, checked for conflicts, with their API description.
 //!
-//! Paths are matched before decoding, so that an encoded slash does not split a segment. The values are decoded afterwards ([`super::query`]). Literal segments
-//! are compared byte by byte.
+//! Paths are matched before decoding, so that an encoded slash does not split a segment. The values of named segments are decoded after the match
+//! ([`crate::query`]). Literal segments are compared byte by byte.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use latchmail_core::error::StartError;
 use latchmail_core::limits::Bucket;
-use latchmail_runtime::modules::{Module, Route};
-use serde_json::Value;
+use latchmail_runtime::modules::{Route, check_path};
 
-use super::message::{Request, Response};
-use super::openapi::{self, About};
-use crate::rejection::Rejection;
-
-/// The future of a handler's response.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response, Rejection>> + Send + 'a>>;
-
-/// A handler of the host.
-///
-/// An `async fn action(&S, &Request) -> Result<Response, Rejection>` becomes a handler as
-/// `|state, request| Box::pin(action(state, request))`.
-pub type Handler<S> = for<'a> fn(&'a S, &'a Request) -> Answering<'a>;
-
-/// A route of the host with its handler.
-pub struct HostRoute<S> {
-    /// The route.
-    pub route: Route,
-    /// The handler.
-    pub handler: Handler<S>,
-}
-
-/// The target of a route.
-pub enum Target<S> {
-    /// A handler of the host.
-    Host(Handler<S>),
-    /// A module.
-    Module(Arc<Module>),
-}
-
-/// The routes of one owner, with their API description.
-pub struct Part<S> {
-    /// The owner's name in errors, for example `the host` or `module mail`.
-    pub owner: String,
-    /// The routes and their targets.
-    pub routes: Vec<(Route, Target<S>)>,
-    /// An object with `paths` and `components`.
-    pub description: Value,
-}
+use crate::openapi;
+use crate::openapi::info::ApiInfo;
+use crate::route_group::{RouteGroup, Target};
 
 /// An entry of the table.
-pub struct Entry<S> {
+pub struct RouteEntry<S> {
     /// The route.
     pub route: Route,
     /// The owner of the route.
@@ -66,15 +29,17 @@ pub struct Entry<S> {
     pub target: Target<S>,
 }
 
-/// The table of all routes. A table does not change; it is replaced as a whole.
-pub struct Table<S> {
+/// The table of all routes. A table is immutable. A change of the routes replaces the whole table.
+pub struct RouteTable<S> {
     paths: matchit::Router<Path<S>>,
-    entries: Vec<Arc<Entry<S>>>,
+    entries: Vec<Arc<RouteEntry<S>>>,
     description: Bytes,
 }
 
+/// The routes of one path.
 struct Path<S> {
-    methods: Vec<Arc<Entry<S>>>,
+    methods: Vec<Arc<RouteEntry<S>>>,
+    /// The methods of the path, as in the header `Allow`.
     allow: HeaderValue,
 }
 
@@ -83,72 +48,31 @@ pub enum Lookup<S> {
     /// The route exists. The values of its named segments are not decoded yet.
     Found {
         /// The route.
-        entry: Arc<Entry<S>>,
-        /// Names and raw values, in the path's order.
+        entry: Arc<RouteEntry<S>>,
+        /// The names and undecoded values of the segments, in the order of the path.
         segments: Vec<(String, String)>,
     },
-    /// The path is known, but not with this method.
-    Method {
+    /// The path exists, but not with this method.
+    MethodNotAllowed {
         /// The methods of the path, as in the header `Allow`.
         allow: HeaderValue,
     },
-    /// The path is unknown.
-    Unknown,
-}
-
-impl<S> Part<S> {
-    /// Creates a part with routes of the host.
-    ///
-    /// # Errors
-    /// Returns an error if the description cannot be written as JSON.
-    pub fn host(
-        routes: Vec<HostRoute<S>>,
-        description: &utoipa::openapi::OpenApi,
-    ) -> Result<Self, StartError> {
-        let description = serde_json::to_value(description).map_err(|error| {
-            StartError::new(format!(
-                "the host's API description cannot be written: {error}"
-            ))
-        })?;
-        let routes = routes
-            .into_iter()
-            .map(|HostRoute { route, handler }| (route, Target::Host(handler)))
-            .collect();
-        Ok(Self {
-            owner: "the host".into(),
-            routes,
-            description,
-        })
-    }
-
-    /// Creates a part with the routes that a module declared.
-    #[must_use]
-    pub fn module(module: &Arc<Module>) -> Self {
-        let manifest = module.manifest();
-        Self {
-            owner: format!("module {}", manifest.name),
-            routes: manifest
-                .routes
-                .iter()
-                .map(|route| (route.clone(), Target::Module(Arc::clone(module))))
-                .collect(),
-            description: manifest.description.clone(),
-        }
-    }
+    /// The path does not exist.
+    NotFound,
 }
 
 /// The entries of a table, and the matcher of their paths.
-type Routed<S> = (Vec<Arc<Entry<S>>>, matchit::Router<Path<S>>);
+type Entries<S> = (Vec<Arc<RouteEntry<S>>>, matchit::Router<Path<S>>);
 
-impl<S> Table<S> {
-    /// Builds a table from parts.
+impl<S> RouteTable<S> {
+    /// Builds a table from route groups.
     ///
     /// # Errors
     /// Returns an error that names the routes if two routes have the same method and path, a route matches another owner's requests, an operation id is
     /// repeated, a pattern or a rate-limit bucket is invalid, or a description does not match its routes.
-    pub fn build(about: &About, parts: Vec<Part<S>>) -> Result<Self, StartError> {
-        let description = openapi::compose(about, &parts)?;
-        let (entries, paths) = Self::routed(parts)?;
+    pub fn build(info: &ApiInfo, groups: Vec<RouteGroup<S>>) -> Result<Self, StartError> {
+        let description = openapi::compose(info, &groups)?;
+        let (entries, paths) = Self::build_entries(groups)?;
         Ok(Self {
             paths,
             entries,
@@ -156,34 +80,36 @@ impl<S> Table<S> {
         })
     }
 
-    /// Performs the checks of [`Table::build`].
+    /// Performs the checks of [`RouteTable::build`] without building the table.
     ///
     /// # Errors
-    /// Returns the errors of [`Table::build`].
-    pub fn check(about: &About, parts: Vec<Part<S>>) -> Result<(), StartError> {
-        openapi::check(about, &parts)?;
-        Self::routed(parts).map(drop)
+    /// Returns the errors of [`RouteTable::build`].
+    pub fn check(info: &ApiInfo, groups: Vec<RouteGroup<S>>) -> Result<(), StartError> {
+        openapi::check(info, &groups)?;
+        Self::build_entries(groups).map(drop)
     }
 
-    fn routed(parts: Vec<Part<S>>) -> Result<Routed<S>, StartError> {
+    fn build_entries(groups: Vec<RouteGroup<S>>) -> Result<Entries<S>, StartError> {
         let mut entries = Vec::new();
-        for part in parts {
-            for (route, target) in part.routes {
-                entries.push(Arc::new(Entry {
-                    bucket: bucket(&part.owner, matches!(target, Target::Module(_)), &route)?,
-                    owner: part.owner.clone(),
+        for group in groups {
+            for (route, target) in group.routes {
+                entries.push(Arc::new(RouteEntry {
+                    bucket: bucket(&group.owner, matches!(target, Target::Module(_)), &route)?,
+                    owner: group.owner.clone(),
                     route,
                     target,
                 }));
             }
         }
         for (at, entry) in entries.iter().enumerate() {
-            check_pattern(entry)?;
+            if let Target::Host(_) = entry.target {
+                check_host_route(entry)?;
+            }
             for earlier in &entries[..at] {
                 check_pair(earlier, entry)?;
             }
         }
-        let mut by_path: BTreeMap<&str, Vec<Arc<Entry<S>>>> = BTreeMap::new();
+        let mut by_path: BTreeMap<&str, Vec<Arc<RouteEntry<S>>>> = BTreeMap::new();
         for entry in &entries {
             by_path
                 .entry(&entry.route.path)
@@ -192,22 +118,20 @@ impl<S> Table<S> {
         }
         let mut paths = matchit::Router::new();
         for (pattern, methods) in by_path {
-            let described = methods[0].to_string();
-            let allow = allow(&methods)?;
+            let first = methods[0].to_string();
+            let allow = allow_header(&methods)?;
             paths
                 .insert(pattern, Path { methods, allow })
-                .map_err(|error| {
-                    StartError::new(format!("{described} cannot be routed: {error}"))
-                })?;
+                .map_err(|error| StartError::new(format!("{first} cannot be routed: {error}")))?;
         }
         Ok((entries, paths))
     }
 
-    /// Looks up a method and an undecoded path. `HEAD` is routed as `GET`.
+    /// Looks up a method and an undecoded path. A `HEAD` request finds the route of `GET`.
     #[must_use]
     pub fn find(&self, method: &Method, path: &str) -> Lookup<S> {
         let Ok(found) = self.paths.at(path) else {
-            return Lookup::Unknown;
+            return Lookup::NotFound;
         };
         let method = if method == Method::HEAD {
             &Method::GET
@@ -228,7 +152,7 @@ impl<S> Table<S> {
                     .map(|(name, value)| (name.into(), value.into()))
                     .collect(),
             },
-            None => Lookup::Method {
+            None => Lookup::MethodNotAllowed {
                 allow: found.value.allow.clone(),
             },
         }
@@ -236,7 +160,7 @@ impl<S> Table<S> {
 
     /// Returns all routes.
     #[must_use]
-    pub fn entries(&self) -> &[Arc<Entry<S>>] {
+    pub fn entries(&self) -> &[Arc<RouteEntry<S>>] {
         &self.entries
     }
 
@@ -247,7 +171,7 @@ impl<S> Table<S> {
     }
 }
 
-impl<S> fmt::Display for Entry<S> {
+impl<S> fmt::Display for RouteEntry<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -257,7 +181,7 @@ impl<S> fmt::Display for Entry<S> {
     }
 }
 
-impl<S> fmt::Debug for Table<S> {
+impl<S> fmt::Debug for RouteTable<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
             .entries(self.entries.iter().map(ToString::to_string))
@@ -266,26 +190,27 @@ impl<S> fmt::Debug for Table<S> {
 }
 
 /// Returns the rate-limit bucket of a route. Only routes of the host can have none.
-fn bucket(owner: &str, of_module: bool, route: &Route) -> Result<Option<Bucket>, StartError> {
-    if route.area.is_empty() {
-        return if of_module {
+fn bucket(owner: &str, is_module: bool, route: &Route) -> Result<Option<Bucket>, StartError> {
+    if route.bucket.is_empty() {
+        return if is_module {
             Err(StartError::new(format!(
-                "{} {} of {owner} names no rate limit (a key of [limits]), which every route of a module must have",
+                "{} {} of {owner} has no rate limit. Every route of a module must name a key of [limits]",
                 route.method, route.path
             )))
         } else {
             Ok(None)
         };
     }
-    Bucket::named(&route.area).map(Some).ok_or_else(|| {
+    Bucket::named(&route.bucket).map(Some).ok_or_else(|| {
         StartError::new(format!(
-            "{} {} of {owner} counts towards the limit `{}`, which is not a key of [limits]",
-            route.method, route.path, route.area
+            "{} {} of {owner} has the rate limit `{}`, which is not a key of [limits]",
+            route.method, route.path, route.bucket
         ))
     })
 }
 
-fn allow<S>(methods: &[Arc<Entry<S>>]) -> Result<HeaderValue, StartError> {
+/// Returns the value of the header `Allow` for the routes of a path.
+fn allow_header<S>(methods: &[Arc<RouteEntry<S>>]) -> Result<HeaderValue, StartError> {
     let mut names: Vec<&str> = methods.iter().map(|e| e.route.method.as_str()).collect();
     if names.contains(&"GET") {
         names.push("HEAD");
@@ -295,39 +220,17 @@ fn allow<S>(methods: &[Arc<Entry<S>>]) -> Result<HeaderValue, StartError> {
         .map_err(|error| StartError::new(format!("{} cannot be routed: {error}", methods[0])))
 }
 
-fn check_pattern<S>(entry: &Entry<S>) -> Result<(), StartError> {
-    let refuse = |why: &str| Err(StartError::new(format!("{entry} cannot be routed: {why}")));
+/// Checks the method and the path of a route of the host. Those of a module were checked when its manifest was read.
+fn check_host_route<S>(entry: &RouteEntry<S>) -> Result<(), StartError> {
+    let error = |why: String| StartError::new(format!("{entry} cannot be routed: {why}"));
     if entry.route.method == Method::HEAD || entry.route.method == Method::OPTIONS {
-        return refuse("the host handles HEAD and OPTIONS");
+        return Err(error("the server handles HEAD and OPTIONS".into()));
     }
-    let Some(rest) = entry.route.path.strip_prefix('/') else {
-        return refuse("its path does not start with a slash");
-    };
-    let mut names = Vec::new();
-    for segment in rest.split('/') {
-        if let Some(name) = named(segment) {
-            let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-            if name.is_empty() || !name.bytes().all(word) {
-                return refuse("a named segment has an invalid name");
-            }
-            if names.contains(&name) {
-                return refuse("two of its segments have the same name");
-            }
-            names.push(name);
-        } else {
-            let literal = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
-            if segment.is_empty() || !segment.bytes().all(literal) || [".", ".."].contains(&segment)
-            {
-                return refuse(
-                    "a segment must be a plain word or a name in braces such as `{name}`",
-                );
-            }
-        }
-    }
-    Ok(())
+    check_path(&entry.route.path).map_err(|reason| error(format!("its path {reason}")))
 }
 
-fn check_pair<S>(a: &Entry<S>, b: &Entry<S>) -> Result<(), StartError> {
+/// Checks that two routes do not conflict.
+fn check_pair<S>(a: &RouteEntry<S>, b: &RouteEntry<S>) -> Result<(), StartError> {
     if a.route.operation == b.route.operation {
         return Err(StartError::new(format!(
             "{a} and {b} have the same operation id `{}`",
@@ -344,13 +247,17 @@ fn check_pair<S>(a: &Entry<S>, b: &Entry<S>) -> Result<(), StartError> {
     if !overlap(&a.route.path, &b.route.path) {
         return Ok(());
     }
-    let shape = |path: &str| -> Vec<bool> { path.split('/').map(|s| named(s).is_some()).collect() };
-    if shape(&a.route.path) == shape(&b.route.path) {
+    let named_segments = |path: &str| -> Vec<bool> {
+        path.split('/')
+            .map(|segment| segment_name(segment).is_some())
+            .collect()
+    };
+    if named_segments(&a.route.path) == named_segments(&b.route.path) {
         return Err(StartError::new(format!(
             "{a} and {b} have the same path with different segment names"
         )));
     }
-    // If both routes have the same owner, the overlap is allowed and the more specific path wins.
+    // Routes of the same owner can overlap. Literal segments then have precedence over named segments.
     if a.owner != b.owner {
         return Err(StartError::new(format!(
             "{a} and {b} match the same requests"
@@ -364,30 +271,31 @@ fn overlap(a: &str, b: &str) -> bool {
     a.split('/').count() == b.split('/').count()
         && a.split('/')
             .zip(b.split('/'))
-            .all(|(a, b)| a == b || named(a).is_some() || named(b).is_some())
+            .all(|(a, b)| a == b || segment_name(a).is_some() || segment_name(b).is_some())
 }
 
-fn named(segment: &str) -> Option<&str> {
+/// Returns the name of a named segment such as `{name}`, or `None` for a literal segment.
+fn segment_name(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{part, route};
+    use crate::testing::{group, route};
 
-    fn error(parts: Vec<Part<()>>) -> String {
-        Table::build(&About::default(), parts)
+    fn error(groups: Vec<RouteGroup<()>>) -> String {
+        RouteTable::build(&ApiInfo::default(), groups)
             .unwrap_err()
             .to_string()
     }
 
-    fn table(paths: &[&str]) -> Table<()> {
+    fn table(paths: &[&str]) -> RouteTable<()> {
         let routes = paths.iter().map(|path| route("GET", path)).collect();
-        Table::build(&About::default(), vec![part("the host", routes)]).unwrap()
+        RouteTable::build(&ApiInfo::default(), vec![group("the host", routes)]).unwrap()
     }
 
-    fn found(table: &Table<()>, path: &str) -> Option<(String, Vec<String>)> {
+    fn found(table: &RouteTable<()>, path: &str) -> Option<(String, Vec<String>)> {
         match table.find(&Method::GET, path) {
             Lookup::Found { entry, segments } => Some((
                 entry.route.path.clone(),
@@ -398,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoded_slash_stays_within_its_segment() {
+    fn an_encoded_slash_does_not_split_a_segment() {
         let table = table(&["/folders/{folder}/messages"]);
         let (_, values) = found(&table, "/folders/A%2FB/messages").unwrap();
         assert_eq!(values, ["A%2FB"]);
@@ -406,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_compared_to_the_letter() {
+    fn paths_are_compared_byte_by_byte() {
         let table = table(&["/a/{x}", "/a/b/c"]);
         for path in ["/A/1", "/a/", "/a/1/", "/a", "//a/1", "/a//c", "*", ""] {
             assert!(found(&table, path).is_none(), "{path}");
@@ -414,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_word_wins_over_a_named_segment() {
+    fn a_literal_segment_has_precedence_over_a_named_segment() {
         let table = table(&["/m/{uid}/flag", "/m/bulk/flag", "/m/{uid}"]);
         assert_eq!(found(&table, "/m/bulk/flag").unwrap().0, "/m/bulk/flag");
         assert_eq!(found(&table, "/m/7/flag").unwrap().0, "/m/{uid}/flag");
@@ -422,10 +330,11 @@ mod tests {
     }
 
     #[test]
-    fn a_known_path_names_its_methods() {
+    fn a_path_without_the_method_returns_the_allowed_methods() {
         let routes = vec![route("GET", "/a"), route("DELETE", "/a")];
-        let table = Table::<()>::build(&About::default(), vec![part("the host", routes)]).unwrap();
-        let Lookup::Method { allow } = table.find(&Method::PUT, "/a") else {
+        let table =
+            RouteTable::<()>::build(&ApiInfo::default(), vec![group("the host", routes)]).unwrap();
+        let Lookup::MethodNotAllowed { allow } = table.find(&Method::PUT, "/a") else {
             panic!("found");
         };
         assert_eq!(allow, "DELETE, GET, HEAD");
@@ -436,9 +345,9 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_of_a_conflict_are_named() {
-        let host = |path| part("the host", vec![route("GET", path)]);
-        let module = |method, path| part("module x", vec![route(method, path)]);
+    fn the_error_names_both_conflicting_routes() {
+        let host = |path| group("the host", vec![route("GET", path)]);
+        let module = |method, path| group("module x", vec![route(method, path)]);
         let same = error(vec![host("/a"), module("GET", "/a")]);
         assert!(
             same.contains("GET /a of the host and GET /a of module x"),
@@ -453,7 +362,7 @@ mod tests {
         assert!(names.contains("different segment names"), "{names}");
         let mut twice = route("GET", "/b");
         twice.operation = route("GET", "/a").operation;
-        let twice = error(vec![host("/a"), part("module x", vec![twice])]);
+        let twice = error(vec![host("/a"), group("module x", vec![twice])]);
         assert!(
             twice.contains("GET /a of the host and GET /b of module x"),
             "{twice}"
@@ -461,34 +370,34 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_cannot_be_routed_is_refused() {
+    fn an_invalid_path_is_rejected() {
         for path in [
             "a", "/", "/a/", "/a//b", "/{*rest}", "/a{b}", "/{a}-{b}", "/{}", "/{a}/{a}", "/a%2f",
             "/..", "/ä",
         ] {
-            let sentence = error(vec![part("module x", vec![route("GET", path)])]);
+            let message = error(vec![group("module x", vec![route("GET", path)])]);
             assert!(
-                sentence.contains("of module x cannot be routed"),
-                "{path}: {sentence}"
+                message.contains("of module x cannot be routed"),
+                "{path}: {message}"
             );
         }
     }
 
     #[test]
-    fn only_the_host_has_routes_without_a_limit() {
+    fn only_routes_of_the_host_can_have_no_rate_limit() {
         let unlimited = route("GET", "/a");
         assert_eq!(bucket("the host", false, &unlimited).unwrap(), None);
-        let refused = bucket("module x", true, &unlimited)
+        let error = bucket("module x", true, &unlimited)
             .unwrap_err()
             .to_string();
-        assert!(refused.starts_with("GET /a of module x"), "{refused}");
+        assert!(error.starts_with("GET /a of module x"), "{error}");
     }
 
     #[test]
-    fn an_unknown_area_is_refused_by_name() {
-        let mut lost = route("GET", "/a");
-        lost.area = "mial".into();
-        let sentence = error(vec![part("module x", vec![lost])]);
-        assert!(sentence.contains("`mial`"), "{sentence}");
+    fn an_unknown_rate_limit_is_rejected_with_its_name() {
+        let mut invalid = route("GET", "/a");
+        invalid.bucket = "mial".into();
+        let message = error(vec![group("module x", vec![invalid])]);
+        assert!(message.contains("`mial`"), "{message}");
     }
 }

@@ -1,9 +1,8 @@
-//! The server: accepts connections up to the configured limits, in total and per client, and shuts down gracefully.
+//! The TCP server: accepts connections up to the configured limits, in total and per client, and shuts down gracefully.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use latchmail_core::error::StartError;
 use tokio::net::{TcpListener, TcpStream};
@@ -12,19 +11,17 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::accepting::Accepting;
-use super::peers::Peers;
-use super::{State, connection, descriptors};
+use crate::accept_task::{AcceptTask, RETRY_DELAY};
+use crate::client_connections::ClientConnections;
+use crate::state::State;
+use crate::{connection, descriptors};
 
-/// The delay after a failed accept. The system has run out of a resource, so an immediate retry would fail too.
-pub(crate) const BREATH: Duration = Duration::from_millis(100);
-
-/// A running server. Dropping this value does not end the server; [`Running::stop`] does.
+/// A running server. Dropping this value does not end the server. [`Running::stop`] ends the server.
 #[derive(Debug)]
-#[must_use = "a server is ended by stopping it"]
+#[must_use = "the server runs until it is stopped"]
 pub struct Running {
     address: SocketAddr,
-    accepting: Accepting,
+    accept_task: AcceptTask,
 }
 
 /// Starts a server on `listener`.
@@ -32,13 +29,18 @@ pub struct Running {
 /// # Errors
 /// Returns an error if the listener's address cannot be read.
 pub fn serve<S: State>(state: &Arc<S>, listener: TcpListener) -> Result<Running, StartError> {
-    let address = listener
-        .local_addr()
-        .map_err(|error| StartError::new(format!("cannot listen: {error}")))?;
-    let accepting = Accepting::begin(state, |state, stop, connections| {
+    let address = listener.local_addr().map_err(|error| {
+        StartError::new(format!(
+            "cannot read the address of the HTTP listener: {error}"
+        ))
+    })?;
+    let accept_task = AcceptTask::spawn(state, |state, stop, connections| {
         accept(state, listener, stop, connections)
     });
-    Ok(Running { address, accepting })
+    Ok(Running {
+        address,
+        accept_task,
+    })
 }
 
 impl Running {
@@ -48,10 +50,10 @@ impl Running {
         self.address
     }
 
-    /// Stops accepting connections, closes the idle ones, and waits for requests and changes in progress. Aborts what is not finished within
+    /// Stops accepting connections, closes idle connections, and waits for requests and changes in progress. Aborts those that do not finish within
     /// `http.shutdown_grace`.
     pub async fn stop(self) {
-        self.accepting.stop("the HTTP listener").await;
+        self.accept_task.stop("the HTTP listener").await;
     }
 }
 
@@ -61,32 +63,35 @@ async fn accept<S: State>(
     stop: CancellationToken,
     connections: TaskTracker,
 ) {
-    let seats = descriptors::seats(state.http().config.max_connections);
-    let seats = Arc::new(Semaphore::new(seats.min(Semaphore::MAX_PERMITS)));
-    let peers = Peers::new(state.http().config.connections_per_client);
+    let max_connections = descriptors::max_connections(state.http().config.max_connections);
+    let permits = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
+    let clients = ClientConnections::new(state.http().config.connections_per_client);
     let mut refused = 0_u64;
     let next = async || -> io::Result<_> {
-        // The permit is acquired before the accept, so that further connections wait in the system's queue.
-        let seat = Arc::clone(&seats)
+        // The permit is acquired before the accept, so that connections above the limit wait in the listener's queue.
+        let permit = Arc::clone(&permits)
             .acquire_owned()
             .await
             .map_err(io::Error::other)?;
         let (stream, peer) = listener.accept().await?;
-        Ok((seat, stream, peer))
+        Ok((permit, stream, peer))
     };
     while let Some(accepted) = stop.run_until_cancelled(next()).await {
-        let (seat, stream, peer) = match accepted {
+        let (permit, stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
-                stop.run_until_cancelled(sleep(BREATH)).await;
+                stop.run_until_cancelled(sleep(RETRY_DELAY)).await;
                 continue;
             }
         };
-        // The connections of a proxy serve many clients, so they are not limited per client.
-        let proxy = state.http().proxies.hold(peer.ip().to_canonical());
-        let place = peers.place(peer.ip());
-        if place.is_none() && !proxy {
+        // A connection of a trusted proxy serves many clients, so it is not limited per client.
+        let is_proxy = state
+            .http()
+            .trusted_proxies
+            .contains(peer.ip().to_canonical());
+        let client_permit = clients.try_acquire(peer.ip());
+        if client_permit.is_none() && !is_proxy {
             refused += 1;
             tracing::debug!(peer = %peer.ip(), refused, "closed a connection of a client that reached its limit");
             continue;
@@ -94,22 +99,23 @@ async fn accept<S: State>(
         let state = Arc::clone(&state);
         let stop = stop.clone();
         connections.spawn(async move {
-            let cut = state.http().cut.clone();
-            cut.run_until_cancelled(one(state, stream, peer, &stop))
+            let abort = state.http().abort.clone();
+            abort
+                .run_until_cancelled(serve_connection(state, stream, peer, &stop))
                 .await;
-            drop((seat, place));
+            drop((permit, client_permit));
         });
     }
 }
 
-async fn one<S: State>(
+async fn serve_connection<S: State>(
     state: Arc<S>,
     stream: TcpStream,
     peer: SocketAddr,
     stop: &CancellationToken,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "connection closed before it was served");
+        tracing::debug!(%error, "cannot set TCP_NODELAY, closing the connection");
         return;
     }
     connection::serve(state, stream, peer.ip(), stop).await;

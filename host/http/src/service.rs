@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use http::Method;
 use latchmail_core::error::StartError;
-use latchmail_runtime::modules::{Access, BodyForm, Route};
+use latchmail_runtime::modules::Route;
 use utoipa::OpenApi;
 
-use super::router::{HostRoute, Part};
-use crate::App;
+use crate::app::App;
+use crate::route_group::{HostRoute, RouteGroup, host_route};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -25,9 +25,9 @@ struct Description;
 /// Returns the three routes.
 ///
 /// # Errors
-/// Returns an error if their description cannot be written.
-pub fn part() -> Result<Part<App>, StartError> {
-    Part::host(
+/// Returns an error if the API description cannot be serialized.
+pub fn route_group() -> Result<RouteGroup<App>, StartError> {
+    RouteGroup::host(
         vec![
             HostRoute {
                 route: route("/api/health", "health", ""),
@@ -46,28 +46,24 @@ pub fn part() -> Result<Part<App>, StartError> {
     )
 }
 
-fn route(path: &str, operation: &str, area: &str) -> Route {
+/// Creates a route with a rate limit. If `bucket` is empty, the route has no rate limit.
+fn route(path: &str, operation: &str, bucket: &str) -> Route {
     Route {
-        method: Method::GET,
-        path: path.into(),
-        operation: operation.into(),
-        access: Access::Public,
-        area: area.into(),
-        max_body: 0,
-        body: BodyForm::Bytes,
-        blob_fields: Vec::new(),
+        bucket: bucket.into(),
         deadline: Duration::from_secs(10),
+        ..host_route(Method::GET, path, operation)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{About, Table};
+    use crate::openapi::info::ApiInfo;
+    use crate::router::RouteTable;
 
     #[test]
     fn the_three_routes_are_routed_and_described() {
-        let table = Table::build(&About::default(), vec![part().unwrap()]).unwrap();
+        let table = RouteTable::build(&ApiInfo::default(), vec![route_group().unwrap()]).unwrap();
         let document: serde_json::Value = serde_json::from_slice(&table.description()).unwrap();
         let mut described: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
         let mut routed: Vec<&String> = table.entries().iter().map(|e| &e.route.path).collect();

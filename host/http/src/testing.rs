@@ -15,28 +15,33 @@ pub(crate) use latchmail_runtime::modules::testing::route;
 use latchmail_runtime::modules::{Access, Route};
 use serde_json::{Value, json};
 
-use super::router::{Handler, Part, Target};
-use super::{About, Http, State, Table};
-use crate::message;
+use crate::message::{self, Content, Request, Response};
+use crate::openapi::info::ApiInfo;
 use crate::rejection::Rejection;
+use crate::route_group::{Handler, RouteGroup, Target};
+use crate::router::RouteTable;
+use crate::state::{HttpState, State};
 
-/// Returns a part with routes that are not called, and a matching description.
-pub(crate) fn part<S: 'static>(owner: &str, routes: Vec<Route>) -> Part<S> {
+/// Returns a group of routes that are not called, and a matching description.
+pub(crate) fn group<S: 'static>(owner: &str, routes: Vec<Route>) -> RouteGroup<S> {
     let handler: Handler<S> = |_, _| Box::pin(async { message::success() });
-    served(
+    group_with_handlers(
         owner,
         routes.into_iter().map(|route| (route, handler)).collect(),
     )
 }
 
-/// Returns a part with routes and their handlers, and a matching description.
-pub(crate) fn served<S>(owner: &str, routes: Vec<(Route, Handler<S>)>) -> Part<S> {
+/// Returns a group of routes with their handlers, and a matching description.
+pub(crate) fn group_with_handlers<S>(
+    owner: &str,
+    routes: Vec<(Route, Handler<S>)>,
+) -> RouteGroup<S> {
     let mut paths = json!({});
     for (route, _) in &routes {
         let method = route.method.as_str().to_lowercase();
         paths[&route.path][method] = json!({ "responses": { "200": { "description": "done" } } });
     }
-    Part {
+    RouteGroup {
         owner: owner.into(),
         routes: routes
             .into_iter()
@@ -46,41 +51,57 @@ pub(crate) fn served<S>(owner: &str, routes: Vec<(Route, Handler<S>)>) -> Part<S
     }
 }
 
-/// A service with given routes.
-pub(crate) struct Small {
-    http: Http<Self>,
-    pub(crate) clock: Clock,
-    /// The semaphore that waiting handlers acquire.
-    pub(crate) gate: tokio::sync::Semaphore,
-    /// Has one permit for each handler that started.
-    pub(crate) entered: tokio::sync::Semaphore,
-    /// Has one permit for each handler that finished.
-    pub(crate) finished: tokio::sync::Semaphore,
-    /// The number of credentials that were looked up.
-    pub(crate) looked_up: AtomicUsize,
+/// Returns a caller without administrator rights.
+pub(crate) fn caller(credential: Credential) -> Caller {
+    Caller {
+        account: "account-1".into(),
+        address: "a@example.org".into(),
+        admin: false,
+        credential,
+        mail: MailCredential::app_password(
+            "c".into(),
+            "a@example.org".into(),
+            String::new().into(),
+        ),
+        shared: None,
+    }
 }
 
-impl Small {
+/// A service with the routes of a test.
+pub(crate) struct TestService {
+    http: HttpState<Self>,
+    pub(crate) clock: Clock,
+    /// Each handler of `/wait` waits for one permit.
+    pub(crate) gate: tokio::sync::Semaphore,
+    /// Has one permit for each handler of `/wait` that started.
+    pub(crate) started: tokio::sync::Semaphore,
+    /// Has one permit for each handler of `/wait` that finished.
+    pub(crate) finished: tokio::sync::Semaphore,
+    /// The number of look-ups of credentials.
+    pub(crate) lookups: AtomicUsize,
+}
+
+impl TestService {
     pub(crate) fn with(config: &str, routes: Vec<(Route, Handler<Self>)>) -> Arc<Self> {
         let config = Config::parse(config, "test", std::collections::HashMap::new()).unwrap();
         let clock = Clock::manual(Timestamp::from_millis(1_795_161_600_000));
-        let part = served("the host", routes);
-        let table = Table::build(&About::of(&config), vec![part]).unwrap();
+        let group = group_with_handlers("the host", routes);
+        let table = RouteTable::build(&ApiInfo::from_config(&config), vec![group]).unwrap();
         Arc::new(Self {
-            http: Http::new(&config, clock.clone(), table).unwrap(),
+            http: HttpState::new(&config, clock.clone(), table).unwrap(),
             clock,
             gate: tokio::sync::Semaphore::new(0),
-            entered: tokio::sync::Semaphore::new(0),
+            started: tokio::sync::Semaphore::new(0),
             finished: tokio::sync::Semaphore::new(0),
-            looked_up: AtomicUsize::new(0),
+            lookups: AtomicUsize::new(0),
         })
     }
 }
 
-impl State for Small {
+impl State for TestService {
     type Credential = String;
 
-    fn http(&self) -> &Http<Self> {
+    fn http(&self) -> &HttpState<Self> {
         &self.http
     }
 
@@ -89,20 +110,20 @@ impl State for Small {
         headers: &HeaderMap,
         _client: IpAddr,
     ) -> Result<(String, Option<Key>), Failure> {
-        let presented = headers
+        let credential = headers
             .get(header::AUTHORIZATION)
             .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-        let id = presented.unwrap_or_default().to_owned();
+        let id = credential.unwrap_or_default().to_owned();
         // Credentials with these prefixes prove that the service issued them, including ended ones.
         let key = ["session-", "ended-"]
             .iter()
-            .any(|proven| id.starts_with(proven))
+            .any(|prefix| id.starts_with(prefix))
             .then(|| Key::Session(id.as_str().into()));
         Ok((id, key))
     }
 
     async fn authenticate(&self, id: String) -> Result<Caller, Failure> {
-        self.looked_up.fetch_add(1, Ordering::Relaxed);
+        self.lookups.fetch_add(1, Ordering::Relaxed);
         let credential = match id.split('-').next().unwrap_or_default() {
             "session" => Credential::Session { sid: id },
             "token" => Credential::ApiToken {
@@ -114,38 +135,27 @@ impl State for Small {
                 audience: Audience::Service,
                 scopes: vec![Scope::MailRead],
             },
-            "broken" => panic!("the credential broke it"),
+            "broken" => panic!("broken credential"),
             _ => return Err(Failure::unauthorized("Invalid API token")),
         };
-        Ok(Caller {
-            account: "account-1".into(),
-            address: "a@example.org".into(),
-            admin: false,
-            credential,
-            mail: MailCredential::app_password(
-                "c".into(),
-                "a@example.org".into(),
-                String::new().into(),
-            ),
-            shared: None,
-        })
+        Ok(caller(credential))
     }
 }
 
 /// Returns the routes that most tests use.
-pub(crate) fn routes() -> Vec<(Route, Handler<Small>)> {
+pub(crate) fn routes() -> Vec<(Route, Handler<TestService>)> {
     let public = |method: Method, path: &str, max_body| Route {
         max_body,
         ..route(method.as_str(), path)
     };
-    let guarded = |path: &str, access| Route {
+    let with_credential = |path: &str, access| Route {
         access,
-        area: "search".into(),
+        bucket: "search".into(),
         max_body: 1000,
         ..route("POST", path)
     };
-    let limited = |path: &str| Route {
-        area: "sign_in".into(),
+    let sign_in = |path: &str| Route {
+        bucket: "sign_in".into(),
         max_body: 1000,
         ..route("POST", path)
     };
@@ -171,43 +181,45 @@ pub(crate) fn routes() -> Vec<(Route, Handler<Small>)> {
         (public(Method::GET, "/large", 0), |_, _| {
             Box::pin(ready(Ok(large())))
         }),
-        (guarded("/session", Access::Session), |_, r| {
+        (with_credential("/session", Access::Session), |_, r| {
             Box::pin(ready(echo(r)))
         }),
-        (guarded("/send", scoped), |_, r| Box::pin(ready(echo(r)))),
-        (guarded("/agent", Access::OAuth), |_, r| {
+        (with_credential("/send", scoped), |_, r| {
             Box::pin(ready(echo(r)))
         }),
-        (limited("/login"), |_, r| Box::pin(ready(echo(r)))),
+        (with_credential("/agent", Access::OAuth), |_, r| {
+            Box::pin(ready(echo(r)))
+        }),
+        (sign_in("/login"), |_, r| Box::pin(ready(echo(r)))),
     ]
 }
 
 /// The size of a response that exceeds the buffers of a socket, in bytes.
 pub(crate) const LARGE: usize = 32 * 1024 * 1024;
 
-fn large() -> super::Response {
+fn large() -> Response {
     let bytes = bytes::Bytes::from(vec![b'x'; LARGE]);
-    super::Response {
+    Response {
         status: http::StatusCode::OK,
         headers: HeaderMap::new(),
-        body: latchmail_runtime::modules::Content::Bytes(bytes),
+        body: Content::Bytes(bytes),
     }
 }
 
-async fn wait(state: &Small) -> Result<super::Response, Rejection> {
-    state.entered.add_permits(1);
+async fn wait(state: &TestService) -> Result<Response, Rejection> {
+    state.started.add_permits(1);
     state.gate.acquire().await.unwrap().forget();
     state.finished.add_permits(1);
     message::success()
 }
 
-fn echo(request: &super::Request) -> Result<super::Response, Rejection> {
-    let seen: Value = json!({
+fn echo(request: &Request) -> Result<Response, Rejection> {
+    let received: Value = json!({
         "path": request.path,
         "query": request.query,
         "body": String::from_utf8_lossy(&request.body),
         "client": request.client,
         "account": request.caller.as_ref().map(|caller| &caller.account),
     });
-    message::json(http::StatusCode::OK, &seen)
+    message::json(http::StatusCode::OK, &received)
 }

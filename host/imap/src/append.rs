@@ -4,19 +4,11 @@
 use bytes::Bytes;
 use imap_proto::Status;
 
-use super::change::is_missing_folder;
 use super::command::Command;
-use super::session::{Idle, LITERAL_TIMEOUT_FACTOR, Session, State};
+use super::session::{LITERAL_TIMEOUT_FACTOR, Session};
+use super::state::{Appending, State};
 use super::wire::{OnReply, SMALL_LITERAL, Sent};
 use super::{Error, quoted, utf7};
-
-/// A connection on which APPEND was sent except for its last line. If the connection closes, the server discards the message.
-#[derive(Debug)]
-pub(crate) struct Appending {
-    idle: Idle,
-    sent: Sent,
-    end: String,
-}
 
 impl Session {
     /// Uploads a message for the folder `path`, with the flag `\Seen`. No other command is possible before [`Session::end_append`] stores the message. Returns
@@ -82,7 +74,7 @@ impl Session {
         let outcome = self
             .exchange(self.timeout * LITERAL_TIMEOUT_FACTOR, exchange)
             .await?;
-        if outcome.status == Status::No && is_missing_folder(&outcome) {
+        if outcome.status == Status::No && outcome.is_missing_folder() {
             return Ok(false);
         }
         outcome.ok()?;

@@ -1,6 +1,6 @@
 //! The IMAP extensions of the server that this client uses.
 
-use imap_proto::Capability;
+use imap_proto::{Capability, ResponseCode};
 use latchmail_net::sasl::Mechanism;
 
 /// The extensions that the server offers.
@@ -92,8 +92,8 @@ impl Capabilities {
                 Capability::Imap4rev1 => {}
                 Capability::Auth(mechanism) => {
                     all.auth_plain |= mechanism.eq_ignore_ascii_case("PLAIN");
-                    all.auth_oauthbearer |= Mechanism::OAuthBearer.is(mechanism);
-                    all.auth_xoauth2 |= Mechanism::XOAuth2.is(mechanism);
+                    all.auth_oauthbearer |= Mechanism::OAuthBearer.has_name(mechanism);
+                    all.auth_xoauth2 |= Mechanism::XOAuth2.has_name(mechanism);
                 }
                 Capability::Atom(name) => match name.to_ascii_uppercase().as_str() {
                     "SASL-IR" => all.sasl_ir = true,
@@ -111,5 +111,14 @@ impl Capabilities {
             }
         }
         all
+    }
+
+    /// Returns the extensions listed in a response code, or `None` if the code is not CAPABILITY.
+    #[must_use]
+    pub fn in_code(code: Option<&ResponseCode<'_>>) -> Option<Self> {
+        match code {
+            Some(ResponseCode::Capabilities(named)) => Some(Self::of(named)),
+            _ => None,
+        }
     }
 }

@@ -5,39 +5,12 @@ use std::collections::BTreeSet;
 
 use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
 
-use super::INBOX;
-use super::open::{OpenMode, Opened};
+use super::flag::Flag;
+use super::open::OpenMode;
+use super::selected::Writable;
 use super::session::Session;
 use super::set::{members, set};
-use super::wire::Outcome;
-use super::{Error, quoted, utf7};
-use crate::flag::Flag;
-
-/// The server's response to SELECT.
-#[derive(Clone, Debug)]
-pub struct Writable {
-    /// The state of the folder when it was opened.
-    pub opened: Opened,
-    /// The flags that the server stores permanently. `None` if the server does not say, which means that it stores all flags (RFC 3501, section 6.3.1).
-    permanent: Option<Vec<String>>,
-}
-
-impl Writable {
-    /// Returns the first of `flags` that the server does not store permanently.
-    #[must_use]
-    pub fn first_unsupported<'f>(&self, flags: &'f [Flag]) -> Option<&'f Flag> {
-        let permanent = self.permanent.as_ref()?;
-        let any_keyword = permanent
-            .iter()
-            .any(|permanent_flag| permanent_flag == "\\*");
-        flags.iter().find(|flag| {
-            let permanent_flag = permanent
-                .iter()
-                .any(|permanent_flag| permanent_flag.eq_ignore_ascii_case(flag.as_str()));
-            !(permanent_flag || (any_keyword && flag.is_keyword()))
-        })
-    }
-}
+use super::{Error, INBOX, quoted, utf7};
 
 /// The new locations of moved messages.
 #[derive(Debug, PartialEq, Eq)]
@@ -202,7 +175,7 @@ impl Session {
                     let tagged = parse_copyuid(outcome.code.as_ref(), uids.len());
                     return Ok(Some(moved.or(tagged).unwrap_or_else(none)));
                 }
-                Status::No if !retried && is_missing_folder(&outcome) => {
+                Status::No if !retried && outcome.is_missing_folder() => {
                     match self.find_name(destination).await? {
                         Some(other) if other != name => name = other,
                         _ => return Ok(None),
@@ -215,26 +188,11 @@ impl Session {
         }
         Ok(None)
     }
-
-    /// Returns the server's name of the folder with the path `path`, or `None` if no such folder can be opened.
-    async fn find_name(&mut self, path: &str) -> Result<Option<String>, Error> {
-        let folders = self.list().await?;
-        let found = folders.into_iter().find(|f| f.selectable && f.path == path);
-        Ok(found.map(|folder| folder.name))
-    }
 }
 
 /// Returns `true` if the reply changes the set of permanent flags of the folder.
 fn has_permanent_flags(outcome: &imap_proto::Outcome<'_>) -> bool {
     matches!(outcome.code, Some(ResponseCode::PermanentFlags(_)))
-}
-
-/// Returns `true` if the response code of a NO says that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
-pub(crate) fn is_missing_folder(outcome: &Outcome) -> bool {
-    matches!(outcome.code, Some(ResponseCode::TryCreate))
-        || outcome.has_code("TRYCREATE")
-        || outcome.has_code("NONEXISTENT")
-        || outcome.has_code("CANNOT")
 }
 
 /// Returns the new locations in a COPYUID response code (RFC 4315, section 3). Returns `None` if the code lists more than `limit` messages.

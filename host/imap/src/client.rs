@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use imap_proto::{Response, ResponseCode, Status};
+use imap_proto::{Response, Status};
 use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
-use latchmail_net::dial::Dial;
+use latchmail_net::endpoint::Endpoint;
 use tokio::time::timeout;
 
 use super::Error;
@@ -20,7 +20,7 @@ use super::wire::{Wire, parse};
 /// The address of the mail server and the settings of its connections.
 #[derive(Clone, Debug)]
 pub struct Connector {
-    dial: Dial,
+    endpoint: Endpoint,
     timeout: Duration,
     /// `true` after the missing extensions have been logged.
     logged_missing: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ impl Connector {
     /// Returns an error if the address is invalid.
     pub fn new(config: &config::Imap) -> Result<Self, StartError> {
         Ok(Self {
-            dial: Dial::new("imap.address", &config.address, config.tls)?,
+            endpoint: Endpoint::new("imap.address", &config.address, config.tls)?,
             timeout: config.timeout,
             logged_missing: Arc::default(),
             guid: Arc::default(),
@@ -114,7 +114,7 @@ impl Connector {
             return;
         }
         for (extension, effect) in capabilities.missing_extensions() {
-            tracing::warn!(server = %self.dial, "the mail server does not offer {extension}: {effect}");
+            tracing::warn!(server = %self.endpoint, "the mail server does not offer {extension}: {effect}");
         }
     }
 
@@ -128,37 +128,28 @@ impl Connector {
             Ok(done) => done,
             Err(_) => Err(Error::Unavailable(format!(
                 "{} did not respond in time",
-                self.dial
+                self.endpoint
             ))),
         }
     }
 
     async fn greet(&self) -> Result<(Wire, Option<Capabilities>), Error> {
-        let io = self
-            .dial
-            .connect()
-            .await
-            .map_err(|e| Error::Unavailable(format!("{} cannot be reached: {e}", self.dial)))?;
+        let io =
+            self.endpoint.connect().await.map_err(|e| {
+                Error::Unavailable(format!("{} cannot be reached: {e}", self.endpoint))
+            })?;
         let mut wire = Wire::new(io);
         let greeting = wire.reply().await?;
         match parse(&greeting)? {
             Response::Data {
                 status: Status::Ok,
                 outcome,
-            } => Ok((wire, listed_capabilities(outcome.code.as_ref()))),
+            } => Ok((wire, Capabilities::in_code(outcome.code.as_ref()))),
             _ => Err(Error::Unavailable(format!(
                 "{} did not send an IMAP greeting",
-                self.dial
+                self.endpoint
             ))),
         }
-    }
-}
-
-/// Returns the capabilities in a response code.
-pub(crate) fn listed_capabilities(code: Option<&ResponseCode<'_>>) -> Option<Capabilities> {
-    match code {
-        Some(ResponseCode::Capabilities(named)) => Some(Capabilities::of(named)),
-        _ => None,
     }
 }
 

@@ -37,17 +37,19 @@ mod open;
 mod page;
 mod read;
 mod search;
+mod selected;
 mod server_ids;
 pub mod session;
 mod set;
+mod state;
 mod stream;
 pub mod utf7;
 mod wire;
 
 pub use client::Connector;
 pub use fetch::Fetched;
-pub use open::Opened;
 pub use read::MessageRef;
+pub use selected::{Opened, Writable};
 pub use session::Session;
 
 /// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).

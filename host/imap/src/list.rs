@@ -162,6 +162,28 @@ impl Session {
         collected.folders.retain(|folder| folder.status.is_some());
         Ok(collected.folders)
     }
+
+    /// Returns all folders, without STATUS data.
+    pub(crate) async fn list(&mut self) -> Result<Vec<Listed>, Error> {
+        let mut collected = Collected::default();
+        let outcomes = self
+            .run(&["LIST \"\" \"*\"".to_owned()], &mut |reply, frame| {
+                collected.add(reply, frame);
+                Ok(())
+            })
+            .await?;
+        for outcome in outcomes {
+            outcome.ok()?;
+        }
+        Ok(collected.folders)
+    }
+
+    /// Returns the server's name of the folder with the path `path`, or `None` if no such folder can be opened.
+    pub(crate) async fn find_name(&mut self, path: &str) -> Result<Option<String>, Error> {
+        let folders = self.list().await?;
+        let found = folders.into_iter().find(|f| f.selectable && f.path == path);
+        Ok(found.map(|folder| folder.name))
+    }
 }
 
 fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {

@@ -10,7 +10,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
 use super::capabilities::Capabilities;
-use super::client::listed_capabilities;
 use super::wire::{OnReply, Outcome, Wire};
 use super::{Error, quoted};
 
@@ -36,7 +35,7 @@ pub(crate) async fn log_in(
             with_token(wire, capabilities, username, token, on).await?
         }
     };
-    let listed = listed_capabilities(outcome.code.as_ref());
+    let listed = Capabilities::in_code(outcome.code.as_ref());
     check_outcome(outcome)?;
     Ok(listed.or(untagged))
 }
@@ -85,7 +84,7 @@ async fn with_token(
         Mechanism::OAuthBearer => capabilities.auth_oauthbearer,
         Mechanism::XOAuth2 => capabilities.auth_xoauth2,
     };
-    let mechanism = Mechanism::best(offered).ok_or_else(|| {
+    let mechanism = Mechanism::preferred(offered).ok_or_else(|| {
         Error::Unavailable(
             "log-in with an access token requires AUTH=OAUTHBEARER or AUTH=XOAUTH2, and the mail server offers neither".into(),
         )
@@ -97,7 +96,7 @@ async fn with_token(
         return Ok(outcome);
     }
     // The server has sent the reason of the failure as a continuation request. The server completes the command after the client's response.
-    wire.queue_line(mechanism.farewell());
+    wire.queue_line(mechanism.error_response());
     wire.finish_one(tag, on).await
 }
 

@@ -7,20 +7,10 @@ use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
 use super::Error;
 use super::bounds;
 use super::fetch::Collected;
-use super::list::{self, Listed};
-use super::session::{Idle, Selected, Session, State};
+use super::selected::{Opened, Selected};
+use super::session::Session;
+use super::state::{Idle, State};
 use super::wire::{Frame, Outcome};
-
-/// The state of a folder when it was opened (RFC 3501, section 6.3.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
-    /// The number of messages.
-    pub exists: u32,
-    /// The UIDVALIDITY.
-    pub uid_validity: u32,
-    /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not say.
-    pub uid_next: u32,
-}
 
 /// The mode in which a folder is opened.
 #[derive(Clone, Copy, Debug)]
@@ -186,30 +176,9 @@ impl Session {
         if no.has_code("NONEXISTENT") || no.has_code("CANNOT") {
             return Ok(None);
         }
-        let found = self
-            .list()
-            .await?
-            .into_iter()
-            .find(|f| f.selectable && f.path == path);
-        match found {
-            None => Ok(None),
-            Some(folder) if folder.name == name => Err(Error::No(no.text)),
-            Some(folder) => Ok(Some(folder.name)),
+        match self.find_name(path).await? {
+            Some(found) if found == name => Err(Error::No(no.text)),
+            found => Ok(found),
         }
-    }
-
-    /// Returns all folders, without STATUS data.
-    pub(crate) async fn list(&mut self) -> Result<Vec<Listed>, Error> {
-        let mut listed = list::Collected::default();
-        let outcomes = self
-            .run(&["LIST \"\" \"*\"".to_owned()], &mut |reply, frame| {
-                listed.add(reply, frame);
-                Ok(())
-            })
-            .await?;
-        for outcome in outcomes {
-            outcome.ok()?;
-        }
-        Ok(listed.folders)
     }
 }

@@ -4,7 +4,8 @@ use imap_proto::Status;
 
 use super::Error;
 use super::fetch::{self, Fetched};
-use super::open::{OpenMode, OpenResult, Opened};
+use super::open::{OpenMode, OpenResult};
+use super::selected::Opened;
 use super::session::Session;
 
 impl Session {

@@ -6,7 +6,8 @@ use imap_proto::{MailboxDatum, Response, Status};
 
 use super::command::Command;
 use super::fetch::{self, Fetched};
-use super::open::{OpenMode, Opened};
+use super::open::OpenMode;
+use super::selected::Opened;
 use super::session::Session;
 use super::set::set;
 use super::{Error, MessageRef};

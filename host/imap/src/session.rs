@@ -1,4 +1,4 @@
-//! An authenticated IMAP connection and its state: idle with or without an open folder, streaming, appending, or broken.
+//! An authenticated IMAP connection, and the exchange of commands and replies on it.
 //!
 //! Every exchange with the server goes through [`Session::exchange`]. The session is broken from the start of an exchange until the exchange has succeeded. So
 //! a session whose command failed or was cancelled cannot be used again. The commands are in `open`, `page`, `read`, `stream`, `append`, `search`, `list` and
@@ -10,11 +10,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::Error;
-use super::append::Appending;
 use super::capabilities::Capabilities;
-use super::change::Writable;
 use super::command::Command;
-use super::stream::Streaming;
+use super::selected::Selected;
+use super::state::{Idle, State};
 use super::wire::{OnReply, Outcome, Sent, Wire};
 
 /// Timeout factor for commands with literals: a search reads every message, and a message can have 25 MB.
@@ -28,39 +27,6 @@ pub struct Session {
     state: State,
     /// A folder that is slow to open because of many recent messages. The session opens this folder once with SELECT, which clears `\Recent`.
     pub(crate) slow_folder: Option<String>,
-}
-
-/// The state of the connection. Each variant owns the connection, so only the operations of that state can use it.
-#[derive(Debug, Default)]
-pub(crate) enum State {
-    /// No command is in progress.
-    Idle(Idle),
-    /// The server is sending bytes of a message.
-    Streaming(Streaming),
-    /// The client has sent an APPEND except for its last line.
-    Appending(Appending),
-    /// An exchange is in progress, has failed or was cancelled. The connection is closed.
-    #[default]
-    Broken,
-}
-
-/// A connection without a command in progress.
-#[derive(Debug)]
-pub(crate) struct Idle {
-    pub(crate) wire: Wire,
-    /// The open folder (RFC 3501, section 3.3), or `None` in the authenticated state (section 3.2).
-    pub(crate) selected: Option<Selected>,
-}
-
-/// The open folder.
-#[derive(Debug)]
-pub(crate) struct Selected {
-    /// The server's name of the folder.
-    pub(crate) name: String,
-    /// The number of messages when the folder was opened.
-    pub(crate) exists: u32,
-    /// For INBOX: the response to SELECT, if INBOX was opened for writing and its permanent flags have not changed since.
-    pub(crate) writable: Option<Writable>,
 }
 
 impl Session {

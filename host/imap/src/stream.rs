@@ -6,20 +6,11 @@ use bytes::Bytes;
 use imap_proto::{AttributeValue, MailboxDatum, Response, ResponseCode, Status};
 
 use super::fetch;
-use super::session::{Idle, Selected, Session, State};
+use super::selected::Selected;
+use super::session::Session;
+use super::state::{Idle, State, Streaming};
 use super::wire::{Item, Wire, parse};
 use super::{Error, MessageRef};
-
-/// A connection on which the server is sending bytes of a message.
-#[derive(Debug)]
-pub(crate) struct Streaming {
-    wire: Wire,
-    selected: Selected,
-    /// The tag of the FETCH command.
-    tag: String,
-    /// The number of bytes that have not been read.
-    remaining: usize,
-}
 
 impl Session {
     /// Requests a range of bytes of a message in the open folder with one command. [`Session::next_bytes`] returns the bytes as they arrive. No other command
@@ -112,30 +103,28 @@ impl Session {
         let State::Streaming(streaming) = self.take() else {
             return Err(Error::Protocol("no bytes were requested".into()));
         };
-        self.exchange(self.timeout, streaming.advance()).await
+        self.exchange(self.timeout, advance(streaming)).await
     }
 }
 
-impl Streaming {
-    /// Returns the next bytes and the state after them: idle after the last bytes, otherwise streaming.
-    async fn advance(mut self) -> Result<(State, Bytes), Error> {
-        let bytes = self.wire.literal_bytes(self.remaining).await?;
-        self.remaining -= bytes.len();
-        if self.remaining > 0 {
-            return Ok((State::Streaming(self), bytes));
-        }
-        let Self {
-            mut wire,
-            selected,
-            tag,
-            ..
-        } = self;
-        // Read the rest of the FETCH reply and the end of the command.
-        wire.reply().await?;
-        wire.finish_one(tag, &mut |_, _| Ok(())).await?.ok()?;
-        let selected = Some(selected);
-        Ok((State::Idle(Idle { wire, selected }), bytes))
+/// Returns the next bytes and the state after them: idle after the last bytes, otherwise streaming.
+async fn advance(mut streaming: Streaming) -> Result<(State, Bytes), Error> {
+    let bytes = streaming.wire.literal_bytes(streaming.remaining).await?;
+    streaming.remaining -= bytes.len();
+    if streaming.remaining > 0 {
+        return Ok((State::Streaming(streaming), bytes));
     }
+    let Streaming {
+        mut wire,
+        selected,
+        tag,
+        ..
+    } = streaming;
+    // Read the rest of the FETCH reply and the end of the command.
+    wire.reply().await?;
+    wire.finish_one(tag, &mut |_, _| Ok(())).await?.ok()?;
+    let selected = Some(selected);
+    Ok((State::Idle(Idle { wire, selected }), bytes))
 }
 
 /// The server's reply to a request for bytes of a message.

@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use imap_proto::{Response, ResponseCode, Status};
-use latchmail_net::dial::Io;
+use latchmail_net::endpoint::Io;
 use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -71,6 +71,14 @@ impl Outcome {
             .strip_prefix('[')
             .and_then(|rest| rest.split([' ', ']']).next())
             .is_some_and(|code| code.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns `true` if the response code of a NO says that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
+    pub(crate) fn is_missing_folder(&self) -> bool {
+        matches!(self.code, Some(ResponseCode::TryCreate))
+            || self.has_code("TRYCREATE")
+            || self.has_code("NONEXISTENT")
+            || self.has_code("CANNOT")
     }
 
     /// Returns the outcome if it is OK, otherwise an error.

@@ -1,15 +1,16 @@
-//! Protection of the process's memory, which holds keys, passwords and mail.
+//! Protects the memory of the process, which contains keys, passwords and mail. Core dumps are disabled, and other processes of the same user cannot read the
+//! memory.
 //!
-//! It keeps memory out of core dumps and away from other processes of the same user. It does not protect against root.
+//! This module does not protect the memory from root.
 
 use std::io;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
-/// Disables core dumps for this process and the processes that it starts.
+/// Disables core dumps for this process and for the processes that it starts.
 ///
 /// # Errors
-/// Returns the error of the operating system. Lowering a limit does not fail.
+/// Returns an error if the operating system rejects the new limit. In practice, a process can always lower its own limits.
 pub(crate) fn disable_core_dumps() -> io::Result<()> {
     let none = Rlimit {
         current: Some(0),
@@ -18,13 +19,13 @@ pub(crate) fn disable_core_dumps() -> io::Result<()> {
     Ok(setrlimit(Resource::Core, none)?)
 }
 
-/// Denies other processes of the same user access to this process's memory. Processes that this one starts are not affected.
+/// Denies other processes of the same user access to this process's memory. Does not protect the memory of processes that this process starts.
 ///
-/// Must be called after the engine of the modules was made: Wasmtime opens `/proc/self/pagemap` at that time, and a process of a user other than root
-/// can no longer open it afterwards. Without that file every call of a module takes 100 µs more.
+/// This function must be called after the Wasmtime engine is created. Wasmtime opens `/proc/self/pagemap` when its engine is created. After this call, a
+/// process without root rights cannot open this file. Without this file, every call of a module takes 100 µs longer.
 ///
 /// # Errors
-/// Returns the error of the operating system.
+/// Returns an error if the operating system rejects the setting.
 pub(crate) fn deny_memory_access() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }

@@ -1,4 +1,4 @@
-//! The command line: parses the arguments, reads the configuration and runs the command.
+//! The program `latchmail`. Parses the command line, reads the configuration and runs the command.
 
 mod hardening;
 
@@ -15,7 +15,8 @@ use latchmail_core::logging;
 use latchmail_milter::Milter;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Returns freed memory to the system. The allocator of glibc keeps it, in one arena for each thread that allocated memory.
+/// The memory allocator. Unlike the allocator of glibc, mimalloc returns freed memory to the operating system. The allocator of glibc keeps freed memory in a
+/// separate arena for each thread.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -24,11 +25,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(version, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
-    verb: Verb,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum Command {
     /// Serve until SIGINT or SIGTERM.
     Serve {
         /// The configuration, a TOML file. Variables `LATCHMAIL_SECTION__KEY` override it.
@@ -60,35 +61,35 @@ enum Verb {
     /// Create, show and change accounts.
     Account {
         #[command(flatten)]
-        service: latchmail_cli::Service,
+        service: latchmail_cli::ServiceArgs,
         #[command(subcommand)]
-        verb: account::Verb,
+        command: account::Command,
     },
     /// Show and change domains, and reserve addresses.
     Domain {
         #[command(flatten)]
-        service: latchmail_cli::Service,
+        service: latchmail_cli::ServiceArgs,
         #[command(subcommand)]
-        verb: domain::Verb,
+        command: domain::Command,
     },
     /// Create, show and remove clients of the authorization server.
     Client {
         #[command(flatten)]
-        service: latchmail_cli::Service,
+        service: latchmail_cli::ServiceArgs,
         #[command(subcommand)]
-        verb: client::Verb,
+        command: client::Command,
     },
     /// Install, show and change modules while the service runs, and create new ones.
     Module {
         #[command(flatten)]
-        service: latchmail_cli::Service,
+        service: latchmail_cli::ServiceArgs,
         #[command(subcommand)]
-        verb: module::Verb,
+        command: module::Command,
     },
     /// Show the audit log, the newest events last.
     Audit {
         #[command(flatten)]
-        service: latchmail_cli::Service,
+        service: latchmail_cli::ServiceArgs,
         #[command(flatten)]
         selection: audit::Selection,
     },
@@ -97,35 +98,35 @@ enum Verb {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return misread(&error),
+        Err(error) => return report_usage_error(&error),
     };
-    match run(cli.verb) {
+    match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("{error:#}"));
+            print_error(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Errors are ignored: if standard error cannot be written, the exit status still reports the failure.
-fn complain(sentence: &str) {
+/// Prints a sentence to standard error. Ignores write errors, because the exit status also reports the failure.
+fn print_error(sentence: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "latchmail: {sentence}");
 }
 
-/// Prints the error of the parser. The value of an unexpected argument is not printed, because it may be a password.
-fn misread(error: &clap::Error) -> ExitCode {
+/// Prints an error of the argument parser and returns the exit status. Does not print the value of an unexpected argument, because it may be a password.
+fn report_usage_error(error: &clap::Error) -> ExitCode {
     const MISUSE: u8 = 2;
     if error.kind() == ErrorKind::UnknownArgument {
         let unexpected = error.get(ContextKind::InvalidArg);
         if matches!(unexpected, Some(ContextValue::String(name)) if name == "--config") {
-            complain(
+            print_error(
                 "--config FILE must follow the command: `latchmail serve --config FILE`, `latchmail account list --config FILE`",
             );
             return ExitCode::from(MISUSE);
         }
-        complain(
+        print_error(
             "unexpected argument; --help lists the arguments. A password is not an argument: it is read from standard \
              input",
         );
@@ -135,22 +136,22 @@ fn misread(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(MISUSE))
 }
 
-fn run(verb: Verb) -> anyhow::Result<()> {
+fn run(command: Command) -> anyhow::Result<()> {
     hardening::disable_core_dumps().context("cannot disable core dumps")?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(async {
-        match verb {
-            Verb::Serve { config } => serve(Config::load(Some(&config))?).await,
-            Verb::Milter {
+        match command {
+            Command::Serve { config } => serve(Config::load(Some(&config))?).await,
+            Command::Milter {
                 config,
                 without_dns,
             } => milter(Config::load(Some(&config))?, !without_dns).await,
-            Verb::Account { service, verb } => account::run(&service, verb).await,
-            Verb::Domain { service, verb } => domain::run(&service, verb).await,
-            Verb::Client { service, verb } => client::run(&service, verb).await,
-            Verb::Module { service, verb } => module::run(&service, verb).await,
-            Verb::Audit { service, selection } => audit::run(&service, &selection).await,
-            Verb::Dev {
+            Command::Account { service, command } => account::run(&service, command).await,
+            Command::Domain { service, command } => domain::run(&service, command).await,
+            Command::Client { service, command } => client::run(&service, command).await,
+            Command::Module { service, command } => module::run(&service, command).await,
+            Command::Audit { service, selection } => audit::run(&service, &selection).await,
+            Command::Dev {
                 database,
                 modules,
                 watch,
@@ -205,7 +206,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_definition_of_the_command_line_is_valid() {
         super::Cli::command().debug_assert();
     }
 }

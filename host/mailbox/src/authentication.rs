@@ -1,60 +1,65 @@
-//! Whether the sender of a message is authenticated, as the mail server wrote it down in `Authentication-Results` (RFC 8601).
+//! Reads from `Authentication-Results` (RFC 8601) whether the mail server authenticated the sender of a message.
 //!
-//! Reads the topmost field of the configured authserv-id only. The mail server must delete fields of this id that arrive from elsewhere.
+//! Only the topmost field with the configured authserv-id counts. The mail server must delete such fields from incoming messages.
 
 use latchmail_core::address::fold_domain;
-use latchmail_mime::Header;
+use latchmail_mime::{Address, Header};
 
-use super::bounds;
-use super::types::Address;
+use crate::bounds;
 
 const FIELD: &[u8] = b"Authentication-Results";
 
-/// What is known of the sender.
+/// The result of the sender's authentication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     /// DMARC passed, or an account of this server submitted the message.
     Pass,
     /// DMARC failed.
     Fail,
-    /// There is no result.
+    /// There is no conclusive result.
     #[default]
     None,
 }
 
-/// The result for one message.
+/// The authentication of a message's sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authentication {
-    /// What is known of the sender.
+    /// The result.
     pub verdict: Verdict,
-    /// The domain that the result is about.
+    /// The domain to which the result applies.
     pub domain: Option<String>,
 }
 
 impl Authentication {
-    /// Reads the result from a message's header. `from` is whom the service shows as the sender. An empty id trusts nothing.
-    pub(crate) fn of(header: &[u8], authserv_id: &str, from: &[Address]) -> Self {
+    /// Reads the result from a message's header. `from` are the senders that the service shows. If `authserv_id` is empty, no field is trusted.
+    pub(crate) fn from_header(header: &[u8], authserv_id: &str, from: &[Address]) -> Self {
         if authserv_id.is_empty() {
             return Self::default();
         }
         let results = fields(header)
             .filter(|(name, _)| name.trim_ascii_end().eq_ignore_ascii_case(FIELD))
-            .find_map(|(_, value)| results(&String::from_utf8_lossy(value), authserv_id));
-        let authentication = results.map(|results| judged(&results)).unwrap_or_default();
+            .find_map(|(_, value)| parse_results(&String::from_utf8_lossy(value), authserv_id));
+        let authentication = results
+            .map(|results| evaluate(&results))
+            .unwrap_or_default();
         authentication.for_sender(from)
     }
 
-    /// A result about another domain than the one that is shown proves nothing.
+    /// Compares the domain of a pass with the domains of the senders. A pass for another domain is a failure. A pass without a domain or without a
+    /// sender is no result.
     fn for_sender(mut self, from: &[Address]) -> Self {
-        let shown = |address: &Address| {
+        let sender_domain = |address: &Address| {
             let (_, domain) = address.address.rsplit_once('@')?;
             fold_domain(domain)
         };
-        let about = self.domain.as_deref().and_then(fold_domain);
+        let result_domain = self.domain.as_deref().and_then(fold_domain);
         if self.verdict == Verdict::Pass {
-            if about.is_none() || from.is_empty() {
+            if result_domain.is_none() || from.is_empty() {
                 self.verdict = Verdict::None;
-            } else if from.iter().any(|address| shown(address) != about) {
+            } else if from
+                .iter()
+                .any(|address| sender_domain(address) != result_domain)
+            {
                 self.verdict = Verdict::Fail;
             }
         }
@@ -62,16 +67,16 @@ impl Authentication {
     }
 }
 
-/// The addresses that the service shows for the value of a field such as From, and whether these are all.
+/// Returns the addresses that the service shows for the value of a field such as From, and `true` if the list is complete.
 #[must_use]
-pub fn addresses(value: &[u8]) -> (Vec<String>, bool) {
+pub fn parse_addresses(value: &[u8]) -> (Vec<String>, bool) {
     let field = [b"From:", value, b"\r\n"].concat();
     let header = Header::of(&field, bounds::FIELD);
-    let addresses = header.from.into_iter().map(|one| one.address);
+    let addresses = header.from.into_iter().map(|address| address.address);
     (addresses.collect(), !header.truncated)
 }
 
-/// The fields of a header: name and value, folding included.
+/// Iterates over the fields of a header: name and value. A value includes its folded lines.
 fn fields(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = header;
     std::iter::from_fn(move || {
@@ -93,34 +98,34 @@ fn fields(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// One method with its result and properties.
+/// The result of one authentication method, with its properties.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Outcome {
+struct MethodResult {
     method: String,
     result: String,
     properties: Vec<(String, String)>,
 }
 
-impl Outcome {
+impl MethodResult {
     fn property(&self, name: &str) -> Option<&str> {
         let found = self.properties.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| &**value)
     }
 }
 
-/// The outcomes of a field, if the authserv-id is this server's. The id must be written without quotes and comments.
-fn results(value: &str, authserv_id: &str) -> Option<Vec<Outcome>> {
+/// Returns the results in the value of a field, or `None` if the field has another authserv-id. An id with quotes or comments is another id.
+fn parse_results(value: &str, authserv_id: &str) -> Option<Vec<MethodResult>> {
     let (id, rest) = value.split_once(';').unwrap_or((value, ""));
     let id = id.split_ascii_whitespace().next()?;
     if !id.eq_ignore_ascii_case(authserv_id) {
         return None;
     }
-    let tokens = tokens(rest);
+    let tokens = tokenize(rest);
     let statements = tokens.split(|token| *token == Token::Semicolon);
-    Some(statements.filter_map(outcome).collect())
+    Some(statements.filter_map(parse_result).collect())
 }
 
-fn outcome(tokens: &[Token]) -> Option<Outcome> {
+fn parse_result(tokens: &[Token]) -> Option<MethodResult> {
     let mut pairs = tokens.chunks(3).map_while(|three| match three {
         [Token::Word(name), Token::Equals, Token::Word(value)] => {
             Some((name.to_ascii_lowercase(), value.clone()))
@@ -130,7 +135,7 @@ fn outcome(tokens: &[Token]) -> Option<Outcome> {
     let (method, result) = pairs.next()?;
     // A version can follow the method: `dkim/1`.
     let method = method.split('/').next().unwrap_or_default().to_owned();
-    Some(Outcome {
+    Some(MethodResult {
         method,
         result: result.to_ascii_lowercase(),
         properties: pairs.collect(),
@@ -144,29 +149,29 @@ enum Token {
     Semicolon,
 }
 
-/// Splits a text into tokens. Comments are left out, and quoted strings are words.
-fn tokens(text: &str) -> Vec<Token> {
+/// Splits a text into tokens. Comments are omitted. Quoted strings are words.
+fn tokenize(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut word: Option<String> = None;
-    let mut comments = 0_usize;
+    let mut comment_depth = 0_usize;
     let mut is_quoted = false;
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
         match character {
-            '\\' if is_quoted || comments > 0 => {
+            '\\' if is_quoted || comment_depth > 0 => {
                 let escaped = characters.next();
                 if let (true, Some(escaped)) = (is_quoted, escaped) {
                     word.get_or_insert_default().push(escaped);
                 }
             }
-            '"' if comments == 0 => {
+            '"' if comment_depth == 0 => {
                 is_quoted = !is_quoted;
                 word.get_or_insert_default();
             }
             _ if is_quoted => word.get_or_insert_default().push(character),
-            '(' => comments += 1,
-            ')' if comments > 0 => comments -= 1,
-            _ if comments > 0 => {}
+            '(' => comment_depth += 1,
+            ')' if comment_depth > 0 => comment_depth -= 1,
+            _ if comment_depth > 0 => {}
             '=' | ';' | ' ' | '\t' | '\r' | '\n' => {
                 tokens.extend(word.take().map(Token::Word));
                 match character {
@@ -182,10 +187,11 @@ fn tokens(text: &str) -> Vec<Token> {
     tokens
 }
 
-fn judged(outcomes: &[Outcome]) -> Authentication {
-    let of = |method: &'static str| outcomes.iter().filter(move |one| one.method == method);
-    let header_from = |one: &Outcome| one.property("header.from").map(domain);
-    if let Some(submitted) = of("auth").find(|one| one.result == "pass") {
+/// Derives the authentication from all results of a field. A result for `auth` means that an account submitted the message.
+fn evaluate(results: &[MethodResult]) -> Authentication {
+    let of = |method: &'static str| results.iter().filter(move |result| result.method == method);
+    let header_from = |result: &MethodResult| result.property("header.from").map(domain);
+    if let Some(submitted) = of("auth").find(|result| result.result == "pass") {
         let envelope = || submitted.property("smtp.mailfrom").map(domain);
         let login = || submitted.property("smtp.auth").map(domain);
         return Authentication {
@@ -193,11 +199,13 @@ fn judged(outcomes: &[Outcome]) -> Authentication {
             domain: header_from(submitted).or_else(envelope).or_else(login),
         };
     }
-    let all_are = |result: &str| of("dmarc").all(|one| one.result == result);
-    let verdict = match of("dmarc").next() {
-        Some(_) if all_are("pass") => Verdict::Pass,
-        Some(_) if of("dmarc").any(|one| one.result == "fail") => Verdict::Fail,
-        _ => Verdict::None,
+    let dmarc: Vec<&str> = of("dmarc").map(|result| result.result.as_str()).collect();
+    let verdict = if dmarc.contains(&"fail") {
+        Verdict::Fail
+    } else if !dmarc.is_empty() && dmarc.iter().all(|result| *result == "pass") {
+        Verdict::Pass
+    } else {
+        Verdict::None
     };
     Authentication {
         verdict,
@@ -205,7 +213,7 @@ fn judged(outcomes: &[Outcome]) -> Authentication {
     }
 }
 
-/// The domain of an address, or a domain itself.
+/// Returns the domain of an address in lower case. Also accepts a domain.
 fn domain(address: &str) -> String {
     let domain = address.rsplit('@').next().unwrap_or(address);
     domain.to_ascii_lowercase()
@@ -222,10 +230,10 @@ mod tests {
             name: String::new(),
             address: from.into(),
         }];
-        Authentication::of(header.replace('\n', "\r\n").as_bytes(), ID, &from)
+        Authentication::from_header(header.replace('\n', "\r\n").as_bytes(), ID, &from)
     }
 
-    fn is(verdict: Verdict, domain: &str) -> Authentication {
+    fn authentication(verdict: Verdict, domain: &str) -> Authentication {
         Authentication {
             verdict,
             domain: Some(domain.into()),
@@ -233,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_results_of_common_servers_are_read() {
+    fn results_in_the_forms_of_common_servers_are_read() {
         for (header, expected) in [
             (
                 "mail.first.test; dmarc=pass header.from=a.test",
@@ -275,14 +283,14 @@ mod tests {
             let header = format!("Received: x\nAuthentication-Results: {header}\nFrom: x\n");
             assert_eq!(
                 read(&header, "x@a.test"),
-                is(expected, "a.test"),
+                authentication(expected, "a.test"),
                 "{header}"
             );
         }
     }
 
     #[test]
-    fn only_the_topmost_field_of_the_server_itself_counts() {
+    fn only_the_topmost_field_with_the_own_authserv_id_counts() {
         let pass = "dmarc=pass header.from=a.test";
         for header in [
             format!("Authentication-Results: mx.evil.test; {pass}\n"),
@@ -319,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_about_another_domain_than_the_one_shown_is_no_pass() {
+    fn a_pass_for_another_domain_than_the_senders_is_not_a_pass() {
         let header =
             "Authentication-Results: mail.first.test; dmarc=pass header.from=xn--bcher-kva.test\n";
         assert_eq!(read(header, "x@b\u{fc}cher.test").verdict, Verdict::Pass);
@@ -330,10 +338,10 @@ mod tests {
     }
 
     #[test]
-    fn without_an_authserv_id_nothing_is_trusted() {
+    fn without_an_authserv_id_no_field_is_trusted() {
         let header = b"Authentication-Results: ; dmarc=pass header.from=a.test\r\n";
         assert_eq!(
-            Authentication::of(header, "", &[]),
+            Authentication::from_header(header, "", &[]),
             Authentication::default()
         );
     }

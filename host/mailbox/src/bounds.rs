@@ -5,35 +5,35 @@ use std::time::Duration;
 pub(crate) use latchmail_imap::bounds::{FIRST, LISTED_HEADER};
 pub(crate) use latchmail_mime::bounds::{FIELD, HEADER, LONG_PREFIX, PREFIX};
 
-/// Maximum number of bytes that are read of one message. The rest is left out and the result is marked as truncated.
+/// Maximum number of bytes that are read of one message. The rest is omitted and the result is marked as truncated.
 pub(crate) const MESSAGE: usize = 128 * 1024 * 1024;
 
 /// Maximum number of bytes that are processed on the current thread. Larger inputs are processed on a blocking thread.
-pub(crate) const BRIEF: usize = 64 * 1024;
+pub(crate) const INLINE_WORK: usize = 64 * 1024;
 
-/// Bytes of one piece of an attachment: of the first piece, and of all pieces if the client is slow. A download has about three pieces in memory.
-pub(crate) const PIECE: usize = 256 * 1024;
+/// Size of a chunk of an attachment, in bytes: of the first chunk, and of every chunk if the client is slow. A download has about three chunks in memory.
+pub(crate) const DOWNLOAD_CHUNK: usize = 256 * 1024;
 
 /// Memory for all larger messages and downloads together, in MiB.
-pub(crate) const ROOM_MIB: usize = 256;
+pub(crate) const MESSAGE_MEMORY_MIB: usize = 256;
 
 /// Memory for reading one larger message, in MiB: its first bytes, and its text and HTML in encoded and decoded form.
-pub(crate) const LARGE_MIB: u32 = 12;
+pub(crate) const LARGE_MESSAGE_MIB: u32 = 12;
 
 /// Memory for one download, in MiB.
 pub(crate) const DOWNLOAD_MIB: u32 = 1;
 
-/// Bytes of longer headers and texts that a listing reads in one chunk.
-pub(crate) const CHUNK: usize = 4 * 1024 * 1024;
+/// Maximum number of bytes of longer headers and texts that a listing reads with one command.
+pub(crate) const LISTING_BATCH: usize = 4 * 1024 * 1024;
 
 /// Memory for the longer headers and texts of all listings together, in MiB.
-pub(crate) const LISTINGS_MIB: usize = 64;
+pub(crate) const LISTING_MEMORY_MIB: usize = 64;
 
 /// Maximum number of concurrent downloads of one account.
-pub(crate) const DOWNLOADS: usize = 16;
+pub(crate) const DOWNLOADS_PER_ACCOUNT: usize = 16;
 
-/// How long a download waits for its client before it returns its connection to the pool.
-pub(crate) const SLOW: Duration = Duration::from_millis(100);
+/// Time that a download waits for its client before it returns its connection to the pool.
+pub(crate) const SLOW_CLIENT: Duration = Duration::from_millis(100);
 
-/// Maximum size of one decoded header field in a listing, in bytes. A hundred messages must fit into a sandbox.
+/// Maximum size of one decoded header field in a listing, in bytes. The summaries of a hundred messages must fit into a sandbox.
 pub(crate) const LISTED_FIELD: usize = 4 * 1024;

@@ -1,21 +1,26 @@
 //! Flags, moves and deletes messages by their numbers, in any folder, with one command per folder.
 //!
-//! A change that has started runs to completion on its own task, even if the caller no longer waits. If the outcome is unknown, the error says so. This module
-//! does not decide which messages are the same: [`super::reconcile`] does.
+//! A change that has started runs to completion on its own task, even if the caller no longer waits. If the outcome is unknown, the change returns
+//! [`Error::Unknown`]. [`crate::reconcile`] decides which messages are the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use latchmail_core::permissions::Right;
 use latchmail_directory::message_index::{self, Location};
-use latchmail_imap::change::{Moved, Writable};
+use latchmail_imap::change::Moved;
 use latchmail_imap::flag::Flag;
-use latchmail_imap::{Connector, Session};
+use latchmail_imap::{Connector, Session, Writable};
 
-use super::places::spot_of;
-use super::pool::Lease;
-use super::reach::Judged;
-use super::{Access, Error, Mail, canonical, reading};
+use crate::access::Access;
+use crate::error::Error;
+use crate::folder_access::Decision;
+use crate::folder_path;
+use crate::locations::message_ref;
+use crate::mail::Mail;
+use crate::pool::Lease;
+use crate::retry::retry_read;
+use crate::server_text::sanitize;
 
 /// A change of messages.
 #[derive(Clone, Debug)]
@@ -25,32 +30,44 @@ enum Change {
     Delete,
 }
 
-/// The source of message locations: the cache, the database, or the database after a reconciliation with the mail server.
+/// The source of message locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
-    Kept,
-    Indexed,
-    Anew,
+enum Source {
+    Cache,
+    Index,
+    /// The index after a reconciliation with the mail server.
+    ReconciledIndex,
 }
 
-impl Look {
-    const OWNER: &[Self] = &[Self::Kept, Self::Indexed, Self::Anew, Self::Anew];
-    /// A member's rights depend on where the messages are, so the index is reconciled before any message is changed.
-    const GUEST: &[Self] = &[Self::Anew, Self::Anew, Self::Anew];
+impl Source {
+    const FOR_OWNER: &[Self] = &[
+        Self::Cache,
+        Self::Index,
+        Self::ReconciledIndex,
+        Self::ReconciledIndex,
+    ];
+    /// A member's rights depend on the locations of the messages, so the index is reconciled before any message is changed.
+    const FOR_MEMBER: &[Self] = &[
+        Self::ReconciledIndex,
+        Self::ReconciledIndex,
+        Self::ReconciledIndex,
+    ];
 
-    fn turns(access: &Access) -> &'static [Self] {
-        match access.guest {
-            None => Self::OWNER,
-            Some(_) => Self::GUEST,
+    /// Returns the sources in the order in which they are used.
+    fn sequence(access: &Access) -> &'static [Self] {
+        match access.member {
+            None => Self::FOR_OWNER,
+            Some(_) => Self::FOR_MEMBER,
         }
     }
 }
 
-/// The result in one folder: the IMAP UIDs of the changed messages, the IMAP UIDs of the deleted messages if others had moved first, or that the destination
-/// does not exist.
-enum Done {
-    To(BTreeSet<u32>),
-    Escaped(BTreeSet<u32>),
+/// The result of a change in one folder.
+enum FolderResult {
+    /// The IMAP UIDs of the changed messages.
+    Changed(BTreeSet<u32>),
+    /// Another client moved some messages before they could be deleted. Contains the IMAP UIDs of the deleted messages.
+    MovedAway(BTreeSet<u32>),
     NoDestination,
 }
 
@@ -62,14 +79,14 @@ impl Mail {
     pub async fn flag(
         self: &Arc<Self>,
         access: &Access,
-        uids: &[u64],
+        numbers: &[u64],
         flags: Vec<Flag>,
         add: bool,
     ) -> Result<Vec<u64>, Error> {
-        let done = self
-            .change(access, uids, Change::Flag { flags, add })
+        let changed = self
+            .start_change(access, numbers, Change::Flag { flags, add })
             .await?;
-        Ok(done.unwrap_or_default())
+        Ok(changed.unwrap_or_default())
     }
 
     /// Moves messages to a folder. They keep their numbers. Returns the numbers of the messages that exist, or `None` if the folder does not exist.
@@ -79,11 +96,12 @@ impl Mail {
     pub async fn move_to(
         self: &Arc<Self>,
         access: &Access,
-        uids: &[u64],
+        numbers: &[u64],
         destination: &str,
     ) -> Result<Option<Vec<u64>>, Error> {
-        let to = canonical(destination).to_owned();
-        self.change(access, uids, Change::Move { to }).await
+        let to = folder_path::normalize(destination).to_owned();
+        self.start_change(access, numbers, Change::Move { to })
+            .await
     }
 
     /// Deletes messages permanently. Returns the numbers of the messages that existed.
@@ -93,312 +111,327 @@ impl Mail {
     pub async fn delete(
         self: &Arc<Self>,
         access: &Access,
-        uids: &[u64],
+        numbers: &[u64],
     ) -> Result<Vec<u64>, Error> {
-        let done = self.change(access, uids, Change::Delete).await?;
-        Ok(done.unwrap_or_default())
+        let deleted = self.start_change(access, numbers, Change::Delete).await?;
+        Ok(deleted.unwrap_or_default())
     }
 
-    async fn change(
+    /// Runs a change on its own task, so that the change completes even if the caller is dropped.
+    async fn start_change(
         self: &Arc<Self>,
         access: &Access,
-        uids: &[u64],
+        numbers: &[u64],
         change: Change,
     ) -> Result<Option<Vec<u64>>, Error> {
         let (mail, access) = (Arc::clone(self), access.clone());
-        let mut uids = uids.to_vec();
-        uids.sort_unstable();
-        uids.dedup();
-        self.to_its_end(async move { mail.changed(&access, uids, &change).await })
-            .await
-    }
-
-    /// Runs a change on its own task, so that it completes even if the caller is dropped.
-    pub(crate) async fn to_its_end<T: Send + 'static>(
-        &self,
-        change: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, Error> {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable();
+        numbers.dedup();
         self.changes
-            .run(change)
+            .run(async move { mail.change(&access, numbers, &change).await })
             .await
             .unwrap_or_else(|error| Err(Error::Unknown(format!("a change ended early: {error}"))))
     }
 
-    async fn changed(
+    async fn change(
         &self,
         access: &Access,
-        mut left: Vec<u64>,
+        mut remaining: Vec<u64>,
         change: &Change,
     ) -> Result<Option<Vec<u64>>, Error> {
         // Two moves of one message must not overlap: a server may copy the message twice before it removes it once.
-        let (access, _turn) = &self.turn(&self.changing, access).await?;
+        let (access, _lock) = &self.lock(&self.change_locks, access).await?;
         let mut rights = vec![Right::MailWrite];
         if let Change::Move { to } = change {
-            // A move command contains a folder name, and the server does not report in advance which folder has that name. So a member's names are updated
-            // first.
-            if access.guest.is_some() {
-                self.keep_track(access).await?;
+            // A move command contains a folder name, and the server does not report in advance which folder has that name. So the index is updated before a
+            // member's rights are checked.
+            if access.member.is_some() {
+                self.refresh_folders(access).await?;
             }
-            let reach = self.reach(access).await?.admit(to, Right::MailWrite)?;
-            let Some(reach) = reach else {
+            let folder_access = self
+                .folder_access(access)
+                .await?
+                .require_path(to, Right::MailWrite)?;
+            let Some(folder_access) = folder_access else {
                 return Ok(None);
             };
-            // Otherwise a member without the right to read a folder could read its messages in another one.
-            if access.guest.is_some() && reach.judge_path(to, Right::MailRead) == Judged::Allowed {
+            // Otherwise a member without the right to read a folder could move its messages to a folder that the member may read.
+            if access.member.is_some()
+                && folder_access.authorize_path(to, Right::MailRead) == Decision::Allowed
+            {
                 rights.push(Right::MailRead);
             }
         }
         // Sorted after each lookup.
-        let mut done: Vec<u64> = Vec::new();
+        let mut changed: Vec<u64> = Vec::new();
         let mut tried: Vec<(u64, Arc<Location>)> = Vec::new();
-        let mut escaped = false;
-        for look in Look::turns(access) {
-            let mut places = self
-                .reached(access, &left, *look, &rights)
+        let mut moved_away = false;
+        for source in Source::sequence(access) {
+            let mut locations = self
+                .authorized_locations(access, &remaining, *source, &rights)
                 .await
-                .map_err(|error| halfway(&done, error))?;
-            places.retain(|place| !tried.contains(place));
-            escaped = false;
-            if *look == Look::Anew && places.is_empty() {
+                .map_err(|error| after_changes(&changed, error))?;
+            locations.retain(|location| !tried.contains(location));
+            moved_away = false;
+            if *source == Source::ReconciledIndex && locations.is_empty() {
                 break;
             }
-            for ((path, uid_validity), messages) in by_folder(&places) {
-                let there = self
-                    .changed_in(access, path, uid_validity, &messages, change)
+            for ((path, uid_validity), messages) in group_by_folder(&locations) {
+                let result = self
+                    .change_in_folder(access, path, uid_validity, &messages, change)
                     .await
-                    .map_err(|error| halfway(&done, error))?;
-                escaped |= matches!(there, Done::Escaped(_));
-                match there {
-                    Done::To(there) | Done::Escaped(there) => done.extend(
+                    .map_err(|error| after_changes(&changed, error))?;
+                moved_away |= matches!(result, FolderResult::MovedAway(_));
+                match result {
+                    FolderResult::Changed(uids) | FolderResult::MovedAway(uids) => changed.extend(
                         messages
                             .iter()
-                            .filter(|(_, imap_uid)| there.contains(imap_uid))
-                            .map(|(uid, _)| *uid),
+                            .filter(|(_, uid)| uids.contains(uid))
+                            .map(|(number, _)| *number),
                     ),
-                    Done::NoDestination if done.is_empty() => return Ok(None),
-                    Done::NoDestination => {
-                        let gone = Error::Internal(
+                    FolderResult::NoDestination if changed.is_empty() => return Ok(None),
+                    FolderResult::NoDestination => {
+                        let deleted = Error::Internal(
                             "the destination folder was deleted during the move".into(),
                         );
-                        return Err(halfway(&done, gone));
+                        return Err(after_changes(&changed, deleted));
                     }
                 }
             }
-            done.sort_unstable();
-            left.retain(|uid| done.binary_search(uid).is_err());
+            changed.sort_unstable();
+            remaining.retain(|number| changed.binary_search(number).is_err());
             // Do not search for a number that was never assigned.
-            if *look == Look::Indexed {
-                left.retain(|uid| tried.iter().chain(&places).any(|(known, _)| known == uid));
+            if *source == Source::Index {
+                remaining.retain(|number| {
+                    let mut known = tried.iter().chain(&locations);
+                    known.any(|(known, _)| known == number)
+                });
             }
-            if left.is_empty() {
+            if remaining.is_empty() {
                 break;
             }
-            tried.extend(places);
+            tried.extend(locations);
         }
-        if escaped {
-            let moves = "another client moved a message during every attempt to delete it";
-            return Err(halfway(&done, Error::Unknown(moves.into())));
+        if moved_away {
+            let why = "another client moved a message during every attempt to delete it";
+            return Err(after_changes(&changed, Error::Unknown(why.into())));
         }
-        Ok(Some(done))
+        Ok(Some(changed))
     }
 
-    /// Returns the known locations of messages for which the caller holds `rights`.
-    async fn reached(
+    /// Returns the known locations of messages for which the caller has `rights`.
+    async fn authorized_locations(
         &self,
         access: &Access,
-        uids: &[u64],
-        look: Look,
+        numbers: &[u64],
+        source: Source,
         rights: &[Right],
     ) -> Result<Vec<(u64, Arc<Location>)>, Error> {
-        let mut places = self.looked_up(access, uids, look).await?;
-        let reach = self.reach(access).await?;
+        let mut locations = self.look_up(access, numbers, source).await?;
+        let folder_access = self.folder_access(access).await?;
         for &right in rights {
-            let judged = |place: &Location| reach.judge_spot(spot_of(place), right);
-            if places
+            let decide =
+                |location: &Location| folder_access.authorize_message(message_ref(location), right);
+            if locations
                 .iter()
-                .any(|(_, place)| judged(place) == Judged::Denied)
+                .any(|(_, location)| decide(location) == Decision::Denied)
             {
                 return Err(Error::Denied(right));
             }
-            places.retain(|(_, place)| judged(place) == Judged::Allowed);
+            locations.retain(|(_, location)| decide(location) == Decision::Allowed);
         }
-        Ok(places)
+        Ok(locations)
     }
 
     /// Returns the known locations of messages.
-    async fn looked_up(
+    async fn look_up(
         &self,
         access: &Access,
-        uids: &[u64],
-        look: Look,
+        numbers: &[u64],
+        source: Source,
     ) -> Result<Vec<(u64, Arc<Location>)>, Error> {
         let account = &access.account;
-        if look == Look::Kept {
-            let kept = |uid: &u64| Some((*uid, self.kept.place(account, *uid)?));
-            return Ok(uids.iter().filter_map(kept).collect());
+        if source == Source::Cache {
+            let cached = |number: &u64| Some((*number, self.cache.location(account, *number)?));
+            return Ok(numbers.iter().filter_map(cached).collect());
         }
-        if look == Look::Anew {
-            self.seek(access).await?;
+        if source == Source::ReconciledIndex {
+            self.reconcile(access).await?;
         }
-        let places = message_index::locations(&self.db, account, uids).await?;
-        let places = places.into_iter().map(|(uid, place)| {
-            let place = Arc::new(place);
-            self.kept.keep_place(account, uid, &place);
-            (uid, place)
+        let locations = message_index::locations(&self.db, account, numbers).await?;
+        let locations = locations.into_iter().map(|(number, location)| {
+            let location = Arc::new(location);
+            self.cache.insert_location(account, number, &location);
+            (number, location)
         });
-        Ok(places.collect())
+        Ok(locations.collect())
     }
 
     /// Changes messages (number and IMAP UID) in one folder.
-    async fn changed_in(
+    async fn change_in_folder(
         &self,
         access: &Access,
         path: &str,
         uid_validity: u32,
         messages: &[(u64, u32)],
         change: &Change,
-    ) -> Result<Done, Error> {
-        let uids: Vec<u32> = messages.iter().map(|(_, imap_uid)| *imap_uid).collect();
+    ) -> Result<FolderResult, Error> {
+        let uids: Vec<u32> = messages.iter().map(|(_, uid)| *uid).collect();
         let mut lease = self.pool.lease(access, Some(path)).await?;
         if matches!(change, Change::Move { to } if to == path) {
-            let there = reading!(lease, session => session.existing(path, uid_validity, &uids));
-            return Ok(Done::To(there.unwrap_or_default()));
+            let existing =
+                retry_read!(lease, session => session.existing(path, uid_validity, &uids));
+            return Ok(FolderResult::Changed(existing.unwrap_or_default()));
         }
         match change {
             Change::Flag { flags, add } => {
-                let there = flagged(&mut lease, path, uid_validity, &uids, flags, *add).await?;
-                Ok(Done::To(there))
+                let existing =
+                    store_flags(&mut lease, path, uid_validity, &uids, flags, *add).await?;
+                Ok(FolderResult::Changed(existing))
             }
             Change::Move { to } => {
-                let Some((session, _)) = opened(&mut lease, path, uid_validity).await? else {
-                    return Ok(Done::To(BTreeSet::new()));
+                let Some((session, _)) = select(&mut lease, path, uid_validity).await? else {
+                    return Ok(FolderResult::Changed(BTreeSet::new()));
                 };
-                let moved = session.move_to(&uids, to).await.map_err(begun)?;
+                let moved = session.move_to(&uids, to).await.map_err(change_error)?;
                 drop(lease);
-                match moved {
-                    Some(moved) => Ok(Done::To(self.moved(access, messages, to, &moved).await)),
-                    None => Ok(Done::NoDestination),
-                }
+                let Some(moved) = moved else {
+                    return Ok(FolderResult::NoDestination);
+                };
+                let uids = self.store_moved(access, messages, to, &moved).await;
+                Ok(FolderResult::Changed(uids))
             }
             Change::Delete => {
                 // No other reconciliation may run until it is known whether another client moved a message just before it was expunged.
-                let _turn = self.seeking.acquire(&access.account).await;
-                let Some((session, _)) = opened(&mut lease, path, uid_validity).await? else {
-                    return Ok(Done::To(BTreeSet::new()));
+                let _lock = self.reconcile_locks.acquire(&access.account).await;
+                let Some((session, _)) = select(&mut lease, path, uid_validity).await? else {
+                    return Ok(FolderResult::Changed(BTreeSet::new()));
                 };
-                let there = session.expunge(&uids).await.map_err(begun)?;
+                let expunged = session.expunge(&uids).await.map_err(change_error)?;
                 drop(lease);
-                let gone = self.deleted(access, messages, &there).await?;
-                if gone.len() < there.len() {
-                    return Ok(Done::Escaped(gone));
+                let deleted = self.remove_expunged(access, messages, &expunged).await?;
+                if deleted.len() < expunged.len() {
+                    return Ok(FolderResult::MovedAway(deleted));
                 }
-                Ok(Done::To(gone))
+                Ok(FolderResult::Changed(deleted))
             }
         }
     }
 
-    /// Stores the new locations of moved messages. If this fails, a later reconciliation finds the messages by their identity.
-    async fn moved(
+    /// Stores the new locations of moved messages. Returns their former IMAP UIDs. If the locations cannot be stored, a later reconciliation finds the messages
+    /// by their identities.
+    async fn store_moved(
         &self,
         access: &Access,
         messages: &[(u64, u32)],
         to: &str,
         moved: &Moved,
     ) -> BTreeSet<u32> {
-        let numbers: BTreeMap<u32, u64> =
-            messages.iter().map(|(uid, imap)| (*imap, *uid)).collect();
-        let places: Vec<(u64, u32)> = moved
+        let account = &access.account;
+        let numbers: BTreeMap<u32, u64> = messages
+            .iter()
+            .map(|(number, uid)| (*uid, *number))
+            .collect();
+        let new_uids: Vec<(u64, u32)> = moved
             .uids
             .iter()
-            .filter_map(|(was, is)| Some((*numbers.get(was)?, *is)))
+            .filter_map(|(old, new)| Some((*numbers.get(old)?, *new)))
             .collect();
-        if !places.is_empty() {
-            let validity = moved.uid_validity;
-            let written = async {
-                let moved =
-                    message_index::moved(&self.db, &access.account, to, validity, &places).await?;
-                if !moved {
+        if !new_uids.is_empty() {
+            let uid_validity = moved.uid_validity;
+            let store = async {
+                let stored =
+                    message_index::moved(&self.db, account, to, uid_validity, &new_uids).await?;
+                if !stored {
                     // Another client created the folder after the last listing.
-                    self.keep_track(access).await?;
-                    message_index::moved(&self.db, &access.account, to, validity, &places).await?;
+                    self.refresh_folders(access).await?;
+                    message_index::moved(&self.db, account, to, uid_validity, &new_uids).await?;
                 }
                 Ok::<_, Error>(())
             };
-            if let Err(error) = written.await {
+            if let Err(error) = store.await {
                 tracing::error!(%error, "failed to store the new locations of moved messages");
             }
         }
-        for (uid, _) in places {
-            self.kept.forget_place(&access.account, uid);
+        for (number, _) in new_uids {
+            self.cache.remove_location(account, number);
         }
-        moved.uids.iter().map(|(was, _)| *was).collect()
+        moved.uids.iter().map(|(old, _)| *old).collect()
     }
 
-    /// Removes expunged messages from the index. Returns the IMAP UIDs of those that no folder has any more. A message that another client moved just before it
-    /// was expunged still exists in its new folder.
-    async fn deleted(
+    /// Removes expunged messages from the index. Returns the IMAP UIDs of the messages that are in no folder. A message that another client moved just before
+    /// it was expunged still exists in its new folder.
+    async fn remove_expunged(
         &self,
         access: &Access,
         messages: &[(u64, u32)],
         expunged: &BTreeSet<u32>,
     ) -> Result<BTreeSet<u32>, Error> {
         let account = &access.account;
-        let numbers: BTreeMap<u64, u32> = messages
+        let uids: BTreeMap<u64, u32> = messages
             .iter()
-            .filter(|(_, imap_uid)| expunged.contains(imap_uid))
+            .filter(|(_, uid)| expunged.contains(uid))
             .copied()
             .collect();
-        if numbers.is_empty() {
+        if uids.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let before = self.places_of(account, &numbers).await?;
-        let looked = async {
-            let expunged: BTreeSet<u64> = numbers.keys().copied().collect();
-            self.reconcile(access, &expunged).await?;
-            self.places_of(account, &numbers).await
+        let before = self.indexed_locations(account, &uids).await?;
+        let reconciled = async {
+            let numbers: BTreeSet<u64> = uids.keys().copied().collect();
+            self.reconcile_locked(access, &numbers).await?;
+            self.indexed_locations(account, &uids).await
         };
-        let after = looked.await.map_err(|error| {
+        let after = reconciled.await.map_err(|error| {
             Error::Unknown(format!(
                 "messages may have moved before they were expunged: {error}"
             ))
         })?;
-        let moved = |uid: &u64| after.get(uid).is_some_and(|at| before.get(uid) != Some(at));
-        let gone: Vec<u64> = numbers.keys().filter(|uid| !moved(uid)).copied().collect();
-        if let Err(error) = message_index::remove(&self.db, account, &gone).await {
+        let was_moved = |number: &u64| {
+            let location = after.get(number);
+            location.is_some_and(|location| before.get(number) != Some(location))
+        };
+        let deleted: Vec<u64> = uids
+            .keys()
+            .filter(|number| !was_moved(number))
+            .copied()
+            .collect();
+        if let Err(error) = message_index::remove(&self.db, account, &deleted).await {
             tracing::error!(%error, "failed to remove deleted messages from the index");
         }
-        for uid in numbers.keys() {
-            self.kept.forget_place(account, *uid);
+        for number in uids.keys() {
+            self.cache.remove_location(account, *number);
         }
-        Ok(gone.iter().map(|uid| numbers[uid]).collect())
+        Ok(deleted.iter().map(|number| uids[number]).collect())
     }
 
-    async fn places_of(
+    async fn indexed_locations(
         &self,
         account: &str,
-        numbers: &BTreeMap<u64, u32>,
+        uids: &BTreeMap<u64, u32>,
     ) -> Result<BTreeMap<u64, Location>, Error> {
-        let numbers: Vec<u64> = numbers.keys().copied().collect();
-        let places = message_index::locations(&self.db, account, &numbers).await?;
-        Ok(places.into_iter().collect())
+        let numbers: Vec<u64> = uids.keys().copied().collect();
+        let locations = message_index::locations(&self.db, account, &numbers).await?;
+        Ok(locations.into_iter().collect())
     }
 }
 
 /// Opens a folder for writing. Returns `None` if no folder with this path and UIDVALIDITY exists.
-async fn opened<'l>(
+async fn select<'l>(
     lease: &'l mut Lease<Connector>,
     path: &str,
     uid_validity: u32,
 ) -> Result<Option<(&'l mut Session, Writable)>, Error> {
-    let folder = reading!(lease, session => session.select(path));
+    let folder = retry_read!(lease, session => session.select(path));
     match folder.filter(|folder| folder.opened.uid_validity == uid_validity) {
         Some(folder) => Ok(Some((lease.session().await?, folder))),
         None => Ok(None),
     }
 }
 
-/// Changes flags of messages in one folder. Returns the IMAP UIDs of the messages that exist.
-async fn flagged(
+/// Adds or removes flags of messages in one folder. Returns the IMAP UIDs of the messages that exist.
+async fn store_flags(
     lease: &mut Lease<Connector>,
     path: &str,
     uid_validity: u32,
@@ -406,49 +439,51 @@ async fn flagged(
     flags: &[Flag],
     add: bool,
 ) -> Result<BTreeSet<u32>, Error> {
-    let mut lost = false;
+    let mut connection_lost = false;
     let session = lease.session().await?;
     if session.can_store_without_select(path, uid_validity, uids, flags) {
         match session.store(uids, flags, add).await {
-            Ok(there) => return Ok(there),
+            Ok(existing) => return Ok(existing),
             // The command is idempotent, so it can be repeated.
-            Err(latchmail_imap::Error::Lost(_)) => lost = true,
+            Err(latchmail_imap::Error::Lost(_)) => connection_lost = true,
             Err(latchmail_imap::Error::No(_)) => {}
-            Err(error) => return Err(begun(error)),
+            Err(error) => return Err(change_error(error)),
         }
     }
-    let anew = async {
-        let Some((session, folder)) = opened(lease, path, uid_validity).await? else {
+    let with_select = async {
+        let Some((session, folder)) = select(lease, path, uid_validity).await? else {
             return Ok(BTreeSet::new());
         };
         if let Some(flag) = folder.first_unsupported(flags).filter(|_| add) {
             let sentence = format!("The mail server does not store the flag {}", flag.as_str());
             return Err(Error::Rejected(sentence));
         }
-        session.store(uids, flags, add).await.map_err(begun)
+        session.store(uids, flags, add).await.map_err(change_error)
     };
-    anew.await.map_err(|error| match error {
+    with_select.await.map_err(|error| match error {
         // The first attempt may have succeeded.
-        error if lost && !matches!(error, Error::Unknown(_)) => Error::Unknown(error.to_string()),
+        error if connection_lost && !matches!(error, Error::Unknown(_)) => {
+            Error::Unknown(error.to_string())
+        }
         error => error,
     })
 }
 
 /// Groups messages (number and IMAP UID) by path and UIDVALIDITY.
-fn by_folder(places: &[(u64, Arc<Location>)]) -> BTreeMap<(&str, u32), Vec<(u64, u32)>> {
+fn group_by_folder(locations: &[(u64, Arc<Location>)]) -> BTreeMap<(&str, u32), Vec<(u64, u32)>> {
     let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (uid, place) in places {
-        let spot = spot_of(place);
-        let messages = folders.entry((spot.path, spot.uid_validity));
-        messages.or_default().push((*uid, spot.uid));
+    for (number, location) in locations {
+        let at = message_ref(location);
+        let messages = folders.entry((at.path, at.uid_validity));
+        messages.or_default().push((*number, at.uid));
     }
     folders
 }
 
 /// Converts an error of a command that changes messages. If the connection failed, the command may have been executed.
-fn begun(error: latchmail_imap::Error) -> Error {
+fn change_error(error: latchmail_imap::Error) -> Error {
     match error {
-        latchmail_imap::Error::No(text) => Error::Rejected(said(&text)),
+        latchmail_imap::Error::No(text) => Error::Rejected(sanitize(&text)),
         latchmail_imap::Error::Lost(why)
         | latchmail_imap::Error::Unavailable(why)
         | latchmail_imap::Error::Protocol(why) => Error::Unknown(why),
@@ -456,27 +491,13 @@ fn begun(error: latchmail_imap::Error) -> Error {
     }
 }
 
-/// Adds to an error that some messages were changed before it.
-fn halfway(done: &[u64], error: Error) -> Error {
-    if done.is_empty() {
+/// Adds to an error that messages were changed before it occurred.
+fn after_changes(changed: &[u64], error: Error) -> Error {
+    if changed.is_empty() {
         return error;
     }
     Error::Unknown(format!(
         "{} messages were changed before this error: {error}",
-        done.len()
+        changed.len()
     ))
-}
-
-/// Makes a server's text safe to show: without its response code, on one line, at most 200 characters.
-#[must_use]
-pub fn said(text: &str) -> String {
-    let sentence = match text.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(rest, |(_, sentence)| sentence),
-        None => text,
-    };
-    let words: Vec<&str> = sentence
-        .split(|c: char| c.is_whitespace() || c.is_control())
-        .filter(|word| !word.is_empty())
-        .collect();
-    words.join(" ").chars().take(200).collect()
 }

@@ -1,7 +1,7 @@
 //! Ends open sessions at the mail server: a client of Dovecot's doveadm HTTP API that uses one command, `kick`.
 //!
-//! A session's user name is `address/app password id` (`mailserver/dovecot/lookup.conf.ext`), so the sessions of one app password can be selected. The caller
-//! handles failures.
+//! The user name of a session is `address/app password id` (`mailserver/dovecot/lookup.conf.ext`), so a mask can select the sessions of one app password. The
+//! caller handles failures.
 
 use std::fmt;
 use std::fs::File;
@@ -20,31 +20,31 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
-use latchmail_net::dial::Dial;
+use latchmail_net::endpoint::Endpoint;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use super::said;
+use crate::server_text::sanitize;
 
 /// Timeout of one request, including the connection.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of commands in one request. Each takes a fraction of a millisecond.
+/// Maximum number of commands in one request. Each command takes a fraction of a millisecond.
 const BATCH: usize = 200;
 
 /// Maximum size of a response, in bytes. A response lists the users whose sessions were ended.
-const LARGEST_ANSWER: usize = 1024 * 1024;
+const MAX_RESPONSE: usize = 1024 * 1024;
 
 /// Maximum number of bytes that are read of the key file.
-const LARGEST_KEY: u64 = 4096;
+const MAX_KEY: u64 = 4096;
 
 /// Exit code of `kick` if no user with this name is logged in (`EX_NOUSER` of sysexits.h).
-const NOBODY: u64 = 68;
+const EX_NOUSER: u64 = 68;
 
 /// Dovecot's doveadm API.
 pub(crate) struct Doveadm {
-    dial: Dial,
+    endpoint: Endpoint,
     host: HeaderValue,
     authorization: HeaderValue,
 }
@@ -56,41 +56,42 @@ pub(crate) enum Error {
     #[error("cannot reach doveadm: {0}")]
     Unreachable(String),
     /// The request timed out.
-    #[error("doveadm did not respond within {} s", PATIENCE.as_secs())]
-    Late,
+    #[error("doveadm did not respond within {} s", TIMEOUT.as_secs())]
+    Timeout,
     /// The API rejected the key.
     #[error("doveadm rejected the key in `imap.doveadm_key_file`")]
-    Refused,
+    KeyRejected,
     /// The API returned another status or a failed command.
     #[error("doveadm failed to end sessions: {0}")]
     Failed(String),
 }
 
-/// The sessions of one app password or of one account, as a user name with wildcards.
+/// Selects the sessions of one app password or of one account by a user name with wildcards.
 #[derive(Clone, Debug)]
-pub(crate) struct Sessions(String);
+pub(crate) struct SessionMask(String);
 
-impl Sessions {
-    /// Selects the sessions of an app password. The id is unique, so the sessions are found even if the account's address changed.
-    pub(crate) fn of_app_password(id: &str) -> Option<Self> {
-        plain(id).then(|| Self(format!("*/{id}")))
+impl SessionMask {
+    /// Selects the sessions of an app password. The id is unique, so the mask matches even if the account's address has changed. Returns `None` if no session
+    /// can have this id.
+    pub(crate) fn app_password(id: &str) -> Option<Self> {
+        has_no_wildcards(id).then(|| Self(format!("*/{id}")))
     }
 
-    /// Selects all sessions of an account.
-    pub(crate) fn of_account(address: &str) -> Option<Self> {
-        plain(address).then(|| Self(format!("{address}/*")))
+    /// Selects all sessions of an account. Returns `None` if no account can have this address.
+    pub(crate) fn account(address: &str) -> Option<Self> {
+        has_no_wildcards(address).then(|| Self(format!("{address}/*")))
     }
 }
 
-/// Returns `true` if the name contains no wildcards. A name with wildcards cannot log in, because Dovecot's `auth_username_chars` excludes them.
-fn plain(name: &str) -> bool {
+/// Returns `true` if the name is not empty and contains no wildcards. Dovecot's `auth_username_chars` excludes wildcards, so no user has such a name.
+fn has_no_wildcards(name: &str) -> bool {
     !name.is_empty() && !name.contains(['*', '?', '\\'])
 }
 
 impl fmt::Debug for Doveadm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Doveadm")
-            .field("dial", &self.dial)
+            .field("endpoint", &self.endpoint)
             .finish_non_exhaustive()
     }
 }
@@ -104,15 +105,15 @@ impl Doveadm {
             );
             return Ok(None);
         }
-        let dial = Dial::new("imap.doveadm", &config.doveadm, false)?;
+        let endpoint = Endpoint::new("imap.doveadm", &config.doveadm, false)?;
         let key = read_key(&config.doveadm_key_file)?;
-        let unusable = |e| StartError::new(format!("imap.doveadm cannot be used: {e}"));
-        let host = HeaderValue::from_str(&config.doveadm).map_err(unusable)?;
+        let invalid = |e| StartError::new(format!("imap.doveadm cannot be used: {e}"));
+        let host = HeaderValue::from_str(&config.doveadm).map_err(invalid)?;
         let text = Zeroizing::new(format!("X-Dovecot-API {}", STANDARD.encode(&key)));
-        let mut authorization = HeaderValue::from_str(&text).map_err(unusable)?;
+        let mut authorization = HeaderValue::from_str(&text).map_err(invalid)?;
         authorization.set_sensitive(true);
         Ok(Some(Self {
-            dial,
+            endpoint,
             host,
             authorization,
         }))
@@ -120,22 +121,22 @@ impl Doveadm {
 
     /// Ends sessions. Succeeds if there are no such sessions.
     ///
-    /// Dovecot ends the process of a session, and a process serves many sessions one after the other. A new session that starts on the process at that moment
-    /// can be ended too. Its client reconnects.
-    pub(crate) async fn kick(&self, sessions: &[Sessions]) -> Result<(), Error> {
-        for batch in sessions.chunks(BATCH) {
-            timeout(PATIENCE, self.ask(batch))
+    /// Dovecot ends the process of a session, and a process serves many sessions one after the other. A session that starts on the process at that moment can
+    /// be ended too. Its client reconnects.
+    pub(crate) async fn kick(&self, masks: &[SessionMask]) -> Result<(), Error> {
+        for batch in masks.chunks(BATCH) {
+            timeout(TIMEOUT, self.send_request(batch))
                 .await
-                .map_err(|_| Error::Late)??;
+                .map_err(|_| Error::Timeout)??;
         }
         Ok(())
     }
 
-    async fn ask(&self, sessions: &[Sessions]) -> Result<(), Error> {
+    async fn send_request(&self, masks: &[SessionMask]) -> Result<(), Error> {
         // `kick` accepts one mask, so each mask needs its own command.
-        let commands: Value = sessions
+        let commands: Value = masks
             .iter()
-            .map(|Sessions(mask)| json!(["kick", { "mask": [mask] }, "kick"]))
+            .map(|SessionMask(mask)| json!(["kick", { "mask": [mask] }, "kick"]))
             .collect();
         // Do not send `Connection: close`: with it, Dovecot 2.3.19 sends no response to a wrong key.
         let request = Request::post("/doveadm/v1")
@@ -144,45 +145,45 @@ impl Doveadm {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(commands.to_string())))
             .map_err(unreachable)?;
-        let stream = self.dial.connect().await.map_err(unreachable)?;
+        let stream = self.endpoint.connect().await.map_err(unreachable)?;
         let handshake = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(unreachable)?;
-        let answer = async {
+        let result = async {
             let response = sender.send_request(request).await.map_err(unreachable)?;
             match response.status() {
                 StatusCode::OK => {}
-                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(Error::Refused),
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(Error::KeyRejected),
                 status => return Err(Error::Failed(status.to_string())),
             }
-            let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect();
+            let body = Limited::new(response.into_body(), MAX_RESPONSE).collect();
             let body = body.await.map_err(unreachable)?.to_bytes();
-            check(&body, sessions.len())
+            check(&body, masks.len())
         };
-        tokio::pin!(answer);
+        tokio::pin!(result);
         tokio::select! {
             // Poll the response first, so that data received before the connection closed is still read.
             biased;
-            answer = &mut answer => answer,
-            _ = connection => answer.await,
+            result = &mut result => result,
+            _ = connection => result.await,
         }
     }
 }
 
 /// Checks that every command succeeded.
-fn check(answer: &[u8], commands: usize) -> Result<(), Error> {
-    // `said` would remove a leading bracket as a response code, so the text begins with a word.
+fn check(response: &[u8], commands: usize) -> Result<(), Error> {
+    // `sanitize` removes a leading bracket as a response code, so the text begins with a word.
     let failed = || {
-        Error::Failed(said(&format!(
+        Error::Failed(sanitize(&format!(
             "the response was {}",
-            String::from_utf8_lossy(answer)
+            String::from_utf8_lossy(response)
         )))
     };
-    let outcomes: Vec<(String, Value, String)> =
-        serde_json::from_slice(answer).map_err(|_| failed())?;
-    let done = outcomes.iter().all(|(kind, detail, _)| {
-        kind == "doveadmResponse" || (kind == "error" && detail["exitCode"] == NOBODY)
+    let results: Vec<(String, Value, String)> =
+        serde_json::from_slice(response).map_err(|_| failed())?;
+    let succeeded = results.iter().all(|(kind, detail, _)| {
+        kind == "doveadmResponse" || (kind == "error" && detail["exitCode"] == EX_NOUSER)
     });
-    if done && outcomes.len() == commands {
+    if succeeded && results.len() == commands {
         Ok(())
     } else {
         Err(failed())
@@ -195,25 +196,25 @@ fn unreachable(error: impl fmt::Display) -> Error {
 
 /// Reads the key file. The trailing newline is part of the key, as it is for Dovecot.
 fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, StartError> {
-    let refused =
+    let invalid =
         |why: &str| StartError::new(format!("`imap.doveadm_key_file` {} {why}", path.display()));
-    let file = File::open(path).map_err(|e| refused(&format!("cannot be read: {e}")))?;
-    let found = file
+    let file = File::open(path).map_err(|e| invalid(&format!("cannot be read: {e}")))?;
+    let metadata = file
         .metadata()
-        .map_err(|e| refused(&format!("cannot be read: {e}")))?;
-    if found.mode() & 0o007 != 0 {
-        return Err(refused(
+        .map_err(|e| invalid(&format!("cannot be read: {e}")))?;
+    if metadata.mode() & 0o007 != 0 {
+        return Err(invalid(
             "is accessible to other users; make it private with chmod o=",
         ));
     }
     let mut key = Zeroizing::new(Vec::with_capacity(
-        usize::try_from(found.len().min(LARGEST_KEY)).unwrap_or(0) + 1,
+        usize::try_from(metadata.len().min(MAX_KEY)).unwrap_or(0) + 1,
     ));
-    file.take(LARGEST_KEY)
+    file.take(MAX_KEY)
         .read_to_end(&mut key)
-        .map_err(|e| refused(&format!("cannot be read: {e}")))?;
+        .map_err(|e| invalid(&format!("cannot be read: {e}")))?;
     if key.trim_ascii().is_empty() {
-        return Err(refused("is empty"));
+        return Err(invalid("is empty"));
     }
     Ok(key)
 }

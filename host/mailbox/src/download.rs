@@ -1,7 +1,7 @@
-//! Streams the bytes of an attachment: they are read from the mail server in pieces, decoded, and dropped once they are passed on. So an attachment of any size
-//! uses the same memory.
+//! Streams the bytes of an attachment: reads them from the mail server in chunks, decodes them, and drops each chunk after it was passed on. The memory does
+//! not depend on the size of the attachment.
 //!
-//! A download holds a connection to the mail server only while its client keeps up.
+//! A download holds a connection to the mail server only while its client is as fast as the mail server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, mem};
@@ -15,15 +15,19 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
-use super::places::spot_of;
-use super::pool::Lease;
-use super::{Access, Error, Mail, bounds, reading};
+use crate::access::Access;
+use crate::bounds;
+use crate::error::Error;
+use crate::locations::message_ref;
+use crate::mail::Mail;
+use crate::pool::Lease;
+use crate::retry::retry_read;
 
 /// An attachment whose decoded bytes can be read.
 pub struct Download {
     source: Source,
-    /// The first bytes and the reader of the rest. They were read to check that the attachment exists. The first call of [`Download::open`] takes them.
-    begun: Mutex<Option<Begun>>,
+    /// The first chunk and the reader of the rest. They were read to check that the attachment exists. The first call of [`Download::open`] takes them.
+    started: Mutex<Option<Started>>,
 }
 
 impl fmt::Debug for Download {
@@ -35,7 +39,7 @@ impl fmt::Debug for Download {
 }
 
 /// A read of an attachment that has started.
-struct Begun {
+struct Started {
     first: Bytes,
     decoder: Decoder,
     reader: Reader,
@@ -46,85 +50,85 @@ struct Begun {
 struct Source {
     mail: Arc<Mail>,
     access: Access,
-    place: Arc<Location>,
+    location: Arc<Location>,
     section: Section,
 }
 
-/// Reads the encoded bytes of an attachment from `at` to the end.
+/// Reads the encoded bytes of an attachment from `position` to the end.
 struct Reader {
     source: Source,
-    at: usize,
-    way: Way,
-    /// The client was slower than the mail server.
-    slow: bool,
-    _share: Option<Share>,
+    position: usize,
+    connection: Connection,
+    /// `true` if the client was slower than the mail server.
+    is_client_slow: bool,
+    _permits: Option<Permits>,
 }
 
-/// How the next bytes are read.
+/// The connection on which the next bytes are read.
 #[derive(Default)]
-enum Way {
-    /// On a connection that has not been leased yet.
+enum Connection {
+    /// No connection is leased.
     #[default]
-    Closed,
-    /// On a connection that has the folder open.
-    Open(Lease<Connector>),
-    /// On a connection that is already sending them.
+    None,
+    /// The connection has the folder open.
+    FolderOpen(Lease<Connector>),
+    /// The mail server is sending the bytes on the connection.
     Streaming(Lease<Connector>),
 }
 
 /// The permits of a larger download.
-struct Share {
-    _of_account: OwnedSemaphorePermit,
-    _of_memory: OwnedSemaphorePermit,
+struct Permits {
+    _download: OwnedSemaphorePermit,
+    _memory: OwnedSemaphorePermit,
 }
 
 impl Download {
-    /// Reads the first bytes of an attachment. Returns `None` if the message no longer exists.
-    pub(crate) async fn begin(
+    /// Reads the first chunk of an attachment. Returns `None` if the message no longer exists.
+    pub(crate) async fn start(
         mail: Arc<Mail>,
         access: &Access,
-        place: Arc<Location>,
+        location: Arc<Location>,
         section: Section,
     ) -> Result<Option<Self>, Error> {
         let source = Source {
             mail,
             access: access.clone(),
-            place,
+            location,
             section,
         };
-        let Some(begun) = source.begin().await? else {
+        let Some(started) = source.start().await? else {
             return Ok(None);
         };
         Ok(Some(Self {
             source,
-            begun: Mutex::new(Some(begun)),
+            started: Mutex::new(Some(started)),
         }))
     }
 
     /// Returns all bytes if they have already been read.
     #[must_use]
     pub fn whole(&self) -> Option<Bytes> {
-        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let begun = begun.as_ref()?;
-        begun.reader.is_done().then(|| begun.first.clone())
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = started.as_ref()?;
+        started.reader.is_done().then(|| started.first.clone())
     }
 
-    /// Returns all bytes as a stream: exactly as many as [`super::Attachment::size`], or an error.
+    /// Returns all bytes as a stream. The stream has exactly [`crate::Attachment::size`] bytes, or ends with an error.
     #[must_use]
     pub fn open(&self) -> BoxStream<'static, Result<Bytes, Error>> {
-        let begun = self
-            .begun
+        let started = self
+            .started
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let source = self.source.clone();
         stream::once(async move {
-            let begun = match begun {
-                Some(begun) => begun,
-                None => source.begin().await?.ok_or_else(gone)?,
+            let started = match started {
+                Some(started) => started,
+                None => source.start().await?.ok_or_else(message_deleted)?,
             };
-            let first = begun.first.clone();
-            Ok::<_, Error>(stream::once(async { Ok(first) }).chain(begun.pieces()))
+            let first = started.first.clone();
+            Ok::<_, Error>(stream::once(async { Ok(first) }).chain(started.remaining_chunks()))
         })
         .try_flatten()
         .boxed()
@@ -132,28 +136,30 @@ impl Download {
 }
 
 impl Source {
-    async fn begin(&self) -> Result<Option<Begun>, Error> {
-        let share = if self.section.range.len() > bounds::PIECE {
-            Some(Share {
-                _of_account: self.mail.download(self.access.caller()).await?,
-                _of_memory: self.mail.room_for(bounds::DOWNLOAD_MIB).await?,
+    /// Acquires the permits and reads the first chunk. Returns `None` if the message no longer exists.
+    async fn start(&self) -> Result<Option<Started>, Error> {
+        let permits = if self.section.range.len() > bounds::DOWNLOAD_CHUNK {
+            let (mail, account) = (&self.mail, self.access.caller());
+            Some(Permits {
+                _download: mail.acquire_download(account).await?,
+                _memory: mail.acquire_message_memory(bounds::DOWNLOAD_MIB).await?,
             })
         } else {
             None
         };
         let mut reader = Reader {
-            at: self.section.range.start,
+            position: self.section.range.start,
             source: self.clone(),
-            way: Way::Closed,
-            slow: false,
-            _share: share,
+            connection: Connection::None,
+            is_client_slow: false,
+            _permits: permits,
         };
         let Some(encoded) = reader.next().await? else {
             return Ok(None);
         };
         let mut decoder = Decoder::new(self.section.encoding);
         let first = decoder.decode(&encoded, reader.is_done()).into();
-        Ok(Some(Begun {
+        Ok(Some(Started {
             first,
             decoder,
             reader,
@@ -163,78 +169,80 @@ impl Source {
 
 impl Reader {
     fn is_done(&self) -> bool {
-        self.at >= self.source.section.range.end
+        self.position >= self.source.section.range.end
     }
 
     /// Returns the next bytes, or `None` if the message no longer exists.
     ///
-    /// The rest of the attachment is requested with one command, because the mail server parses the message from its beginning for every command. For a slow
-    /// client it is requested in pieces, so that other requests do not wait for the connection.
+    /// Requests the rest of the attachment with one command, because the mail server parses the message from its beginning for every command. For a slow
+    /// client, requests single chunks, so that other requests do not wait for the connection.
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let end = self.source.section.range.end;
-        let piece = self.at..end.min(self.at + bounds::PIECE);
-        let spot = spot_of(&self.source.place);
-        let (bytes, way) = match mem::take(&mut self.way) {
-            Way::Closed => {
+        let chunk = self.position..end.min(self.position + bounds::DOWNLOAD_CHUNK);
+        let message = message_ref(&self.source.location);
+        let (bytes, connection) = match mem::take(&mut self.connection) {
+            Connection::None => {
                 let access = &self.source.access;
                 let pool = &self.source.mail.pool;
-                let mut lease = pool.lease(access, Some(spot.path)).await?;
-                let rest = self.at..end;
-                let at_once = if self.slow || piece.end == end {
+                let mut lease = pool.lease(access, Some(message.path)).await?;
+                let rest = self.position..end;
+                let stream_length = if self.is_client_slow || chunk.end == end {
                     None
                 } else {
-                    reading!(lease, session => session.start_stream_at(spot, &rest))
+                    retry_read!(lease, session => session.start_stream_at(message, &rest))
                 };
-                if let Some(length) = at_once {
-                    whole(length == rest.len())?;
-                    (lease.as_it_is()?.next_bytes().await?, Way::Streaming(lease))
+                if let Some(length) = stream_length {
+                    check_length(length, rest.len())?;
+                    let bytes = lease.current_session()?.next_bytes().await?;
+                    (bytes, Connection::Streaming(lease))
                 } else {
                     // IMAP has no empty range, and the message's existence must be checked for an empty attachment too.
-                    let asked = piece.start..piece.end.max(piece.start + 1);
-                    let bytes = reading!(lease, session => session.read_range_at(spot, &asked));
+                    let range = chunk.start..chunk.end.max(chunk.start + 1);
+                    let bytes =
+                        retry_read!(lease, session => session.read_range_at(message, &range));
                     let Some(mut bytes) = bytes else {
                         return Ok(None);
                     };
-                    bytes.truncate(piece.len());
-                    whole(bytes.len() == piece.len())?;
-                    (bytes, Way::Open(lease))
+                    bytes.truncate(chunk.len());
+                    check_length(bytes.len(), chunk.len())?;
+                    (bytes, Connection::FolderOpen(lease))
                 }
             }
-            Way::Open(mut lease) => {
+            Connection::FolderOpen(mut lease) => {
                 let session = lease.session().await?;
-                let Some(bytes) = session.read_range(spot.uid, &piece).await? else {
+                let Some(bytes) = session.read_range(message.uid, &chunk).await? else {
                     return Ok(None);
                 };
-                whole(bytes.len() == piece.len())?;
-                (bytes, Way::Open(lease))
+                check_length(bytes.len(), chunk.len())?;
+                (bytes, Connection::FolderOpen(lease))
             }
-            Way::Streaming(mut lease) => {
-                let bytes = lease.as_it_is()?.next_bytes().await?;
-                (bytes, Way::Streaming(lease))
+            Connection::Streaming(mut lease) => {
+                let bytes = lease.current_session()?.next_bytes().await?;
+                (bytes, Connection::Streaming(lease))
             }
         };
-        self.at += bytes.len();
+        self.position += bytes.len();
         if !self.is_done() {
-            self.way = way;
+            self.connection = connection;
         }
         Ok(Some(bytes))
     }
 }
 
-/// Returns an error if the mail server announced another number of bytes than before.
-fn whole(is: bool) -> Result<(), Error> {
-    if is {
+/// Returns an error if the mail server returned another number of bytes than its earlier replies announced.
+fn check_length(length: usize, expected: usize) -> Result<(), Error> {
+    if length == expected {
         Ok(())
     } else {
-        Err(Error::Internal(
-            "the mail server returned fewer bytes of a message than before".into(),
-        ))
+        Err(Error::Internal(format!(
+            "the mail server returned {length} bytes of an attachment instead of {expected}"
+        )))
     }
 }
 
-impl Begun {
-    /// Returns the remaining pieces. Two pieces are read ahead.
-    fn pieces(self) -> BoxStream<'static, Result<Bytes, Error>> {
+impl Started {
+    /// Returns the chunks after the first one. Two chunks are read ahead.
+    fn remaining_chunks(self) -> BoxStream<'static, Result<Bytes, Error>> {
         let Self {
             mut decoder,
             mut reader,
@@ -243,36 +251,37 @@ impl Begun {
         if reader.is_done() {
             return stream::empty().boxed();
         }
-        // The next pieces can arrive while one is decoded.
-        let (ahead, pieces) = mpsc::channel::<Result<(Bytes, bool), Error>>(2);
+        // The next chunks can arrive while one chunk is decoded.
+        let (sender, chunks) = mpsc::channel::<Result<(Bytes, bool), Error>>(2);
         let read = async move {
             while !reader.is_done() {
-                let place = if let Ok(place) = timeout(bounds::SLOW, ahead.reserve()).await {
-                    place
+                let slot = if let Ok(slot) = timeout(bounds::SLOW_CLIENT, sender.reserve()).await {
+                    slot
                 } else {
-                    reader.way = Way::Closed;
-                    reader.slow = true;
-                    ahead.reserve().await
+                    reader.connection = Connection::None;
+                    reader.is_client_slow = true;
+                    sender.reserve().await
                 };
                 // The receiver may have been dropped.
-                let Ok(place) = place else { return };
-                let piece = reader.next().await.and_then(|piece| piece.ok_or_else(gone));
-                let failed = piece.is_err();
-                place.send(piece.map(|piece| (piece, reader.is_done())));
+                let Ok(slot) = slot else { return };
+                let chunk = reader.next().await;
+                let chunk = chunk.and_then(|chunk| chunk.ok_or_else(message_deleted));
+                let failed = chunk.is_err();
+                slot.send(chunk.map(|chunk| (chunk, reader.is_done())));
                 if failed {
                     return;
                 }
             }
         };
         tokio::spawn(read.in_current_span());
-        stream::unfold(pieces, async |mut pieces| {
-            Some((pieces.recv().await?, pieces))
+        stream::unfold(chunks, async |mut chunks| {
+            Some((chunks.recv().await?, chunks))
         })
-        .map_ok(move |(piece, last)| Bytes::from(decoder.decode(&piece, last)))
+        .map_ok(move |(chunk, is_last)| Bytes::from(decoder.decode(&chunk, is_last)))
         .boxed()
     }
 }
 
-fn gone() -> Error {
+fn message_deleted() -> Error {
     Error::Internal("a message was deleted while its attachment was read".into())
 }

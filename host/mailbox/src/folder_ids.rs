@@ -1,39 +1,42 @@
-//! Assigns folder ids. An id stays with its folder through every rename and is never reused, because grants of shared folders refer to it.
+//! Assigns folder ids. An id stays with its folder if the folder is renamed, and is never assigned again, because grants of shared folders refer to ids.
 
 use std::sync::Arc;
 
-use super::reconcile::Seen;
-use super::{Access, Error, Mail, kept};
+use crate::access::Access;
+use crate::cache::FolderKey;
+use crate::error::Error;
+use crate::folder_index::FolderState;
+use crate::mail::Mail;
 
 impl Mail {
-    /// Returns the ids of the folders that were just listed, in the same order. A new folder gets a new id.
-    pub(crate) async fn ids(
+    /// Returns the ids of the listed folders in the same order. A new folder gets a new id.
+    pub(crate) async fn folder_ids(
         &self,
         access: &Access,
-        standings: &[Seen],
+        states: &[FolderState],
     ) -> Result<Vec<Arc<str>>, Error> {
-        // For members, the stored paths must be up to date: their rights depend on them, and a folder may have returned to an earlier path.
-        if access.guest.is_none()
-            && let Some(ids) = self.ids_kept(access, standings)
+        // For members, the stored paths must be up to date: their rights depend on them, and a folder may have been renamed back to an earlier path.
+        if access.member.is_none()
+            && let Some(ids) = self.cached_folder_ids(access, states)
         {
             return Ok(ids);
         }
-        let noted = self.note(access, standings).await?;
-        let ids = standings.iter().zip(noted).map(|(seen, noted)| {
-            let id: Arc<str> = noted.public_id().into();
-            self.kept
-                .keep_folder_id(named(access, seen), Arc::clone(&id));
+        let indexed = self.index_folders(access, states).await?;
+        let ids = states.iter().zip(indexed).map(|(state, indexed)| {
+            let id: Arc<str> = indexed.public_id().into();
+            self.cache
+                .insert_folder_id(folder_key(access, state), Arc::clone(&id));
             id
         });
         Ok(ids.collect())
     }
 
-    fn ids_kept(&self, access: &Access, standings: &[Seen]) -> Option<Vec<Arc<str>>> {
-        let kept = |seen: &Seen| self.kept.folder_id(named(access, seen));
-        standings.iter().map(kept).collect()
+    fn cached_folder_ids(&self, access: &Access, states: &[FolderState]) -> Option<Vec<Arc<str>>> {
+        let cached = |state: &FolderState| self.cache.folder_id(folder_key(access, state));
+        states.iter().map(cached).collect()
     }
 }
 
-fn named(access: &Access, seen: &Seen) -> kept::Folder {
-    kept::Folder::of(&access.account, &seen.path, seen.opened.uid_validity)
+fn folder_key(access: &Access, state: &FolderState) -> FolderKey {
+    FolderKey::new(&access.account, &state.path, state.opened.uid_validity)
 }

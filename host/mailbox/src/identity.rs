@@ -5,14 +5,14 @@ use latchmail_imap::Fetched;
 use sha2::{Digest as _, Sha256};
 
 /// Returns a message's identity: the first 16 bytes of SHA-256 over the mail server's id of the message (X-GUID, or EMAILID of RFC 8474). If the server has no
-/// such ids, the hash covers the values that every server keeps when a message is moved:
+/// such ids, the hash covers values that every server preserves when a message is moved:
 ///
 /// - the arrival time (INTERNALDATE) in seconds since the epoch, 8 bytes, big-endian, independent of its time zone;
 /// - the size (RFC822.SIZE), 4 bytes, big-endian;
 /// - the header fields that a listing requests (Date, From, To, Cc, Subject, Message-ID and three MIME fields, at most 256 KiB) as the server returns them,
-///   without carriage returns and trailing blank lines.
+///   without carriage returns and trailing empty lines.
 ///
-/// The lowest bit of the first byte is 0 for a server's id and 1 otherwise.
+/// The lowest bit of the first byte is 0 if the identity is based on the server's id, and 1 otherwise.
 pub(crate) fn identity(message: &Fetched) -> Identity {
     let mut digest = Sha256::new();
     if let Some(id) = &message.id {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_heeds_what_moves_with_a_message_and_nothing_else() {
+    fn an_identity_depends_only_on_values_that_a_move_preserves() {
         let message = Fetched {
             seq: 1,
             uid: 5,

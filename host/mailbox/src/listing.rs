@@ -1,105 +1,230 @@
 //! Reads a page of a folder or of a search result.
 //!
 //! Messages are reduced to summaries while they are read, so a listing uses little more memory than its result. The longer headers and texts that some
-//! summaries need are read in chunks, each with a permit for its memory. This module assigns no numbers and checks no rights.
+//! summaries need are read in batches, each with a permit for its memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use latchmail_core::clock::Timestamp;
+use latchmail_core::permissions::Right;
 use latchmail_imap::{Fetched, Opened, Session};
 use latchmail_mime::preview::Preview;
 use latchmail_mime::{self as mime, Header};
 
-use super::identity::{Identity, identity};
-use super::kept;
-use super::types::Summary;
-use super::{Mail, blocking, bounds};
+use crate::access::Access;
+use crate::cache::FolderKey;
+use crate::error::Error;
+use crate::folder_access::Decision;
+use crate::identity::{Identity, identity};
+use crate::mail::Mail;
+use crate::retry::retry_read;
+use crate::types::{Listing, Summary};
+use crate::{blocking, bounds, folder_path};
 
-/// A page of messages as the server returned it.
-#[derive(Debug)]
-pub(crate) struct Read {
-    pub(crate) opened: Opened,
-    /// The number of matching messages on all pages.
-    pub(crate) total: u32,
-    /// The folder's key in the cache.
-    pub(crate) folder: kept::Folder,
-    /// The position, UID and flags of each message, in ascending order of position, and its cached summary.
-    pub(crate) seen: Vec<(Fetched, Option<Arc<Summary>>)>,
-    /// The messages without a cached summary, in any order.
-    pub(crate) fresh: Vec<Fresh>,
-}
-
-/// A message that had no cached summary.
-#[derive(Debug)]
-pub(crate) struct Fresh {
-    pub(crate) imap_uid: u32,
-    pub(crate) identity: Identity,
-    /// The summary, with `uid` 0 until the number is assigned.
-    pub(crate) summary: Summary,
-}
-
-/// The messages to list.
+/// Selects the messages of a page.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
+struct Query<'a> {
     /// The folder's path.
-    pub(crate) path: &'a str,
-    /// Text in the subject, sender, recipients or body. `None` lists all messages.
-    pub(crate) term: Option<&'a str>,
-    /// How many of the newest messages are skipped.
-    pub(crate) offset: u32,
+    path: &'a str,
+    /// Text in the subject, sender, recipients or body. `None` selects all messages.
+    term: Option<&'a str>,
+    /// Number of newest messages that are skipped.
+    offset: u32,
     /// Maximum number of messages.
-    pub(crate) limit: u32,
+    limit: u32,
 }
 
-/// Reads messages of a folder of `account`. Returns `None` if the folder does not exist. For messages with a cached summary, only the flags are read.
-pub(crate) async fn read(
+/// A page of messages as the mail server returned it.
+#[derive(Debug)]
+struct Page {
+    opened: Opened,
+    /// The number of matching messages on all pages.
+    total: u32,
+    /// The folder's key in the cache.
+    folder: FolderKey,
+    /// The position, UID and flags of each message, in ascending order of position, and its cached summary.
+    messages: Vec<(Fetched, Option<Arc<Summary>>)>,
+    /// The messages without a cached summary, in any order.
+    uncached: Vec<Uncached>,
+}
+
+/// A message without a cached summary.
+#[derive(Debug)]
+struct Uncached {
+    uid: u32,
+    identity: Identity,
+    /// The summary, with number 0 until a number is assigned.
+    summary: Summary,
+}
+
+impl Mail {
+    /// Returns `limit` messages of a folder after the newest `offset` messages, newest first. Returns `None` if the folder does not exist.
+    ///
+    /// # Errors
+    /// Returns any [`Error`].
+    pub async fn messages(
+        &self,
+        access: &Access,
+        folder: &str,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Option<Listing>, Error> {
+        let query = Query {
+            path: folder_path::normalize(folder),
+            term: None,
+            offset,
+            limit,
+        };
+        self.list(access, query).await
+    }
+
+    /// Returns the messages of a folder that contain `term` in the subject, sender, recipients or body, ignoring case. Skips the newest `offset` of them and
+    /// returns `limit` messages, newest first. Returns `None` if the folder does not exist.
+    ///
+    /// # Errors
+    /// Returns any [`Error`].
+    pub async fn search(
+        &self,
+        access: &Access,
+        folder: &str,
+        term: &str,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Option<Listing>, Error> {
+        let query = Query {
+            path: folder_path::normalize(folder),
+            term: Some(term),
+            offset,
+            limit,
+        };
+        self.list(access, query).await
+    }
+
+    async fn list(&self, access: &Access, query: Query<'_>) -> Result<Option<Listing>, Error> {
+        self.ensure_folders_indexed(access).await?;
+        let path = query.path;
+        let folder_access = self.require_folder(access, path, Right::MailRead).await?;
+        let Some(folder_access) = folder_access else {
+            return Ok(None);
+        };
+        let mut lease = self.pool.lease(access, Some(path)).await?;
+        let account = &access.account;
+        let page = retry_read!(lease, session => read_page(session, self, account, query));
+        // Release the connection while the database is queried.
+        drop(lease);
+        let Some(page) = page else {
+            return Ok(None);
+        };
+        let uid_validity = page.opened.uid_validity;
+        if folder_access.authorize(path, uid_validity, Right::MailRead) != Decision::Allowed {
+            return Ok(None);
+        }
+        self.reconcile_if_copy_lost(access, path, page.opened)
+            .await?;
+        let mut summaries = self
+            .assign_numbers(access, path, page.opened, page.uncached)
+            .await?;
+        for (uid, summary) in &summaries {
+            self.cache.insert_summary(page.folder, *uid, summary);
+        }
+        let to_summary = |(message, cached): (Fetched, Option<Arc<Summary>>)| {
+            let summary = match cached {
+                Some(cached) => Summary::clone(&cached),
+                // A message that was just expunged has no summary.
+                None => summaries.remove(&message.uid)?,
+            };
+            Some(Summary {
+                seq: message.seq,
+                flags: message.flags,
+                ..summary
+            })
+        };
+        let messages = page.messages.into_iter().rev();
+        Ok(Some(Listing {
+            total: page.total,
+            messages: messages.filter_map(to_summary).collect(),
+        }))
+    }
+
+    /// Assigns numbers to messages without a cached summary. Returns their summaries by IMAP UID.
+    async fn assign_numbers(
+        &self,
+        access: &Access,
+        path: &str,
+        opened: Opened,
+        uncached: Vec<Uncached>,
+    ) -> Result<HashMap<u32, Summary>, Error> {
+        if uncached.is_empty() {
+            return Ok(HashMap::new());
+        }
+        // Numbers follow the order of arrival.
+        let mut messages: Vec<_> = uncached
+            .iter()
+            .map(|message| (message.uid, message.identity))
+            .collect();
+        messages.sort_unstable_by_key(|(uid, _)| *uid);
+        let numbers = self.numbers(access, path, opened, &messages).await?;
+        let with_number = |message: Uncached| {
+            let number = *numbers.get(&message.uid)?;
+            let summary = Summary {
+                uid: number,
+                ..message.summary
+            };
+            Some((message.uid, summary))
+        };
+        Ok(uncached.into_iter().filter_map(with_number).collect())
+    }
+}
+
+/// Reads messages of a folder of `account`. Returns `None` if the folder does not exist. For messages with a cached summary, reads only the flags.
+async fn read_page(
     session: &mut Session,
     mail: &Mail,
     account: &str,
-    wanted: Wanted<'_>,
-) -> Result<Option<Read>, latchmail_imap::Error> {
-    let Wanted {
+    query: Query<'_>,
+) -> Result<Option<Page>, latchmail_imap::Error> {
+    let Query {
         path,
         term,
         offset,
         limit,
-    } = wanted;
+    } = query;
     let found = match term {
         None => {
             let page = session.page(path, offset, limit).await?;
-            page.map(|(opened, seen)| (opened, opened.exists, seen))
+            page.map(|(opened, messages)| (opened, opened.exists, messages))
         }
-        Some(term) => matching(session, path, term, offset, limit).await?,
+        Some(term) => search_page(session, path, term, offset, limit).await?,
     };
-    let Some((opened, total, seen)) = found else {
+    let Some((opened, total, messages)) = found else {
         return Ok(None);
     };
-    let folder = kept::Folder::of(account, path, opened.uid_validity);
-    let seen: Vec<_> = seen
+    let folder = FolderKey::new(account, path, opened.uid_validity);
+    let messages: Vec<_> = messages
         .into_iter()
         .map(|message| {
-            let known = mail.kept.summary(folder, message.uid);
-            (message, known)
+            let cached = mail.cache.summary(folder, message.uid);
+            (message, cached)
         })
         .collect();
-    let unknown: Vec<u32> = seen
+    let uncached: Vec<u32> = messages
         .iter()
-        .filter(|(_, known)| known.is_none())
+        .filter(|(_, cached)| cached.is_none())
         .map(|(message, _)| message.uid)
         .collect();
-    let fresh = fresh(session, mail, &unknown).await?;
-    Ok(Some(Read {
+    let uncached = read_summaries(session, mail, &uncached).await?;
+    Ok(Some(Page {
         opened,
         total,
         folder,
-        seen,
-        fresh,
+        messages,
+        uncached,
     }))
 }
 
 /// Returns a page of a search result: the folder, the number of all matches, and the messages of the page in ascending order.
-async fn matching(
+async fn search_page(
     session: &mut Session,
     path: &str,
     term: &str,
@@ -109,58 +234,58 @@ async fn matching(
     let Some((opened, uids)) = session.search(path, term).await? else {
         return Ok(None);
     };
-    let place = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
-    let end = uids.len().saturating_sub(place(offset));
-    let page = &uids[end.saturating_sub(place(limit))..end];
+    let to_usize = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+    let end = uids.len().saturating_sub(to_usize(offset));
+    let page = &uids[end.saturating_sub(to_usize(limit))..end];
     let total = u32::try_from(uids.len()).unwrap_or(u32::MAX);
     Ok(Some((opened, total, session.positions(page).await?)))
 }
 
-/// Reads the summaries of the messages with these IMAP UIDs. A message that was just expunged is left out.
-async fn fresh(
+/// Reads the summaries of the messages with these IMAP UIDs. Omits messages that were just expunged.
+async fn read_summaries(
     session: &mut Session,
     mail: &Mail,
     uids: &[u32],
-) -> Result<Vec<Fresh>, latchmail_imap::Error> {
-    let (mut fresh, mut longer) = (Vec::new(), Vec::new());
+) -> Result<Vec<Uncached>, latchmail_imap::Error> {
+    let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
     session
         .summaries(uids, &mut |message| {
             // Never use a truncated header: a later listing could then show other data for the same message.
             if message.header.len() >= bounds::LISTED_HEADER {
-                return longer.push(Longer::of(message, bounds::HEADER));
+                return incomplete.push(Incomplete::new(message, bounds::HEADER));
             }
             let (header, _) = mime::split(&message.header);
-            let complete = message.text.len() < bounds::PREFIX;
-            let preview = Preview::of(header, &message.text, complete);
+            let is_whole_text = message.text.len() < bounds::PREFIX;
+            let preview = Preview::of(header, &message.text, is_whole_text);
             if preview.is_final {
-                fresh.push(Fresh::of(&message, preview));
+                complete.push(Uncached::new(&message, preview));
             } else {
-                longer.push(Longer::of(message, bounds::LISTED_HEADER));
+                incomplete.push(Incomplete::new(message, bounds::LISTED_HEADER));
             }
         })
         .await?;
-    let mut left = &longer[..];
-    while let Some((chunk, others)) = chunk(left) {
-        fresh.extend(read_longer(session, mail, chunk).await?);
-        left = others;
+    let mut remaining = &incomplete[..];
+    while let Some((batch, rest)) = split_batch(remaining) {
+        complete.extend(read_incomplete(session, mail, batch).await?);
+        remaining = rest;
     }
-    Ok(fresh)
+    Ok(complete)
 }
 
 /// A message whose summary needs more data than the first FETCH reads.
-struct Longer {
+struct Incomplete {
     /// The message without its header and text.
     message: Fetched,
     /// Maximum number of bytes that the second FETCH reads.
     bytes: usize,
 }
 
-impl Longer {
-    /// Creates the entry. `header` is the maximum length of the header, in bytes.
-    fn of(message: Fetched, header: usize) -> Self {
+impl Incomplete {
+    /// Creates the entry. `max_header` is the maximum length of the header, in bytes.
+    fn new(message: Fetched, max_header: usize) -> Self {
         let size = usize::try_from(message.size).unwrap_or(usize::MAX);
         Self {
-            bytes: size.min(header + bounds::LONG_PREFIX),
+            bytes: size.min(max_header + bounds::LONG_PREFIX),
             message: Fetched {
                 header: bytes::Bytes::new(),
                 text: bytes::Bytes::new(),
@@ -170,43 +295,44 @@ impl Longer {
     }
 }
 
-/// Splits off the first messages that fit into [`bounds::CHUNK`], at least one. Returns `None` if there are no messages.
-fn chunk(messages: &[Longer]) -> Option<(&[Longer], &[Longer])> {
+/// Splits off the first messages that fit into [`bounds::LISTING_BATCH`], at least one. Returns `None` if there are no messages.
+fn split_batch(messages: &[Incomplete]) -> Option<(&[Incomplete], &[Incomplete])> {
     let mut total = 0;
-    let fits = |one: &&Longer| {
-        total += one.bytes;
-        total <= bounds::CHUNK
+    let fits = |message: &&Incomplete| {
+        total += message.bytes;
+        total <= bounds::LISTING_BATCH
     };
-    let many = messages.iter().take_while(fits).count();
-    messages.split_at_checked(many.max(1))
+    let count = messages.iter().take_while(fits).count();
+    messages.split_at_checked(count.max(1))
 }
 
 /// Reads longer headers and texts with one FETCH.
-async fn read_longer(
+async fn read_incomplete(
     session: &mut Session,
     mail: &Mail,
-    messages: &[Longer],
-) -> Result<Vec<Fresh>, latchmail_imap::Error> {
-    let bytes: usize = messages.iter().map(|one| one.bytes).sum();
-    let _memory = mail.memory_for_listing(bytes).await?;
-    let uids: Vec<u32> = messages.iter().map(|one| one.message.uid).collect();
-    let read = session.longer_headers(&uids).await?;
-    let mut first: HashMap<u32, Fetched> = messages
+    messages: &[Incomplete],
+) -> Result<Vec<Uncached>, latchmail_imap::Error> {
+    let bytes: usize = messages.iter().map(|message| message.bytes).sum();
+    let _memory = mail.acquire_listing_memory(bytes).await?;
+    let uids: Vec<u32> = messages.iter().map(|message| message.message.uid).collect();
+    let fetched = session.longer_headers(&uids).await?;
+    let mut first_fetch: HashMap<u32, Fetched> = messages
         .iter()
-        .map(|one| (one.message.uid, one.message.clone()))
+        .map(|message| (message.message.uid, message.message.clone()))
         .collect();
-    blocking(move || {
-        read.into_iter()
-            .filter_map(|longer| {
+    blocking::run(move || {
+        fetched
+            .into_iter()
+            .filter_map(|second_fetch| {
                 let message = Fetched {
-                    header: longer.header,
-                    text: longer.text,
-                    ..first.remove(&longer.uid)?
+                    header: second_fetch.header,
+                    text: second_fetch.text,
+                    ..first_fetch.remove(&second_fetch.uid)?
                 };
                 let (header, _) = mime::split(&message.header);
-                let complete = message.text.len() < bounds::LONG_PREFIX;
-                let preview = Preview::of_body(header, &message.text, complete);
-                Some(Fresh::of(&message, preview))
+                let is_whole_text = message.text.len() < bounds::LONG_PREFIX;
+                let preview = Preview::of_body(header, &message.text, is_whole_text);
+                Some(Uncached::new(&message, preview))
             })
             .collect()
     })
@@ -214,21 +340,21 @@ async fn read_longer(
     .map_err(latchmail_imap::Error::Protocol)
 }
 
-impl Fresh {
-    fn of(message: &Fetched, preview: Preview) -> Self {
+impl Uncached {
+    fn new(message: &Fetched, preview: Preview) -> Self {
         let header = Header::of(&message.header, bounds::LISTED_FIELD);
         Self {
-            imap_uid: message.uid,
+            uid: message.uid,
             identity: identity(message),
             summary: summary(0, message, &header, preview.text),
         }
     }
 }
 
-/// Creates the summary of a fetched message.
-pub(crate) fn summary(uid: u64, message: &Fetched, header: &Header, preview: String) -> Summary {
+/// Creates the summary of a fetched message. `number` is the service's number for the message.
+pub(crate) fn summary(number: u64, message: &Fetched, header: &Header, preview: String) -> Summary {
     Summary {
-        uid,
+        uid: number,
         seq: message.seq,
         from: header.from.clone(),
         to: header.to.clone(),

@@ -1,32 +1,126 @@
-//! Reads a single message and converts it to the form that clients receive. [`super::mime`] parses its parts.
+//! Reads a single message and converts it to the form that clients receive. [`latchmail_mime`] parses its parts.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use latchmail_imap::{Fetched, Session};
+use latchmail_directory::message_index::Location;
+use latchmail_imap::{Connector, Fetched, Session};
 use latchmail_mime::preview::Preview;
 use latchmail_mime::{self as mime, Header, Section, Structure, StructureParser};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::authentication::Authentication;
-use super::listing::summary;
-use super::types::Detail;
-use super::{Error, blocking, bounds, worked};
+use crate::access::Access;
+use crate::authentication::Authentication;
+use crate::error::Error;
+use crate::listing::summary;
+use crate::locations::message_ref;
+use crate::mail::Mail;
+use crate::pool::Lease;
+use crate::retry::retry_read;
+use crate::types::Detail;
+use crate::{blocking, bounds};
 
-/// The data that was read of a message: its header fields, first bytes, structure and texts.
+impl Mail {
+    /// Returns the message with this number, in any folder. Returns `None` if the message does not exist.
+    ///
+    /// # Errors
+    /// Returns any [`Error`].
+    pub async fn message(&self, access: &Access, number: u64) -> Result<Option<Detail>, Error> {
+        let mut locations = self.locations(access, number);
+        while let Some(location) = locations.next().await? {
+            let detail = self.message_at(access, number, &location).await?;
+            if detail.is_some() {
+                return Ok(detail);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn message_at(
+        &self,
+        access: &Access,
+        number: u64,
+        location: &Location,
+    ) -> Result<Option<Detail>, Error> {
+        let Some((message, mut lease)) = self.fetch(access, location).await? else {
+            return Ok(None);
+        };
+        let (detail, sections) = if message.whole.len() < bounds::FIRST {
+            drop(lease);
+            parse_complete(number, message, self.authserv_id.clone()).await?
+        } else {
+            let memory = self
+                .acquire_message_memory(bounds::LARGE_MESSAGE_MIB)
+                .await?;
+            let Some(parts) = MessageParts::read(lease.session().await?, message).await? else {
+                return Ok(None);
+            };
+            drop(lease);
+            parse_large(number, parts, memory, self.authserv_id.clone()).await?
+        };
+        self.cache
+            .insert_sections(&access.account, number, &sections);
+        Ok(Some(detail))
+    }
+
+    /// Returns the first bytes of a message and the connection that has its folder open. Returns `None` if the message is not at this location.
+    async fn fetch(
+        &self,
+        access: &Access,
+        location: &Location,
+    ) -> Result<Option<(Fetched, Lease<Connector>)>, Error> {
+        let at = message_ref(location);
+        let mut lease = self.pool.lease(access, Some(at.path)).await?;
+        let message = retry_read!(lease, session => session.message(at));
+        Ok(message.map(|message| (message, lease)))
+    }
+
+    /// Returns `true` if a message is at this location.
+    pub(crate) async fn exists_at(
+        &self,
+        access: &Access,
+        location: &Location,
+    ) -> Result<bool, Error> {
+        let at = message_ref(location);
+        let mut lease = self.pool.lease(access, Some(at.path)).await?;
+        let first_byte = retry_read!(lease, session => session.read_range_at(at, &(0..1)));
+        Ok(first_byte.is_some())
+    }
+
+    /// Reads the attachments of a message and their positions. Returns `None` if the message is not at this location.
+    pub(crate) async fn read_sections(
+        &self,
+        access: &Access,
+        number: u64,
+        location: &Location,
+    ) -> Result<Option<Arc<[Section]>>, Error> {
+        let Some((message, mut lease)) = self.fetch(access, location).await? else {
+            return Ok(None);
+        };
+        let structure = read_structure(lease.session().await?, &message).await?;
+        Ok(structure.map(|structure| {
+            let sections: Arc<[Section]> = mime::sections(&structure).collect();
+            self.cache
+                .insert_sections(&access.account, number, &sections);
+            sections
+        }))
+    }
+}
+
+/// The parts of a message that are shown: its header fields, first bytes, structure and texts.
 #[derive(Debug)]
-pub(crate) struct Read {
+struct MessageParts {
     message: Fetched,
     structure: Structure,
     texts: [Option<Bytes>; 2],
 }
 
-impl Read {
-    /// Creates the data of a message that was read completely.
-    pub(crate) fn of(message: Fetched) -> Self {
-        let mut walker = StructureParser::default();
-        walker.push(&message.whole);
-        let structure = walker.finish(true);
+impl MessageParts {
+    /// Creates the parts of a message that was read completely.
+    fn of_complete(message: Fetched) -> Self {
+        let mut parser = StructureParser::default();
+        parser.push(&message.whole);
+        let structure = parser.finish(true);
         let texts = mime::texts(&structure).map(|range| Some(message.whole.slice(range?)));
         Self {
             message,
@@ -35,12 +129,12 @@ impl Read {
         }
     }
 
-    /// Reads the missing data of `message` on a connection that has its folder open. Returns `None` if the message no longer exists.
-    pub(crate) async fn on(
+    /// Reads the missing parts of `message` on a connection that has its folder open. Returns `None` if the message no longer exists.
+    async fn read(
         session: &mut Session,
         message: Fetched,
     ) -> Result<Option<Self>, latchmail_imap::Error> {
-        let Some(structure) = walked(session, &message).await? else {
+        let Some(structure) = read_structure(session, &message).await? else {
             return Ok(None);
         };
         let mut texts = [None, None];
@@ -63,76 +157,77 @@ impl Read {
     }
 }
 
-/// Returns the structure of a message, or `None` if it no longer exists. Bytes after the first ones are read, parsed and dropped.
-pub(crate) async fn walked(
+/// Returns the structure of a message, or `None` if the message no longer exists. Reads, parses and drops the bytes that follow the first bytes.
+async fn read_structure(
     session: &mut Session,
     message: &Fetched,
 ) -> Result<Option<Structure>, latchmail_imap::Error> {
-    let mut walker = pushed(StructureParser::default(), message.whole.clone()).await?;
-    let mut ended = message.whole.len() < bounds::FIRST;
-    if !ended {
+    let mut parser = parse_bytes(StructureParser::default(), message.whole.clone()).await?;
+    let mut is_complete = message.whole.len() < bounds::FIRST;
+    if !is_complete {
         let rest = bounds::FIRST..bounds::MESSAGE;
-        let Some(mut left) = session.start_stream(message.uid, &rest).await? else {
+        let Some(mut remaining) = session.start_stream(message.uid, &rest).await? else {
             return Ok(None);
         };
-        ended = left < rest.len();
-        while left > 0 {
-            let piece = session.next_bytes().await?;
-            left -= piece.len();
-            walker = pushed(walker, piece).await?;
+        is_complete = remaining < rest.len();
+        while remaining > 0 {
+            let bytes = session.next_bytes().await?;
+            remaining -= bytes.len();
+            parser = parse_bytes(parser, bytes).await?;
         }
     }
-    let structure = blocking(move || walker.finish(ended)).await;
+    let structure = blocking::run(move || parser.finish(is_complete)).await;
     Ok(Some(structure.map_err(latchmail_imap::Error::Protocol)?))
 }
 
-async fn pushed(
-    mut walker: StructureParser,
-    piece: Bytes,
+async fn parse_bytes(
+    mut parser: StructureParser,
+    bytes: Bytes,
 ) -> Result<StructureParser, latchmail_imap::Error> {
-    worked(piece.len(), move || {
-        walker.push(&piece);
-        walker
+    blocking::run_sized(bytes.len(), move || {
+        parser.push(&bytes);
+        parser
     })
     .await
     .map_err(latchmail_imap::Error::Protocol)
 }
 
-/// Converts a message that was read completely. `uid` is the service's number for it.
-/// `authserv_id` names the results that are trusted.
-pub(crate) async fn whole(
-    uid: u64,
+/// Parses a message that was read completely. `number` is the service's number for the message. `authserv_id` names the trusted `Authentication-Results`.
+pub(crate) async fn parse_complete(
+    number: u64,
     message: Fetched,
     authserv_id: Arc<str>,
 ) -> Result<(Detail, Arc<[Section]>), Error> {
     let length = message.whole.len();
-    worked(length, move || shown(uid, Read::of(message), &authserv_id))
-        .await
-        .map_err(Error::Internal)
-}
-
-/// Converts a larger message. Its memory permit is held until the work ends, even if the caller is dropped.
-pub(crate) async fn large(
-    uid: u64,
-    read: Read,
-    room: OwnedSemaphorePermit,
-    authserv_id: Arc<str>,
-) -> Result<(Detail, Arc<[Section]>), Error> {
-    blocking(move || {
-        let shown = shown(uid, read, &authserv_id);
-        drop(room);
-        shown
+    blocking::run_sized(length, move || {
+        detail(number, MessageParts::of_complete(message), &authserv_id)
     })
     .await
     .map_err(Error::Internal)
 }
 
-fn shown(uid: u64, read: Read, authserv_id: &str) -> (Detail, Arc<[Section]>) {
-    let Read {
+/// Parses a larger message. Holds its memory permit until the work ends, even if the caller is dropped.
+async fn parse_large(
+    number: u64,
+    parts: MessageParts,
+    memory: OwnedSemaphorePermit,
+    authserv_id: Arc<str>,
+) -> Result<(Detail, Arc<[Section]>), Error> {
+    blocking::run(move || {
+        let detail = detail(number, parts, &authserv_id);
+        drop(memory);
+        detail
+    })
+    .await
+    .map_err(Error::Internal)
+}
+
+fn detail(number: u64, parts: MessageParts, authserv_id: &str) -> (Detail, Arc<[Section]>) {
+    let MessageParts {
         message,
         structure,
         texts,
-    } = read;
+    } = parts;
     let (head, body) = mime::split(&message.whole);
     let header = Header::of(head, bounds::FIELD);
     let preview = Preview::of_body(head, body, message.whole.len() < bounds::FIRST).text;
@@ -140,8 +235,8 @@ fn shown(uid: u64, read: Read, authserv_id: &str) -> (Detail, Arc<[Section]>) {
     let content = mime::content(&structure, texts);
     let sections: Arc<[Section]> = mime::sections(&structure).collect();
     let detail = Detail {
-        authentication: Authentication::of(head, authserv_id, &header.from),
-        summary: summary(uid, &message, &header, preview),
+        authentication: Authentication::from_header(head, authserv_id, &header.from),
+        summary: summary(number, &message, &header, preview),
         cc: header.cc,
         reply_to: header.reply_to,
         message_id: header.message_id,

@@ -1,8 +1,8 @@
 //! A pool of authenticated connections.
 //!
-//! A connection is used only for the credential that opened it. Each account has a maximum number of connections, busy and idle together, and a caller waits if
-//! all are busy. A member of a shared mailbox can use only some of the owner's connections. A connection returns to the pool only if its last command was
-//! completed and its credential is still valid. The pool knows no protocol.
+//! A connection is used only for the credential that opened it. Each account has a maximum number of connections, busy and idle together. A caller waits if all
+//! connections are busy. A member of a shared mailbox can use only some of the owner's connections. A connection returns to the pool only if its last command
+//! was completed and its credential is still valid. The pool knows no protocol.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,10 +16,11 @@ use latchmail_core::caller::MailCredential;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::{Access, Error, Guest};
+use crate::access::{Access, Member};
+use crate::error::Error;
 
-/// Maximum number of an owner's connections that one member can use at a time.
-const OF_A_MEMBER: usize = 2;
+/// Maximum number of an owner's connections that one member can use at the same time.
+const CONNECTIONS_PER_MEMBER: usize = 2;
 
 /// Opens connections.
 pub(crate) trait Connect: fmt::Debug + Send + Sync + 'static {
@@ -36,10 +37,10 @@ pub(crate) trait Connect: fmt::Debug + Send + Sync + 'static {
 /// A connection that can be pooled.
 pub(crate) trait Session: Send + 'static {
     /// Returns `true` if the connection can be used again.
-    fn is_whole(&self) -> bool;
+    fn is_reusable(&self) -> bool;
 
-    /// Returns `true` if the connection last had this folder open.
-    fn had_open(&self, folder: &str) -> bool;
+    /// Returns `true` if the connection has this folder open.
+    fn has_folder_open(&self, folder: &str) -> bool;
 }
 
 /// The connections of all accounts to one server.
@@ -47,16 +48,17 @@ pub(crate) struct Pool<C: Connect>(Arc<Inner<C>>);
 
 struct Inner<C: Connect> {
     connector: C,
-    cap: usize,
-    patience: Duration,
+    max_connections: usize,
+    lease_timeout: Duration,
     idle_timeout: Duration,
     accounts: Mutex<HashMap<String, Account<C::Session>>>,
-    sweeping: AtomicBool,
+    /// `true` if the task that closes idle connections is running.
+    cleanup_running: AtomicBool,
     /// The permits of members, by owner and member.
-    members: AccountPermits,
+    member_permits: AccountPermits,
 }
 
-/// The connections of one account. Each busy connection holds one permit.
+/// The connections of one account. Each busy connection uses one permit.
 struct Account<S> {
     permits: Arc<Semaphore>,
     idle: Vec<Idle<S>>,
@@ -67,32 +69,32 @@ struct Idle<S> {
     credential: String,
     session: S,
     since: Instant,
-    /// The credential's expiry, if known.
-    until: Option<Instant>,
+    /// The time at which the credential expires, if known.
+    expires_at: Option<Instant>,
 }
 
 impl<S> Idle<S> {
-    fn is_over(&self, now: Instant) -> bool {
-        self.until.is_some_and(|until| until <= now)
+    fn is_expired(&self, now: Instant) -> bool {
+        self.expires_at.is_some_and(|expires_at| expires_at <= now)
     }
 }
 
 struct Busy {
     credential: String,
     /// Set when the credential is revoked. The connection is then closed instead of returned.
-    doomed: Arc<AtomicBool>,
+    evicted: Arc<AtomicBool>,
 }
 
-/// A connection in use. Dropping the lease returns a reusable connection to the pool.
+/// A connection in use. If the connection is reusable, it returns to the pool when the lease is dropped.
 pub(crate) struct Lease<C: Connect> {
     pool: Arc<Inner<C>>,
     account: String,
     credential: MailCredential,
     session: Option<C::Session>,
-    doomed: Arc<AtomicBool>,
-    /// Released after the connection is returned, so that the next caller finds it.
+    evicted: Arc<AtomicBool>,
+    /// Released after the connection is returned, so that the next caller finds the connection.
     permit: Option<OwnedSemaphorePermit>,
-    _of_member: Option<Arc<OwnedSemaphorePermit>>,
+    _member_permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl<C: Connect> Clone for Pool<C> {
@@ -110,26 +112,27 @@ impl<C: Connect> fmt::Debug for Pool<C> {
 }
 
 impl<C: Connect> Pool<C> {
-    /// Creates an empty pool with at most `cap` connections per account. Connections close after `idle_timeout` without use. Callers wait at most `patience`.
+    /// Creates an empty pool with at most `max_connections` connections per account. Connections close after `idle_timeout` without use. Callers wait at most
+    /// `lease_timeout` for a connection.
     pub(crate) fn new(
         connector: C,
-        cap: usize,
-        patience: Duration,
+        max_connections: usize,
+        lease_timeout: Duration,
         idle_timeout: Duration,
     ) -> Self {
         Self(Arc::new(Inner {
             connector,
-            cap: cap.max(1),
-            patience,
+            max_connections: max_connections.max(1),
+            lease_timeout,
             idle_timeout,
             accounts: Mutex::default(),
-            sweeping: AtomicBool::new(false),
-            members: AccountPermits::new(OF_A_MEMBER),
+            cleanup_running: AtomicBool::new(false),
+            member_permits: AccountPermits::new(CONNECTIONS_PER_MEMBER),
         }))
     }
 
-    /// Waits for a permit and returns a lease. Prefers an idle connection with this credential that had `folder` open, then any idle one with this credential.
-    /// Without one, [`Lease::session`] opens a connection.
+    /// Waits for a permit and returns a lease. Prefers an idle connection of this credential that has `folder` open, then any idle connection of this
+    /// credential. If there is none, [`Lease::session`] opens a connection.
     pub(crate) async fn lease(
         &self,
         access: &Access,
@@ -140,52 +143,56 @@ impl<C: Connect> Pool<C> {
             credential,
             ..
         } = access;
-        Inner::sweep(&self.0);
+        Inner::start_cleanup(&self.0);
         let permits = self.0.permits(account);
-        let waited = async {
-            // While a member waits for its own permit, it holds none of the owner's permits.
-            let of_member = self.0.of_member(access).await;
-            Some((of_member, permits.acquire_owned().await.ok()?))
+        let acquire = async {
+            // A member that waits for its own permit must not hold a permit of the owner.
+            let member_permit = self.0.member_permit(access).await;
+            Some((member_permit, permits.acquire_owned().await.ok()?))
         };
-        let (of_member, permit) = timeout(self.0.patience, waited)
+        let (member_permit, permit) = timeout(self.0.lease_timeout, acquire)
             .await
             .ok()
             .flatten()
             .ok_or_else(busy)?;
-        let doomed = Arc::new(AtomicBool::new(false));
+        let evicted = Arc::new(AtomicBool::new(false));
         let mut session = None;
-        if let Some(known) = self.0.lock().get_mut(account) {
-            known.busy.push(Busy {
+        if let Some(connections) = self.0.lock().get_mut(account) {
+            connections.busy.push(Busy {
                 credential: credential.id.clone(),
-                doomed: Arc::clone(&doomed),
+                evicted: Arc::clone(&evicted),
             });
-            session = known.take(&credential.id, folder);
-            known.make_room(self.0.cap);
+            session = connections.take(&credential.id, folder);
+            connections.close_excess(self.0.max_connections);
         }
         Ok(Lease {
             pool: Arc::clone(&self.0),
             account: account.clone(),
             credential: credential.clone(),
             session,
-            doomed,
+            evicted,
             permit: Some(permit),
-            _of_member: of_member,
+            _member_permit: member_permit,
         })
     }
 
-    /// Returns the access with one of the member's permits, which all its leases share. A member must take the permit before it takes a lock for which the
-    /// owner's requests wait. Otherwise a member with slow requests would delay the owner.
-    pub(crate) async fn admit<'a>(&self, access: &'a Access) -> Result<Cow<'a, Access>, Error> {
-        let Some(guest) = access.guest.as_ref().filter(|guest| guest.permit.is_none()) else {
+    /// Returns an access that holds one of the member's permits. All leases with this access share the permit. A member must acquire the permit before it
+    /// acquires a lock for which the owner's requests wait. Otherwise a member with slow requests would delay the owner.
+    pub(crate) async fn hold_member_permit<'a>(
+        &self,
+        access: &'a Access,
+    ) -> Result<Cow<'a, Access>, Error> {
+        let member = access.member.as_ref();
+        let Some(member) = member.filter(|member| member.permit.is_none()) else {
             return Ok(Cow::Borrowed(access));
         };
-        let permit = timeout(self.0.patience, self.0.of_member(access)).await;
-        let guest = Guest {
+        let permit = timeout(self.0.lease_timeout, self.0.member_permit(access)).await;
+        let member = Member {
             permit: permit.map_err(|_| busy())?,
-            ..guest.clone()
+            ..member.clone()
         };
         Ok(Cow::Owned(Access {
-            guest: Some(guest),
+            member: Some(member),
             ..access.clone()
         }))
     }
@@ -196,7 +203,7 @@ impl<C: Connect> Pool<C> {
             account.idle.retain(|idle| idle.credential != revoked);
             let busy = account.busy.iter();
             for busy in busy.filter(|busy| busy.credential == revoked) {
-                busy.doomed.store(true, Ordering::SeqCst);
+                busy.evicted.store(true, Ordering::SeqCst);
             }
         }
     }
@@ -225,26 +232,26 @@ fn busy() -> Error {
 }
 
 impl<S: Session> Account<S> {
-    /// Takes the best idle connection with this credential: one that had `folder` open, otherwise the most recently used.
+    /// Removes and returns an idle connection of this credential: one that has `folder` open, otherwise the most recently used one.
     fn take(&mut self, credential: &str, folder: Option<&str>) -> Option<S> {
         let now = Instant::now();
-        self.idle.retain(|idle| !idle.is_over(now));
-        let own = || {
+        self.idle.retain(|idle| !idle.is_expired(now));
+        let candidates = || {
             self.idle
                 .iter()
                 .enumerate()
                 .filter(|(_, idle)| idle.credential == credential)
         };
-        let place = own()
-            .find(|(_, idle)| folder.is_some_and(|folder| idle.session.had_open(folder)))
-            .or_else(|| own().next_back())
-            .map(|(place, _)| place)?;
-        Some(self.idle.remove(place).session)
+        let index = candidates()
+            .find(|(_, idle)| folder.is_some_and(|folder| idle.session.has_folder_open(folder)))
+            .or_else(|| candidates().next_back())
+            .map(|(index, _)| index)?;
+        Some(self.idle.remove(index).session)
     }
 
-    /// Closes the connections that have been idle longest until the account has at most `cap`.
-    fn make_room(&mut self, cap: usize) {
-        let excess = (self.busy.len() + self.idle.len()).saturating_sub(cap);
+    /// Closes the longest idle connections until the account has at most `max_connections`.
+    fn close_excess(&mut self, max_connections: usize) {
+        let excess = (self.busy.len() + self.idle.len()).saturating_sub(max_connections);
         self.idle.drain(..excess.min(self.idle.len()));
     }
 }
@@ -261,7 +268,7 @@ impl<C: Connect> Inner<C> {
         let account = accounts
             .entry(account.to_owned())
             .or_insert_with(|| Account {
-                permits: Arc::new(Semaphore::new(self.cap)),
+                permits: Arc::new(Semaphore::new(self.max_connections)),
                 idle: Vec::new(),
                 busy: Vec::new(),
             });
@@ -269,32 +276,32 @@ impl<C: Connect> Inner<C> {
     }
 
     /// Waits for a permit of a member. Returns `None` for the owner.
-    async fn of_member(&self, access: &Access) -> Option<Arc<OwnedSemaphorePermit>> {
-        let guest = access.guest.as_ref()?;
-        if let Some(permit) = &guest.permit {
+    async fn member_permit(&self, access: &Access) -> Option<Arc<OwnedSemaphorePermit>> {
+        let member = access.member.as_ref()?;
+        if let Some(permit) = &member.permit {
             return Some(Arc::clone(permit));
         }
-        let member = format!("{} {}", access.account, guest.account);
-        self.members.acquire(&member).await.map(Arc::new)
+        let key = format!("{} {}", access.account, member.account);
+        self.member_permits.acquire(&key).await.map(Arc::new)
     }
 
-    /// Starts the task that closes connections after the idle timeout, if it is not running. The task ends with the pool.
-    pub(crate) fn sweep(this: &Arc<Self>) {
-        if this.sweeping.swap(true, Ordering::SeqCst) {
+    /// Starts the task that closes connections after the idle timeout, unless the task is running. The task ends when the pool is dropped.
+    fn start_cleanup(this: &Arc<Self>) {
+        if this.cleanup_running.swap(true, Ordering::SeqCst) {
             return;
         }
-        let every = (this.idle_timeout / 4).max(Duration::from_millis(50));
+        let interval = (this.idle_timeout / 4).max(Duration::from_millis(50));
         let pool: Weak<Self> = Arc::downgrade(this);
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(every).await;
+                tokio::time::sleep(interval).await;
                 let Some(pool) = pool.upgrade() else { return };
                 let now = Instant::now();
                 pool.lock().retain(|_, account| {
                     account.idle.retain(|idle| {
-                        now.duration_since(idle.since) < pool.idle_timeout && !idle.is_over(now)
+                        now.duration_since(idle.since) < pool.idle_timeout && !idle.is_expired(now)
                     });
-                    // A caller that waits for a permit holds a reference to the semaphore.
+                    // A caller that waits for a permit has a reference to the semaphore.
                     !account.idle.is_empty()
                         || !account.busy.is_empty()
                         || Arc::strong_count(&account.permits) > 1
@@ -305,28 +312,26 @@ impl<C: Connect> Inner<C> {
 }
 
 impl<C: Connect> Lease<C> {
-    /// Returns `true` if the connection has been used before, so that the server may have closed it.
-    pub(crate) fn was_idle(&self) -> bool {
+    /// Returns `true` if the lease already has a connection. The server may have closed the connection since its last use.
+    pub(crate) fn is_reused(&self) -> bool {
         self.session.is_some()
     }
 
-    /// Returns the connection even if a command on it is in progress.
-    pub(crate) fn as_it_is(&mut self) -> Result<&mut C::Session, Error> {
+    /// Returns the current connection, even if a command on it is in progress.
+    pub(crate) fn current_session(&mut self) -> Result<&mut C::Session, Error> {
         self.session
             .as_mut()
-            .ok_or_else(|| Error::Internal("no connection".into()))
+            .ok_or_else(|| Error::Internal("the lease has no connection".into()))
     }
 
     /// Returns the connection. Opens one if there is none or the current one cannot be reused.
     pub(crate) async fn session(&mut self) -> Result<&mut C::Session, Error> {
-        if !self.session.as_ref().is_some_and(Session::is_whole) {
+        if !self.session.as_ref().is_some_and(Session::is_reusable) {
             self.session = None;
-            let made = self.pool.connector.connect(&self.credential).await?;
-            return Ok(self.session.insert(made));
+            let session = self.pool.connector.connect(&self.credential).await?;
+            return Ok(self.session.insert(session));
         }
-        self.session
-            .as_mut()
-            .ok_or_else(|| Error::Internal("no connection".into()))
+        self.current_session()
     }
 }
 
@@ -336,18 +341,18 @@ impl<C: Connect> Drop for Lease<C> {
         if let Some(account) = accounts.get_mut(&self.account) {
             account
                 .busy
-                .retain(|busy| !Arc::ptr_eq(&busy.doomed, &self.doomed));
-            if let Some(session) = self.session.take().filter(Session::is_whole)
-                && !self.doomed.load(Ordering::SeqCst)
+                .retain(|busy| !Arc::ptr_eq(&busy.evicted, &self.evicted));
+            if let Some(session) = self.session.take().filter(Session::is_reusable)
+                && !self.evicted.load(Ordering::SeqCst)
             {
                 let now = Instant::now();
                 let idle = Idle {
-                    until: self.credential.until(),
+                    expires_at: self.credential.until(),
                     credential: std::mem::take(&mut self.credential.id),
                     session,
                     since: now,
                 };
-                if !idle.is_over(now) {
+                if !idle.is_expired(now) {
                     account.idle.push(idle);
                 }
             }

@@ -1,30 +1,30 @@
 //! Assigns the roles of folders and the order in which folders are shown.
 //!
-//! Each role belongs to at most one folder. If the server assigns a role to several folders (RFC 6154 permits this), the first one by path has it. Each folder
-//! has at most one role: the first in the order of [`Role`] that is still free.
+//! Each role belongs to at most one folder. If the server assigns a role to several folders (RFC 6154 permits this), the first folder by path gets the role.
+//! Each folder has at most one role: the first in the order of [`Role`] that no other folder has.
 
-use latchmail_imap::list::Listed;
+use latchmail_imap::INBOX;
+use latchmail_imap::list::{Listed, Role};
 
-use super::Role;
-use super::types::Folder;
+use crate::types::Folder;
 
-/// Returns the folders in the order that clients receive: first those with a role, in the order of [`Role`], then the others by path.
-pub(crate) fn arranged(mut listed: Vec<Listed>) -> Vec<Folder> {
+/// Converts listed folders and sorts them: first the folders with a role, in the order of [`Role`], then the others by path.
+pub(crate) fn to_folders(mut listed: Vec<Listed>) -> Vec<Folder> {
     listed.sort_by(|a, b| a.path.cmp(&b.path));
-    let mut taken: Vec<Role> = Vec::new();
+    let mut assigned: Vec<Role> = Vec::new();
     let mut folders: Vec<Folder> = Vec::with_capacity(listed.len());
     for folder in listed {
-        let role = if folder.path == super::INBOX {
+        let role = if folder.path == INBOX {
             Some(Role::Inbox)
         } else {
             folder
                 .roles
                 .iter()
                 .copied()
-                .filter(|role| !taken.contains(role))
+                .filter(|role| !assigned.contains(role))
                 .min()
         };
-        taken.extend(role);
+        assigned.extend(role);
         let status = folder.status.unwrap_or_default();
         folders.push(Folder {
             name: last_segment(&folder.path, &folder.delimiter).to_owned(),
@@ -63,8 +63,8 @@ mod tests {
     }
 
     #[test]
-    fn folders_with_a_role_lead_and_a_role_is_given_once() {
-        let folders = arranged(vec![
+    fn folders_with_a_role_come_first_and_each_role_is_assigned_once() {
+        let folders = to_folders(vec![
             listed("b/Trash", &[Role::Trash]),
             listed("b", &[]),
             listed("Zeta", &[Role::Sent]),

@@ -1,19 +1,19 @@
-//! Tests of the mailbox with a real Dovecot, and with a scripted server for faults that a real server does not produce.
+//! Tests of the mailbox with a real Dovecot, and with scripted servers for faults that a real server does not produce.
 
-mod answers;
 mod changes;
+mod commands;
+mod connections;
 mod dovecot;
 mod faults;
 mod folders;
 mod listing;
-mod log_in;
+mod message_numbers;
 mod messages;
-mod numbers;
-mod peer;
-mod protocol;
-pub(crate) mod recorder;
+pub(crate) mod recording_server;
+mod response_size;
+mod scripted_server;
 mod searches;
-mod sharing;
+mod token_login;
 
 use std::sync::Arc;
 
@@ -22,27 +22,33 @@ use latchmail_core::config;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
-use super::{Access, Listing, Mail};
+use crate::{Access, Detail, Listing, Mail};
 use dovecot::{Dovecot, PASSWORD};
 
-/// A mail server, the service's mailboxes on it, and an account.
-struct World {
+/// A mail server with the mailbox of one account, and the service that uses the mail server.
+struct TestMailbox {
     dovecot: Dovecot,
     mail: Arc<Mail>,
     fresh: Fresh,
     access: Access,
 }
 
-impl World {
+impl TestMailbox {
     /// Returns a page of an existing folder.
     async fn listing(&self, folder: &str, offset: u32, limit: u32) -> Listing {
         let listing = self.mail.messages(&self.access, folder, offset, limit);
         listing.await.unwrap().unwrap()
     }
+
+    /// Returns an existing message.
+    async fn detail(&self, number: u64) -> Detail {
+        let detail = self.mail.message(&self.access, number).await;
+        detail.unwrap().unwrap()
+    }
 }
 
 /// Runs `body` with a new mail server and account.
-async fn in_a_world<F>(body: impl FnOnce(World) -> F + Send + 'static)
+async fn with_mailbox<F>(body: impl FnOnce(TestMailbox) -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -50,7 +56,7 @@ where
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         let dovecot = Dovecot::start();
         let mail = Mail::new(&dovecot.config(), fresh.directory.db().clone()).unwrap();
-        body(World {
+        body(TestMailbox {
             mail: Arc::new(mail),
             access: access("ada", "first"),
             dovecot,
@@ -70,7 +76,7 @@ fn access(account: &str, credential: &str) -> Access {
             format!("{account}@example.org"),
             SecretString::from(PASSWORD),
         ),
-        guest: None,
+        member: None,
     }
 }
 
@@ -82,7 +88,7 @@ fn config(port: u16) -> config::Imap {
 }
 
 /// Returns a short message with CRLF line breaks.
-fn note(subject: &str, text: &str) -> Vec<u8> {
+fn short_message(subject: &str, text: &str) -> Vec<u8> {
     format!(
         "From: Bo <bo@example.net>\r\nTo: ada@example.org\r\nSubject: {subject}\r\n\
          Date: Fri, 20 Nov 2026 09:00:00 +0100\r\nMessage-ID: <{subject}@example.net>\r\n\r\n{text}\r\n"

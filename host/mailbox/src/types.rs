@@ -1,11 +1,10 @@
-//! The types of folders and messages for the rest of the service. They are independent of IMAP and JSON.
+//! The types of folders and messages that the service uses. They are independent of IMAP and JSON.
 
 use latchmail_core::clock::Timestamp;
+use latchmail_imap::list::Role;
 pub use latchmail_mime::{Address, Attachment};
 
-use super::Role;
-use super::authentication::Authentication;
-use super::download::Download;
+use crate::authentication::Authentication;
 
 /// A folder that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub struct Folder {
 /// A message in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The service's number of the message.
+    /// The service's number for the message. This is not its IMAP UID.
     pub uid: u64,
     /// The position in its folder. 1 is the oldest message.
     pub seq: u32,
@@ -65,7 +64,7 @@ pub struct Detail {
     pub cc: Vec<Address>,
     /// The Reply-To field.
     pub reply_to: Vec<Address>,
-    /// The Message-ID with angle brackets, or empty.
+    /// The Message-ID field with angle brackets, or empty.
     pub message_id: String,
     /// The In-Reply-To field with angle brackets.
     pub in_reply_to: Option<String>,
@@ -79,15 +78,6 @@ pub struct Detail {
     pub attachments: Vec<Attachment>,
     /// `true` if content was left out because the message exceeds a limit.
     pub truncated: bool,
-    /// What is known of the sender.
+    /// The mail server's result of the sender's authentication.
     pub authentication: Authentication,
-}
-
-/// An attachment with its content.
-#[derive(Debug)]
-pub struct AttachmentContent {
-    /// The description of the attachment.
-    pub attachment: Attachment,
-    /// The decoded bytes.
-    pub content: Download,
 }

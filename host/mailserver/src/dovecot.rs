@@ -1,4 +1,4 @@
-//! Generates Dovecot's configuration from the templates of `host/mailserver/dovecot` for the installed version.
+//! Writes Dovecot's configuration for the installed version from the templates in `host/mailserver/dovecot`.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,18 +7,18 @@ use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::folder::{LOOKUP_GROUP, Layout, MAIL_USER};
-use super::ports::Ports;
-use super::process::Grace;
-use super::template::fill;
-use super::{Source, source};
-use crate::write_private;
+use crate::daemon::GracePeriod;
+use crate::layout::{LOOKUP_GROUP, Layout, MAIL_USER};
+use crate::lookup::{self, LookupSettings};
+use crate::ports::Ports;
+use crate::private_file::write_private;
+use crate::template::fill;
 
 /// A configuration file: its name and its template.
 type Template = (&'static str, &'static str);
 
 /// The files that do not depend on Dovecot's version.
-const ALWAYS: [Template; 2] = [
+const COMMON: [Template; 2] = [
     ("common.conf", include_str!("../dovecot/common.conf")),
     ("local.conf", include_str!("../dovecot/development.conf")),
 ];
@@ -40,32 +40,32 @@ const V2_4_POSTGRES: Template = ("database.conf", include_str!("../dovecot/2.4/p
 /// The path of the program on Debian and Ubuntu.
 pub(crate) const PROGRAM: &str = "/usr/sbin/dovecot";
 
-/// The time that Dovecot gets to complete writes to mailboxes.
-pub(crate) const GRACE: Grace = Grace(250);
+/// The time that Dovecot has to complete writes to mailboxes.
+pub(crate) const GRACE: GracePeriod = GracePeriod(250);
 
 /// Writes the configuration and returns the command that starts Dovecot with it.
 pub(crate) fn configure(
     layout: &Layout,
-    source: &Source,
+    settings: &LookupSettings,
     ports: &Ports,
     instance: &str,
 ) -> anyhow::Result<Vec<String>> {
     let (imap, lmtp) = (ports.imap.to_string(), ports.lmtp.to_string());
     let doveadm = ports.doveadm.to_string();
-    make_key(&layout.doveadm_key)?;
-    let shown = |path: &Path| path.display().to_string();
-    let (config, mail) = (shown(&layout.dovecot), shown(&layout.mail));
-    let (run, log) = (shown(&layout.run), shown(&layout.log));
-    let key = shown(&layout.doveadm_key);
+    write_new_key(&layout.doveadm_key)?;
+    let text = |path: &Path| path.display().to_string();
+    let (config, mail) = (text(&layout.dovecot), text(&layout.mail));
+    let (run, log) = (text(&layout.run), text(&layout.log));
+    let key = text(&layout.doveadm_key);
     let mut values = vec![
         ("config", config.as_str()),
-        ("connect", source.dovecot.as_str()),
+        ("connect", settings.dovecot.as_str()),
         ("doveadm_key", &key),
         ("doveadm_port", &doveadm),
-        ("driver", source.driver),
+        ("driver", settings.driver),
         ("imap_port", &imap),
         ("instance", instance),
-        ("last_logins", &source.last_logins),
+        ("last_logins", &settings.last_logins),
         ("listen", "127.0.0.1"),
         ("lmtp_port", &lmtp),
         ("log", &log),
@@ -74,15 +74,15 @@ pub(crate) fn configure(
         ("mail_user", MAIL_USER),
         ("run", &run),
     ];
-    let mut templates = ALWAYS.to_vec();
+    let mut templates = COMMON.to_vec();
     let mut parameters = Vec::new();
-    match (Version::installed()?, &source.url) {
-        (Version::V2_3, _) => templates.extend(V2_3),
-        (Version::V2_4, None) => templates.extend([V2_4, V2_4_SQLITE]),
-        (Version::V2_4, Some(url)) => {
+    match (DovecotVersion::installed()?, &settings.url) {
+        (DovecotVersion::V2_3, _) => templates.extend(V2_3),
+        (DovecotVersion::V2_4, None) => templates.extend([V2_4, V2_4_SQLITE]),
+        (DovecotVersion::V2_4, Some(url)) => {
             templates.extend([V2_4, V2_4_POSTGRES]);
-            let apart = source::parameters(url)?.into_iter();
-            parameters.extend(apart.map(|(name, value)| (name, quoted(&value))));
+            let split = lookup::parameters(url)?.into_iter();
+            parameters.extend(split.map(|(name, value)| (name, quoted(&value))));
         }
     }
     values.extend(
@@ -93,20 +93,20 @@ pub(crate) fn configure(
     for (name, template) in templates {
         layout.write(&layout.dovecot.join(name), &fill(template, &values)?)?;
     }
-    let file = shown(&layout.dovecot.join("dovecot.conf"));
+    let file = text(&layout.dovecot.join("dovecot.conf"));
     Ok([PROGRAM, "-F", "-c", &file].map(Into::into).to_vec())
 }
 
-/// The supported versions. The configuration files of each version are not valid in the other.
+/// The supported versions of Dovecot. A configuration file of one version is not valid in the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum DovecotVersion {
     /// Dovecot 2.3.
     V2_3,
     /// Dovecot 2.4.
     V2_4,
 }
 
-impl Version {
+impl DovecotVersion {
     /// Returns the version of the installed Dovecot.
     ///
     /// # Errors
@@ -116,12 +116,12 @@ impl Version {
             .arg("--version")
             .output()
             .with_context(|| format!("cannot run {PROGRAM}"))?;
-        Self::read(&String::from_utf8_lossy(&output.stdout))
+        Self::parse(&String::from_utf8_lossy(&output.stdout))
     }
 
     /// Parses the output of `dovecot --version`, such as `2.4.1-4 (7d8c0e5759)`.
-    fn read(printed: &str) -> anyhow::Result<Self> {
-        let number = printed.split_whitespace().next().unwrap_or_default();
+    fn parse(output: &str) -> anyhow::Result<Self> {
+        let number = output.split_whitespace().next().unwrap_or_default();
         let mut parts = number.split(['.', '-']).map(str::parse::<u32>);
         match (parts.next(), parts.next()) {
             (Some(Ok(2)), Some(Ok(3))) => Ok(Self::V2_3),
@@ -133,15 +133,16 @@ impl Version {
     }
 }
 
-/// Returns a value as a quoted string of Dovecot 2.4.
+/// Returns a value as a quoted string in the syntax of Dovecot 2.4.
 fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', r"\\").replace('"', r#"\""#))
 }
 
-/// Writes a new key. The service and Dovecot read it as root.
-fn make_key(file: &Path) -> anyhow::Result<()> {
+/// Writes a new API key for doveadm to a file that only root can read. Both the service and Dovecot read the file as root.
+fn write_new_key(file: &Path) -> anyhow::Result<()> {
     let mut random = [0_u8; 32];
-    getrandom::fill(&mut random).map_err(|error| anyhow!("no randomness: {error}"))?;
+    getrandom::fill(&mut random)
+        .map_err(|error| anyhow!("the system's random number generator failed: {error}"))?;
     write_private(file, &STANDARD.encode(random))
         .with_context(|| format!("cannot write {}", file.display()))
 }
@@ -151,19 +152,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_told_by_its_first_two_numbers() {
+    fn the_first_two_numbers_determine_the_version() {
         assert_eq!(
-            Version::read("2.3.19.1 (9b53102964)\n").unwrap(),
-            Version::V2_3
+            DovecotVersion::parse("2.3.19.1 (9b53102964)\n").unwrap(),
+            DovecotVersion::V2_3
         );
         assert_eq!(
-            Version::read("2.4.1-4 (7d8c0e5759)\n").unwrap(),
-            Version::V2_4
+            DovecotVersion::parse("2.4.1-4 (7d8c0e5759)\n").unwrap(),
+            DovecotVersion::V2_4
         );
-        assert_eq!(Version::read("2.4.5\n").unwrap(), Version::V2_4);
+        assert_eq!(
+            DovecotVersion::parse("2.4.5\n").unwrap(),
+            DovecotVersion::V2_4
+        );
         for unknown in ["", "2.2.36", "3.0.1", "2.40.1", "two.three"] {
-            let refused = Version::read(unknown).unwrap_err().to_string();
-            assert!(refused.contains("works with Dovecot 2.3 and 2.4"));
+            let error = DovecotVersion::parse(unknown).unwrap_err().to_string();
+            assert!(error.contains("works with Dovecot 2.3 and 2.4"));
         }
     }
 }

@@ -1,23 +1,23 @@
-//! Configures and runs Dovecot and Postfix on one machine, for development and tests: a [`Stack`] is both in a private folder on free loopback ports.
+//! Configures and runs Dovecot and Postfix on one machine, for development and tests: [`LocalServers`] are both in a private folder on free loopback ports.
 //!
-//! None of this code runs in production. Production uses the templates in this crate's folder, from which a stack is configured.
+//! None of this code runs in production. Production uses the templates in this crate's folder, and this crate fills the same templates.
 
+mod daemon;
 mod dovecot;
-mod folder;
+mod layout;
+mod local_servers;
+mod lookup;
 mod milter;
 mod ports;
 mod postfix;
-mod private;
-mod process;
+mod private_file;
 mod requirements;
-mod source;
-mod stack;
 mod template;
 
-pub use dovecot::Version;
-pub use folder::unsuitable;
-pub use milter::Milter;
-pub use ports::free as free_port;
-pub use private::write_private;
-use source::Source;
-pub use stack::{Lookup, Stack};
+pub use dovecot::DovecotVersion;
+pub use layout::check_folder;
+pub use local_servers::LocalServers;
+pub use lookup::Lookup;
+pub use milter::MilterOptions;
+pub use ports::free_port;
+pub use private_file::write_private;

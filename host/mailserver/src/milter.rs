@@ -1,35 +1,34 @@
-//! Configures and starts the service's milter for Postfix, and waits until the milter listens.
+//! Configures the service's milter for Postfix, and waits until the milter accepts connections.
 
-use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::Lookup;
-use super::folder::Layout;
-use super::ports::{Answer, PAUSE, Ports, local};
-use super::process::{Daemon, Grace};
-use crate::write_private;
+use crate::daemon::{Daemon, GracePeriod};
+use crate::layout::Layout;
+use crate::lookup::Lookup;
+use crate::ports::{POLL_INTERVAL, Ports, StartupState, loopback};
+use crate::private_file::write_private;
 
-/// What `latchmail milter` logs when it accepts connections.
-const READY: &str = "checking senders";
+/// The time before the milter is killed. It is short, because Postfix tells clients to retry if the milter ends during a message.
+pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 
-/// The time before the milter is killed. It has nothing to complete: Postfix tells clients to retry.
-pub(crate) const GRACE: Grace = Grace(5);
-
-/// The parameters for starting a stack's milter.
+/// The options for starting the service's milter.
 #[derive(Clone, Debug)]
-pub struct Milter {
+pub struct MilterOptions {
     /// The path of the program `latchmail`.
     pub program: PathBuf,
     /// Additional configuration lines in dotted form, besides those for the database, the address and the log.
     pub settings: String,
-    /// Whether the milter uses the DNS.
+    /// `true` if the milter uses the DNS.
     pub dns: bool,
+    /// The text that the milter logs when it accepts connections: `latchmail_milter::READY`. This crate does not depend on that one.
+    pub ready_text: &'static str,
 }
 
-impl Milter {
+impl MilterOptions {
     /// Writes the configuration and returns the command that starts the milter with it.
     pub(crate) fn configure(
         &self,
@@ -37,25 +36,23 @@ impl Milter {
         lookup: &Lookup,
         ports: &Ports,
     ) -> anyhow::Result<Vec<String>> {
-        let database = match lookup {
+        let (key, value) = match lookup {
             Lookup::Sqlite(file) => ("database.mailserver", Value::from(file.to_string_lossy())),
             Lookup::Postgres(url) => ("database.url", Value::from(url.as_str())),
         };
         let text = format!(
-            "inbound.listen = \"{}\"\nlog.filter = \"info\"\n{} = {}\n{}",
-            local(ports.milter),
-            database.0,
-            database.1,
+            "inbound.listen = \"{}\"\nlog.filter = \"info\"\n{key} = {value}\n{}",
+            loopback(ports.milter),
             self.settings
         );
         let file = layout.root.join("milter.toml");
         write_private(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
-        let shown = |path: &std::path::Path| path.display().to_string();
+        let text = |path: &Path| path.display().to_string();
         let mut command = vec![
-            shown(&self.program),
+            text(&self.program),
             "milter".into(),
             "--config".into(),
-            shown(&file),
+            text(&file),
         ];
         if !self.dns {
             command.push("--without-dns".into());
@@ -64,18 +61,22 @@ impl Milter {
     }
 }
 
-/// Waits until the milter logs that it listens.
-pub(crate) async fn listens(daemon: &mut Daemon, deadline: Instant) -> anyhow::Result<Answer> {
+/// Waits until the milter logs `ready_text`.
+pub(crate) async fn wait_until_ready(
+    daemon: &mut Daemon,
+    ready_text: &str,
+    deadline: Instant,
+) -> anyhow::Result<StartupState> {
     loop {
-        if daemon.last_words().contains(READY) {
-            return Ok(Answer::Ready);
+        if daemon.last_output().contains(ready_text) {
+            return Ok(StartupState::Ready);
         }
-        if daemon.ended()? {
-            return Ok(Answer::Ended);
+        if daemon.has_exited()? {
+            return Ok(StartupState::Exited);
         }
         if Instant::now() >= deadline {
-            return Ok(Answer::Nobody);
+            return Ok(StartupState::TimedOut);
         }
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,20 +1,21 @@
-//! Generates Postfix's configuration from the templates of `host/mailserver/postfix`, and starts the sink that receives outgoing mail.
+//! Writes Postfix's configuration from the templates in `host/mailserver/postfix`, and builds the command of the sink, which receives outgoing mail.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::Source;
-use super::folder::{Layout, MAIL_USER};
-use super::ports::Ports;
-use super::process::Grace;
-use super::template::fill;
+use crate::daemon::GracePeriod;
+use crate::layout::{Layout, MAIL_USER};
+use crate::lookup::LookupSettings;
+use crate::ports::Ports;
+use crate::template::fill;
 
 const MAIN: &str = include_str!("../postfix/main.cf");
 const DEVELOPMENT: &str = include_str!("../postfix/development.cf");
 const MASTER: &str = include_str!("../postfix/master.cf");
-const MAPS: [(&str, &str); 5] = [
+/// The lookup tables.
+const TABLES: [(&str, &str); 5] = [
     ("aliases.cf", include_str!("../postfix/aliases.cf")),
     ("domains.cf", include_str!("../postfix/domains.cf")),
     ("mailboxes.cf", include_str!("../postfix/mailboxes.cf")),
@@ -22,25 +23,25 @@ const MAPS: [(&str, &str); 5] = [
     ("senders.cf", include_str!("../postfix/senders.cf")),
 ];
 
-/// The folder of Postfix's libraries on Debian and Ubuntu. It includes the libraries that read databases.
+/// The folder of Postfix's libraries on Debian and Ubuntu, including those that read databases.
 const LIBRARIES: &str = "/usr/lib/postfix";
 
-/// The path of Postfix's master on Debian and Ubuntu. Starting it directly takes a hundredth of the time of `postfix start`, which runs checks.
+/// The path of Postfix's master on Debian and Ubuntu. The command `postfix start` takes a hundred times longer, because it runs checks.
 pub(crate) const PROGRAM: &str = "/usr/lib/postfix/sbin/master";
 
-/// The time before the master is killed. The master ends all other processes and then sleeps for a second. Killing it does not damage the queue.
-pub(crate) const GRACE: Grace = Grace(5);
+/// The time before the master is killed. On SIGTERM, the master ends all other processes and sleeps for a second. A kill does not damage the queue.
+pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 
-/// The path of the sink, which comes with Postfix. It accepts any mail and stores it in files.
+/// The path of the sink, which is a part of Postfix. The sink accepts all mail and stores each message in a file.
 pub(crate) const SINK: &str = "/usr/sbin/smtp-sink";
 
-/// The recipient of mail to `postmaster` without a domain. A stack has no operator, so the mail goes to the sink. The domain is reserved (RFC 2606).
+/// The recipient of mail to `postmaster` without a domain. The local servers have no operator, so the mail goes to the sink. The domain is reserved (RFC 2606).
 const POSTMASTER: &str = "postmaster@sink.invalid";
 
 /// Writes the configuration and returns the command that starts Postfix with it.
 pub(crate) fn configure(
     layout: &Layout,
-    source: &Source,
+    settings: &LookupSettings,
     ports: &Ports,
     instance: &str,
     with_milter: bool,
@@ -52,13 +53,13 @@ pub(crate) fn configure(
         local(ports.submission),
     );
     let sink = format!("[127.0.0.1]:{}", ports.sink);
-    let shown = |path: &Path| path.display().to_string();
+    let text = |path: &Path| path.display().to_string();
     let (config, queue, data) = (
-        shown(&layout.postfix),
-        shown(&layout.queue),
-        shown(&layout.data),
+        text(&layout.postfix),
+        text(&layout.queue),
+        text(&layout.data),
     );
-    let (run, log) = (shown(&layout.run), shown(&layout.log));
+    let (run, log) = (text(&layout.run), text(&layout.log));
     let milter = if with_milter {
         format!("inet:{}", local(ports.milter))
     } else {
@@ -66,14 +67,14 @@ pub(crate) fn configure(
     };
     let values = [
         ("config", config.as_str()),
-        ("connection", &source.postfix),
+        ("connection", &settings.postfix),
         ("data", &data),
         ("hostname", "mail.latchmail.test"),
         ("instance", instance),
         ("interfaces", "127.0.0.1"),
         ("lmtp", &lmtp),
         ("log", &log),
-        ("maps", source.maps),
+        ("maps", settings.maps),
         ("milter", &milter),
         ("postmaster", POSTMASTER),
         ("queue", &queue),
@@ -85,28 +86,28 @@ pub(crate) fn configure(
     let main = format!("{MAIN}{DEVELOPMENT}");
     for (name, template) in [("main.cf", main.as_str()), ("master.cf", MASTER)]
         .into_iter()
-        .chain(MAPS)
+        .chain(TABLES)
     {
         layout.write(&layout.postfix.join(name), &fill(template, &values)?)?;
     }
-    // All users that Postfix's programs run as must be able to read the settings.
+    // Postfix's programs run as several users, and all of these must be able to read the settings.
     for name in ["main.cf", "master.cf"] {
         use std::os::unix::fs::PermissionsExt as _;
         let path = layout.postfix.join(name);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644))
-            .with_context(|| format!("cannot open {} to Postfix", path.display()))?;
+            .with_context(|| format!("cannot give Postfix access to {}", path.display()))?;
     }
-    copy_library(layout, source.driver)?;
-    // -d: runs in the foreground with the inherited streams.
+    copy_library(layout, settings.driver)?;
+    // -d: run in the foreground with the inherited streams.
     Ok([PROGRAM, "-c", &config, "-d"].map(Into::into).to_vec())
 }
 
-/// Copies the library that reads the database into the configuration folder and refers to the copy. Postfix loads a library only if root owns it, and in a user
-/// namespace root does not own the files of installed packages.
+/// Copies the library that reads the database into the configuration folder, and configures the copy. Postfix loads a library only if root owns it, and root of
+/// a user namespace does not own the files of installed packages.
 fn copy_library(layout: &Layout, driver: &str) -> anyhow::Result<()> {
     let name = format!("postfix-{driver}.so");
     let (from, to) = (Path::new(LIBRARIES).join(&name), layout.postfix.join(&name));
-    // The file is not overwritten in place, because an earlier daemon that is still ending may use it.
+    // The old file is removed instead of overwritten, because an earlier daemon that is still ending may use it.
     let _ = fs::remove_file(&to);
     fs::copy(&from, &to)
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
@@ -116,8 +117,8 @@ fn copy_library(layout: &Layout, driver: &str) -> anyhow::Result<()> {
     )
 }
 
-/// Returns the command that starts the sink, which writes one file per message into its folder.
-pub(crate) fn sink(ports: &Ports, instance: &str) -> Vec<String> {
+/// Returns the command that starts the sink. The sink writes one file per message into its working folder.
+pub(crate) fn sink_command(ports: &Ports, instance: &str) -> Vec<String> {
     let address = format!("127.0.0.1:{}", ports.sink);
     let command = [
         SINK,

@@ -1,11 +1,13 @@
-//! Checks whether the machine meets the requirements of a stack. Each missing requirement is reported in one sentence.
+//! Checks whether the machine can run the local servers: the installed packages, and root privileges.
 
 use std::path::Path;
 
 use anyhow::bail;
 
-use super::{Lookup, dovecot, postfix};
+use crate::lookup::Lookup;
+use crate::{dovecot, postfix};
 
+/// Files that must exist, and the Debian packages that contain them.
 const ALWAYS: [(&str, &str); 5] = [
     (dovecot::PROGRAM, "dovecot-core"),
     ("/usr/lib/dovecot/imap", "dovecot-imapd"),
@@ -28,18 +30,18 @@ const POSTGRES: [(&str, &str); 2] = [
     ("/usr/lib/postfix/postfix-pgsql.so", "postfix-pgsql"),
 ];
 
-/// Checks whether a stack can be started on this machine.
+/// Checks whether the local servers can be started on this machine.
 ///
 /// # Errors
-/// One sentence that says what is missing and how to install it.
+/// Returns an error that says what is missing and how to install it.
 pub(crate) fn check(lookup: &Lookup) -> anyhow::Result<()> {
-    let maps = match lookup {
+    let database_files = match lookup {
         Lookup::Sqlite(_) => SQLITE,
         Lookup::Postgres(_) => POSTGRES,
     };
     let mut missing: Vec<&str> = ALWAYS
         .into_iter()
-        .chain(maps)
+        .chain(database_files)
         .filter(|(file, _)| !Path::new(file).exists())
         .map(|(_, package)| package)
         .collect();
@@ -52,8 +54,8 @@ pub(crate) fn check(lookup: &Lookup) -> anyhow::Result<()> {
     }
     if !rustix::process::geteuid().is_root() {
         bail!(
-            "the mail servers must be started by root: Postfix's master and Dovecot's start each of their processes as a user \
-             of its own (postfix, dovecot, dovenull), which only root can do; the service itself needs no root"
+            "the mail servers must be started by root, because Postfix and Dovecot run their processes as other users (postfix, \
+             dovecot, dovenull); the service itself does not need root"
         );
     }
     Ok(())

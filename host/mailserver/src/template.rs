@@ -1,24 +1,24 @@
-//! Fills the placeholders in the templates of `host/mailserver`. Unknown placeholders and values that would change the structure of a file are errors.
+//! Fills the placeholders in the configuration templates. Unknown placeholders, and values that would change the structure of a file, are errors.
 
 use anyhow::{Context as _, bail};
 
 /// Fills every `{{name}}` of a template.
 ///
 /// # Errors
-/// Names a placeholder without a value, or a value that contains a line break or braces.
+/// Returns an error that names the placeholder if it has no value, or if its value contains a line break or braces.
 pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> anyhow::Result<String> {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {
         let (name, after) = after
             .split_once("}}")
-            .context("a template has a placeholder without an end")?;
+            .context("a template has a placeholder without `}}`")?;
         let value = values.iter().find(|(known, _)| *known == name);
         let (_, value) = value
             .with_context(|| format!("a template has an unknown placeholder {{{{{name}}}}}"))?;
         if value.contains(['\n', '\r', '\0', '{', '}']) {
             bail!(
-                "the value of the placeholder {{{{{name}}}}} cannot stand in a configuration file"
+                "the value of the placeholder {{{{{name}}}}} contains a line break or a brace, which is not allowed"
             );
         }
         filled.push_str(before);
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_placeholder_is_named() {
+    fn an_error_names_an_unknown_placeholder() {
         let error = fill("a {{z}}", &[("x", "1")]).unwrap_err().to_string();
         assert!(error.contains("{{z}}"), "{error}");
         assert!(fill("a {{x", &[("x", "1")]).is_err());

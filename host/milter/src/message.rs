@@ -1,90 +1,92 @@
-//! One message while it is received: what its header names, and a bounded copy for the signatures.
+//! Collects one message while it is received: the senders that its header names, and a copy of limited size for the verification of signatures.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::results;
-use super::senders::{Named, SENDERS};
+use super::senders::{MAX_SENDERS, Senders};
 
-/// Fields that name the sender of a submission besides From. Resent-From and Resent-Sender name who sends again (RFC 5322, section 3.6.6).
-const FURTHER_SENDERS: [&str; 3] = ["Sender", "Resent-From", "Resent-Sender"];
+/// Fields that name the sender of a submission besides From. Resent-From and Resent-Sender name the account that sends a message again (RFC 5322, section
+/// 3.6.6).
+const OTHER_SENDER_FIELDS: [&str; 3] = ["Sender", "Resent-From", "Resent-Sender"];
 
-/// Signatures that are verified.
-const SIGNATURES: usize = 10;
+/// Maximum number of signatures that are verified. The others are ignored.
+const MAX_SIGNATURES: usize = 10;
 
-/// The longest signature that is verified, in bytes.
-const LONGEST_SIGNATURE: usize = 8 * 1024;
+/// Maximum length of a signature in bytes. A longer one is ignored.
+const MAX_SIGNATURE_LENGTH: usize = 8 * 1024;
 
-/// Fields, and bytes of all fields together, of a message whose signatures are verified.
-const FIELDS: usize = 1000;
-const HEADER: usize = 512 * 1024;
+/// Maximum number of fields, and maximum size of the header in bytes. The signatures of a message with a larger header are not verified.
+const MAX_FIELDS: usize = 1000;
+const MAX_HEADER_SIZE: usize = 512 * 1024;
 
-/// A message of which the end has not arrived yet.
+/// A message that is being received.
 #[derive(Debug, Default)]
 pub(crate) struct Message {
-    /// Who logged in to submit it.
+    /// The log-in name of the client. `None` if the message is not a submission.
     pub(crate) login: Option<String>,
     /// The envelope sender; empty for the null sender.
     pub(crate) sender: String,
-    /// Whom the From fields name, and how many there are.
-    pub(crate) from: Named,
+    /// The senders in all From fields.
+    pub(crate) from: Senders,
     pub(crate) from_fields: usize,
-    /// Whom the other fields of a submission name, with their names.
-    pub(crate) further: Vec<(&'static str, Named)>,
-    /// The numbers of the fields that claim to be this server's results.
-    pub(crate) forged: Vec<u32>,
-    /// The From fields as they are written.
+    /// The senders in each field of [`OTHER_SENDER_FIELDS`], for submissions only.
+    pub(crate) other_senders: Vec<(&'static str, Senders)>,
+    /// The indexes, from 1, of the `Authentication-Results` fields that claim to come from this server.
+    pub(crate) forged_results: Vec<u32>,
+    /// The unchanged From fields.
     from_text: Vec<u8>,
-    results: u32,
+    results_fields: u32,
     fields: usize,
     signatures: usize,
-    /// Header and body, as far as they are needed.
+    /// The parts of header and body that are needed to verify the message.
     copy: Vec<u8>,
-    oversized: bool,
+    is_header_too_large: bool,
     permits: Option<OwnedSemaphorePermit>,
-    /// Whether the memory for bodies was used up.
-    pub(crate) no_memory: bool,
+    /// `true` if the memory for bodies was exhausted.
+    pub(crate) out_of_memory: bool,
 }
 
 impl Message {
     /// Adds a header field. `value` is folded with LF.
-    pub(crate) fn field(&mut self, name: &[u8], value: &[u8], authserv_id: &str) {
+    pub(crate) fn add_field(&mut self, name: &[u8], value: &[u8], authserv_id: &str) {
         let is = |known: &str| name.trim_ascii().eq_ignore_ascii_case(known.as_bytes());
         if is(results::NAME) {
-            self.results = self.results.saturating_add(1);
-            if results::claims(value, authserv_id) {
-                self.forged.push(self.results);
+            self.results_fields = self.results_fields.saturating_add(1);
+            if results::claims_to_be_from(value, authserv_id) {
+                self.forged_results.push(self.results_fields);
             }
         }
         let line = [name, b":", &with_crlf(value), b"\r\n"].concat();
         if is("From") {
             self.from_fields += 1;
             if self.from_fields == 1 {
-                self.from = Named::of(value);
-            } else if self.from.domains.len() <= SENDERS {
-                self.from.and(Named::of(value));
+                self.from = Senders::parse(value);
+            } else if self.from.domains.len() <= MAX_SENDERS {
+                self.from.merge(Senders::parse(value));
             }
-            if self.from_text.len() < HEADER {
+            if self.from_text.len() < MAX_HEADER_SIZE {
                 self.from_text.extend_from_slice(&line);
             }
         }
-        let further = FURTHER_SENDERS.into_iter().find(|field| is(field));
-        if let Some(field) = further
+        let sender_field = OTHER_SENDER_FIELDS.into_iter().find(|field| is(field));
+        if let Some(field) = sender_field
             && self.login.is_some()
-            && self.further.len() <= SENDERS
+            && self.other_senders.len() <= MAX_SENDERS
         {
-            self.further.push((field, Named::of(value)));
+            self.other_senders.push((field, Senders::parse(value)));
         }
         if is("DKIM-Signature") {
-            if self.signatures == SIGNATURES || value.len() > LONGEST_SIGNATURE {
+            if self.signatures == MAX_SIGNATURES || value.len() > MAX_SIGNATURE_LENGTH {
                 return;
             }
             self.signatures += 1;
         }
         self.fields += 1;
-        self.oversized |= self.fields > FIELDS || self.copy.len() + line.len() > HEADER;
-        if self.oversized {
+        self.is_header_too_large |=
+            self.fields > MAX_FIELDS || self.copy.len() + line.len() > MAX_HEADER_SIZE;
+        if self.is_header_too_large {
             self.copy = Vec::new();
         } else {
             self.copy.extend_from_slice(&line);
@@ -93,22 +95,23 @@ impl Message {
 
     /// Ends the header.
     pub(crate) fn end_header(&mut self) {
-        if self.oversized {
-            // Without signatures only the domain of From counts.
+        if self.is_header_too_large {
+            // SPF and DMARC need only the domain of From.
             self.copy.clone_from(&self.from_text);
             self.signatures = 0;
         }
         self.copy.extend_from_slice(b"\r\n");
     }
 
-    /// Adds a piece of the body, if a signature needs it and `memory`, in KiB, has permits left.
-    pub(crate) fn body(&mut self, piece: &[u8], memory: &Arc<Semaphore>) {
-        if self.login.is_some() || self.signatures == 0 || self.no_memory {
+    /// Adds a piece of the body if the message has signatures to verify. `memory` has one permit per KiB. If no permits are left, discards the copy and sets
+    /// `out_of_memory`.
+    pub(crate) fn add_body(&mut self, piece: &[u8], memory: &Arc<Semaphore>) {
+        if self.login.is_some() || self.signatures == 0 || self.out_of_memory {
             return;
         }
         let needed = u32::try_from(piece.len().div_ceil(1024)).unwrap_or(u32::MAX);
         let Ok(permit) = Arc::clone(memory).try_acquire_many_owned(needed) else {
-            self.no_memory = true;
+            self.out_of_memory = true;
             self.copy = Vec::new();
             self.permits = None;
             return;
@@ -120,22 +123,22 @@ impl Message {
         self.copy.extend_from_slice(piece);
     }
 
-    /// What is verified.
+    /// Returns the header and body to verify.
     pub(crate) fn copy(&self) -> &[u8] {
         &self.copy
     }
 }
 
-/// Fields arrive with LF and were sent, and signed, with CRLF.
+/// Replaces LF by CRLF. The mail server sends fields with LF, and the sender signed them with CRLF.
 fn with_crlf(value: &[u8]) -> Vec<u8> {
-    let mut whole = Vec::with_capacity(value.len() + 8);
+    let mut replaced = Vec::with_capacity(value.len() + 8);
     for (number, line) in value.split(|byte| *byte == b'\n').enumerate() {
         if number > 0 {
-            whole.extend_from_slice(b"\r\n");
+            replaced.extend_from_slice(b"\r\n");
         }
-        whole.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
+        replaced.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
     }
-    whole
+    replaced
 }
 
 #[cfg(test)]
@@ -147,83 +150,83 @@ mod tests {
     fn signed(signatures: usize) -> Message {
         let mut message = Message::default();
         for _ in 0..signatures {
-            message.field(b"DKIM-Signature", b" v=1; a=rsa-sha256", ID);
+            message.add_field(b"DKIM-Signature", b" v=1; a=rsa-sha256", ID);
         }
-        message.field(b"From", b" a@outside.test", ID);
+        message.add_field(b"From", b" a@outside.test", ID);
         message
     }
 
     #[test]
-    fn a_message_is_copied_as_it_was_signed() {
+    fn the_copy_of_a_message_has_its_signed_form() {
         let mut message = signed(1);
-        message.field(b"subject", b"  a\n\tb", ID);
+        message.add_field(b"subject", b"  a\n\tb", ID);
         message.end_header();
         let memory = Arc::new(Semaphore::new(100));
-        message.body(b"text\r\n", &memory);
+        message.add_body(b"text\r\n", &memory);
         let expected: &[u8] =
             b"DKIM-Signature: v=1; a=rsa-sha256\r\nFrom: a@outside.test\r\nsubject:  a\r\n\tb\r\n\r\ntext\r\n";
         assert_eq!(message.copy(), expected);
     }
 
     #[test]
-    fn hostile_messages_are_not_copied() {
+    fn the_copy_of_a_hostile_message_is_limited() {
         let memory = Arc::new(Semaphore::new(100));
         let mut many = signed(1000);
         many.end_header();
-        assert_eq!(many.signatures, SIGNATURES);
+        assert_eq!(many.signatures, MAX_SIGNATURES);
 
         let mut huge = signed(1);
         for _ in 0..10 {
-            huge.field(b"X", &vec![b'x'; 100_000], ID);
+            huge.add_field(b"X", &vec![b'x'; 100_000], ID);
         }
         let mut numerous = signed(1);
-        for _ in 0..FIELDS {
-            numerous.field(b"X", b"", ID);
+        for _ in 0..MAX_FIELDS {
+            numerous.add_field(b"X", b"", ID);
         }
         for mut message in [huge, numerous] {
             message.end_header();
-            message.body(b"text", &memory);
+            message.add_body(b"text", &memory);
             assert_eq!(message.copy(), b"From: a@outside.test\r\n\r\n");
         }
 
         let mut large = signed(1);
         large.end_header();
-        large.body(&vec![b'x'; 60 * 1024], &memory);
-        assert!(!large.no_memory);
-        large.body(&vec![b'x'; 60 * 1024], &memory);
-        assert!(large.no_memory && large.copy().is_empty());
+        large.add_body(&vec![b'x'; 60 * 1024], &memory);
+        assert!(!large.out_of_memory);
+        large.add_body(&vec![b'x'; 60 * 1024], &memory);
+        assert!(large.out_of_memory && large.copy().is_empty());
         assert_eq!(memory.available_permits(), 100);
 
         let mut unsigned = signed(0);
         unsigned.end_header();
-        unsigned.body(&vec![b'x'; 200 * 1024], &memory);
+        unsigned.add_body(&vec![b'x'; 200 * 1024], &memory);
         assert_eq!(unsigned.copy(), b"From: a@outside.test\r\n\r\n");
     }
 
     #[test]
-    fn a_message_with_too_many_senders_costs_little_memory() {
+    fn a_message_with_too_many_senders_uses_little_memory() {
         let mut message = Message {
             login: Some("ada@first.test".into()),
             ..Message::default()
         };
-        for field in 0..10 * SENDERS {
-            message.field(b"From", format!(" a@{field}.test").as_bytes(), ID);
-            message.field(b"Sender", b" a@outside.test", ID);
+        for field in 0..10 * MAX_SENDERS {
+            message.add_field(b"From", format!(" a@{field}.test").as_bytes(), ID);
+            message.add_field(b"Sender", b" a@outside.test", ID);
         }
-        assert_eq!(message.from_fields, 10 * SENDERS);
+        assert_eq!(message.from_fields, 10 * MAX_SENDERS);
         assert_eq!(message.from.addresses.len(), 1);
-        assert_eq!(message.from.domains.len(), SENDERS + 1);
-        assert_eq!(message.further.len(), SENDERS + 1);
+        assert_eq!(message.from.domains.len(), MAX_SENDERS + 1);
+        assert_eq!(message.other_senders.len(), MAX_SENDERS + 1);
     }
 
     #[test]
-    fn fields_that_claim_to_be_this_servers_are_counted_among_their_kind() {
+    fn forged_results_have_indexes_among_the_fields_of_the_same_name() {
         let mut message = Message::default();
-        let mut results = |value: &[u8]| message.field(b"authentication-Results ", value, ID);
+        let mut results = |value: &[u8]| message.add_field(b"authentication-Results ", value, ID);
         results(b" mx.outside.test; spf=pass");
         results(b" mail.first.test; dmarc=pass");
         results(b" mx.outside.test; spf=pass");
         results(b" MAIL.FIRST.TEST; dmarc=pass");
-        assert_eq!(message.forged, [2, 4]);
+        assert_eq!(message.forged_results, [2, 4]);
     }
 }

@@ -1,27 +1,27 @@
-//! The `Authentication-Results` field (RFC 8601): which fields claim to be this server's, and what it writes itself.
+//! The `Authentication-Results` field (RFC 8601): recognizes fields that claim to come from this server, and writes the field of this server.
 
 use mail_auth::{DkimResult, DmarcResult, SpfResult};
 
 /// The name of the field.
 pub(crate) const NAME: &str = "Authentication-Results";
 
-/// Whether a field claims to come from this server: its authserv-id contains this server's, in any spelling. [`latchmail_mailbox`] reads only fields that begin with
-/// exactly the id, so what passes here is never read there.
-pub(crate) fn claims(value: &[u8], authserv_id: &str) -> bool {
+/// Returns `true` if a field claims to come from this server: its authserv-id contains the id of this server, in upper or lower case. [`latchmail_mailbox`]
+/// reads only fields that begin with exactly the id, so it reads no field for which this function returns `false`.
+pub(crate) fn claims_to_be_from(value: &[u8], authserv_id: &str) -> bool {
     let value = String::from_utf8_lossy(value).to_ascii_lowercase();
     let id = value.split(';').next().unwrap_or_default();
     id.contains(&authserv_id.to_ascii_lowercase())
 }
 
-/// The result of a check: what was checked, the result, and properties such as `header.from`.
+/// One check: its method, its result, and properties such as `header.from`.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct Check {
     method: &'static str,
     result: &'static str,
     properties: Vec<(&'static str, String)>,
 }
 
-impl Entry {
+impl Check {
     pub(crate) fn new(method: &'static str, result: &'static str) -> Self {
         Self {
             method,
@@ -30,7 +30,7 @@ impl Entry {
         }
     }
 
-    /// Adds a property. A value that would need quotes is left out: the sender chose it.
+    /// Adds a property. Omits a value that would need quotes, because the sender may have chosen it to forge a result.
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if !value.is_empty() && value.len() <= 255 && value.bytes().all(plain) {
@@ -39,29 +39,29 @@ impl Entry {
         self
     }
 
-    /// Whether the result is this one.
-    pub(crate) fn is(&self, result: &str) -> bool {
+    /// Returns `true` if the result is `result`.
+    pub(crate) fn has_result(&self, result: &str) -> bool {
         self.result == result
     }
 
-    pub(crate) fn set(&mut self, result: &'static str) {
+    pub(crate) fn set_result(&mut self, result: &'static str) {
         self.result = result;
     }
 }
 
-/// The value of the field, with its leading space.
-pub(crate) fn value(authserv_id: &str, entries: &[Entry]) -> String {
+/// Returns the value of the field, with its leading space.
+pub(crate) fn value(authserv_id: &str, checks: &[Check]) -> String {
     let mut value = format!(" {authserv_id}");
-    for entry in entries {
-        value.extend([";\n\t", entry.method, "=", entry.result]);
-        for (name, property) in &entry.properties {
+    for check in checks {
+        value.extend([";\n\t", check.method, "=", check.result]);
+        for (name, property) in &check.properties {
             value.extend([" ", name, "=", property]);
         }
     }
     value
 }
 
-/// The word for a result of SPF (RFC 8601, section 2.7.2).
+/// Returns the keyword for a result of SPF (RFC 8601, section 2.7.2).
 pub(crate) fn spf(result: SpfResult) -> &'static str {
     match result {
         SpfResult::Pass => "pass",
@@ -74,7 +74,7 @@ pub(crate) fn spf(result: SpfResult) -> &'static str {
     }
 }
 
-/// The word for a result of DKIM (RFC 8601, section 2.7.1).
+/// Returns the keyword for a result of DKIM (RFC 8601, section 2.7.1).
 pub(crate) fn dkim(result: &DkimResult) -> &'static str {
     match result {
         DkimResult::Pass => "pass",
@@ -86,7 +86,7 @@ pub(crate) fn dkim(result: &DkimResult) -> &'static str {
     }
 }
 
-/// The word for a result of DMARC (RFC 7489, section 11.2).
+/// Returns the keyword for a result of DMARC (RFC 7489, section 11.2).
 pub(crate) fn dmarc(result: &DmarcResult) -> &'static str {
     match result {
         DmarcResult::Pass => "pass",
@@ -102,28 +102,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_claim_to_be_ours_are_recognized() {
+    fn fields_that_claim_to_come_from_this_server_are_recognized() {
         for value in [
             " mail.first.test; dmarc=pass",
             " MAIL.first.TEST 1; dmarc=pass",
             "\n\t(a comment) \"mail.first.test\"; dmarc=pass",
             "mail.first.test",
         ] {
-            assert!(claims(value.as_bytes(), "mail.first.test"), "{value}");
+            assert!(
+                claims_to_be_from(value.as_bytes(), "mail.first.test"),
+                "{value}"
+            );
         }
         for value in [" mx.outside.test; spf=pass smtp.helo=mail.first.test", ""] {
-            assert!(!claims(value.as_bytes(), "mail.first.test"), "{value}");
+            assert!(
+                !claims_to_be_from(value.as_bytes(), "mail.first.test"),
+                "{value}"
+            );
         }
     }
 
     #[test]
-    fn values_that_the_sender_chose_cannot_add_a_result() {
-        let entry = Entry::new("spf", "fail")
+    fn values_from_the_sender_cannot_add_a_result() {
+        let check = Check::new("spf", "fail")
             .with("smtp.mailfrom", "a; dmarc=pass")
             .with("smtp.helo", "\n\tb")
             .with("header.from", "outside.test");
         assert_eq!(
-            value("mail.first.test", &[entry]),
+            value("mail.first.test", &[check]),
             " mail.first.test;\n\tspf=fail header.from=outside.test"
         );
     }

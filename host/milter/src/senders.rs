@@ -1,83 +1,83 @@
-//! Whom a header field such as From names.
+//! Extracts the addresses and domains from a header field such as From.
 //!
-//! Two programs can read a malformed field in two ways, so a field counts as naming every address that this service shows for it and every domain that
+//! Two programs can read a malformed field in two ways. So the result contains every address that this service shows for the field, and every domain that
 //! follows an `@` outside of quotes and comments.
 
 use std::collections::BTreeSet;
 
 use latchmail_core::address;
 
-/// Bytes of an encoded word. RFC 2047 allows 75; some programs write more.
-const LONGEST_WORD: usize = 1000;
+/// Maximum length of an encoded word in bytes. RFC 2047 allows 75, and some programs write more.
+const MAX_WORD_LENGTH: usize = 1000;
 
-/// Addresses in a field of senders of a submission, fields of senders of a submission besides From, and domains in From of other mail. A message with more
-/// is refused.
-pub(crate) const SENDERS: usize = 100;
+/// Maximum number of addresses in a sender field of a submission, of sender fields of a submission besides From, and of domains in From of incoming mail. A
+/// message that exceeds one of these limits is rejected.
+pub(crate) const MAX_SENDERS: usize = 100;
 
-/// Whom a field names.
+/// The senders that a field names.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Named {
-    /// The addresses that the service shows, as they are written.
+pub(crate) struct Senders {
+    /// The addresses that the service shows, unchanged.
     pub(crate) addresses: Vec<String>,
-    /// Every domain that a reader may see, folded.
+    /// Every domain that any program may show, folded.
     pub(crate) domains: BTreeSet<String>,
-    /// Whether the field can be read in one way only.
-    pub(crate) clear: bool,
+    /// `true` if all programs read the field in the same way.
+    pub(crate) is_unambiguous: bool,
 }
 
-impl Named {
-    /// Reads the value of a field.
-    pub(crate) fn of(value: &[u8]) -> Self {
-        let (addresses, complete) = latchmail_mailbox::addresses(value);
-        let (written, closed) = written(value);
+impl Senders {
+    /// Parses the value of a field.
+    pub(crate) fn parse(value: &[u8]) -> Self {
+        let (addresses, complete) = latchmail_mailbox::parse_addresses(value);
+        let (written, is_closed) = written_domains(value);
         let domain = |address: &String| {
             let (_, domain) = address.rsplit_once('@')?;
             Some(domain.to_owned())
         };
         let shown: Vec<String> = addresses.iter().filter_map(domain).collect();
         Self {
-            clear: complete && closed && written.len() == addresses.len(),
+            is_unambiguous: complete && is_closed && written.len() == addresses.len(),
             domains: shown
                 .iter()
                 .chain(&written)
-                .map(|one| folded(one))
+                .map(|one| fold_domain(one))
                 .collect(),
             addresses,
         }
     }
 
-    /// Adds the domains of another field of the same name. Two fields cannot be read in one way. A submission with two is refused, so the addresses are
-    /// not needed.
-    pub(crate) fn and(&mut self, other: Self) {
+    /// Adds the domains of another field of the same name. The addresses are not needed, because a submission with two From fields is rejected. Incoming mail
+    /// needs only the domains.
+    pub(crate) fn merge(&mut self, other: Self) {
         self.domains.extend(other.domains);
-        self.clear = false;
+        self.is_unambiguous = false;
     }
 }
 
-/// A domain as the directory has it. What is not a domain stays as it is.
-pub(crate) fn folded(domain: &str) -> String {
+/// Returns a domain in the form of the directory: lower case and ASCII. Returns an invalid domain in lower case.
+pub(crate) fn fold_domain(domain: &str) -> String {
     let domain = domain.trim_end_matches('.');
     address::fold_domain(domain).unwrap_or_else(|| domain.to_lowercase())
 }
 
-/// The domains that follow an `@` outside of quotes, comments and encoded words, and whether all of these end.
-fn written(value: &[u8]) -> (Vec<String>, bool) {
+/// Returns the domains that follow an `@` outside of quotes, comments and encoded words, and `true` if all quotes and comments are closed.
+fn written_domains(value: &[u8]) -> (Vec<String>, bool) {
     let text = String::from_utf8_lossy(value);
     let mut domains = Vec::new();
     let mut rest = &*text;
     let mut comments = 0_usize;
     while let Some(next) = rest.chars().next() {
-        let mut taken = next.len_utf8();
+        let mut length = next.len_utf8();
         match next {
-            '\\' => taken += rest[taken..].chars().next().map_or(0, char::len_utf8),
+            '\\' => length += rest[length..].chars().next().map_or(0, char::len_utf8),
             '(' => comments += 1,
             ')' => comments = comments.saturating_sub(1),
             _ if comments > 0 => {}
-            '"' => match quoted(&rest[1..]) {
-                Some(length) => taken += length,
+            '"' => match quoted_length(&rest[1..]) {
+                Some(quoted) => length += quoted,
                 None => return (domains, false),
             },
-            '=' => taken = encoded_word(rest).unwrap_or(taken),
+            '=' => length = encoded_word_length(rest).unwrap_or(length),
             '@' => {
                 let after = rest[1..].trim_start();
                 let ends = |c: char| c.is_whitespace() || "<>,;:()\"@".contains(c);
@@ -86,13 +86,13 @@ fn written(value: &[u8]) -> (Vec<String>, bool) {
             }
             _ => {}
         }
-        rest = &rest[taken..];
+        rest = &rest[length..];
     }
     (domains, comments == 0)
 }
 
-/// The length of what is left of a quoted string, its last quote included.
-fn quoted(rest: &str) -> Option<usize> {
+/// Returns the length of a quoted string after its first quote, including its last quote.
+fn quoted_length(rest: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, character) in rest.char_indices() {
         match character {
@@ -105,9 +105,9 @@ fn quoted(rest: &str) -> Option<usize> {
     None
 }
 
-/// The length of the encoded word (RFC 2047) that a text begins with.
-fn encoded_word(text: &str) -> Option<usize> {
-    let text = &text[..text.floor_char_boundary(LONGEST_WORD)];
+/// Returns the length of the encoded word (RFC 2047) at the start of a text.
+fn encoded_word_length(text: &str) -> Option<usize> {
+    let text = &text[..text.floor_char_boundary(MAX_WORD_LENGTH)];
     let word = text.split(|c: char| c.is_whitespace() || c == '"').next()?;
     let mut parts = word.strip_prefix("=?")?.splitn(3, '?');
     let (charset, encoding, rest) = (parts.next()?, parts.next()?, parts.next()?);
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_that_can_be_read_in_one_way_is_clear() {
+    fn a_well_formed_field_is_unambiguous() {
         for (value, addresses) in [
             (" ada@first.test", &["ada@first.test"][..]),
             (" Ada <ada@first.test>\r\n", &["ada@first.test"]),
@@ -145,17 +145,17 @@ mod tests {
                 &["a@outside.test", "b@outside.test"],
             ),
         ] {
-            let named = Named::of(value.as_bytes());
-            assert!(named.clear, "{value}: {named:?}");
-            assert_eq!(named.addresses, addresses, "{value}");
-            let domains: Vec<&String> = named.domains.iter().collect();
+            let senders = Senders::parse(value.as_bytes());
+            assert!(senders.is_unambiguous, "{value}: {senders:?}");
+            assert_eq!(senders.addresses, addresses, "{value}");
+            let domains: Vec<&String> = senders.domains.iter().collect();
             let expected = addresses[0].rsplit_once('@').unwrap().1;
             assert_eq!(domains, [expected], "{value}");
         }
     }
 
     #[test]
-    fn a_field_that_can_be_read_in_two_ways_names_all_its_domains() {
+    fn an_ambiguous_field_names_all_its_domains() {
         for value in [
             " support@first.test <a@outside.test>",
             " <a@outside.test> support@first.test",
@@ -164,19 +164,22 @@ mod tests {
             " <@first.test:a@outside.test>",
             " support@first.test@outside.test",
         ] {
-            let named = Named::of(value.as_bytes());
-            assert!(!named.clear, "{value}: {named:?}");
+            let senders = Senders::parse(value.as_bytes());
+            assert!(!senders.is_unambiguous, "{value}: {senders:?}");
             if !value.contains('"') {
-                assert!(named.domains.contains("first.test"), "{value}: {named:?}");
+                assert!(
+                    senders.domains.contains("first.test"),
+                    "{value}: {senders:?}"
+                );
             }
         }
     }
 
     #[test]
     fn domains_are_folded() {
-        let named = Named::of(" a@B\u{fc}cher.Example.".as_bytes());
-        let domains: Vec<&String> = named.domains.iter().collect();
+        let senders = Senders::parse(" a@B\u{fc}cher.Example.".as_bytes());
+        let domains: Vec<&String> = senders.domains.iter().collect();
         assert_eq!(domains, ["xn--bcher-kva.example"]);
-        assert!(Named::of(b" friends:;").domains.is_empty());
+        assert!(Senders::parse(b" friends:;").domains.is_empty());
     }
 }

@@ -1,6 +1,4 @@
-//! SPF, DKIM and DMARC of one message, with bounded work.
-//!
-//! mail-auth checks; this file limits what a hostile message can make it do, and does without DNS if there is none.
+//! Verifies SPF, DKIM and DMARC of one message with the crate mail-auth, within limits of time and CPU.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,34 +11,34 @@ use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-use super::results::{self, Entry};
+use super::results::{self, Check};
 
-/// All DNS lookups of one message.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of all DNS lookups of one message together.
+const DNS_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Messages that are hashed at the same time.
-const HASHED: usize = 4;
+/// Maximum number of messages that are hashed concurrently.
+const MAX_HASHING: usize = 4;
 
-/// What the checks found.
+/// The results of verifying a message.
 #[derive(Debug)]
-pub(crate) struct Verdicts {
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) dmarc: Entry,
-    /// The domain that DMARC was checked for; empty if there is none.
+pub(crate) struct Verification {
+    pub(crate) checks: Vec<Check>,
+    pub(crate) dmarc: Check,
+    /// The domain of the DMARC result. Empty if there is none.
     pub(crate) domain: String,
 }
 
-impl Verdicts {
-    fn without_checks(result: &'static str) -> Self {
+impl Verification {
+    fn unchecked(result: &'static str) -> Self {
         Self {
-            entries: Vec::new(),
-            dmarc: Entry::new("dmarc", result),
+            checks: Vec::new(),
+            dmarc: Check::new("dmarc", result),
             domain: String::new(),
         }
     }
 }
 
-/// The client and the envelope sender.
+/// The client of the mail server and the envelope sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope<'a> {
     pub(crate) ip: Option<IpAddr>,
@@ -48,9 +46,9 @@ pub(crate) struct Envelope<'a> {
     pub(crate) sender: &'a str,
 }
 
-/// Checks messages.
+/// Verifies messages.
 pub(crate) struct Verifier {
-    /// `None` if nothing is looked up in the DNS.
+    /// `None` if the milter uses no DNS.
     authenticator: Option<MessageAuthenticator>,
     authserv_id: String,
     hashing: Semaphore,
@@ -61,38 +59,38 @@ impl Verifier {
         Self {
             authenticator,
             authserv_id,
-            hashing: Semaphore::new(HASHED),
+            hashing: Semaphore::new(MAX_HASHING),
         }
     }
 
-    /// Checks a message: its header, and its body if it has signatures.
-    pub(crate) async fn verify(&self, envelope: Envelope<'_>, message: &[u8]) -> Verdicts {
+    /// Verifies a message. `message` contains the body only if the message has signatures.
+    pub(crate) async fn verify(&self, envelope: Envelope<'_>, message: &[u8]) -> Verification {
         let Some(authenticator) = &self.authenticator else {
-            return Verdicts::without_checks("none");
+            return Verification::unchecked("none");
         };
         let parsed = {
             let _permit = self.hashing.acquire().await;
             block_in_place(|| AuthenticatedMessage::parse(message))
         };
         let Some(parsed) = parsed else {
-            return Verdicts::without_checks("none");
+            return Verification::unchecked("none");
         };
-        let checks = self.checks(authenticator, envelope, &parsed);
-        let checked = timeout(PATIENCE, checks).await;
-        checked.unwrap_or_else(|_| Verdicts::without_checks("temperror"))
+        let checks = self.run_checks(authenticator, envelope, &parsed);
+        let verification = timeout(DNS_TIMEOUT, checks).await;
+        verification.unwrap_or_else(|_| Verification::unchecked("temperror"))
     }
 
-    async fn checks(
+    async fn run_checks(
         &self,
         authenticator: &MessageAuthenticator,
         envelope: Envelope<'_>,
         message: &AuthenticatedMessage<'_>,
-    ) -> Verdicts {
+    ) -> Verification {
         let Envelope { ip, hello, sender } = envelope;
         let sender_domain = sender.rsplit_once('@').map_or(hello, |(_, domain)| domain);
         let host = &*self.authserv_id;
         let spf = async {
-            // Without an address nothing can be permitted.
+            // SPF permits IP addresses, so a client without one has no result.
             let ip = ip?;
             let parameters = if sender.is_empty() {
                 SpfParameters::verify_ehlo(ip, hello, host)
@@ -115,20 +113,20 @@ impl Verifier {
         } else {
             "smtp.mailfrom"
         };
-        let mut entries =
-            vec![Entry::new("spf", results::spf(spf.result())).with(property, sender_domain)];
-        entries.extend(dkim.iter().map(|one| {
-            let entry = Entry::new("dkim", results::dkim(one.result()));
+        let mut checks =
+            vec![Check::new("spf", results::spf(spf.result())).with(property, sender_domain)];
+        checks.extend(dkim.iter().map(|one| {
+            let check = Check::new("dkim", results::dkim(one.result()));
             match one.signature() {
-                Some(signature) => entry
+                Some(signature) => check
                     .with("header.d", &signature.d)
                     .with("header.s", &signature.s),
-                None => entry,
+                None => check,
             }
         }));
-        Verdicts {
-            entries,
-            dmarc: Entry::new("dmarc", results::dmarc(&dmarc.result())),
+        Verification {
+            checks,
+            dmarc: Check::new("dmarc", results::dmarc(&dmarc.result())),
             domain: dmarc.into_domain(),
         }
     }

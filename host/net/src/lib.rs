@@ -1,8 +1,8 @@
 //! Connections to other hosts: TCP and TLS, DNS lookups, HTTP requests to allowed hosts, and SASL.
 //!
-//! This crate knows no accounts and no mailboxes, and it does not serve requests.
+//! This crate does not depend on accounts or mailboxes, and serves no requests.
 
-pub mod dial;
 pub mod dns;
+pub mod endpoint;
 pub mod fetch;
 pub mod sasl;

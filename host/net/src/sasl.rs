@@ -1,5 +1,5 @@
-//! SASL messages that log in with an access token: OAUTHBEARER (RFC 7628) and its predecessor XOAUTH2. IMAP and SMTP both use this module, and it knows neither
-//! protocol.
+//! SASL messages that log in with an access token: OAUTHBEARER (RFC 7628) and its predecessor XOAUTH2. This module does not depend on IMAP or SMTP, which both
+//! use it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,8 +16,8 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// Returns the preferred mechanism of those that a server offers.
-    pub fn best(offered: impl Fn(Self) -> bool) -> Option<Self> {
+    /// Returns the preferred mechanism among those for which `offered` returns `true`.
+    pub fn preferred(offered: impl Fn(Self) -> bool) -> Option<Self> {
         [Self::OAuthBearer, Self::XOAuth2]
             .into_iter()
             .find(|mechanism| offered(*mechanism))
@@ -32,21 +32,23 @@ impl Mechanism {
         }
     }
 
-    /// Returns `true` if `name` is the mechanism's name, in any case.
+    /// Returns `true` if `name` is the mechanism's name, in upper or lower case.
     #[must_use]
-    pub fn is(self, name: &str) -> bool {
+    pub fn has_name(self, name: &str) -> bool {
         name.eq_ignore_ascii_case(self.name())
     }
 
-    /// Returns the client's only message, in base64. Returns `None` if the user name or the token is empty or contains a character that would end its field.
+    /// Returns the client's only message, in base64. Returns `None` if the user name or the token is empty or contains a character that is not allowed,
+    /// such as the separator of the fields.
     #[must_use]
     pub fn response(self, username: &str, token: &SecretString) -> Option<Zeroizing<String>> {
         let token = token.expose_secret();
-        let plain = !username.is_empty() && !username.contains(|c: char| c.is_control());
-        if !plain || token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let is_valid_name = !username.is_empty() && !username.contains(|c: char| c.is_control());
+        if !is_valid_name || token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic())
+        {
             return None;
         }
-        let said = Zeroizing::new(match self {
+        let message = Zeroizing::new(match self {
             Self::OAuthBearer => {
                 // RFC 5801, section 4: `=` and `,` are not allowed in the name.
                 let name = username.replace('=', "=3D").replace(',', "=2C");
@@ -54,12 +56,12 @@ impl Mechanism {
             }
             Self::XOAuth2 => format!("user={username}\x01auth=Bearer {token}\x01\x01"),
         });
-        Some(Zeroizing::new(STANDARD.encode(said.as_bytes())))
+        Some(Zeroizing::new(STANDARD.encode(message.as_bytes())))
     }
 
-    /// Returns the client's reply to the server's error challenge, in base64. The server reports the failure only after this reply (RFC 7628, section 3.2.3).
+    /// Returns the response to the server's error message, in base64. The server reports the failure after this response (RFC 7628, section 3.2.3).
     #[must_use]
-    pub const fn farewell(self) -> &'static str {
+    pub const fn error_response(self) -> &'static str {
         match self {
             Self::OAuthBearer => "AQ==",
             Self::XOAuth2 => "",
@@ -71,23 +73,23 @@ impl Mechanism {
 mod tests {
     use super::*;
 
-    fn said(mechanism: Mechanism, username: &str, token: &str) -> Option<String> {
+    fn decoded_response(mechanism: Mechanism, username: &str, token: &str) -> Option<String> {
         let encoded = mechanism.response(username, &SecretString::from(token))?;
         let decoded = STANDARD.decode(encoded.as_bytes()).unwrap();
         Some(String::from_utf8(decoded).unwrap())
     }
 
     #[test]
-    fn a_token_is_shown_in_the_form_of_its_mechanism() {
-        let bearer = said(Mechanism::OAuthBearer, "a@b.example", "t0k~en=").unwrap();
+    fn each_mechanism_has_its_own_message_format() {
+        let bearer = decoded_response(Mechanism::OAuthBearer, "a@b.example", "t0k~en=").unwrap();
         assert_eq!(bearer, "n,a=a@b.example,\x01auth=Bearer t0k~en=\x01\x01");
-        let older = said(Mechanism::XOAuth2, "a@b.example", "t0k~en=").unwrap();
+        let older = decoded_response(Mechanism::XOAuth2, "a@b.example", "t0k~en=").unwrap();
         assert_eq!(older, "user=a@b.example\x01auth=Bearer t0k~en=\x01\x01");
     }
 
     #[test]
-    fn a_name_cannot_end_its_part_of_the_message() {
-        let bearer = said(Mechanism::OAuthBearer, "a=b,c@d.example", "t").unwrap();
+    fn a_name_or_token_cannot_end_its_field() {
+        let bearer = decoded_response(Mechanism::OAuthBearer, "a=b,c@d.example", "t").unwrap();
         assert!(
             bearer.starts_with("n,a=a=3Db=2Cc@d.example,\x01"),
             "{bearer}"
@@ -104,7 +106,7 @@ mod tests {
                 ("a@c.example", "t\u{f6}"),
             ] {
                 assert_eq!(
-                    said(mechanism, username, token),
+                    decoded_response(mechanism, username, token),
                     None,
                     "{username:?} {token:?}"
                 );
@@ -113,12 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn the_better_mechanism_is_taken_where_both_are_offered() {
-        assert_eq!(Mechanism::best(|_| true), Some(Mechanism::OAuthBearer));
+    fn oauthbearer_is_preferred_if_both_mechanisms_are_offered() {
+        assert_eq!(Mechanism::preferred(|_| true), Some(Mechanism::OAuthBearer));
         assert_eq!(
-            Mechanism::best(|m| m.is("xoauth2")),
+            Mechanism::preferred(|m| m.has_name("xoauth2")),
             Some(Mechanism::XOAuth2)
         );
-        assert_eq!(Mechanism::best(|_| false), None);
+        assert_eq!(Mechanism::preferred(|_| false), None);
     }
 }

@@ -1,4 +1,5 @@
-//! The authorization endpoint without HTTP: checks authorization requests and issues codes (OAuth 2.1, section 4.1; RFC 7636; RFC 8707; RFC 9207).
+//! Checks authorization requests and issues codes (OAuth 2.1, section 4.1; RFC 7636; RFC 8707; RFC 9207). The crate `latchmail-http` contains the authorization
+//! endpoint.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::error::Refusal;
 use super::parameters::Parameters;
 use super::{BY_CODE, OAuth, clients, pkce, redirect};
 
-/// The lifetime of a code. RFC 6749, section 4.1.2, requires a short lifetime.
+/// The lifetime of an authorization code. RFC 6749, section 4.1.2, requires a short lifetime.
 const CODE_LIFETIME: Duration = Duration::from_mins(1);
 
 /// The maximum length of `state`, in bytes.
@@ -24,32 +25,32 @@ const LONGEST_STATE: usize = 2000;
 pub struct Authorization {
     /// The client's id.
     pub client_id: String,
-    /// The client's name. May be empty.
+    /// The client's name. The name may be empty.
     pub client_name: String,
-    /// The URI that the user is redirected to.
+    /// The URI to which the user is redirected.
     pub redirect_uri: String,
     state: Option<String>,
     challenge: String,
     resource: String,
-    /// The scopes that the client is granted, separated by spaces.
+    /// The scopes that the client gets, separated by spaces.
     pub scope: String,
 }
 
 /// The reason why an authorization request is rejected.
 #[derive(Debug)]
 pub enum AuthorizationError {
-    /// The client or the redirect URI is invalid, so the user must not be redirected. Contains a sentence for the user.
+    /// The client or the redirect URI is invalid, so the service must not redirect the user. The text is a sentence for the user.
     NotRedirectable(String),
-    /// The client and the redirect URI are valid, but another parameter is not. The user can return to the client with the error.
+    /// The client and the redirect URI are valid, but another parameter is invalid. The service can redirect the user to the client with the error.
     Redirectable {
         /// The client's name.
         client_name: String,
         /// The redirect URI with the error in its query.
         address: String,
-        /// The error.
+        /// The error for the client.
         refusal: Refusal,
     },
-    /// The request could not be checked.
+    /// An internal error occurred while the request was checked.
     Failed(Failure),
 }
 
@@ -63,7 +64,7 @@ impl OAuth {
     /// Checks the parameters of an authorization request.
     ///
     /// # Errors
-    /// Returns [`AuthorizationError`] if the request is invalid or cannot be checked.
+    /// Returns [`AuthorizationError`] if the request is invalid, or if an internal error occurs.
     pub async fn authorization(
         &self,
         parameters: &Parameters,
@@ -105,7 +106,7 @@ impl OAuth {
         })
     }
 
-    /// Signs a user in and stores the authorization. Returns the redirect URI with the code in its query.
+    /// Verifies the user's credentials and stores the authorization. Returns the redirect URI with the authorization code in its query.
     ///
     /// # Errors
     /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`].
@@ -139,7 +140,7 @@ impl OAuth {
         ))
     }
 
-    /// Returns the redirect URI with the error `access_denied`, for a user who cancels the sign-in.
+    /// Returns the redirect URI with the error `access_denied` in its query. It is used if the user cancels the sign-in.
     #[must_use]
     pub fn declined(&self, authorization: &Authorization) -> String {
         let response = [("error", "access_denied")];
@@ -163,7 +164,8 @@ impl OAuth {
     }
 }
 
-/// Returns the redirect URI of the request, which must be registered for the client. If the request has none, returns the client's only redirect URI.
+/// Returns the redirect URI of the request, which must be registered for the client. If the request has no redirect URI and the client has only one, returns
+/// that one.
 fn redirect_uri<'a>(client: &'a Client, parameters: &'a Parameters) -> Result<&'a str, Refusal> {
     match parameters.one("redirect_uri")? {
         Some(requested) => {
@@ -186,7 +188,7 @@ fn redirect_uri<'a>(client: &'a Client, parameters: &'a Parameters) -> Result<&'
     }
 }
 
-/// Returns the code challenge, after it checked that the request uses supported features only.
+/// Checks that the request uses only supported features, and returns the code challenge.
 fn challenge(parameters: &Parameters) -> Result<&str, Refusal> {
     if parameters.one("request")?.is_some() {
         return Err(Refusal::new(

@@ -1,7 +1,7 @@
-//! OAuth clients: registration and authentication.
+//! Registers and authenticates OAuth clients.
 //!
-//! There are three kinds of clients. A client can register itself (RFC 7591). The operator can create a client, which has a secret. A client can use the URL
-//! of its metadata document as its id (Client ID Metadata Documents).
+//! There are three kinds of clients: clients that register themselves (RFC 7591), clients that the operator creates, and clients whose id is the URL of their
+//! metadata document (Client ID Metadata Documents). Only clients that the operator creates have a secret.
 
 use std::net::IpAddr;
 
@@ -16,19 +16,11 @@ use subtle::ConstantTimeEq as _;
 use utoipa::ToSchema;
 
 use super::error::{Error, Refusal};
+use super::metadata::{client_name, grant_types, invalid_metadata, redirect_uris};
 use super::parameters::Parameters;
-use super::{
-    BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, GRANT_TYPES, GrantType, OAuth, document, redirect,
-};
+use super::{BY_CODE, BY_DEVICE_CODE, GRANT_TYPES, GrantType, OAuth, document, redirect};
 
-/// The maximum number of redirect URIs of a client.
-const MAX_REDIRECT_URIS: usize = 20;
-/// The maximum total length of a client's redirect URIs, in bytes.
-const MAX_REDIRECT_URI_BYTES: usize = 4096;
-/// The maximum length of a client's name, in characters. Longer names are truncated.
-const MAX_NAME: usize = 100;
-
-/// The error text for a client that cannot use the device grant because `oauth.device_grant` is off.
+/// The error text for a client that cannot use the device grant because `oauth.device_grant` is `false`.
 pub(crate) const NO_DEVICES: &str =
     "The device code grant is only available to clients that the operator of this service added";
 
@@ -40,7 +32,7 @@ pub struct Registered {
     client_id: String,
     /// The time of the registration, in Unix seconds.
     client_id_issued_at: i64,
-    /// The name that users see. Absent if the client sent no name, or none that can be shown.
+    /// The name that users see. Absent if the client sent no name, or a name that cannot be shown.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     client_name: String,
@@ -57,17 +49,17 @@ pub struct Registered {
     scope: String,
 }
 
-/// The credentials that a client sends to the token or device authorization endpoint.
+/// The credentials that a client sends to the token endpoint or to the device authorization endpoint.
 #[derive(Clone, Copy)]
 pub struct ClientCredentials<'a> {
-    /// The parameters `client_id` and `client_secret` of the body.
+    /// The values of the parameters `client_id` and `client_secret` in the body.
     body: (Option<&'a str>, Option<&'a str>),
-    /// The user name and the password of the Authorization header.
+    /// The user name (the client's id) and the password (the client's secret) in the Authorization header.
     basic: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> ClientCredentials<'a> {
-    /// Returns the client's id, and its secret if it sent one. The secret must be in the header or in the body, but not in both.
+    /// Returns the client's id, and the client's secret if the client sent one. The secret must not be both in the header and in the body.
     fn read(self) -> Result<(&'a str, Option<&'a str>), Refusal> {
         match (self.basic, self.body) {
             (Some((id, secret)), (None, None)) => Ok((id, Some(secret))),
@@ -80,7 +72,7 @@ impl<'a> ClientCredentials<'a> {
         }
     }
 
-    /// Combines the credentials of the parameters and of the Authorization header.
+    /// Reads the credentials in the parameters. `basic` contains the credentials in the Authorization header.
     pub(crate) fn of(
         parameters: &'a Parameters,
         basic: Option<(&'a str, &'a str)>,
@@ -94,7 +86,7 @@ impl<'a> ClientCredentials<'a> {
 }
 
 impl OAuth {
-    /// Registers a client. No credential is required. Only the name, the redirect URIs and the grants of the metadata are stored.
+    /// Registers a client. No credential is required. The directory stores only the name, the redirect URIs and the grant types in the metadata.
     ///
     /// # Errors
     /// Returns `invalid_redirect_uri` or `invalid_client_metadata` if the metadata is invalid, and 500 if the directory fails.
@@ -121,7 +113,7 @@ impl OAuth {
             name: metadata
                 .get("client_name")
                 .and_then(Value::as_str)
-                .map(name)
+                .map(client_name)
                 .unwrap_or_default(),
             redirect_uris,
             grant_types: grant_types.iter().map(ToString::to_string).collect(),
@@ -149,7 +141,8 @@ impl OAuth {
         })
     }
 
-    /// Returns the client with an id. The inner result is `invalid_client` if there is no such client, or if its metadata document is not available.
+    /// Returns the client with this id. The inner result is the error `invalid_client` if there is no such client, or if the client's metadata document is not
+    /// available.
     ///
     /// # Errors
     /// Returns 500 if the directory fails.
@@ -172,8 +165,8 @@ impl OAuth {
         Ok(client)
     }
 
-    /// Authenticates a client and returns its id. The metadata document of a client whose id is a URL is not fetched: such a client has no secret, and the
-    /// code or token that it exchanges names the client.
+    /// Authenticates a client and returns its id. If the id is a URL, the function does not fetch the metadata document. Such a client has no secret, and the
+    /// code or token that it exchanges was issued to exactly one client id.
     ///
     /// # Errors
     /// Returns the errors of [`Self::authenticated`].
@@ -191,7 +184,7 @@ impl OAuth {
     }
 }
 
-/// Checks a client's secret against its hash.
+/// Checks the secret that a client sent. `hash` is the stored hash, or `None` if the client has no secret.
 fn check_secret(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal> {
     let right = match (hash, secret) {
         (None, None) => true,
@@ -209,14 +202,12 @@ fn check_secret(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal>
     }
 }
 
-/// Creates a client with a secret, for the operator. The client contains only the hash of the secret, so the secret cannot be shown again.
+/// Creates a client with a secret for the operator. The returned [`Client`] contains only the hash of the secret, so the secret cannot be shown again later.
 ///
 /// # Errors
-/// Returns a sentence that names the invalid redirect URI or the failure.
-pub fn confidential(
-    name_given: &str,
-    redirect_uris: &[String],
-) -> Result<(Client, IssuedToken), String> {
+/// Returns a sentence for the operator if the operating system provides no randomness, or if a redirect URI is invalid. In the second case, the sentence names
+/// the URI.
+pub fn confidential(name: &str, redirect_uris: &[String]) -> Result<(Client, IssuedToken), String> {
     for uri in redirect_uris {
         redirect::check(uri).map_err(|why| format!("{uri}: {why}"))?;
     }
@@ -224,7 +215,7 @@ pub fn confidential(
     let secret = IssuedToken::generate(Use::Client).map_err(failed)?;
     let client = Client {
         id: secrets::id().map_err(failed)?,
-        name: name(name_given),
+        name: client_name(name),
         redirect_uris: redirect_uris.to_vec(),
         grant_types: GRANT_TYPES.map(ToOwned::to_owned).to_vec(),
         secret_hash: Some(sha256_hex(secret.secret().expose_secret())),
@@ -232,24 +223,10 @@ pub fn confidential(
     Ok((client, secret))
 }
 
-/// Returns a client's name as it is shown to users: on one line, without deceptive characters, and truncated to [`MAX_NAME`]. Returns an empty string if
-/// no letter or digit remains.
-pub(crate) fn name(given: &str) -> String {
-    let shown = given.chars().filter(|c| !is_deceptive(*c));
-    let text: String = shown.collect();
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let name: String = words.join(" ").chars().take(MAX_NAME).collect();
-    if name.chars().any(char::is_alphanumeric) {
-        name
-    } else {
-        String::new()
-    }
-}
-
-/// Checks that a client registered for a grant.
+/// Checks that a client is registered for a grant type.
 ///
 /// # Errors
-/// Returns `unauthorized_client` if the client did not register for the grant.
+/// Returns `unauthorized_client` if the client is not registered for the grant type.
 pub(crate) fn check_grant_type(client: &Client, grant: &'static str) -> Result<(), Refusal> {
     if client.grant_types.iter().any(|known| known == grant) {
         return Ok(());
@@ -258,77 +235,4 @@ pub(crate) fn check_grant_type(client: &Client, grant: &'static str) -> Result<(
         "unauthorized_client",
         format!("The client is not registered for the grant {grant}"),
     ))
-}
-
-/// Returns `true` for control characters, characters without a width, and characters that change the direction of text.
-fn is_deceptive(c: char) -> bool {
-    (c.is_control() && !c.is_whitespace())
-        || latchmail_shape::invisible(c).is_some()
-        // The blank Braille pattern, and characters that are reserved for future invisible ones.
-        || matches!(c, '\u{2800}' | '\u{e0080}'..='\u{e0fff}')
-}
-
-/// Reads and checks the redirect URIs of a client's metadata.
-pub(crate) fn redirect_uris(metadata: &Map<String, Value>) -> Result<Vec<String>, Error> {
-    let refused = |why: String| Error::Refused(Refusal::new("invalid_redirect_uri", why));
-    let uris = match metadata.get("redirect_uris") {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(uris)) => uris,
-        Some(_) => return Err(refused("redirect_uris must be an array".into())),
-    };
-    let length: usize = uris.iter().filter_map(Value::as_str).map(str::len).sum();
-    if uris.len() > MAX_REDIRECT_URIS || length > MAX_REDIRECT_URI_BYTES {
-        return Err(refused(format!(
-            "redirect_uris must contain at most {MAX_REDIRECT_URIS} URIs and {MAX_REDIRECT_URI_BYTES} characters in total"
-        )));
-    }
-    let read = |uri: &Value| {
-        let uri = uri
-            .as_str()
-            .ok_or_else(|| refused("redirect_uris must contain strings".into()))?;
-        redirect::check(uri).map_err(|why| refused(why.into()))?;
-        Ok(uri.to_owned())
-    };
-    uris.iter().map(read).collect()
-}
-
-/// Returns the supported grants of a client's metadata. The default is `authorization_code` and `refresh_token`.
-pub(crate) fn grant_types(metadata: &Map<String, Value>) -> Result<Vec<&'static str>, Error> {
-    let requested = match metadata.get("grant_types") {
-        None | Some(Value::Null) => return Ok(vec![BY_CODE, BY_REFRESH_TOKEN]),
-        Some(Value::Array(requested)) => requested,
-        Some(_) => return Err(invalid_metadata("grant_types must be an array")),
-    };
-    let is_requested = |known: &&str| requested.iter().any(|one| one.as_str() == Some(*known));
-    let supported: Vec<&'static str> = GRANT_TYPES.into_iter().filter(is_requested).collect();
-    if supported.iter().any(|grant| *grant != BY_REFRESH_TOKEN) {
-        Ok(supported)
-    } else {
-        Err(invalid_metadata(
-            "grant_types must contain authorization_code or the device code grant",
-        ))
-    }
-}
-
-fn invalid_metadata(why: &'static str) -> Error {
-    Error::Refused(Refusal::new("invalid_client_metadata", why))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_shown_on_one_line_without_what_deceives() {
-        assert_eq!(name("  My\nagent\t2 "), "My agent 2");
-        assert_eq!(
-            name("Bank\u{202E}gnirahS\u{200B}\u{E0041}\u{7}"),
-            "BankgnirahS"
-        );
-        assert_eq!(name(&"x".repeat(500)).len(), MAX_NAME);
-        assert_eq!(name("Ärger"), "Ärger");
-        for empty in ["", "  ", "\u{3164}\u{2800}", "…", "\u{E0041}"] {
-            assert_eq!(name(empty), "", "{empty:?}");
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! The device grant (RFC 8628), for devices without a browser: the device shows a code of eight letters, and the user enters the code on a page of this
-//! service and signs in there.
+//! Implements the device grant (RFC 8628) for devices without a browser. The device shows a code of eight letters. The user opens a page of this service in a
+//! browser, enters the code and signs in.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use super::error::{Error, Refusal};
 use super::parameters::Parameters;
 use super::{BY_DEVICE_CODE, OAuth};
 
-/// The letters of user codes: no vowels, so that codes are not words, and no letters that look alike (RFC 8628, section 6.1).
+/// The letters of user codes (RFC 8628, section 6.1). Vowels are missing, so that codes are not words. Letters that look alike are also missing.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
-/// The length of a user code. Eight letters have 34 bits. The rate limit of the page allows a client five guesses a minute.
+/// The length of a user code, in letters. Eight letters contain 34 random bits. The rate limit of the page allows each client five guesses per minute.
 const LENGTH: usize = 8;
 
-/// The lifetime of a device code and its user code.
+/// The lifetime of a device code and of the user code that belongs to it.
 const LIFETIME: Duration = Duration::from_mins(10);
-/// The initial minimum interval between two requests of a device to the token endpoint.
+/// The minimum interval between two requests of a device to the token endpoint. If a device sends requests too quickly, its interval increases.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The device authorization response (RFC 8628, section 3.2).
@@ -46,10 +46,10 @@ pub struct DeviceResponse {
 }
 
 impl OAuth {
-    /// Starts a device authorization.
+    /// Starts the authorization of a device. Returns a device code and a user code.
     ///
     /// # Errors
-    /// Returns an error of the protocol if the request is invalid, and 500 if the directory fails.
+    /// Returns an OAuth error if the request is invalid, or 500 if the directory fails.
     pub async fn begin_device(
         &self,
         parameters: &Parameters,
@@ -89,7 +89,8 @@ impl OAuth {
         })
     }
 
-    /// Returns the device with a user code in its stored form (see [`read_code`]) if its authorization is pending.
+    /// Returns the device that has this user code and waits for its authorization, or `None` if there is no such device. The user code must be in the form that
+    /// [`read_code`] returns.
     ///
     /// # Errors
     /// Returns 500 if the directory fails.
@@ -98,7 +99,7 @@ impl OAuth {
         Ok(self.directory.waiting_device(user_code, now).await?)
     }
 
-    /// Signs a user in and authorizes a device.
+    /// Verifies the user's credentials and authorizes the device with this user code.
     ///
     /// # Errors
     /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`].
@@ -116,7 +117,8 @@ impl OAuth {
             .await
     }
 
-    /// Denies access to a device. An authorized device can be denied until it receives its tokens. Returns `false` if there is no such device.
+    /// Denies access to the device with this user code. This is also possible after the authorization, until the device receives its tokens. Returns `false` if
+    /// there is no such device.
     ///
     /// # Errors
     /// Returns 500 if the directory fails.
@@ -126,8 +128,8 @@ impl OAuth {
     }
 }
 
-/// Converts a typed user code to its stored form. Case, white space and the separators `-`, `_` and `.` are ignored. Returns `None` if the text is not a user
-/// code.
+/// Converts a user code that a user typed to the form in the database. Ignores letter case, white space and the separators `-`, `_` and `.`. Returns `None` if
+/// the text is not a user code.
 #[must_use]
 pub fn read_code(typed: &str) -> Option<String> {
     let symbols = typed
@@ -148,7 +150,7 @@ pub fn shown_code(code: &str) -> String {
 fn user_code() -> Result<String, Failure> {
     let mut code = String::with_capacity(LENGTH);
     while code.len() < LENGTH {
-        // 240 is the largest multiple of 20 in a byte. Larger values would make some letters more likely.
+        // 240 is the largest multiple of 20 in a byte. Bytes from 240 to 255 are skipped, because they would make some letters more likely.
         let random = secrets::random::<32>()?;
         let fair = random.iter().filter(|byte| **byte < 240);
         let missing = LENGTH - code.len();

@@ -1,7 +1,7 @@
-//! Metadata documents of clients whose id is the URL of the document (draft-ietf-oauth-client-id-metadata-document).
+//! Fetches the metadata document of a client whose id is the URL of this document (draft-ietf-oauth-client-id-metadata-document).
 //!
-//! Any client can name a URL, so fetches are restricted: TLS only, public IP addresses only, no redirects, and limits on size and time. `oauth.client_hosts`
-//! lists hosts that are exempt from the first two restrictions. Valid documents are cached.
+//! Any client can send any URL, so fetches are restricted: TLS only, public IP addresses only, no redirects, and limits on size and time. The first two
+//! restrictions do not apply to hosts in `oauth.client_hosts`. Valid documents are cached.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::clients;
 use super::error::{Error, Refusal};
+use super::metadata;
 
 /// The maximum length of a client's URL, in bytes.
 const MAX_URL: usize = 500;
 /// The maximum size of a document, in bytes.
 const MAX_DOCUMENT: usize = 16 * 1024;
-/// The timeout of a fetch.
+/// The timeout for fetching a document.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The lifetime of a cached document.
 const CACHE_LIFETIME: Duration = Duration::from_mins(10);
 /// The maximum number of cached documents.
 const CACHE_CAPACITY: usize = 1000;
 
-/// Fetches and caches documents.
+/// Fetches and caches metadata documents.
 #[derive(Debug)]
 pub(crate) struct Documents {
     fetch: Fetch,
@@ -45,7 +45,7 @@ pub fn is_url(id: &str) -> bool {
 }
 
 impl Documents {
-    /// Creates the cache. `allowed` are hosts that are allowed in addition to public hosts over TLS.
+    /// Creates an empty cache. `allowed` contains hosts from which documents may be fetched, in addition to public hosts over TLS.
     ///
     /// # Errors
     /// Returns an error if an entry of `allowed` is invalid.
@@ -54,13 +54,13 @@ impl Documents {
             .map_err(|why| StartError::new(format!("the `oauth.client_hosts` {why}")))?;
         Ok(Self {
             fetch,
-            hosts: hosts.and_public(),
+            hosts: hosts.with_public_hosts(),
             clock,
             cache: Cache::new(CACHE_CAPACITY),
         })
     }
 
-    /// Returns the client with the metadata document at a URL.
+    /// Returns the client that the metadata document at `url` describes. The document comes from the cache or is fetched.
     pub(crate) async fn client(&self, url: &str) -> Result<Client, Refusal> {
         if !is_valid(url) {
             return Err(Refusal::client(
@@ -90,7 +90,7 @@ impl Documents {
             url: url.to_owned(),
             headers: vec![("accept".into(), "application/json".into())],
             timeout: Some(TIMEOUT),
-            largest: Some(MAX_DOCUMENT),
+            max_response_size: Some(MAX_DOCUMENT),
             ..fetch::Request::default()
         };
         let answer = match self.fetch.send(&self.hosts, request).await {
@@ -98,7 +98,7 @@ impl Documents {
             Err(fetch::Error::TooLarge(_)) => {
                 return Err(format!("it exceeds {MAX_DOCUMENT} bytes"));
             }
-            // The details are only logged: they would reveal which host names exist and what they resolve to.
+            // The details are only logged. In a response, they would reveal which host names exist and to which IP addresses they resolve.
             Err(error) => {
                 tracing::info!(client_id = url, "{error}");
                 return Err("it cannot be fetched".into());
@@ -118,15 +118,15 @@ impl Documents {
     }
 }
 
-/// Reads the document of the client with a URL.
+/// Parses the metadata document of the client with the id `url`.
 fn read(url: &str, body: &[u8]) -> Result<Client, String> {
-    let metadata: Map<String, Value> =
+    let document: Map<String, Value> =
         serde_json::from_slice(body).map_err(|_| "it is not a JSON object".to_owned())?;
-    let text = |name: &str| metadata.get(name).and_then(Value::as_str);
+    let text = |name: &str| document.get(name).and_then(Value::as_str);
     if text("client_id") != Some(url) {
         return Err("its client_id is not its URL".into());
     }
-    if metadata.contains_key("client_secret") {
+    if document.contains_key("client_secret") {
         return Err("it contains a client_secret".into());
     }
     if text("token_endpoint_auth_method").unwrap_or("none") != "none" {
@@ -136,11 +136,11 @@ fn read(url: &str, body: &[u8]) -> Result<Client, String> {
         Error::Refused(refusal) => refusal.description.into_owned(),
         Error::Failed(failure) => failure.text.into_owned(),
     };
-    let redirect_uris = clients::redirect_uris(&metadata).map_err(description)?;
-    let grant_types = clients::grant_types(&metadata).map_err(description)?;
+    let redirect_uris = metadata::redirect_uris(&document).map_err(description)?;
+    let grant_types = metadata::grant_types(&document).map_err(description)?;
     Ok(Client {
         id: url.to_owned(),
-        name: clients::name(text("client_name").unwrap_or("")),
+        name: metadata::client_name(text("client_name").unwrap_or("")),
         redirect_uris,
         grant_types: grant_types.iter().map(ToString::to_string).collect(),
         secret_hash: None,
@@ -172,7 +172,7 @@ mod tests {
     const URL: &str = "https://app.example/client.json";
 
     #[test]
-    fn an_address_is_an_id_as_it_is_written_alone() {
+    fn only_the_normalized_form_of_a_url_is_an_id() {
         assert!(is_valid(URL));
         assert!(is_valid("https://app.example:8443/a/b"));
         for other in [
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_of_its_own_address_and_holds_no_secret() {
+    fn a_document_names_its_own_url_and_contains_no_secret() {
         let good = json!({
             "client_id": URL,
             "client_name": "Agent",

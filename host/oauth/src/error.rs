@@ -1,4 +1,4 @@
-//! OAuth errors: a code of the protocol and a sentence for the client's developer (RFC 6749, section 5.2; RFC 7591, section 3.2.2).
+//! OAuth errors. An error consists of an error code and a sentence for the client's developer (RFC 6749, section 5.2; RFC 7591, section 3.2.2).
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use latchmail_core::error::Failure;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// An error response of the protocol.
+/// An OAuth error response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = OAuthError)]
 pub struct Refusal {
-    /// The code of the protocol.
+    /// The OAuth error code.
     #[serde(rename = "error")]
     pub code: &'static str,
     /// A sentence for the client's developer.
@@ -20,7 +20,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Creates an error.
+    /// Creates an error with this code and description.
     #[must_use]
     pub fn new(code: &'static str, description: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -29,19 +29,19 @@ impl Refusal {
         }
     }
 
-    /// Creates `invalid_request`: a parameter is missing, repeated or malformed.
+    /// Creates the error `invalid_request` for a parameter that is missing, repeated or malformed.
     #[must_use]
     pub fn request(description: impl Into<Cow<'static, str>>) -> Self {
         Self::new("invalid_request", description)
     }
 
-    /// Creates `invalid_client`: the client is unknown, or its authentication failed.
+    /// Creates the error `invalid_client` for a client that is unknown, or whose authentication failed.
     #[must_use]
     pub fn client(description: impl Into<Cow<'static, str>>) -> Self {
         Self::new("invalid_client", description)
     }
 
-    /// Creates `invalid_grant`: the code or token is invalid, or was issued to another client.
+    /// Creates the error `invalid_grant` for a code or token that is invalid, or that was issued to another client.
     #[must_use]
     pub fn grant(description: impl Into<Cow<'static, str>>) -> Self {
         Self::new("invalid_grant", description)
@@ -51,9 +51,9 @@ impl Refusal {
 /// The error of an OAuth operation.
 #[derive(Debug)]
 pub enum Error {
-    /// The request is rejected with an error of the protocol.
+    /// The request is rejected with an OAuth error.
     Refused(Refusal),
-    /// The request failed.
+    /// An internal error occurred, or the request exceeded a rate limit.
     Failed(Failure),
 }
 

@@ -1,7 +1,8 @@
-//! The embedded authorization server (specification, section 5; OAuth 2.1). Users sign in on its pages. Each grant has a mail credential of its own.
+//! The embedded authorization server (specification, section 5; OAuth 2.1). Users sign in on the pages of this server. Each grant has its own credential for
+//! the mail server.
 //!
-//! This crate does not handle HTTP. The endpoints and pages are in `latchmail-http`, the tables in [`latchmail_directory::oauth`], and the codes and tokens in
-//! [`latchmail_accounts::auth::oauth_tokens`].
+//! This crate does not handle HTTP. The crate `latchmail-http` contains the endpoints and pages. [`latchmail_directory::oauth`] contains the database tables.
+//! [`latchmail_accounts::auth::oauth_tokens`] contains the codes and tokens.
 //!
 //! | file | content |
 //! |---|---|
@@ -9,6 +10,7 @@
 //! | [`error`] | the errors of the protocol |
 //! | [`redirect`] | redirect URIs |
 //! | [`clients`] | the registration and authentication of clients |
+//! | `metadata` | the metadata of clients |
 //! | [`document`] | client metadata documents at a URL |
 //! | [`authorization`] | authorization requests |
 //! | [`token`] | the exchange of codes and refresh tokens |
@@ -20,6 +22,7 @@ pub mod clients;
 pub mod device;
 pub mod document;
 pub mod error;
+mod metadata;
 pub mod parameters;
 mod pkce;
 pub mod redirect;
@@ -41,23 +44,23 @@ use document::Documents;
 use error::Refusal;
 use parameters::Parameters;
 
-/// The grant type for codes of the authorization endpoint.
+/// The grant type for authorization codes.
 const BY_CODE: &str = "authorization_code";
 /// The grant type for refresh tokens.
 const BY_REFRESH_TOKEN: &str = "refresh_token";
 /// The grant type for device codes (RFC 8628, section 3.4).
 const BY_DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
-/// A grant of the token endpoint, for the API description.
+/// A grant type, for the OpenAPI document.
 #[derive(utoipa::ToSchema)]
 pub enum GrantType {
-    /// A code of the authorization endpoint.
+    /// An authorization code.
     #[schema(rename = "authorization_code")]
     Code,
     /// A refresh token.
     #[schema(rename = "refresh_token")]
     RefreshToken,
-    /// The code of a device (RFC 8628).
+    /// A device code (RFC 8628).
     #[schema(rename = "urn:ietf:params:oauth:grant-type:device_code")]
     DeviceCode,
 }
@@ -78,7 +81,7 @@ pub struct OAuth {
 }
 
 impl OAuth {
-    /// Creates the authorization server. Nothing is fetched yet.
+    /// Creates the authorization server. Does not fetch any metadata document.
     ///
     /// # Errors
     /// Returns an error if `oauth.client_hosts` is invalid.
@@ -109,8 +112,8 @@ impl OAuth {
         self.auth.audiences()
     }
 
-    /// Returns the resource that tokens are requested for (RFC 8707, section 2), or the service's default if the request names none. If the request names
-    /// several URLs of this service, returns the first one.
+    /// Returns the resource for which the client requests tokens (RFC 8707, section 2). If the request contains several resources, all must be URLs of this
+    /// service, and the function returns the first one. If the request contains no resource, returns the default.
     fn resource(&self, parameters: &Parameters) -> Result<String, Refusal> {
         for resource in parameters.all("resource") {
             if self.audiences().of(resource).is_none() {

@@ -1,11 +1,11 @@
-//! The parameters of a request (RFC 6749, section 3.1). A parameter with an empty value counts as absent. A parameter must not be repeated unless its
-//! specification allows it.
+//! The parameters of an OAuth request (RFC 6749, section 3.1). A parameter with an empty value counts as missing. Only parameters for which a specification
+//! allows it may be repeated.
 
 use std::fmt;
 
 use super::error::Refusal;
 
-/// Decoded names and values. The values include secrets, so `Debug` shows only the names.
+/// The decoded names and values of the parameters. The values can be secrets, so `Debug` shows only the names.
 pub struct Parameters(Vec<(String, String)>);
 
 impl fmt::Debug for Parameters {
@@ -17,13 +17,13 @@ impl fmt::Debug for Parameters {
 }
 
 impl Parameters {
-    /// Wraps the pairs of a query or a form.
+    /// Wraps the name-value pairs of a query or a form.
     #[must_use]
     pub fn new(pairs: Vec<(String, String)>) -> Self {
         Self(pairs)
     }
 
-    /// Returns all values of a parameter that can be repeated.
+    /// Returns all non-empty values of a parameter that may be repeated.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let values = self.0.iter().filter(move |(key, _)| key == name);
         values
@@ -31,10 +31,10 @@ impl Parameters {
             .filter(|value| !value.is_empty())
     }
 
-    /// Returns the value of a parameter.
+    /// Returns the value of a parameter, or `None` if the parameter is missing or empty.
     ///
     /// # Errors
-    /// Returns `invalid_request` if the parameter is repeated, because two programs could use different values of it.
+    /// Returns `invalid_request` if the parameter is repeated. Otherwise two programs could use different values of the parameter.
     pub fn one(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut values = self.0.iter().filter(|(key, _)| key == name);
         let value = values.next().map(|(_, value)| value.as_str());

@@ -1,11 +1,11 @@
-//! Proof Key for Code Exchange (RFC 7636). Only the method S256 is supported.
+//! Checks challenges and verifiers of Proof Key for Code Exchange (PKCE, RFC 7636). Only the method S256 is supported.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// The length of a SHA-256 hash in base64url without padding.
+/// The length of a challenge: a SHA-256 hash in base64url without padding.
 const CHALLENGE_LENGTH: usize = 43;
 const VERIFIER_LENGTHS: std::ops::RangeInclusive<usize> = 43..=128;
 
@@ -17,7 +17,7 @@ pub(crate) fn is_challenge(challenge: &str) -> bool {
             .is_ok_and(|hash| hash.len() == 32)
 }
 
-/// Returns `true` if the verifier is well-formed and the challenge is its hash.
+/// Returns `true` if the verifier is well-formed and the challenge is the hash of the verifier.
 pub(crate) fn verifies(verifier: &str, challenge: &str) -> bool {
     let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let made = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier));

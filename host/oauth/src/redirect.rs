@@ -1,5 +1,5 @@
-//! Redirect URIs (specification, section 5; RFC 8252, section 7; RFC 9700, section 4.1): an https URL, a loopback URL, or a URI with an application's private
-//! scheme. The requested URI must be identical to a registered URI, except for the port of a loopback URL.
+//! Checks and compares redirect URIs (specification, section 5; RFC 8252, section 7; RFC 9700, section 4.1). A redirect URI is an https URL, a loopback URL, or
+//! a URI with an application's private scheme. The requested URI must be identical to a registered URI, except for the port of a loopback URL.
 
 use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
@@ -9,7 +9,7 @@ use url::{Host, Url};
 /// The maximum length of a redirect URI, in bytes.
 const LONGEST: usize = 2000;
 
-/// Schemes that cannot be an application's private scheme: browsers or systems handle them.
+/// Schemes that are not allowed as an application's private scheme, because browsers or operating systems handle them.
 const NOT_PRIVATE: [&str; 30] = [
     "about",
     "blob",
@@ -46,12 +46,12 @@ const NOT_PRIVATE: [&str; 30] = [
 const LOOPBACK_V4: &str = "http://127.0.0.1";
 const LOOPBACK_V6: &str = "http://[::1]";
 
-/// A valid redirect URI.
+/// The form of a valid redirect URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form<'a> {
     /// An https URL.
     Site,
-    /// A loopback URL: the part before the port and the part after the port.
+    /// A loopback URL. `host` is the part before the port, and `rest` is the part after the port.
     Loopback { host: &'a str, rest: &'a str },
     /// A URI with an application's private scheme.
     Application,
@@ -60,12 +60,12 @@ enum Form<'a> {
 /// Checks a redirect URI.
 ///
 /// # Errors
-/// Returns a sentence for the client's developer that states the rule.
+/// Returns a sentence for the client's developer that states the violated rule.
 pub fn check(uri: &str) -> Result<(), &'static str> {
     form(uri).map(drop)
 }
 
-/// Returns `true` if `requested` is identical to `registered`. The port of a loopback URL can differ, because an application uses any free port.
+/// Returns `true` if `requested` is identical to `registered`. The ports of loopback URLs may differ, because an application listens on any free port.
 #[must_use]
 pub fn matches(registered: &str, requested: &str) -> bool {
     match (form(registered), form(requested)) {
@@ -77,14 +77,15 @@ pub fn matches(registered: &str, requested: &str) -> bool {
     }
 }
 
-/// Returns the source for `form-action` in a content security policy: only the scheme of the URI. Chromium applies `form-action` to each redirect that
-/// follows a form, and a client may redirect from its callback to another origin. `http:` includes `https:` (CSP Level 3, section 6.7.2.9).
+/// Returns the value of `form-action` in a content security policy that allows redirects to this URI. The value contains only the scheme of the URI: Chromium
+/// applies `form-action` to all redirects after a form is submitted, and a client may redirect the user to another origin. `http:` includes `https:` (CSP Level
+/// 3, section 6.7.2.9).
 #[must_use]
 pub fn form_action(uri: &str) -> String {
     Url::parse(uri).map_or_else(|_| "'none'".into(), |url| format!("{}:", url.scheme()))
 }
 
-/// Describes the redirect target for users.
+/// Returns a description of the redirect target for users.
 #[must_use]
 pub fn target(uri: &str) -> String {
     match (form(uri), Url::parse(uri)) {
@@ -97,7 +98,7 @@ pub fn target(uri: &str) -> String {
     }
 }
 
-/// Returns the URI with parameters added to its query.
+/// Returns the URI with `parameters` added to its query.
 #[must_use]
 pub fn with_parameters(uri: &str, parameters: &[(&str, &str)]) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
@@ -144,7 +145,7 @@ fn form(uri: &str) -> Result<Form<'_>, &'static str> {
     }
 }
 
-/// Checks an https URL. Its host must be in normalized form, and must be valid in a content security policy.
+/// Checks an https URL. The URL's host must be in normalized form and must be valid in a content security policy.
 fn site<'a>(uri: &'a str, url: &Url) -> Result<Form<'a>, &'static str> {
     const WRITTEN: &str =
         "The host of a redirect URI must be in lower case and in ASCII, without percent-encoding";
@@ -183,7 +184,7 @@ fn loopback<'a>(uri: &'a str, url: &Url) -> Result<Form<'a>, &'static str> {
             "A redirect URI without TLS must start with http://127.0.0.1 or http://[::1]; use https:// for any other host",
         );
     }
-    // Only one notation of each IP address is accepted.
+    // Only one notation of each loopback address is accepted.
     let (host, rest) = [LOOPBACK_V4, LOOPBACK_V6]
         .into_iter()
         .find_map(|host| Some((host, uri.strip_prefix(host)?)))

@@ -1,4 +1,4 @@
-//! The scopes that clients request and get (RFC 6749, section 3.3).
+//! Determines the scopes that a client requests and the scopes that it gets (RFC 6749, section 3.3).
 
 use latchmail_core::caller::Scope;
 
@@ -6,10 +6,10 @@ use super::OAuth;
 use super::error::Refusal;
 use super::parameters::Parameters;
 
-/// Reads the parameter `scope`: the requested scopes, in canonical order and without duplicates, or `None` if the client requests none.
+/// Reads the parameter `scope`. Returns the requested scopes in canonical order and without duplicates, or `None` if the request has no such parameter.
 ///
 /// # Errors
-/// Returns `invalid_scope` if a name is not a scope of the service, and `invalid_request` if the parameter is repeated.
+/// Returns `invalid_scope` if the parameter contains a name that is not a scope of the service. Returns `invalid_request` if the parameter is repeated.
 pub(crate) fn requested(parameters: &Parameters) -> Result<Option<Vec<Scope>>, Refusal> {
     let Some(list) = parameters.one("scope")? else {
         return Ok(None);
@@ -32,11 +32,11 @@ pub(crate) fn refused(why: &'static str) -> Refusal {
 }
 
 impl OAuth {
-    /// Returns the scopes that a request is granted, separated by spaces. If the request has no `scope`, these are all scopes that OAuth tokens can have.
-    /// Otherwise, they are the requested ones among these scopes. Other scopes are not granted; the token response lists the granted scopes.
+    /// Returns the scopes that a client gets, separated by spaces. If the request has no parameter `scope`, the client gets all scopes that OAuth tokens can
+    /// have. Otherwise, it gets each requested scope that OAuth tokens can have. The token response contains the scopes that the client got.
     ///
     /// # Errors
-    /// Returns the errors of [`requested`], and `invalid_scope` if none of the requested scopes can be granted.
+    /// Returns the errors of [`requested`]. Returns `invalid_scope` if OAuth tokens can have none of the requested scopes.
     pub(crate) fn granted_scope(&self, parameters: &Parameters) -> Result<String, Refusal> {
         let mut scopes = self.auth.oauth_scopes();
         if let Some(requested) = requested(parameters)? {

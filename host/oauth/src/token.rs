@@ -1,4 +1,4 @@
-//! The token endpoint without HTTP (OAuth 2.1, section 3.2): exchanges codes, refresh tokens and device codes for tokens.
+//! Exchanges authorization codes, refresh tokens and device codes for tokens (OAuth 2.1, section 3.2). The crate `latchmail-http` contains the token endpoint.
 
 use latchmail_accounts::auth::oauth_tokens::{
     ACCESS_LIFETIME, GrantRequest, GrantTokens, InvalidGrant, IssuedToken, RefreshError,
@@ -19,7 +19,8 @@ use super::{BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, OAuth, pkce, scopes};
 const INVALID_GRANT: &str =
     "The code or token is unknown, expired, already used, or issued to another client";
 
-/// Counts a request towards the rate limit of the grant, code or device. Called only if the grant, code or device exists, and before anything changes.
+/// A function that counts a request towards the rate limit of a grant, code or device. The argument is the grant's id, or the hash of the code. The function is
+/// called only if the grant, code or device exists. It is called before anything changes.
 pub type Count<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 
 /// The token response (RFC 6749, section 5.1).
@@ -39,10 +40,10 @@ pub struct TokenResponse {
 }
 
 impl OAuth {
-    /// Exchanges a code, a refresh token or a device code for tokens.
+    /// Exchanges an authorization code, a refresh token or a device code for tokens.
     ///
     /// # Errors
-    /// Returns an error of the protocol if the exchange is rejected, the error of `count`, and 500 if the directory fails.
+    /// Returns an OAuth error if the exchange is rejected. Returns the error of `count`. Returns 500 if the directory fails.
     pub async fn token(
         &self,
         parameters: &Parameters,
@@ -102,7 +103,8 @@ impl OAuth {
         if !pkce::verifies(verifier, &found.challenge) {
             return Err(Refusal::grant("code_verifier does not match the code_challenge").into());
         }
-        // OAuth 2.1 does not require redirect_uri here. If a client sends it, it must be the URI of the authorization request.
+        // OAuth 2.1 does not require `redirect_uri` in this request. If a client sends it, it must be identical to the `redirect_uri` of the authorization
+        // request.
         if redirect_uri.is_some_and(|sent| sent != found.redirect_uri) {
             return Err(
                 Refusal::grant("redirect_uri differs from the authorization request").into(),
@@ -170,7 +172,7 @@ impl OAuth {
             .directory
             .poll_device(device.hash(), client, now)
             .await?;
-        // RFC 8628, section 3.5.
+        // RFC 8628, section 3.5, defines the error codes.
         let (account, client_name, resource, scope) = match poll {
             Poll::Approved {
                 account_id,
@@ -205,7 +207,7 @@ impl OAuth {
         Ok(self.auth.exchange_device(&device, request, origin).await?)
     }
 
-    /// Returns the audience of the parameter `resource`, or `None` if the request has no such parameter. Different URLs of one resource have the same audience.
+    /// Returns the audience that the parameter `resource` names, or `None` if the request has no such parameter. Several URLs can name the same audience.
     fn requested_audience(&self, parameters: &Parameters) -> Result<Option<Audience>, Refusal> {
         match parameters.all("resource").next() {
             None => Ok(None),

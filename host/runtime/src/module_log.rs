@@ -1,8 +1,7 @@
-//! The recent log entries of a module: the lines that it wrote, and the reasons why the host could not use a response.
+//! The recent log entries of each module: the lines that it wrote, and the errors of its requests.
 //!
 //! The entries are in memory, with a limit for each module, and are lost when the service stops. The service's own log ([`latchmail_core::logging`]) contains
-//! the same lines. Entries contain text of the module and of the host only. They contain a request's body, header or credential only if the module
-//! wrote it.
+//! the same lines. The host writes no bodies, headers or credentials of requests into an entry; the module may.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -87,7 +86,7 @@ pub struct ModuleLog {
 
 #[derive(Debug, Default)]
 struct Entries {
-    kept: VecDeque<Entry>,
+    queue: VecDeque<Entry>,
     size: usize,
 }
 
@@ -136,9 +135,9 @@ impl ModuleLog {
         };
         let mut entries = self.entries();
         entries.size += entry.size();
-        entries.kept.push_back(entry);
-        while entries.kept.len() > MAX_ENTRIES || entries.size > MAX_BYTES {
-            let Some(oldest) = entries.kept.pop_front() else {
+        entries.queue.push_back(entry);
+        while entries.queue.len() > MAX_ENTRIES || entries.size > MAX_BYTES {
+            let Some(oldest) = entries.queue.pop_front() else {
                 break;
             };
             entries.size -= oldest.size();
@@ -150,7 +149,7 @@ impl ModuleLog {
     pub fn read(&self, request: Option<&str>) -> Vec<Entry> {
         let entries = self.entries();
         let wanted = |entry: &&Entry| request.is_none() || entry.request.as_deref() == request;
-        entries.kept.iter().filter(wanted).cloned().collect()
+        entries.queue.iter().filter(wanted).cloned().collect()
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {

@@ -1,4 +1,4 @@
-//! Storage of modules for accounts. Validates keys, values and their sizes. The directory stores the entries, separately for each account and each module.
+//! Storage of modules for accounts: checks keys, values and their sizes. The directory stores the entries, separately for each account and module.
 
 use latchmail_core::caller::Caller;
 use latchmail_core::clock::Clock;
@@ -7,13 +7,13 @@ use latchmail_directory::aliases::AliasCaller;
 use latchmail_directory::store::{Change, Entry, Expected};
 
 /// Maximum length of a key, in bytes.
-pub const LONGEST_KEY: usize = 256;
+pub const MAX_KEY_BYTES: usize = 256;
 
 /// Maximum size of a value, in bytes.
-pub const LARGEST_VALUE: usize = 64 * 1024;
+pub const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 /// Maximum number of keys in one list.
-pub const MOST_KEYS: u32 = 1000;
+pub const MAX_LISTED_KEYS: u32 = 1000;
 
 /// The reason why a value was not read or not stored.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum Error {
     /// The caller's credential expired or was revoked.
     #[error("credential expired or revoked")]
     CredentialOver,
-    /// The module is no longer installed.
+    /// The module was removed.
     #[error("the module is no longer installed")]
     Removed,
     /// The directory failed.
@@ -42,9 +42,9 @@ pub struct Store {
     clock: Clock,
 }
 
-/// A module and the account for which it stores data.
+/// The namespace of keys: one module and one account.
 #[derive(Clone, Copy, Debug)]
-pub struct Keeper<'a> {
+pub struct Namespace<'a> {
     /// The module's name.
     pub module: &'a str,
     /// Maximum number of bytes that the module may store for one account.
@@ -64,9 +64,12 @@ impl Store {
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] or [`Error::Directory`].
-    pub async fn get(&self, keeper: Keeper<'_>, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        let entry = keeper.entry(key)?;
-        Ok(self.directory.stored(&keeper.caller.account, entry).await?)
+    pub async fn get(&self, namespace: Namespace<'_>, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let entry = namespace.entry(key)?;
+        Ok(self
+            .directory
+            .stored(&namespace.caller.account, entry)
+            .await?)
     }
 
     /// Sets the value of a key, or deletes the key if `value` is `None`.
@@ -75,11 +78,11 @@ impl Store {
     /// Returns any [`Error`]. Nothing is changed in that case.
     pub async fn set(
         &self,
-        keeper: Keeper<'_>,
+        namespace: Namespace<'_>,
         key: &str,
         value: Option<&[u8]>,
     ) -> Result<(), Error> {
-        self.change(keeper, key, Expected::Any, value)
+        self.change(namespace, key, Expected::Any, value)
             .await
             .map(drop)
     }
@@ -90,12 +93,12 @@ impl Store {
     /// Returns any [`Error`]. Nothing is changed in that case.
     pub async fn compare_and_set(
         &self,
-        keeper: Keeper<'_>,
+        namespace: Namespace<'_>,
         key: &str,
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
     ) -> Result<bool, Error> {
-        self.change(keeper, key, Expected::Value(expected), value)
+        self.change(namespace, key, Expected::Value(expected), value)
             .await
     }
 
@@ -105,50 +108,56 @@ impl Store {
     /// Returns [`Error::Invalid`] or [`Error::Directory`].
     pub async fn list(
         &self,
-        keeper: Keeper<'_>,
+        namespace: Namespace<'_>,
         prefix: &str,
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<String>, Error> {
-        if !(1..=MOST_KEYS).contains(&limit) {
+        if !(1..=MAX_LISTED_KEYS).contains(&limit) {
             return Err(Error::Invalid("limit must be 1 to 1000"));
         }
         let after = after.unwrap_or_default();
-        if !fits(prefix) || !fits(after) {
+        if !is_key_prefix(prefix) || !is_key_prefix(after) {
             return Err(Error::Invalid(
                 "prefix and after must be at most 256 bytes, without control characters",
             ));
         }
         Ok(self
             .directory
-            .stored_keys(&keeper.caller.account, keeper.module, prefix, after, limit)
+            .stored_keys(
+                &namespace.caller.account,
+                namespace.module,
+                prefix,
+                after,
+                limit,
+            )
             .await?)
     }
 
-    /// Returns `true` if the key had the expected value.
+    /// Sets or deletes a key. Returns `true` if the key had the expected value.
     async fn change(
         &self,
-        keeper: Keeper<'_>,
+        namespace: Namespace<'_>,
         key: &str,
         expected: Expected<'_>,
         value: Option<&[u8]>,
     ) -> Result<bool, Error> {
-        let entry = keeper.entry(key)?;
-        if value.is_some_and(|value| value.len() > LARGEST_VALUE) {
+        let entry = namespace.entry(key)?;
+        if value.is_some_and(|value| value.len() > MAX_VALUE_BYTES) {
             return Err(Error::TooLarge(format!(
-                "A value is at most {LARGEST_VALUE} bytes"
+                "A value is at most {MAX_VALUE_BYTES} bytes"
             )));
         }
-        let acting = AliasCaller::new(keeper.caller, self.clock.now());
+        let acting = AliasCaller::new(namespace.caller, self.clock.now());
         let change = self
             .directory
-            .store(acting, entry, expected, value, keeper.quota);
+            .store(acting, entry, expected, value, namespace.quota);
         match change.await? {
             Change::Done => Ok(true),
             Change::Unexpected => Ok(false),
             Change::Full => Err(Error::TooLarge(format!(
                 "The value does not fit into the {} bytes that the module {} can store for an account",
-                keeper.quota, keeper.module
+                namespace.quota, namespace.module
             ))),
             Change::CredentialOver => Err(Error::CredentialOver),
             Change::Removed => Err(Error::Removed),
@@ -156,9 +165,10 @@ impl Store {
     }
 }
 
-impl<'a> Keeper<'a> {
+impl<'a> Namespace<'a> {
+    /// Checks a key and returns the entry.
     fn entry(&self, key: &'a str) -> Result<Entry<'a>, Error> {
-        if key.is_empty() || !fits(key) {
+        if key.is_empty() || !is_key_prefix(key) {
             return Err(Error::Invalid(
                 "A key must be 1 to 256 bytes without control characters",
             ));
@@ -170,7 +180,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// Returns `true` if a key can begin with `text`.
-fn fits(text: &str) -> bool {
-    text.len() <= LONGEST_KEY && !text.chars().any(char::is_control)
+/// Returns whether `text` can be the start of a key.
+fn is_key_prefix(text: &str) -> bool {
+    text.len() <= MAX_KEY_BYTES && !text.chars().any(char::is_control)
 }

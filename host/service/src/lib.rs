@@ -1,6 +1,6 @@
-//! Builds the service: [`start`] makes a running service from a configuration. The program and the tests use it.
+//! Starts the service. The program `latchmail` and the tests call [`start`] with a configuration.
 //!
-//! This crate contains all wiring and the tasks that run at intervals. It serves no requests itself.
+//! This crate creates all parts of the service and the tasks that run at intervals. It does not handle requests. The crate `latchmail-http` handles them.
 
 mod mail_server;
 
@@ -17,15 +17,15 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
 use latchmail_core::error::StartError;
 use latchmail_directory::Directory;
-use latchmail_http::admin::socket::Listening;
-use latchmail_http::{About, App, Http, Table, parts};
+use latchmail_http::admin::socket::OperatorSocket;
+use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_mailbox::Mail;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
 use latchmail_runtime::api::Services;
-use latchmail_runtime::life::Life;
+use latchmail_runtime::manager::ModuleManager;
 use latchmail_runtime::modules::Failing;
 use latchmail_runtime::store::Store;
 use tokio::net::TcpListener;
@@ -33,54 +33,53 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// The interval at which expired data is deleted.
-const SWEEP_EVERY: Duration = Duration::from_hours(1);
+const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
 
-/// The interval at which the times of last use of credentials are stored.
-const WRITE_EVERY: Duration = Duration::from_mins(1);
+/// The interval at which the times of last use of credentials are written to the directory.
+const WRITE_USES_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The interval at which the ending of remaining mail server sessions is retried.
-const END_EVERY: Duration = Duration::from_mins(1);
+/// The interval at which the service again tries to end the mail server sessions of revoked credentials.
+const END_SESSIONS_INTERVAL: Duration = Duration::from_mins(1);
 
 const DAY: Duration = Duration::from_hours(24);
 
 /// A running service.
 #[derive(Debug)]
-#[must_use = "a service is ended by stopping it"]
+#[must_use = "a running service must be stopped with `stop`"]
 pub struct Running {
-    /// The address that the service listens on.
+    /// The address and port on which the service listens.
     pub address: SocketAddr,
-    /// The state, for operations of the operator that are not requests.
+    /// The service's state, for operations that are not HTTP requests.
     pub app: Arc<App>,
     server: latchmail_http::Running,
     authorization_server: Option<latchmail_http::Running>,
-    socket: Option<Listening>,
-    breaking: JoinHandle<()>,
-    sweeping: JoinHandle<()>,
-    writing: JoinHandle<()>,
-    ending: JoinHandle<()>,
+    socket: Option<OperatorSocket>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
-/// Starts a service. Returns when the service accepts requests.
+/// Starts a service. The returned service accepts requests.
 ///
 /// # Errors
-/// A sentence for the operator. The service does not run then.
+/// Returns a sentence for the operator if the service cannot start.
 pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartError> {
-    // This is the first step, because the base URL may contain the port.
+    // This must be the first step: if the configured port is 0, the operating system chooses a port, and the base URL contains this port.
     let (listener, address) = listen(config.listen).await?;
     config.listen = address;
 
     let (app, failing) = Box::pin(build(config, clock)).await?;
-    Box::pin(app.life.begin(&*app)).await?;
+    Box::pin(app.module_manager.start(&*app)).await?;
     let socket = latchmail_http::admin::socket::listen(&app).await?;
     let authorization_server = match app.config.oauth.listen {
         Some(address) => Some(latchmail_http::oauth::listen(&app, address).await?),
         None => None,
     };
     let server = latchmail_http::serve(&app, listener)?;
-    let breaking = tokio::spawn(look_after(Arc::clone(&app), failing));
-    let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
-    let writing = tokio::spawn(write_uses(Arc::clone(&app)));
-    let ending = tokio::spawn(end_again(Arc::clone(&app)));
+    let tasks = vec![
+        tokio::spawn(run_circuit_breaker(Arc::clone(&app), failing)),
+        tokio::spawn(clean_up(Arc::clone(&app))),
+        tokio::spawn(write_uses(Arc::clone(&app))),
+        tokio::spawn(end_sessions(Arc::clone(&app))),
+    ];
     tracing::info!(%address, "ready");
     Ok(Running {
         address,
@@ -88,14 +87,11 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         server,
         authorization_server,
         socket,
-        breaking,
-        sweeping,
-        writing,
-        ending,
+        tasks,
     })
 }
 
-/// Builds the state. Also returns the channel that reports failing modules.
+/// Builds the service's state. Also returns the channel on which the module manager reports failing modules.
 async fn build(
     config: Config,
     clock: Clock,
@@ -104,7 +100,7 @@ async fn build(
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
     let mail = Mail::new(&config.imap, directory.db().clone())?;
-    let mail = Arc::new(mail.trusting(&config.inbound.authserv_id));
+    let mail = Arc::new(mail.with_authserv_id(&config.inbound.authserv_id));
     let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
     let dns = Arc::new(Dns::new(&config.dns, &config.mail_host())?);
     let fetch = Fetch::new(Arc::clone(&dns))?;
@@ -123,7 +119,7 @@ async fn build(
     dkim.reseal()
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
-    dkim.tell_milter()
+    dkim.sync_milter()
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
     let dkim = Arc::new(dkim);
@@ -171,11 +167,12 @@ async fn build(
         store: Store::new(directory.clone(), clock.clone()),
         fetch,
     };
-    let (life, failing) = Life::new(&config, services, directory.clone(), clock.clone())?;
-    let table = Table::build(&About::of(&config), parts(&config, &[])?)?;
+    let (module_manager, failing) =
+        ModuleManager::new(&config, services, directory.clone(), clock.clone())?;
+    let table = RouteTable::build(&ApiInfo::from_config(&config), route_groups(&config, &[])?)?;
     let app = Arc::new(App {
-        http: Http::new(&config, clock.clone(), table)?,
-        life,
+        http: HttpState::new(&config, clock.clone(), table)?,
+        module_manager,
         config,
         clock,
         directory,
@@ -195,33 +192,34 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartE
     Ok((listener, address))
 }
 
-/// Deletes expired data, immediately and then at intervals, while the service runs.
-async fn sweep(app: Arc<App>) {
+/// Deletes expired data at the start and then at intervals, while the service runs. Also ends the mail server sessions of expired credentials, and updates the
+/// milter's keys.
+async fn clean_up(app: Arc<App>) {
     loop {
         match app.directory.sweep(app.clock.now()).await {
-            Ok(ended) => app.mail.end(&ended).await,
+            Ok(ended) => app.mail.end_sessions(&ended).await,
             Err(error) => tracing::error!(%error, "failed to delete expired data"),
         }
-        app.dkim.forget();
-        if let Err(error) = app.dkim.tell_milter().await {
+        app.dkim.clear_cache();
+        if let Err(error) = app.dkim.sync_milter().await {
             tracing::error!(%error, "failed to sync milter keys");
         }
-        let kept = DAY.saturating_mul(app.config.audit.days.max(1));
+        let retention = DAY.saturating_mul(app.config.audit.days.max(1));
         if let Err(error) = app
             .directory
-            .delete_events_before(app.clock.now().minus(kept))
+            .delete_events_before(app.clock.now().minus(retention))
             .await
         {
             tracing::error!(%error, "failed to delete old security events");
         }
-        tokio::time::sleep(SWEEP_EVERY).await;
+        tokio::time::sleep(CLEANUP_INTERVAL).await;
     }
 }
 
-/// Stores the times of last use of credentials at intervals, while the service runs.
+/// Writes the times of last use of credentials to the directory at intervals, while the service runs.
 async fn write_uses(app: Arc<App>) {
     loop {
-        tokio::time::sleep(WRITE_EVERY).await;
+        tokio::time::sleep(WRITE_USES_INTERVAL).await;
         if let Err(error) = app.auth.write_uses().await {
             tracing::error!(%error, "failed to store the times of last use of credentials");
         }
@@ -229,24 +227,25 @@ async fn write_uses(app: Arc<App>) {
 }
 
 /// Handles failing modules while the service runs.
-async fn look_after(app: Arc<App>, failing: mpsc::UnboundedReceiver<Failing>) {
-    app.life.look_after(&*app, failing).await;
+async fn run_circuit_breaker(app: Arc<App>, failing: mpsc::UnboundedReceiver<Failing>) {
+    app.module_manager.run_circuit_breaker(&*app, failing).await;
 }
 
-/// Ends remaining mail server sessions of revoked credentials, immediately and then every minute, while the service runs.
-async fn end_again(app: Arc<App>) {
+/// Tries again to end mail server sessions of revoked credentials that could not be ended before. Runs at the start and then at intervals, while the service
+/// runs.
+async fn end_sessions(app: Arc<App>) {
     loop {
-        if let Err(error) = app.mail.end_again().await {
+        if let Err(error) = app.mail.retry_end_sessions().await {
             tracing::warn!(%error, "sessions of revoked credentials may still be open at the mail server");
         }
-        tokio::time::sleep(END_EVERY).await;
+        tokio::time::sleep(END_SESSIONS_INTERVAL).await;
     }
 }
 
 impl Running {
-    /// Stops accepting requests, finishes running requests within the configured grace period, and releases all resources.
+    /// Stops accepting requests, waits for running requests until the end of the configured grace period, and releases all resources.
     pub async fn stop(self) {
-        // All servers stop concurrently, so that none accepts requests while another finishes.
+        // All servers stop concurrently, so that no server accepts new requests while another server waits for its running requests.
         let socket = async {
             if let Some(socket) = self.socket {
                 socket.stop().await;
@@ -258,10 +257,9 @@ impl Running {
             }
         };
         tokio::join!(socket, authorization_server, self.server.stop());
-        self.breaking.abort();
-        self.sweeping.abort();
-        self.writing.abort();
-        self.ending.abort();
+        for task in &self.tasks {
+            task.abort();
+        }
         self.app.auth.finished().await;
         self.app.outbox.finished().await;
         self.app.mail.finished().await;

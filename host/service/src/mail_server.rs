@@ -1,4 +1,4 @@
-//! The mail server for authentication and shared mailboxes: an adapter of the mailboxes.
+//! Implements the trait [`MailServer`], which `latchmail-accounts` defines, with the crate `latchmail-mailbox`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use latchmail_accounts::mail_server::{Error, MailServer};
 use latchmail_core::caller::MailCredential;
 use latchmail_mailbox::{self as mailbox, Access, Mail};
 
-/// The mail server that the mailboxes are on.
+/// A [`MailServer`] that calls [`Mail`].
 #[derive(Debug)]
 pub(super) struct Adapter(pub(super) Arc<Mail>);
 
@@ -16,16 +16,16 @@ impl MailServer for Adapter {
     fn ping(&self) -> BoxFuture<'_, Result<(), Error>> {
         self.0
             .ping()
-            .map(|pinged| pinged.map_err(converted))
+            .map(|result| result.map_err(convert_error))
             .boxed()
     }
 
     fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()> {
-        self.0.end(app_passwords).boxed()
+        self.0.end_sessions(app_passwords).boxed()
     }
 
     fn close_connections(&self, credential: &str) {
-        self.0.close(credential);
+        self.0.close_connections(credential);
     }
 
     fn folder_uid_validity<'a>(
@@ -38,19 +38,19 @@ impl MailServer for Adapter {
             let access = Access {
                 account: account.to_owned(),
                 credential,
-                guest: None,
+                member: None,
             };
             let found = self.0.uid_validity(&access, folder).await;
-            found.map_err(converted)
+            found.map_err(convert_error)
         }
         .boxed()
     }
 }
 
-fn converted(error: mailbox::Error) -> Error {
+fn convert_error(error: mailbox::Error) -> Error {
     match error {
         mailbox::Error::CredentialRefused => Error::CredentialRefused,
-        mailbox::Error::Unavailable(why) => Error::Unavailable(why),
+        mailbox::Error::Unavailable(reason) => Error::Unavailable(reason),
         mailbox::Error::Rejected(text) => Error::Rejected(text),
         error => Error::Internal(error.to_string()),
     }

@@ -21,51 +21,51 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// The accessible name.
+    /// Returns the accessible name.
     pub async fn name(&self) -> String {
-        self.said("computedlabel").await
+        self.property("computedlabel").await
     }
 
-    /// The accessible role.
+    /// Returns the accessible role.
     pub async fn role(&self) -> String {
-        self.said("computedrole").await
+        self.property("computedrole").await
     }
 
-    /// The visible text.
+    /// Returns the visible text.
     pub async fn text(&self) -> String {
-        self.said("text").await
+        self.property("text").await
     }
 
-    /// The same for an element that may no longer exist.
+    /// Returns the visible text, or an error if the element no longer exists.
     pub(super) async fn try_text(&self) -> Result<String, String> {
         let text = self.browser.try_get(&format!("{}/text", self.path)).await?;
         Ok(text.as_str().unwrap_or_default().to_owned())
     }
 
-    /// The value of the field.
+    /// Returns the value of the field.
     pub async fn value(&self) -> String {
-        self.said("property/value").await
+        self.property("property/value").await
     }
 
-    /// Its id on the page.
+    /// Returns the element's id on the page.
     pub async fn id(&self) -> String {
-        self.said("property/id").await
+        self.property("property/id").await
     }
 
     /// Types into it.
     pub async fn enter(&self, text: &str) {
         let path = format!("{}/value", self.path);
-        self.browser.ask(&path, json!({ "text": text })).await;
+        self.browser.command(&path, json!({ "text": text })).await;
     }
 
     /// Clicks it.
     pub async fn click(&self) {
         let path = format!("{}/click", self.path);
-        self.browser.ask(&path, json!({})).await;
+        self.browser.command(&path, json!({})).await;
     }
 
-    async fn said(&self, what: &str) -> String {
-        let said = self.browser.get(&format!("{}/{what}", self.path)).await;
-        said.as_str().unwrap_or_default().to_owned()
+    async fn property(&self, what: &str) -> String {
+        let value = self.browser.get(&format!("{}/{what}", self.path)).await;
+        value.as_str().unwrap_or_default().to_owned()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use latchmail_tests::{PASSWORD, Person, Said, Service, Setup, fixtures};
+use latchmail_tests::{PASSWORD, Person, ProgramOutput, Service, Setup, fixtures};
 use tokio::process::Command;
 
 /// Runs a script with these arguments after `--url`, and all passwords that it may need.
@@ -10,11 +10,11 @@ async fn attack(service: &Service, script: &str, arguments: &[&str]) {
     let passwords = ["ATTACKER", "VICTIM", "ACCOUNT", "OWNER", "MEMBER"];
     let passwords = passwords.map(|who| (who, PASSWORD));
     let arguments = [&["--url", &*service.base][..], arguments].concat();
-    withstands(script, &arguments, &passwords).await;
+    assert_withstands(script, &arguments, &passwords).await;
 }
 
 /// Runs a script and expects that the service withstands it. Each password has the name of its owner.
-async fn withstands(script: &str, arguments: &[&str], passwords: &[(&str, &str)]) {
+async fn assert_withstands(script: &str, arguments: &[&str], passwords: &[(&str, &str)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks");
     let mut command = Command::new("python3");
     // Without `-B`, scripts would write caches into the source tree.
@@ -22,12 +22,15 @@ async fn withstands(script: &str, arguments: &[&str], passwords: &[(&str, &str)]
     for (who, password) in passwords {
         command.env(format!("{who}_PASSWORD"), password);
     }
-    let said = Said::by(&mut command, "").await;
-    assert_eq!(said.status, 0, "{script}: {said:?}");
-    assert!(said.out.ends_with("withstood\n"), "{script}: {said:?}");
+    let output = ProgramOutput::of(&mut command, "").await;
+    assert_eq!(output.status, 0, "{script}: {output:?}");
+    assert!(
+        output.stdout.ends_with("withstood\n"),
+        "{script}: {output:?}"
+    );
 }
 
-/// A service whose base URL is its own address, with the modules that attack.
+/// Starts a service whose base URL is its own address, with the modules that attack.
 async fn service() -> Service {
     let module = |name: &str, grants: &str| {
         format!(
@@ -44,20 +47,20 @@ async fn service() -> Service {
         .await
 }
 
-async fn receives_a_message(person: &Person<'_>) {
+async fn deliver_message(person: &Person<'_>) {
     let message = format!(
         "From: Grace <grace@outside.test>\r\nTo: {}\r\nSubject: Secret\r\n\r\nA secret.\r\n",
         person.address
     );
-    person.receives(&message).await;
-    person.arrives("Secret").await;
+    person.receive(&message).await;
+    person.wait_for_message("Secret").await;
 }
 
 #[tokio::test]
 async fn the_service_withstands_the_scripted_attacks() {
     let service = service().await;
     let (ada, mallory) = (service.person("ada").await, service.person("mallory").await);
-    receives_a_message(&ada).await;
+    deliver_message(&ada).await;
     for path in ["/hostile/page", "/hostile/script"] {
         attack(&service, "module_origin.py", &["--path", path]).await;
     }
@@ -76,7 +79,7 @@ async fn the_service_withstands_the_scripted_attacks() {
 }
 
 #[tokio::test]
-async fn the_memory_of_listings_is_limited() {
+async fn the_memory_for_listings_is_limited() {
     let service = Setup::default()
         .with_mail()
         .with("base_url = ''")
@@ -111,5 +114,5 @@ async fn senders_cannot_be_forged() {
     ];
     let arguments: Vec<&str> = arguments.iter().flat_map(|(k, v)| [*k, *v]).collect();
     let password = app_password["password"].as_str().unwrap();
-    withstands("forged_senders.py", &arguments, &[("APP", password)]).await;
+    assert_withstands("forged_senders.py", &arguments, &[("APP", password)]).await;
 }

@@ -1,4 +1,4 @@
-//! What `./just run` prints on a machine where it cannot work, before it compiles anything, and that it works beside other mail servers.
+//! Errors of `./just run` on a machine that lacks requirements, before anything is compiled; and a run beside other mail servers.
 
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use latchmail_tests::{modules, program};
 use tempfile::TempDir;
 
-/// The project's folder.
+/// Returns the project's folder.
 fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// A folder that every user may pass through.
+/// Creates a folder that every user can enter.
 fn folder() -> TempDir {
     let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
     let open = std::fs::Permissions::from_mode(0o755);
@@ -22,12 +22,15 @@ fn folder() -> TempDir {
 }
 
 /// Runs a command that must fail without compiling, and returns its last line.
-fn last_words(command: &mut Command) -> String {
+fn last_line_of_failure(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "it did not fail: {said}");
-    assert!(!said.contains("Compiling"), "{said}");
-    said.lines().last().unwrap_or_default().to_owned()
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success(),
+        "the command did not fail: {printed}"
+    );
+    assert!(!printed.contains("Compiling"), "{printed}");
+    printed.lines().last().unwrap_or_default().to_owned()
 }
 
 fn run() -> Command {
@@ -36,7 +39,7 @@ fn run() -> Command {
     run
 }
 
-/// A folder with links to the system's programs, except for some.
+/// Creates a folder with links to the system's programs, except for some.
 fn programs_without(folder: &Path, without: &[&str]) -> PathBuf {
     let programs = folder.join("bin");
     std::fs::create_dir(&programs).unwrap();
@@ -50,43 +53,43 @@ fn programs_without(folder: &Path, without: &[&str]) -> PathBuf {
 }
 
 #[test]
-fn a_port_that_is_in_use_is_named_with_the_way_out() {
+fn a_port_in_use_is_named_with_a_solution() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = listener.local_addr().unwrap().to_string();
     assert_eq!(
-        last_words(run().env("LATCHMAIL_LISTEN", &listen)),
+        last_line_of_failure(run().env("LATCHMAIL_LISTEN", &listen)),
         format!(
-            "run: {listen} is in use by another program; LATCHMAIL_LISTEN=127.0.0.1:0 ./just run takes any free port"
+            "run: {listen} is in use by another program; to use any free port, run: LATCHMAIL_LISTEN=127.0.0.1:0 ./just run"
         )
     );
 }
 
 #[test]
-fn without_a_rust_toolchain_it_says_where_to_get_one() {
+fn without_a_rust_toolchain_the_error_names_its_source() {
     let folder = folder();
     let programs = programs_without(folder.path(), &["cargo", "rustc", "rustup"]);
     assert_eq!(
-        last_words(run().env("PATH", programs)),
+        last_line_of_failure(run().env("PATH", programs)),
         "setup: Rust is not installed; see https://rustup.rs"
     );
 }
 
 /// A stub of `uname`, because the tests run on Linux.
 #[test]
-fn another_operating_system_is_named() {
+fn an_unsupported_operating_system_is_named() {
     let folder = folder();
     let programs = programs_without(folder.path(), &["uname"]);
     let uname = programs.join("uname");
     std::fs::write(&uname, "#!/bin/sh\necho Darwin\n").unwrap();
     std::fs::set_permissions(&uname, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(
-        last_words(run().env("PATH", programs)),
+        last_line_of_failure(run().env("PATH", programs)),
         "run: the mail servers run on Linux, not on Darwin; use a virtual machine or a container with Debian or Ubuntu"
     );
 }
 
 #[test]
-fn a_linux_without_debians_packages_is_told_what_is_missing() {
+fn a_linux_without_debian_packages_gets_a_list_of_missing_programs() {
     let folder = folder();
     let programs = programs_without(folder.path(), &["apt-get", "dpkg-query"]);
     let cargo = std::env::var("CARGO_HOME")
@@ -100,9 +103,9 @@ fn a_linux_without_debians_packages_is_told_what_is_missing() {
         .arg(project().join("scripts/run"))
         .env("LATCHMAIL_LISTEN", "127.0.0.1:0")
         .env("PATH", path);
-    let said = last_words(&mut command);
+    let printed = last_line_of_failure(&mut command);
     let expected = "setup: this is neither Debian nor Ubuntu, and Dovecot or Postfix is missing; install the equivalents of dovecot-core ";
-    assert!(said.starts_with(expected), "{said}");
+    assert!(printed.starts_with(expected), "{printed}");
 }
 
 /// In the tests' Debian 13, which has no PostgreSQL, without any network.
@@ -117,13 +120,13 @@ fn missing_packages_without_a_network_are_named() {
         .arg(Path::new(&cache).join("latchmail/debian-13"))
         .arg(project().join("scripts/setup"))
         .arg("--tests");
-    let said = last_words(&mut command);
+    let printed = last_line_of_failure(&mut command);
     let expected = "setup: apt-get could not install the missing packages (see its messages above); with a network: apt-get install postgresql ";
-    assert!(said.starts_with(expected), "{said}");
+    assert!(printed.starts_with(expected), "{printed}");
 }
 
 #[test]
-fn a_user_without_subordinate_ids_is_told_the_command_with_sudo() {
+fn a_user_without_subordinate_ids_gets_the_command_with_sudo() {
     let folder = folder();
     let scripts = folder.path().join("scripts");
     std::fs::create_dir(&scripts).unwrap();
@@ -136,15 +139,15 @@ fn a_user_without_subordinate_ids_is_told_the_command_with_sudo() {
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
         .arg(scripts.join("run"))
         .env("LATCHMAIL_LISTEN", "127.0.0.1:0");
-    let said = last_words(&mut command);
-    assert!(said.starts_with("run: the mail servers "), "{said}");
+    let printed = last_line_of_failure(&mut command);
+    assert!(printed.starts_with("run: the mail servers "), "{printed}");
     let way_out = r#"; run: sudo env "HOME=$HOME" "PATH=$PATH" ./just run"#;
-    assert!(said.ends_with(way_out), "{said}");
+    assert!(printed.ends_with(way_out), "{printed}");
 }
 
 /// Another Dovecot and Postfix use the standard ports and folders, in a separate network namespace.
 #[test]
-fn it_runs_beside_other_mail_servers() {
+fn the_service_runs_beside_other_mail_servers() {
     let folder = folder();
     let script = r#"
         state=$1 program=$2
@@ -187,6 +190,6 @@ fn it_runs_beside_other_mail_servers() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
 }

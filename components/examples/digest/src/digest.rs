@@ -10,7 +10,7 @@ use crate::mark;
 use crate::settings::Settings;
 
 /// The number of messages of a folder that are checked: one page of the newest ones. Older messages never count as new.
-const LOOKED_AT: u32 = 100;
+const MAX_CHECKED: u32 = 100;
 
 const SEEN: &str = "\\Seen";
 
@@ -63,13 +63,13 @@ pub(crate) fn get_digest(
 }
 
 fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
-    let mark = mark::kept(host)?;
-    let settings = Settings::kept(host)?;
+    let mark = mark::read(host)?;
+    let settings = Settings::read(host)?;
     let mut found: Vec<(String, Summary)> = Vec::new();
     for folder in settings.folders {
         let page = Page {
             offset: 0,
-            limit: LOOKED_AT,
+            limit: MAX_CHECKED,
         };
         let listing = match host.list_messages(&folder, page) {
             // A chosen folder may have been deleted later.
@@ -86,13 +86,14 @@ fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
     let more = found.len().saturating_sub(settings.limit);
     found.truncate(settings.limit);
     Ok(Digest {
-        messages: found.into_iter().map(shown).collect(),
+        messages: found.into_iter().map(digest_message).collect(),
         more,
         upto,
     })
 }
 
-fn shown((folder, message): (String, Summary)) -> DigestMessage {
+/// Converts a message of a folder.
+fn digest_message((folder, message): (String, Summary)) -> DigestMessage {
     let sender = message.from.into_iter().next();
     let from = sender.map_or_else(String::new, |sender| {
         if sender.name.is_empty() {
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unread_and_came_since_the_mark_is_new() {
+    fn unread_messages_after_the_mark_are_new() {
         let service = Service::of(crate::module());
         service.host.deliver(letter("old"));
         service.host.deliver(letter("older than the mark"));
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_without_a_mark_has_everything_before_it() {
+    fn all_unread_messages_are_new_without_a_mark() {
         let service = Service::of(crate::module());
         let empty = json!({ "messages": [], "more": 0, "upto": 0 });
         assert_eq!(service.get("/api/v1/digest").succeeds(200), empty);
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_moves_is_no_news() {
+    fn a_moved_message_is_not_new() {
         let service = Service::of(crate::module());
         service.host.file("Archive", letter("kept"));
         service.host.deliver(letter("new"));
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_shown_and_the_rest_are_counted() {
+    fn the_newest_messages_are_returned_and_the_others_are_counted() {
         let service = Service::of(crate::module());
         let settings = json!({ "folders": ["INBOX", "Lists", "Gone"], "limit": 2 });
         service
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_for_whoever_may_read_the_mail() {
+    fn the_digest_requires_the_scope_for_reading_mail() {
         let service = Service::of(crate::module());
         service.host.use_token(&[Scope::MailRead]);
         service.get("/api/v1/digest").succeeds(200);
@@ -202,12 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_server_that_is_away_is_told_so() {
+    fn an_unavailable_mail_server_is_reported() {
         let service = Service::of(crate::module());
         service.host.fail(Error::Unavailable);
-        let answer = service.get("/api/v1/digest");
+        let response = service.get("/api/v1/digest");
         assert_eq!(
-            (answer.status, answer.header("retry-after")),
+            (response.status, response.header("retry-after")),
             (503, Some("2"))
         );
     }

@@ -27,7 +27,7 @@ const SMALL: u32 = 16 * 1024;
 )]
 struct Description;
 
-/// The module.
+/// Returns the module.
 #[must_use]
 pub fn module<H: Caller + Mailbox + Store>() -> Module<H> {
     Module::new("digest", env!("CARGO_PKG_VERSION"), Description::openapi)

@@ -16,7 +16,7 @@ pub(crate) struct Mark {
 }
 
 /// Returns the mark, or 0 if there is none.
-pub(crate) fn kept(host: &impl Store) -> Result<u64, Error> {
+pub(crate) fn read(host: &impl Store) -> Result<u64, Error> {
     let mark: Option<Mark> = stored::read(host, KEY)?;
     Ok(mark.map_or(0, |mark| mark.upto))
 }
@@ -39,11 +39,11 @@ pub(crate) fn mark_digest(
     host: &(impl Caller + Store),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    let asked: Mark = request.json()?;
+    let requested: Mark = request.json()?;
     let mark = stored::change(host, KEY, |was: Option<Mark>| {
         let was = was.map_or(0, |was| was.upto);
         Some(Mark {
-            upto: asked.upto.max(was),
+            upto: requested.upto.max(was),
         })
     });
     Reply::json(&mark.map_err(|error| Failure::of(error, "Not found", host))?)
@@ -58,14 +58,14 @@ mod tests {
     #[test]
     fn a_mark_only_moves_forward() {
         let service = Service::of(crate::module());
-        for (asked, now) in [(7, 7), (3, 7), (9, 9), (0, 9)] {
-            let answer = service.post("/api/v1/digest/mark", &json!({ "upto": asked }));
-            assert_eq!(answer.succeeds(200), json!({ "upto": now }));
+        for (requested, now) in [(7, 7), (3, 7), (9, 9), (0, 9)] {
+            let response = service.post("/api/v1/digest/mark", &json!({ "upto": requested }));
+            assert_eq!(response.succeeds(200), json!({ "upto": now }));
         }
     }
 
     #[test]
-    fn each_account_has_its_own() {
+    fn each_account_has_its_own_mark() {
         let service = Service::of(crate::module());
         service
             .post("/api/v1/digest/mark", &json!({ "upto": 7 }))
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_is_refused_and_changes_nothing() {
+    fn an_invalid_mark_is_refused_and_changes_nothing() {
         let service = Service::of(crate::module());
         for (body, text) in [
             (json!({}), "upto is required"),
@@ -86,11 +86,11 @@ mod tests {
         ] {
             service.post("/api/v1/digest/mark", &body).fails(400, text);
         }
-        assert!(service.host.kept().is_empty());
+        assert!(service.host.stored_values().is_empty());
     }
 
     #[test]
-    fn a_token_that_only_reads_marks_nothing() {
+    fn a_token_for_reading_cannot_set_the_mark() {
         let service = Service::of(crate::module());
         service.host.use_token(&[Scope::MailRead]);
         let refused = service.post("/api/v1/digest/mark", &json!({ "upto": 7 }));

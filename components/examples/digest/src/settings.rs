@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 const KEY: &str = "settings";
 
 /// The maximum number of folders. Each folder needs one request to the mail server per digest.
-const MOST_FOLDERS: usize = 10;
+const MAX_FOLDERS: usize = 10;
 
 /// The maximum number of messages in a digest.
-const MOST_MESSAGES: usize = 100;
+const MAX_MESSAGES: usize = 100;
 
 /// The settings of a digest.
 #[derive(Serialize, Deserialize, ToSchema)]
@@ -36,15 +36,15 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns the caller's settings, or the defaults if there are none.
-    pub(crate) fn kept(host: &impl Store) -> Result<Self, Error> {
+    pub(crate) fn read(host: &impl Store) -> Result<Self, Error> {
         Ok(stored::read(host, KEY)?.unwrap_or_default())
     }
 
     fn check(&self) -> Result<(), Failure> {
-        if !(1..=MOST_FOLDERS).contains(&self.folders.len()) {
+        if !(1..=MAX_FOLDERS).contains(&self.folders.len()) {
             return Err(Failure::bad_request("folders must name 1 to 10 folders"));
         }
-        if !(1..=MOST_MESSAGES).contains(&self.limit) {
+        if !(1..=MAX_MESSAGES).contains(&self.limit) {
             return Err(Failure::bad_request("limit must be 1 to 100"));
         }
         Ok(())
@@ -63,7 +63,7 @@ pub(crate) fn get_digest_settings(
     host: &(impl Caller + Store),
     _: &Request,
 ) -> Result<Reply, Failure> {
-    let settings = Settings::kept(host).map_err(|error| Failure::of(error, "Not found", host))?;
+    let settings = Settings::read(host).map_err(|error| Failure::of(error, "Not found", host))?;
     Reply::json(&settings)
 }
 
@@ -97,17 +97,17 @@ mod tests {
     const PATH: &str = "/api/v1/digest/settings";
 
     #[test]
-    fn settings_are_what_they_were_set_to() {
+    fn settings_are_stored_and_returned() {
         let service = Service::of(crate::module());
         let usual = json!({ "folders": ["INBOX"], "limit": 20 });
         assert_eq!(service.get(PATH).succeeds(200), usual);
-        let wanted = json!({ "folders": ["INBOX", "Work/Ü"], "limit": 5 });
-        assert_eq!(service.put(PATH, &wanted).succeeds(200), wanted);
-        assert_eq!(service.get(PATH).succeeds(200), wanted);
+        let settings = json!({ "folders": ["INBOX", "Work/Ü"], "limit": 5 });
+        assert_eq!(service.put(PATH, &settings).succeeds(200), settings);
+        assert_eq!(service.get(PATH).succeeds(200), settings);
     }
 
     #[test]
-    fn settings_out_of_range_are_refused_and_kept_nowhere() {
+    fn settings_out_of_range_are_refused_and_not_stored() {
         let service = Service::of(crate::module());
         let many: Vec<String> = (0..11).map(|n| n.to_string()).collect();
         for (body, text) in [
@@ -135,19 +135,19 @@ mod tests {
         ] {
             service.put(PATH, &body).fails(400, text);
         }
-        assert!(service.host.kept().is_empty());
+        assert!(service.host.stored_values().is_empty());
     }
 
     #[test]
-    fn what_has_no_room_is_told_so() {
+    fn an_exceeded_quota_is_reported() {
         let service = Service::of(crate::module());
         service.host.set_quota(10);
-        let answer = service.put(PATH, &json!({ "folders": ["INBOX"], "limit": 5 }));
-        assert_eq!(answer.status, 413);
+        let response = service.put(PATH, &json!({ "folders": ["INBOX"], "limit": 5 }));
+        assert_eq!(response.status, 413);
     }
 
     #[test]
-    fn a_token_changes_none() {
+    fn a_token_cannot_change_settings() {
         let service = Service::of(crate::module());
         service
             .host

@@ -26,7 +26,7 @@ fn refused(body: &str) -> String {
 }
 
 #[test]
-fn a_message_is_sent_as_it_was_written() {
+fn a_message_is_sent_unchanged() {
     let host = FakeHost::new();
     let mut request = posted(&body(
         r#", "cc": ["A <a@c.example>, b@c.example", "d@c.example"], "bcc": null, "text": "t", "html": "<p>",
@@ -35,9 +35,9 @@ fn a_message_is_sent_as_it_was_written() {
     ));
     let blob = |text: &str| Some(Blob::Bytes(text.into()));
     request.blobs.get_mut().extend([blob("zero"), blob("one")]);
-    let answer = json(send_message(&host, &request));
+    let response = json(send_message(&host, &request));
     assert_eq!(
-        answer,
+        response,
         serde_json::json!({"messageId": "<1@example.test>", "savedTo": "Sent"})
     );
     let sent = host.sent().remove(0);
@@ -70,7 +70,7 @@ fn a_message_is_sent_as_it_was_written() {
 }
 
 #[test]
-fn limits_hold_at_their_last_value_and_no_further() {
+fn values_at_the_limit_are_accepted_and_values_beyond_it_are_refused() {
     let sends = |body: &str| json(send_message(&FakeHost::new(), &posted(body)));
     let subject = |n: usize| {
         let subject = "ü".repeat(n);
@@ -105,7 +105,7 @@ fn limits_hold_at_their_last_value_and_no_further() {
 }
 
 #[test]
-fn what_will_not_do_is_named() {
+fn an_invalid_field_is_named() {
     for (fields, text) in [
         (r#", "cc": 7"#, "cc must be a string or an array of strings"),
         (r#", "cc": [7]"#, "cc[0] must be a string"),
@@ -192,7 +192,7 @@ fn what_will_not_do_is_named() {
 }
 
 #[test]
-fn whose_address_it_is_not_is_refused_before_anything_is_sent() {
+fn a_sender_of_another_account_is_refused_before_sending() {
     let host = FakeHost::new();
     let foreign = body("").replace("ada@example.test", "bob@example.test");
     let failure = send_message(&host, &posted(&foreign)).unwrap_err();
@@ -207,7 +207,7 @@ fn whose_address_it_is_not_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn what_the_host_says_of_a_sending_is_told_with_its_status() {
+fn each_error_of_the_host_has_its_status() {
     for (error, status) in [
         (Error::TooLarge("x".into()), 413),
         (Error::Rejected("bo@c.example: no such user".into()), 400),
@@ -223,7 +223,7 @@ fn what_the_host_says_of_a_sending_is_told_with_its_status() {
 }
 
 #[test]
-fn a_key_is_handed_on_and_a_replay_is_told() {
+fn the_idempotency_key_is_passed_on_and_a_replay_is_reported() {
     let host = FakeHost::new();
     let with = |key: &str| {
         let mut request = posted(&body(""));

@@ -2,36 +2,36 @@
 
 use csscolorparser::Color;
 
-/// The maximum length of a value. Longer values are not read.
-const LONGEST: usize = 256;
+/// The maximum length of a value. A longer value is treated as unknown.
+const MAX_LENGTH: usize = 256;
 /// The maximum difference per channel at which text is invisible on its background.
-const SAME: f32 = 20.0 / 255.0;
+const MAX_DIFFERENCE: f32 = 20.0 / 255.0;
 /// The minimum opacity at which a colour is visible.
-const CLEAR: f32 = 0.05;
+const MIN_OPACITY: f32 = 0.05;
 
 /// A colour in a style.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Paint {
-    /// Red, green and blue from 0 to 1.
-    Solid([f32; 3]),
-    /// Red, green, blue and opacity.
-    Glass([f32; 3], f32),
+    /// Red, green and blue, each from 0 to 1.
+    Opaque([f32; 3]),
+    /// Red, green, blue and the opacity.
+    Translucent([f32; 3], f32),
     /// Nothing is painted.
-    Clear,
+    Transparent,
     /// An image, a gradient, or a colour that could not be parsed.
     Unknown,
 }
 
-pub(super) const BLACK: Paint = Paint::Solid([0.0; 3]);
-pub(super) const WHITE: Paint = Paint::Solid([1.0; 3]);
+pub(super) const BLACK: Paint = Paint::Opaque([0.0; 3]);
+pub(super) const WHITE: Paint = Paint::Opaque([1.0; 3]);
 
-/// Reads a colour in lower case. Returns `None` if a browser ignores the value.
-pub(super) fn read(value: &str) -> Option<Paint> {
+/// Parses a colour in lower case. Returns `None` if a browser ignores the value.
+pub(super) fn parse(value: &str) -> Option<Paint> {
     match value {
         "inherit" | "unset" | "revert" | "revert-layer" | "currentcolor" => return None,
         "initial" | "canvastext" | "windowtext" | "text" => return Some(BLACK),
         "canvas" | "window" => return Some(WHITE),
-        _ if value.len() > LONGEST => return Some(Paint::Unknown),
+        _ if value.len() > MAX_LENGTH => return Some(Paint::Unknown),
         _ => {}
     }
     match csscolorparser::parse(value) {
@@ -41,7 +41,7 @@ pub(super) fn read(value: &str) -> Option<Paint> {
     }
 }
 
-/// Returns whether a browser may know a colour that was not parsed.
+/// Returns whether a browser may support a colour that was not parsed.
 fn is_computed(value: &str) -> bool {
     const FUNCTIONS: [&str; 12] = [
         "var(",
@@ -64,9 +64,9 @@ fn paint(colour: &Color) -> Paint {
     let channel = |value: f32| value.clamp(0.0, 1.0);
     let channels = [colour.r, colour.g, colour.b].map(channel);
     match channel(colour.a) {
-        alpha if alpha < CLEAR => Paint::Clear,
-        alpha if alpha < 1.0 => Paint::Glass(channels, alpha),
-        _ => Paint::Solid(channels),
+        alpha if alpha < MIN_OPACITY => Paint::Transparent,
+        alpha if alpha < 1.0 => Paint::Translucent(channels, alpha),
+        _ => Paint::Opaque(channels),
     }
 }
 
@@ -75,16 +75,16 @@ pub(super) fn background(value: &str) -> Option<Paint> {
     if is_image(value) {
         return Some(Paint::Unknown);
     }
-    if let Some(paint) = read(value) {
+    if let Some(paint) = parse(value) {
         return Some(paint);
     }
     if value.contains('(') || value.contains("currentcolor") {
         return Some(Paint::Unknown);
     }
     let mut words = value.split_ascii_whitespace();
-    words.clone().find_map(read).or_else(|| {
+    words.clone().find_map(parse).or_else(|| {
         // A shorthand without a colour resets the colour.
-        words.next().map(|_| Paint::Clear)
+        words.next().map(|_| Paint::Transparent)
     })
 }
 
@@ -96,30 +96,30 @@ pub(super) fn is_image(value: &str) -> bool {
 }
 
 /// Returns the colour that results if this colour is painted over another.
-pub(super) fn over(paint: Paint, behind: Paint) -> Paint {
+pub(super) fn blend(paint: Paint, behind: Paint) -> Paint {
     match (paint, behind) {
-        (Paint::Clear, behind) => behind,
-        (Paint::Glass(channels, alpha), Paint::Solid(below)) => {
+        (Paint::Transparent, behind) => behind,
+        (Paint::Translucent(channels, alpha), Paint::Opaque(below)) => {
             let mut mixed = below;
             for (below, above) in mixed.iter_mut().zip(channels) {
                 *below += (above - *below) * alpha;
             }
-            Paint::Solid(mixed)
+            Paint::Opaque(mixed)
         }
-        (Paint::Glass(..), _) => Paint::Unknown,
+        (Paint::Translucent(..), _) => Paint::Unknown,
         (paint, _) => paint,
     }
 }
 
 /// Returns whether text of this colour is invisible on this background.
-pub(super) fn is_hidden(text: Paint, background: Paint) -> bool {
-    if text == Paint::Clear {
+pub(super) fn is_invisible(text: Paint, background: Paint) -> bool {
+    if text == Paint::Transparent {
         return true;
     }
-    let (Paint::Solid(text), Paint::Solid(behind)) = (over(text, background), background) else {
+    let (Paint::Opaque(text), Paint::Opaque(behind)) = (blend(text, background), background) else {
         return false;
     };
     text.iter()
         .zip(behind)
-        .all(|(text, behind)| (text - behind).abs() <= SAME)
+        .all(|(text, behind)| (text - behind).abs() <= MAX_DIFFERENCE)
 }

@@ -3,7 +3,7 @@
 use url::Url;
 
 /// The maximum length of a displayed target.
-const LONGEST: usize = 4000;
+const MAX_TARGET: usize = 4000;
 
 /// Returns the target of a link, or `None` if the target is inside the message. `base` is the base URL that the message declares for relative links.
 pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
@@ -15,13 +15,13 @@ pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
         Ok(url) => url,
         Err(url::ParseError::RelativeUrlWithoutBase) => match base {
             Some(base) => base.join(href).ok()?,
-            // Mail is displayed on a page of a mail client.
+            // A relative link with a host gets the scheme of the page that displays the mail.
             None if starts_a_host(href) => {
                 Url::parse("https://mail.invalid/").ok()?.join(href).ok()?
             }
             None => return None,
         },
-        // Browsers do not follow such a link, but other programs might.
+        // Browsers do not follow an invalid URL, but other programs might.
         Err(_) => return Some(shortened(href)),
     };
     if matches!(
@@ -41,8 +41,8 @@ pub(super) fn base(href: &str) -> Option<Url> {
     matches!(url.scheme(), "http" | "https").then_some(url)
 }
 
-/// Returns whether the text of a link already names its target.
-pub(super) fn says(shown: &str, target: &str) -> bool {
+/// Returns whether the text of a link is its target.
+pub(super) fn names(shown: &str, target: &str) -> bool {
     let plain = target.strip_prefix("mailto:").unwrap_or(target);
     let same = |target: &str| shown == target || shown == target.trim_end_matches('/');
     same(target) || same(plain)
@@ -56,7 +56,7 @@ fn starts_a_host(href: &str) -> bool {
 /// Returns the target as one line without spaces, so that no part of it looks like the surrounding text.
 fn shortened(target: &str) -> String {
     let mut line = String::new();
-    for c in target.chars().filter(|c| !c.is_control()).take(LONGEST) {
+    for c in target.chars().filter(|c| !c.is_control()).take(MAX_TARGET) {
         match c {
             '<' => line.push_str("%3C"),
             '>' => line.push_str("%3E"),

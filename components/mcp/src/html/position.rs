@@ -1,66 +1,17 @@
 //! Detects elements that are outside the page, clipped to nothing, or transformed out of sight.
 
-use super::style::measure;
+use super::length::{measure, pixels};
 
 /// The distance beyond the upper or left edge, in pixels, at which an element is outside the page.
-const OFF: f32 = -500.0;
+const MIN_OFFSET: f32 = -500.0;
 /// The distance beyond the right or lower edge, in pixels. It exceeds the width of screens because a page can be scrolled.
-const FAR: f32 = 5000.0;
-/// The maximum number of terms read from a `calc()` expression.
-const MOST_TERMS: usize = 16;
-
-/// Returns the approximate length in pixels. Percentages are relative to 600 pixels, the usual width of a mail.
-pub(super) fn pixels(value: &str) -> Option<f32> {
-    if let Some(sum) = value.strip_prefix("calc(") {
-        return calculated(sum.strip_suffix(')')?);
-    }
-    let (number, unit) = measure(value)?;
-    let each = match unit {
-        "px" => 1.0,
-        "" if number == 0.0 => 1.0,
-        "pt" => 96.0 / 72.0,
-        "pc" | "em" | "rem" | "lh" | "rlh" => 16.0,
-        "ex" | "ch" => 8.0,
-        "in" => 96.0,
-        "cm" => 96.0 / 2.54,
-        "mm" => 96.0 / 25.4,
-        "q" => 96.0 / 101.6,
-        "%" => 6.0,
-        "vw" | "vh" | "vmin" | "vmax" => 10.0,
-        _ => return None,
-    };
-    Some(number * each)
-}
-
-/// Returns the sum of a `calc()` expression that only adds and subtracts.
-fn calculated(sum: &str) -> Option<f32> {
-    let mut total = 0.0;
-    let mut sign = 1.0;
-    for (number, word) in sum.split_ascii_whitespace().enumerate() {
-        match (word, number % 2) {
-            (_, _) if number >= 2 * MOST_TERMS => return None,
-            ("+", 1) => sign = 1.0,
-            ("-", 1) => sign = -1.0,
-            (_, 1) => return None,
-            (term, _) => {
-                let (number, unit) = measure(term)?;
-                let term = if unit.is_empty() {
-                    number
-                } else {
-                    pixels(term)?
-                };
-                total += sign * term;
-            }
-        }
-    }
-    Some(total)
-}
+const MAX_OFFSET: f32 = 5000.0;
 
 /// Returns whether an offset or margin of the upper or left side moves an element outside the page.
-pub(super) fn is_off(value: &str) -> Option<bool> {
+pub(super) fn is_outside(value: &str) -> Option<bool> {
     match value {
         "auto" | "initial" => Some(false),
-        _ => pixels(value).map(|at| at <= OFF || at >= FAR),
+        _ => pixels(value).map(|at| at <= MIN_OFFSET || at >= MAX_OFFSET),
     }
 }
 
@@ -74,9 +25,9 @@ pub(super) fn upper_and_left(value: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns whether an indentation moves a line outside the page.
-pub(super) fn is_indented_off(value: &str) -> Option<bool> {
+pub(super) fn is_indented_outside(value: &str) -> Option<bool> {
     let first = value.split_ascii_whitespace().next()?;
-    is_off(first)
+    is_outside(first)
 }
 
 /// Returns whether `clip` hides the whole element.
@@ -108,7 +59,7 @@ pub(super) fn clip_path(value: &str) -> Option<bool> {
     let of = of.split(" round ").next().unwrap_or(of);
     let lengths = || of.split_ascii_whitespace().map(pixels);
     Some(match shape.trim() {
-        // 300 pixels are half of the usual width.
+        // The two sides together cover the usual width of 600 pixels.
         "inset" => {
             let sides: Vec<f32> = lengths().map(Option::unwrap_or_default).collect();
             let side = |at: usize, or: usize, else_or: usize| {
@@ -138,15 +89,15 @@ pub(super) fn transform(value: &str) -> Option<bool> {
         let (function, arguments) = step.split_once('(')?;
         let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
         hides |= match function.trim() {
-            "scale" | "scalex" | "scaley" | "scale3d" => scales_away(&arguments),
-            "translate" | "translatex" | "translatey" | "translate3d" => moves_away(&arguments),
-            "rotatex" | "rotatey" => turns_away(&arguments),
+            "scale" | "scalex" | "scaley" | "scale3d" => scales_to_nothing(&arguments),
+            "translate" | "translatex" | "translatey" | "translate3d" => moves_outside(&arguments),
+            "rotatex" | "rotatey" => rotates_edge_on(&arguments),
             "matrix" => {
-                scales_away(&[arguments.first().copied()?, arguments.get(3).copied()?])
-                    && scales_away(&[arguments.get(1).copied()?, arguments.get(2).copied()?])
+                scales_to_nothing(&[arguments.first().copied()?, arguments.get(3).copied()?])
+                    && scales_to_nothing(&[arguments.get(1).copied()?, arguments.get(2).copied()?])
                     || arguments.iter().skip(4).any(|at| {
                         let at: Option<f32> = at.parse().ok();
-                        at.is_some_and(|at| at <= OFF || at >= FAR)
+                        at.is_some_and(|at| at <= MIN_OFFSET || at >= MAX_OFFSET)
                     })
             }
             _ => false,
@@ -156,7 +107,7 @@ pub(super) fn transform(value: &str) -> Option<bool> {
 }
 
 /// Returns whether one of these scale factors hides the element.
-pub(super) fn scales_away(factors: &[&str]) -> bool {
+pub(super) fn scales_to_nothing(factors: &[&str]) -> bool {
     factors.iter().any(|factor| {
         let number = measure(factor).map(|(number, unit)| match unit {
             "%" => number / 100.0,
@@ -167,14 +118,15 @@ pub(super) fn scales_away(factors: &[&str]) -> bool {
 }
 
 /// Returns whether one of these lengths moves an element outside the page. Percentages are relative to the element; centring moves an element by half its size.
-pub(super) fn moves_away(lengths: &[&str]) -> bool {
+pub(super) fn moves_outside(lengths: &[&str]) -> bool {
     lengths.iter().any(|length| match measure(length) {
         Some((number, "%")) => number.abs() >= 200.0,
-        _ => is_off(length) == Some(true),
+        _ => is_outside(length) == Some(true),
     })
 }
 
-fn turns_away(angles: &[&str]) -> bool {
+/// Returns whether one of these angles rotates the element so that only its edge faces the viewer.
+fn rotates_edge_on(angles: &[&str]) -> bool {
     angles.iter().any(|angle| {
         let degrees = match angle.strip_suffix("deg") {
             Some(degrees) => degrees.parse::<f32>().ok(),

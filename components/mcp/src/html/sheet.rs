@@ -1,86 +1,66 @@
 //! The rules of style elements that affect visibility.
 //!
-//! Rules are split as browsers split them. simplecss parses and matches selectors. It does not support all of them: [`Sheet::is_unread`] then reports that an
-//! unapplied rule may hide text. [`Steps`] bounds the cost of a sheet.
+//! Rules are split as browsers split them. The crate `simplecss` parses and matches selectors. If it does not support a selector, the rule is skipped, and
+//! [`Sheet::is_incomplete`] reports that a skipped rule may hide text. [`Steps`] bounds the cost of a sheet.
 
-use std::cell::Cell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use simplecss::Selector;
 
+use super::length::pixels;
+use super::steps::Steps;
 use super::style::{Cascade, Declaration, declarations};
 use super::tree::Node;
 
 /// The maximum size of all sheets of a message, in bytes. Newsletters have up to 100,000.
-const LARGEST: usize = 256 * 1024;
+const MAX_SIZE: usize = 256 * 1024;
 /// The maximum number of selectors with their rules.
-const MOST_RULES: usize = 4000;
+const MAX_RULES: usize = 4000;
 /// The maximum nesting depth of blocks.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// The maximum number of parts of a selector. Matching recurses once for each part.
-const MOST_PARTS: usize = 32;
+const MAX_PARTS: usize = 32;
 /// The maximum length of the selectors of a nested block, in bytes.
-const LONGEST_NESTED: usize = 4096;
-/// The maximum number of steps for matching selectors. One step takes about 20 ns.
-const MOST_STEPS: u32 = 5_000_000;
+const MAX_NESTED: usize = 4096;
 /// The window width that media queries are evaluated for, in pixels.
 const WINDOW: f32 = 1024.0;
-
-/// The number of steps left for matching.
-#[derive(Debug)]
-pub(super) struct Steps(Cell<u32>);
-
-impl Steps {
-    pub(super) fn new() -> Self {
-        Self(Cell::new(MOST_STEPS))
-    }
-
-    /// Uses one step. Returns `false` if none is left.
-    pub(super) fn take(&self) -> bool {
-        let left = self.0.get();
-        self.0.set(left.saturating_sub(1));
-        left > 0
-    }
-
-    fn are_left(&self) -> bool {
-        self.0.get() > 0
-    }
-}
 
 /// The texts of a message's sheets, split into rules. The selectors are not parsed yet.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     all: Vec<Rule>,
-    /// Whether some of the texts were not read.
-    cut: bool,
-    read: usize,
+    /// Whether rules were left out because of a limit.
+    incomplete: bool,
+    /// The size of all texts so far, in bytes.
+    size: usize,
 }
 
 #[derive(Debug)]
 struct Rule {
     selector: String,
-    said: std::rc::Rc<[Declaration]>,
+    declarations: Rc<[Declaration]>,
 }
 
 impl Rules {
     /// Adds the text of a style element.
     pub(super) fn add(&mut self, text: &str, media: &str) {
-        if !applies(media) {
+        if !matches_window(media) {
             return;
         }
-        self.read += text.len();
-        if self.read > LARGEST {
-            self.cut = true;
+        self.size += text.len();
+        if self.size > MAX_SIZE {
+            self.incomplete = true;
             return;
         }
         let plain = without_comments(&text.to_ascii_lowercase());
-        self.block(&plain, "", 0);
+        self.add_block(&plain, "", 0);
     }
 
-    /// Reads the rules of a block. `outer` is the selector of the enclosing rule.
-    fn block(&mut self, text: &str, outer: &str, depth: usize) {
-        if depth > DEEPEST {
-            self.cut = true;
+    /// Adds the rules of a block. `outer` is the selector of the enclosing rule, or an empty string.
+    fn add_block(&mut self, text: &str, outer: &str, depth: usize) {
+        if depth > MAX_DEPTH {
+            self.incomplete = true;
             return;
         }
         let mut own = String::new();
@@ -90,50 +70,51 @@ impl Rules {
                     own.push_str(statement);
                     own.push(';');
                 }
-                Item::Block(prelude, body) => self.inner(prelude.trim(), body, outer, depth),
+                Item::Block(prelude, body) => self.add_nested(prelude.trim(), body, outer, depth),
             }
         }
         if !outer.is_empty() {
-            self.rule(outer, &own);
+            self.add_rule(outer, &own);
         }
     }
 
-    fn inner(&mut self, prelude: &str, body: &str, outer: &str, depth: usize) {
+    /// Adds the rules of a nested block. `prelude` is the selector or at-rule before the block.
+    fn add_nested(&mut self, prelude: &str, body: &str, outer: &str, depth: usize) {
         let Some(at_rule) = prelude.strip_prefix('@') else {
-            return match nested(outer, prelude) {
-                Some(selectors) => self.block(body, &selectors, depth + 1),
-                None => self.cut = true,
+            return match nested_selectors(outer, prelude) {
+                Some(selectors) => self.add_block(body, &selectors, depth + 1),
+                None => self.incomplete = true,
             };
         };
         let ends = |c: char| !c.is_ascii_alphanumeric() && c != '-';
         let (name, condition) = at_rule.split_at(at_rule.find(ends).unwrap_or(at_rule.len()));
-        let holds = match name {
-            "media" => applies(condition),
+        let applies = match name {
+            "media" => matches_window(condition),
             "supports" => !condition.trim_start().starts_with("not"),
             "layer" | "container" | "scope" | "document" | "-moz-document" => true,
             _ => false,
         };
-        if holds {
-            self.block(body, outer, depth + 1);
+        if applies {
+            self.add_block(body, outer, depth + 1);
         }
     }
 
-    fn rule(&mut self, selectors: &str, body: &str) {
-        let mut said = Vec::new();
-        declarations(body, &mut |declaration| said.push(declaration));
-        if said.is_empty() {
+    fn add_rule(&mut self, selectors: &str, body: &str) {
+        let mut found = Vec::new();
+        declarations(body, &mut |declaration| found.push(declaration));
+        if found.is_empty() {
             return;
         }
-        let said: std::rc::Rc<[Declaration]> = said.into();
-        for selector in at_top_level(selectors, ',') {
-            if self.all.len() >= MOST_RULES {
-                self.cut = true;
+        let declarations: Rc<[Declaration]> = found.into();
+        for selector in split_outside_brackets(selectors, ',') {
+            if self.all.len() >= MAX_RULES {
+                self.incomplete = true;
                 return;
             }
             let words: Vec<&str> = selector.split_ascii_whitespace().collect();
             self.all.push(Rule {
                 selector: words.join(" "),
-                said: said.clone(),
+                declarations: declarations.clone(),
             });
         }
     }
@@ -143,40 +124,41 @@ impl Rules {
 #[derive(Debug, Default)]
 pub(super) struct Sheet<'r> {
     rules: Vec<(Selector<'r>, &'r [Declaration])>,
-    /// The rules by what the last part of the selector names: `#id`, `.class`, an element, or nothing.
-    by_name: HashMap<String, Vec<usize>>,
-    /// Whether a selector looks at attributes other than the id and the class.
+    /// The indexes of rules by the key of the last part of their selector. See [`key`].
+    by_key: HashMap<String, Vec<usize>>,
+    /// Whether a selector refers to attributes other than the id and the class.
     pub(super) has_attributes: bool,
-    unread: bool,
-    /// Whether a rule that was not read sets a background.
-    pub(super) unread_background: bool,
+    /// Whether a skipped rule may hide text.
+    skipped_hiding: bool,
+    /// Whether a skipped rule may set a background.
+    pub(super) skipped_background: bool,
 }
 
 impl<'r> Sheet<'r> {
     pub(super) fn new(rules: &'r Rules) -> Self {
         let mut sheet = Self {
-            unread: rules.cut,
-            unread_background: rules.cut,
+            skipped_hiding: rules.incomplete,
+            skipped_background: rules.incomplete,
             ..Self::default()
         };
         for rule in &rules.all {
             let selector = rule.selector.as_str();
-            // Generated content before or behind an element is not text of the message.
+            // Generated content is not text of the message.
             if is_generated(selector) {
                 continue;
             }
             let parts = selector
                 .split([' ', '>', '+'])
                 .filter(|part| !part.is_empty());
-            let read = Some(selector).filter(|_| parts.count() <= MOST_PARTS);
-            if let Some(read) = read.and_then(Selector::parse) {
-                let names = sheet.by_name.entry(name(selector)).or_default();
-                names.push(sheet.rules.len());
+            let short = Some(selector).filter(|_| parts.count() <= MAX_PARTS);
+            if let Some(parsed) = short.and_then(Selector::parse) {
+                let indexes = sheet.by_key.entry(key(selector)).or_default();
+                indexes.push(sheet.rules.len());
                 sheet.has_attributes |= selector.contains('[');
-                sheet.rules.push((read, &rule.said[..]));
+                sheet.rules.push((parsed, &rule.declarations[..]));
             } else {
-                sheet.unread |= rule.said.iter().any(Declaration::hides);
-                sheet.unread_background |= rule.said.iter().any(Declaration::paints);
+                sheet.skipped_hiding |= rule.declarations.iter().any(Declaration::hides);
+                sheet.skipped_background |= rule.declarations.iter().any(Declaration::paints);
             }
         }
         sheet
@@ -187,53 +169,53 @@ impl<'r> Sheet<'r> {
         self.rules.is_empty()
     }
 
-    /// Returns whether an unread rule may hide text.
-    pub(super) fn is_unread(&self, steps: &Steps) -> bool {
-        self.unread || !steps.are_left()
+    /// Returns whether a rule that was skipped or not matched may hide text.
+    pub(super) fn is_incomplete(&self, steps: &Steps) -> bool {
+        self.skipped_hiding || !steps.are_left()
     }
 
-    /// Applies the matching rules to an element. The most specific rule comes last.
+    /// Adds the declarations of the matching rules to `cascade`. The most specific rule comes last.
     pub(super) fn apply(&self, node: &Node<'_>, steps: &Steps, cascade: &mut Cascade) {
         if !steps.take() {
             return;
         }
         let mut candidates: Vec<usize> = Vec::new();
-        let mut look = |name: &str| {
-            let found = self.by_name.get(name).into_iter().flatten().copied();
+        let mut collect = |key: &str| {
+            let found = self.by_key.get(key).into_iter().flatten().copied();
             candidates.extend(found.take_while(|_| steps.take()));
         };
-        look("");
-        look(node.name());
+        collect("");
+        collect(node.name());
         if let Some(id) = node.id() {
-            look(&format!("#{id}"));
+            collect(&format!("#{id}"));
         }
         for class in node.classes() {
-            look(&format!(".{class}"));
+            collect(&format!(".{class}"));
         }
         candidates.sort_unstable();
         candidates.dedup();
-        let mut held: Vec<([u8; 3], usize)> = candidates
+        let mut matching: Vec<([u8; 3], usize)> = candidates
             .into_iter()
             .filter(|at| steps.take() && self.rules[*at].0.matches(node))
             .map(|at| (self.rules[at].0.specificity(), at))
             .collect();
-        held.sort_unstable();
-        let said = held.into_iter().flat_map(|(_, at)| self.rules[at].1);
-        for said in said.take_while(|_| steps.take()) {
-            cascade.put(*said);
+        matching.sort_unstable();
+        let declarations = matching.into_iter().flat_map(|(_, at)| self.rules[at].1);
+        for declaration in declarations.take_while(|_| steps.take()) {
+            cascade.add(*declaration);
         }
     }
 }
 
 /// Returns the selectors of a nested block, or `None` if there are too many.
-fn nested(outer: &str, inner: &str) -> Option<String> {
+fn nested_selectors(outer: &str, inner: &str) -> Option<String> {
     if outer.is_empty() {
         return Some(inner.to_owned());
     }
     let mut all: Vec<String> = Vec::new();
-    let mut left = LONGEST_NESTED;
-    for outer in at_top_level(outer, ',') {
-        for inner in at_top_level(inner, ',') {
+    let mut left = MAX_NESTED;
+    for outer in split_outside_brackets(outer, ',') {
+        for inner in split_outside_brackets(inner, ',') {
             let each = outer.len() * inner.matches('&').count().max(1) + inner.len() + 1;
             left = left.checked_sub(each)?;
             all.push(if inner.contains('&') {
@@ -246,15 +228,15 @@ fn nested(outer: &str, inner: &str) -> Option<String> {
     Some(all.join(","))
 }
 
-/// A piece of a sheet.
+/// An item of a sheet or a block.
 enum Item<'t> {
     /// A statement that ends with a semicolon.
     Statement(&'t str),
-    /// A block and the text before it.
+    /// The text before a block, and the content of the block.
     Block(&'t str, &'t str),
 }
 
-/// Splits a text without comments into pieces.
+/// Splits a text without comments into items.
 struct Items<'t>(&'t str);
 
 impl<'t> Iterator for Items<'t> {
@@ -273,7 +255,7 @@ impl<'t> Iterator for Items<'t> {
                     return Some(Item::Block(&text[..begins], &text[begins + 1..at]));
                 }
                 ('}', Some(_)) => depth -= 1,
-                // A surplus closing bracket ends nothing.
+                // A surplus closing bracket only ends the statement.
                 (';' | '}', None) => {
                     self.0 = &text[at + 1..];
                     return Some(Item::Statement(&text[..at]));
@@ -310,8 +292,8 @@ fn outside_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// Splits a text at separators that are not in brackets.
-fn at_top_level(text: &str, separator: char) -> Vec<&str> {
+/// Splits a text at separators that are not in brackets or strings.
+fn split_outside_brackets(text: &str, separator: char) -> Vec<&str> {
     let (mut parts, mut begins, mut depth) = (Vec::new(), 0, 0_usize);
     for (at, c) in outside_strings(text) {
         match c {
@@ -344,13 +326,14 @@ fn without_comments(text: &str) -> String {
         plain.push(' ');
         rest = rest[at + 2..]
             .split_once("*/")
-            .map_or("", |(_, behind)| behind);
+            .map_or("", |(_, after)| after);
     }
     plain.replace("<!--", " ").replace("-->", " ")
 }
 
-/// Returns what the last part of a selector names.
-fn name(selector: &str) -> String {
+/// Returns a key of the last part of a selector: `#id`, `.class`, the name of an element, or an empty string. A selector can only match elements with this id,
+/// class or name.
+fn key(selector: &str) -> String {
     let mut depth = 0_usize;
     let mut begins = 0;
     for (at, c) in outside_strings(selector) {
@@ -376,7 +359,7 @@ fn name(selector: &str) -> String {
         })
 }
 
-/// Returns whether a selector names generated content before or behind an element, or a part of its text.
+/// Returns whether a selector is about generated content, or about a part of the text of an element.
 fn is_generated(selector: &str) -> bool {
     selector.contains("::")
         || [":before", ":after", ":first-line", ":first-letter"]
@@ -385,15 +368,18 @@ fn is_generated(selector: &str) -> bool {
 }
 
 /// Returns whether a media query matches a window of the usual width. Unknown queries match.
-fn applies(query: &str) -> bool {
+fn matches_window(query: &str) -> bool {
     let query = query.trim().to_ascii_lowercase();
-    query.is_empty() || at_top_level(&query, ',').into_iter().any(one_applies)
+    query.is_empty()
+        || split_outside_brackets(&query, ',')
+            .into_iter()
+            .any(one_matches)
 }
 
-fn one_applies(query: &str) -> bool {
+fn one_matches(query: &str) -> bool {
     let query = query.trim();
     if let Some(query) = query.strip_prefix("not ") {
-        return !one_applies(query);
+        return !one_matches(query);
     }
     let query = query.strip_prefix("only ").unwrap_or(query);
     query.split(" and ").all(|part| {
@@ -415,7 +401,7 @@ fn one_applies(query: &str) -> bool {
             .trim_end_matches(')')
             .split_once(':')
             .unwrap_or((feature, ""));
-        let width = super::position::pixels(value.trim());
+        let width = pixels(value.trim());
         match (feature.trim(), width) {
             ("max-width" | "max-device-width", Some(most)) => WINDOW <= most,
             ("min-width" | "min-device-width", Some(least)) => WINDOW >= least,

@@ -1,6 +1,7 @@
 //! Parses CSS declarations, as far as they affect visibility.
 
 use super::colour::{self, Paint};
+use super::length::{is_negligible, measure, pixels};
 use super::position;
 
 /// The number of inherited properties that may hide text: font size, visibility, line height and indentation. Child elements may override them.
@@ -12,7 +13,7 @@ pub(super) const VISIBILITY: usize = 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Style {
     /// Whether the element and its whole content are invisible.
-    pub(super) gone: bool,
+    pub(super) invisible: bool,
     /// Whether each inherited property hides the text, or `None` if the style does not set it.
     pub(super) hides: [Option<bool>; INHERITED],
     /// The colour of text.
@@ -21,7 +22,7 @@ pub(super) struct Style {
     pub(super) background: Option<Paint>,
 }
 
-/// The properties that are read. Shorthands are split into these.
+/// The supported properties. Shorthands are split into these properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Property {
     Display,
@@ -63,12 +64,12 @@ const PROPERTIES: usize = Property::Scale as usize + 1;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
     /// Whether the property hides the element, clips it, moves it outside the page, or contains an image.
-    Is(bool),
+    Flag(bool),
     Extent(Extent),
-    Size(Size),
+    FontSize(FontSize),
     Paint(Paint),
     /// Whether offsets apply, and whether the element is taken out of the normal flow.
-    Placed {
+    Position {
         offset: bool,
         absolute: bool,
     },
@@ -78,11 +79,11 @@ enum Value {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     /// Zero, or too small to be seen.
-    Nothing,
+    Zero,
     /// Less than a line of text.
-    Little,
+    Small,
     /// Enough for text.
-    Enough,
+    Sufficient,
 }
 
 /// One declaration of a style.
@@ -97,18 +98,18 @@ impl Declaration {
     /// Returns whether the declaration hides text regardless of all other declarations.
     pub(super) fn hides(&self) -> bool {
         match self.value {
-            Value::Is(is) => {
-                is && !matches!(
+            Value::Flag(flag) => {
+                flag && !matches!(
                     self.property,
                     Property::Overflow | Property::BackgroundImage
                 )
             }
             Value::Extent(extent) => {
-                extent == Extent::Nothing
+                extent == Extent::Zero
                     && matches!(self.property, Property::MaxWidth | Property::MaxHeight)
             }
-            Value::Size(size) => size == Size::Hides,
-            Value::Paint(_) | Value::Placed { .. } => false,
+            Value::FontSize(size) => size == FontSize::Invisible,
+            Value::Paint(_) | Value::Position { .. } => false,
         }
     }
 
@@ -124,30 +125,31 @@ impl Declaration {
 /// The declarations that apply to an element: the last one for each property. Important declarations take precedence.
 #[derive(Debug, Default)]
 pub(super) struct Cascade {
-    held: [Option<Declaration>; PROPERTIES],
+    declarations: [Option<Declaration>; PROPERTIES],
 }
 
 impl Cascade {
     /// Adds the next declaration.
-    pub(super) fn put(&mut self, said: Declaration) {
-        let held = &mut self.held[said.property as usize];
-        if said.important || !held.is_some_and(|held| held.important) {
-            *held = Some(said);
+    pub(super) fn add(&mut self, declaration: Declaration) {
+        let current = &mut self.declarations[declaration.property as usize];
+        if declaration.important || !current.is_some_and(|current| current.important) {
+            *current = Some(declaration);
         }
     }
 
     /// Adds a declaration from an attribute. It has a lower precedence than any style.
     pub(super) fn hint(&mut self, property: &str, value: &str) {
-        read(property, value, false, &mut |said| self.put(said));
+        let mut add = |declaration| self.add(declaration);
+        parse(property, value, false, &mut add);
     }
 
     fn value(&self, property: Property) -> Option<Value> {
-        self.held[property as usize].map(|held| held.value)
+        self.declarations[property as usize].map(|declaration| declaration.value)
     }
 
-    fn is(&self, property: Property) -> Option<bool> {
+    fn flag(&self, property: Property) -> Option<bool> {
         match self.value(property) {
-            Some(Value::Is(is)) => Some(is),
+            Some(Value::Flag(flag)) => Some(flag),
             _ => None,
         }
     }
@@ -169,12 +171,12 @@ impl Cascade {
     /// Returns the resulting style of an element with this name.
     pub(super) fn style(&self, element: &[u8]) -> Style {
         use Property as P;
-        let yes = |property| self.is(property) == Some(true);
-        let clipped = yes(P::Overflow);
-        let line = self.is(P::LineHeight);
-        let image = yes(P::BackgroundImage);
+        let is_set = |property| self.flag(property) == Some(true);
+        let clipped = is_set(P::Overflow);
+        let flat_lines = self.flag(P::LineHeight);
+        let image = is_set(P::BackgroundImage);
         Style {
-            gone: [
+            invisible: [
                 P::Display,
                 P::ContentVisibility,
                 P::Opacity,
@@ -182,19 +184,19 @@ impl Cascade {
                 P::ClipPath,
             ]
             .into_iter()
-            .any(yes)
-                || self.squeezed(element, clipped)
-                || self.is_elsewhere(),
+            .any(is_set)
+                || self.is_too_small(element, clipped)
+                || self.is_outside_page(),
             // Lines without height are visible unless their overflow is clipped.
             hides: [
                 match self.value(P::FontSize) {
-                    Some(Value::Size(Size::Hides)) => Some(true),
-                    Some(Value::Size(Size::Shows)) => Some(false),
+                    Some(Value::FontSize(FontSize::Invisible)) => Some(true),
+                    Some(Value::FontSize(FontSize::Visible)) => Some(false),
                     _ => None,
                 },
-                self.is(P::Visibility),
-                line.filter(|flat| clipped || !flat),
-                self.is(P::TextIndent),
+                self.flag(P::Visibility),
+                flat_lines.filter(|flat| clipped || !flat),
+                self.flag(P::TextIndent),
             ],
             colour: self.paint(P::TextFill).or_else(|| self.paint(P::Color)),
             background: if image {
@@ -206,23 +208,21 @@ impl Cascade {
     }
 
     /// Returns whether the element is too small for text.
-    fn squeezed(&self, element: &[u8], clipped: bool) -> bool {
+    fn is_too_small(&self, element: &[u8], clipped: bool) -> bool {
         use Property as P;
         // Tables and their cells grow with their content, regardless of their declared size.
         if matches!(element, b"table" | b"tbody" | b"tr" | b"td" | b"th") {
             return false;
         }
-        let held_open = |least| self.extent(least) == Some(Extent::Enough);
-        let none =
-            |extent, least| self.extent(extent) == Some(Extent::Nothing) && !held_open(least);
-        let little = |extent, least| {
-            matches!(self.extent(extent), Some(Extent::Nothing | Extent::Little))
-                && !held_open(least)
+        let has_min = |min| self.extent(min) == Some(Extent::Sufficient);
+        let is_zero = |extent, min| self.extent(extent) == Some(Extent::Zero) && !has_min(min);
+        let is_small = |extent, min| {
+            matches!(self.extent(extent), Some(Extent::Zero | Extent::Small)) && !has_min(min)
         };
-        let low = none(P::Height, P::MinHeight);
-        let narrow = none(P::Width, P::MinWidth);
-        let bounded = none(P::MaxHeight, P::MinHeight) || none(P::MaxWidth, P::MinWidth);
-        let cut = clipped
+        let no_height = is_zero(P::Height, P::MinHeight);
+        let no_width = is_zero(P::Width, P::MinWidth);
+        let max_is_zero = is_zero(P::MaxHeight, P::MinHeight) || is_zero(P::MaxWidth, P::MinWidth);
+        let is_clipped_to_small = clipped
             && [
                 (P::Height, P::MinHeight),
                 (P::MaxHeight, P::MinHeight),
@@ -230,20 +230,23 @@ impl Cascade {
                 (P::MaxWidth, P::MinWidth),
             ]
             .into_iter()
-            .any(|(extent, least)| little(extent, least));
-        bounded || low && narrow || cut
+            .any(|(extent, min)| is_small(extent, min));
+        max_is_zero || no_height && no_width || is_clipped_to_small
     }
 
     /// Returns whether the element is outside the page.
-    fn is_elsewhere(&self) -> bool {
+    fn is_outside_page(&self) -> bool {
         use Property as P;
-        let yes = |property| self.is(property) == Some(true);
+        let is_set = |property| self.flag(property) == Some(true);
         let (offset, absolute) = match self.value(P::Position) {
-            Some(Value::Placed { offset, absolute }) => (offset, absolute),
+            Some(Value::Position { offset, absolute }) => (offset, absolute),
             _ => (false, false),
         };
-        offset && [P::Left, P::Right, P::Top, P::Bottom].into_iter().any(yes)
-            || absolute && yes(P::Clip)
+        offset
+            && [P::Left, P::Right, P::Top, P::Bottom]
+                .into_iter()
+                .any(is_set)
+            || absolute && is_set(P::Clip)
             || [
                 P::MarginLeft,
                 P::MarginTop,
@@ -252,13 +255,13 @@ impl Cascade {
                 P::Scale,
             ]
             .into_iter()
-            .any(yes)
+            .any(is_set)
     }
 }
 
-/// Splits the style of an element or the body of a rule into declarations, as browsers do: comments are removed, escapes are decoded, and a separator in a
-/// string or in brackets ends nothing.
-pub(super) fn declarations(style: &str, said: &mut impl FnMut(Declaration)) {
+/// Splits the style of an element or the body of a rule into declarations, as browsers do: comments are removed, escapes are decoded, and separators in strings
+/// and in brackets are ignored.
+pub(super) fn declarations(style: &str, add: &mut impl FnMut(Declaration)) {
     let mut current = String::new();
     let (mut quote, mut depth) = (None, 0_usize);
     let mut rest = style.chars();
@@ -273,12 +276,12 @@ pub(super) fn declarations(style: &str, said: &mut impl FnMut(Declaration)) {
                 current.push(c);
             }
             ('/', None) if rest.as_str().starts_with('*') => {
-                let behind = rest.as_str().get(1..).unwrap_or_default();
-                let comment = behind.split_once("*/");
-                rest = comment.map_or("", |(_, behind)| behind).chars();
+                let after = rest.as_str().get(1..).unwrap_or_default();
+                let comment = after.split_once("*/");
+                rest = comment.map_or("", |(_, after)| after).chars();
                 current.push(' ');
             }
-            (';', None) if depth == 0 => declaration(&std::mem::take(&mut current), said),
+            (';', None) if depth == 0 => declaration(&std::mem::take(&mut current), add),
             (c, None) => {
                 match c {
                     '"' | '\'' => quote = Some(c),
@@ -290,7 +293,7 @@ pub(super) fn declarations(style: &str, said: &mut impl FnMut(Declaration)) {
             }
         }
     }
-    declaration(&current, said);
+    declaration(&current, add);
 }
 
 /// Decodes the character of an escape after its backslash. A character that would be read as syntax is replaced.
@@ -304,10 +307,10 @@ pub(super) fn escaped(rest: &mut std::str::Chars<'_>) -> char {
     let c = if digits == 0 {
         rest.next()
     } else {
-        let behind = &text[digits..];
-        *rest = behind
+        let after = &text[digits..];
+        *rest = after
             .strip_prefix(|c: char| c.is_ascii_whitespace())
-            .unwrap_or(behind)
+            .unwrap_or(after)
             .chars();
         u32::from_str_radix(&text[..digits], 16)
             .ok()
@@ -317,7 +320,7 @@ pub(super) fn escaped(rest: &mut std::str::Chars<'_>) -> char {
         .unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-fn declaration(text: &str, said: &mut impl FnMut(Declaration)) {
+fn declaration(text: &str, add: &mut impl FnMut(Declaration)) {
     let Some((property, value)) = text.split_once(':') else {
         return;
     };
@@ -332,74 +335,89 @@ fn declaration(text: &str, said: &mut impl FnMut(Declaration)) {
         Some((plain, mark)) if mark.trim() == "important" => (plain.trim_end(), true),
         _ => (value.as_str(), false),
     };
-    read(&property, plain, important, said);
+    parse(&property, plain, important, add);
 }
 
-/// Parses a declaration in lower case. A browser ignores a declaration that it does not know, so the previous value remains.
-fn read(property: &str, value: &str, important: bool, said: &mut impl FnMut(Declaration)) {
+/// Parses a declaration in lower case. A browser ignores a declaration that it does not support, so the previous value remains.
+fn parse(property: &str, value: &str, important: bool, add: &mut impl FnMut(Declaration)) {
     use Property as P;
-    let mut say = |property, value: Option<Value>| {
+    let mut set = |property, value: Option<Value>| {
         if let Some(value) = value {
-            said(Declaration {
+            add(Declaration {
                 property,
                 value,
                 important,
             });
         }
     };
-    let is = |is: Option<bool>| is.map(Value::Is);
+    let flag = |flag: Option<bool>| flag.map(Value::Flag);
     let paint = |paint: Option<Paint>| paint.map(Value::Paint);
-    let off = |value| position::is_off(value).map(Value::Is);
     match property {
-        "display" => say(P::Display, is(is_display(value).then_some(value == "none"))),
-        "content-visibility" => say(P::ContentVisibility, Some(Value::Is(value == "hidden"))),
-        "visibility" => say(
+        "display" => set(
+            P::Display,
+            flag(is_display(value).then_some(value == "none")),
+        ),
+        "content-visibility" => set(P::ContentVisibility, Some(Value::Flag(value == "hidden"))),
+        "visibility" => set(
             P::Visibility,
             match value {
-                "hidden" | "collapse" => Some(Value::Is(true)),
-                "visible" | "initial" => Some(Value::Is(false)),
+                "hidden" | "collapse" => Some(Value::Flag(true)),
+                "visible" | "initial" => Some(Value::Flag(false)),
                 _ => None,
             },
         ),
-        "opacity" => say(P::Opacity, is(opacity(value))),
+        "opacity" => set(P::Opacity, flag(opacity(value))),
         "filter" | "-webkit-filter" => {
             let opaque = value
                 .split_once("opacity(")
                 .map(|(_, of)| of.split(')').next().unwrap_or(of));
-            say(P::Filter, is(opaque.map_or(Some(false), opacity)));
+            set(P::Filter, flag(opaque.map_or(Some(false), opacity)));
         }
         "overflow" | "overflow-x" | "overflow-y" => {
-            say(P::Overflow, Some(Value::Is(is_clipped(value))));
+            set(P::Overflow, Some(Value::Flag(is_clipped(value))));
         }
-        "width" => say(P::Width, extent(value)),
-        "height" => say(P::Height, extent(value)),
-        "max-width" => say(P::MaxWidth, extent(value)),
-        "max-height" => say(P::MaxHeight, extent(value)),
-        "min-width" => say(P::MinWidth, extent(value)),
-        "min-height" => say(P::MinHeight, extent(value)),
-        "font-size" => say(P::FontSize, font_size(value).map(Value::Size)),
-        "font" => say(
+        "width" => set(P::Width, extent(value)),
+        "height" => set(P::Height, extent(value)),
+        "max-width" => set(P::MaxWidth, extent(value)),
+        "max-height" => set(P::MaxHeight, extent(value)),
+        "min-width" => set(P::MinWidth, extent(value)),
+        "min-height" => set(P::MinHeight, extent(value)),
+        "font-size" => set(P::FontSize, font_size(value).map(Value::FontSize)),
+        "font" => set(
             P::FontSize,
             value
                 .split_ascii_whitespace()
                 .map(|word| word.split('/').next().unwrap_or_default())
                 .find_map(|word| measure(word).and_then(|_| font_size(word)))
-                .map(Value::Size),
+                .map(Value::FontSize),
         ),
-        "line-height" => say(P::LineHeight, is(flat(value))),
-        "text-indent" => say(P::TextIndent, is(position::is_indented_off(value))),
-        "color" => say(P::Color, paint(colour::read(value))),
-        "-webkit-text-fill-color" => say(P::TextFill, paint(colour::read(value))),
+        "line-height" => set(P::LineHeight, flag(is_flat(value))),
+        "text-indent" => set(P::TextIndent, flag(position::is_indented_outside(value))),
+        "color" => set(P::Color, paint(colour::parse(value))),
+        "-webkit-text-fill-color" => set(P::TextFill, paint(colour::parse(value))),
         "background" => {
-            say(P::Background, paint(colour::background(value)));
-            say(P::BackgroundImage, Some(Value::Is(colour::is_image(value))));
+            set(P::Background, paint(colour::background(value)));
+            set(
+                P::BackgroundImage,
+                Some(Value::Flag(colour::is_image(value))),
+            );
         }
-        "background-color" => say(P::Background, paint(colour::read(value))),
-        "background-image" => say(
+        "background-color" => set(P::Background, paint(colour::parse(value))),
+        "background-image" => set(
             P::BackgroundImage,
-            Some(Value::Is(!matches!(value, "none" | "initial" | "unset"))),
+            Some(Value::Flag(!matches!(value, "none" | "initial" | "unset"))),
         ),
-        "position" => say(
+        _ => parse_placement(property, value, &mut set),
+    }
+}
+
+/// Parses a declaration that can move, clip or transform an element.
+fn parse_placement(property: &str, value: &str, set: &mut impl FnMut(Property, Option<Value>)) {
+    use Property as P;
+    let flag = |flag: Option<bool>| flag.map(Value::Flag);
+    let outside = |value| position::is_outside(value).map(Value::Flag);
+    match property {
+        "position" => set(
             P::Position,
             match value {
                 "absolute" | "fixed" => Some((true, true)),
@@ -407,31 +425,34 @@ fn read(property: &str, value: &str, important: bool, said: &mut impl FnMut(Decl
                 "static" | "initial" => Some((false, false)),
                 _ => None,
             }
-            .map(|(offset, absolute)| Value::Placed { offset, absolute }),
+            .map(|(offset, absolute)| Value::Position { offset, absolute }),
         ),
-        "left" => say(P::Left, off(value)),
-        "right" => say(P::Right, off(value)),
-        "top" => say(P::Top, off(value)),
-        "bottom" => say(P::Bottom, off(value)),
-        "margin-left" => say(P::MarginLeft, off(value)),
-        "margin-top" => say(P::MarginTop, off(value)),
-        "inset" => sides(value, P::Top, P::Left, &mut say),
-        "margin" => sides(value, P::MarginTop, P::MarginLeft, &mut say),
-        "clip" => say(P::Clip, is(position::clip(value))),
-        "clip-path" | "-webkit-clip-path" => say(P::ClipPath, is(position::clip_path(value))),
+        "left" => set(P::Left, outside(value)),
+        "right" => set(P::Right, outside(value)),
+        "top" => set(P::Top, outside(value)),
+        "bottom" => set(P::Bottom, outside(value)),
+        "margin-left" => set(P::MarginLeft, outside(value)),
+        "margin-top" => set(P::MarginTop, outside(value)),
+        "inset" => sides(value, P::Top, P::Left, set),
+        "margin" => sides(value, P::MarginTop, P::MarginLeft, set),
+        "clip" => set(P::Clip, flag(position::clip(value))),
+        "clip-path" | "-webkit-clip-path" => set(P::ClipPath, flag(position::clip_path(value))),
         "transform" | "-webkit-transform" | "-ms-transform" => {
-            say(P::Transform, is(position::transform(value)));
+            set(P::Transform, flag(position::transform(value)));
         }
         "translate" => {
             let lengths: Vec<&str> = value.split_ascii_whitespace().collect();
-            say(
+            set(
                 P::Translate,
-                Some(Value::Is(position::moves_away(&lengths))),
+                Some(Value::Flag(position::moves_outside(&lengths))),
             );
         }
         "scale" => {
             let factors: Vec<&str> = value.split_ascii_whitespace().collect();
-            say(P::Scale, Some(Value::Is(position::scales_away(&factors))));
+            set(
+                P::Scale,
+                Some(Value::Flag(position::scales_to_nothing(&factors))),
+            );
         }
         _ => {}
     }
@@ -442,15 +463,15 @@ fn sides(
     value: &str,
     top: Property,
     left: Property,
-    say: &mut impl FnMut(Property, Option<Value>),
+    set: &mut impl FnMut(Property, Option<Value>),
 ) {
     if let Some((upper, leftmost)) = position::upper_and_left(value) {
-        say(top, position::is_off(upper).map(Value::Is));
-        say(left, position::is_off(leftmost).map(Value::Is));
+        set(top, position::is_outside(upper).map(Value::Flag));
+        set(left, position::is_outside(leftmost).map(Value::Flag));
     }
 }
 
-/// Returns whether a browser knows the keyword. An unknown keyword leaves the previous value.
+/// Returns whether browsers support the keyword. A browser ignores other keywords, so the previous value remains.
 fn is_display(value: &str) -> bool {
     let known = ["inline", "table", "block", "-webkit-", "-ms-"];
     known.iter().any(|begin| value.starts_with(begin))
@@ -486,91 +507,51 @@ fn opacity(value: &str) -> Option<bool> {
 fn extent(value: &str) -> Option<Value> {
     let extent = match value {
         "auto" | "none" | "initial" | "max-content" | "min-content" | "fit-content" => {
-            Extent::Enough
+            Extent::Sufficient
         }
-        _ if is_nothing(value)? => Extent::Nothing,
-        _ if position::pixels(value).is_some_and(|pixels| pixels < 4.0) => Extent::Little,
-        _ => Extent::Enough,
+        _ if is_negligible(value)? => Extent::Zero,
+        _ if pixels(value).is_some_and(|length| length < 4.0) => Extent::Small,
+        _ => Extent::Sufficient,
     };
     Some(Value::Extent(extent))
 }
 
 /// Returns whether lines have no height.
-fn flat(value: &str) -> Option<bool> {
+fn is_flat(value: &str) -> Option<bool> {
     match value {
         "normal" | "initial" => Some(false),
         _ => match measure(value)? {
             (number, "") => Some(number < 0.05),
-            _ => is_nothing(value),
+            _ => is_negligible(value),
         },
     }
 }
 
 /// The effect of a font size on text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Size {
+enum FontSize {
     /// The font size of the parent, or a multiple of it.
-    Follows,
+    Relative,
     /// Too small to be seen.
-    Hides,
+    Invisible,
     /// Large enough to be seen.
-    Shows,
+    Visible,
 }
 
-fn font_size(value: &str) -> Option<Size> {
+fn font_size(value: &str) -> Option<FontSize> {
     match value {
         "medium" | "small" | "x-small" | "xx-small" | "large" | "x-large" | "xx-large"
-        | "xxx-large" | "initial" => return Some(Size::Shows),
-        "larger" | "smaller" | "inherit" | "unset" => return Some(Size::Follows),
+        | "xxx-large" | "initial" => return Some(FontSize::Visible),
+        "larger" | "smaller" | "inherit" | "unset" => return Some(FontSize::Relative),
         _ => {}
     }
-    let nothing = is_nothing(value)?;
+    let negligible = is_negligible(value)?;
     let (number, unit) = measure(value)?;
     Some(match unit {
-        _ if nothing => Size::Hides,
+        _ if negligible => FontSize::Invisible,
         // Letters of two pixels cannot be read.
-        "px" | "pt" if number < 2.5 => Size::Hides,
-        "em" | "%" | "ex" | "ch" | "lh" => Size::Follows,
-        _ => Size::Shows,
+        "px" | "pt" if number < 2.5 => FontSize::Invisible,
+        "em" | "%" | "ex" | "ch" | "lh" => FontSize::Relative,
+        _ => FontSize::Visible,
     })
-}
-
-/// Returns whether a length is zero or too small to be seen.
-fn is_nothing(value: &str) -> Option<bool> {
-    match measure(value)? {
-        (number, _) if number < 0.0 => None,
-        (number, "") => (number == 0.0).then_some(true),
-        (number, "px" | "pt" | "q") => Some(number < 1.0),
-        (number, "%") => Some(number < 5.0),
-        (number, _) => Some(number < 0.05),
-    }
-}
-
-/// Splits a length into a number and its unit.
-pub(super) fn measure(value: &str) -> Option<(f32, &str)> {
-    let number = value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
-    let unit = &value[number.len()..];
-    let known = matches!(
-        unit,
-        "" | "%"
-            | "px"
-            | "pt"
-            | "pc"
-            | "q"
-            | "mm"
-            | "cm"
-            | "in"
-            | "em"
-            | "rem"
-            | "ex"
-            | "ch"
-            | "lh"
-            | "rlh"
-            | "vw"
-            | "vh"
-            | "vmin"
-            | "vmax"
-    );
-    let number = number.parse().ok().filter(|_| known)?;
-    Some((number, unit))
 }

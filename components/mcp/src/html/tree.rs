@@ -1,4 +1,4 @@
-//! The elements of a message: the open elements, and the facts about all elements that selectors need.
+//! The elements of a message: the open elements, and the data of all elements that selectors need.
 //!
 //! Elements end as browsers end them, also without an end tag: a paragraph ends at the next block, a cell at the next cell. A formatting element that is open
 //! at the end of a block continues after the block.
@@ -9,30 +9,29 @@ use html5gum::emitters::default::StartTag;
 use simplecss::{AttributeOperator, Element, PseudoClass};
 
 use super::attribute;
-use super::sheet::Steps;
+use super::steps::Steps;
 
 /// The maximum nesting depth. Newsletters have up to 100 levels; browsers stop at 512.
-const DEEPEST: usize = 256;
+const MAX_DEPTH: usize = 256;
 
-/// The facts about an element that selectors need.
+/// The data of an element that selectors need.
 #[derive(Debug)]
-struct Known {
+struct NodeData {
     name: String,
     /// Names and values. Ids and classes ignore case in pages without a document type, and mail often has none.
     attributes: Vec<(String, String)>,
     parent: Option<usize>,
-    /// The previous sibling.
-    before: Option<usize>,
+    previous_sibling: Option<usize>,
     /// The last child so far.
-    last: Option<usize>,
+    last_child: Option<usize>,
 }
 
 /// All elements that selectors may refer to.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    all: Vec<Known>,
+    all: Vec<NodeData>,
     /// The last element without a parent.
-    last: Option<usize>,
+    last_root: Option<usize>,
     /// Whether selectors use attributes other than the id and the class.
     has_attributes: bool,
 }
@@ -41,19 +40,19 @@ impl Nodes {
     pub(super) fn new(has_attributes: bool) -> Self {
         Self {
             all: Vec::new(),
-            last: None,
+            last_root: None,
             has_attributes,
         }
     }
 
-    /// Adds an element.
+    /// Adds an element and returns its index.
     pub(super) fn add(&mut self, tag: &StartTag<()>, parent: Option<usize>) -> usize {
         let at = self.all.len();
-        let last = match parent {
-            Some(parent) => &mut self.all[parent].last,
-            None => &mut self.last,
+        let last_sibling = match parent {
+            Some(parent) => &mut self.all[parent].last_child,
+            None => &mut self.last_root,
         };
-        let before = last.replace(at);
+        let previous_sibling = last_sibling.replace(at);
         let attributes = tag
             .attributes
             .iter()
@@ -63,17 +62,17 @@ impl Nodes {
                 (text(name), text(value))
             })
             .collect();
-        self.all.push(Known {
+        self.all.push(NodeData {
             name: String::from_utf8_lossy(&tag.name).into_owned(),
             attributes,
             parent,
-            before,
-            last: None,
+            previous_sibling,
+            last_child: None,
         });
         at
     }
 
-    /// A reference to an element for selectors.
+    /// Returns a reference to the element at an index, for selectors.
     pub(super) fn node<'n>(&'n self, at: usize, steps: &'n Steps) -> Node<'n> {
         Node {
             nodes: self,
@@ -92,16 +91,16 @@ pub(super) struct Node<'n> {
 }
 
 impl<'n> Node<'n> {
-    fn known(&self) -> &'n Known {
+    fn data(&self) -> &'n NodeData {
         &self.nodes.all[self.at]
     }
 
     pub(super) fn name(&self) -> &'n str {
-        &self.known().name
+        &self.data().name
     }
 
     fn attribute(&self, wanted: &str) -> Option<&'n str> {
-        let mut all = self.known().attributes.iter();
+        let mut all = self.data().attributes.iter();
         all.find(|(name, _)| name == wanted)
             .map(|(_, value)| value.as_str())
     }
@@ -124,11 +123,11 @@ impl<'n> Node<'n> {
 
 impl Element for Node<'_> {
     fn parent_element(&self) -> Option<Self> {
-        self.at(self.known().parent)
+        self.at(self.data().parent)
     }
 
     fn prev_sibling_element(&self) -> Option<Self> {
-        self.at(self.known().before)
+        self.at(self.data().previous_sibling)
     }
 
     fn has_local_name(&self, name: &str) -> bool {
@@ -150,7 +149,7 @@ impl Element for Node<'_> {
 
     fn pseudo_class_matches(&self, class: PseudoClass<'_>) -> bool {
         match class {
-            PseudoClass::FirstChild => self.known().before.is_none(),
+            PseudoClass::FirstChild => self.data().previous_sibling.is_none(),
             PseudoClass::Link => self.name() == "a",
             _ => false,
         }
@@ -161,18 +160,18 @@ impl Element for Node<'_> {
 #[derive(Debug)]
 struct Open<T> {
     name: Vec<u8>,
-    what: T,
+    value: T,
 }
 
 /// The open elements, with a value for each.
 #[derive(Debug)]
 pub(super) struct Stack<T> {
     open: Vec<Open<T>>,
-    /// The number of open elements with each name.
+    /// The number of elements in `open` with each name.
     names: HashMap<Vec<u8>, usize>,
     /// The number of elements with each name that are open beyond the depth limit. Such elements are treated as content of the innermost element within the
     /// limit.
-    beyond: HashMap<Vec<u8>, usize>,
+    beyond_limit: HashMap<Vec<u8>, usize>,
 }
 
 impl<T: Copy + PartialEq> Stack<T> {
@@ -180,92 +179,92 @@ impl<T: Copy + PartialEq> Stack<T> {
         Self {
             open: Vec::new(),
             names: HashMap::new(),
-            beyond: HashMap::new(),
+            beyond_limit: HashMap::new(),
         }
     }
 
     /// Returns the value of the innermost element.
     pub(super) fn top(&self) -> Option<&T> {
-        self.open.last().map(|open| &open.what)
+        self.open.last().map(|open| &open.value)
     }
 
     /// Returns the mutable value of the innermost element.
     pub(super) fn top_mut(&mut self) -> Option<&mut T> {
-        self.open.last_mut().map(|open| &mut open.what)
+        self.open.last_mut().map(|open| &mut open.value)
     }
 
     /// Returns the names and values of the elements from index `at` on, the outermost first.
     pub(super) fn from(&mut self, at: usize) -> impl Iterator<Item = (&[u8], &mut T)> {
         self.open[at..]
             .iter_mut()
-            .map(|open| (&open.name[..], &mut open.what))
+            .map(|open| (&open.name[..], &mut open.value))
     }
 
     /// Returns the value of the parent of the element at index `at`.
-    pub(super) fn before(&self, at: usize) -> Option<&T> {
-        self.open.get(at.checked_sub(1)?).map(|open| &open.what)
+    pub(super) fn parent_of(&self, at: usize) -> Option<&T> {
+        self.open.get(at.checked_sub(1)?).map(|open| &open.value)
     }
 
     /// Returns whether the depth limit allows another element.
-    pub(super) fn has_room(&self) -> bool {
-        self.beyond.is_empty() && self.open.len() < DEEPEST
+    pub(super) fn is_within_limit(&self) -> bool {
+        self.beyond_limit.is_empty() && self.open.len() < MAX_DEPTH
     }
 
     /// Opens an element. Beyond the depth limit, the element is only counted.
-    pub(super) fn push(&mut self, name: &[u8], what: T) {
-        if self.has_room() {
+    pub(super) fn push(&mut self, name: &[u8], value: T) {
+        if self.is_within_limit() {
             *self.names.entry(name.to_vec()).or_default() += 1;
             self.open.push(Open {
                 name: name.to_vec(),
-                what,
+                value,
             });
         } else {
-            *self.beyond.entry(name.to_vec()).or_default() += 1;
+            *self.beyond_limit.entry(name.to_vec()).or_default() += 1;
         }
     }
 
-    /// Closes the elements that end where an element with this name begins. Returns the index from which the open elements changed.
-    pub(super) fn begins(&mut self, name: &[u8]) -> Option<usize> {
-        if !self.beyond.is_empty() {
+    /// Closes the elements that end at the start tag of an element with this name. Returns the index from which the open elements changed.
+    pub(super) fn close_implied(&mut self, name: &[u8]) -> Option<usize> {
+        if !self.beyond_limit.is_empty() {
             return None;
         }
         let mut changed = None;
-        let mut end = |stack: &mut Self, ended: &[&[u8]], within: &[&[u8]]| {
-            while let Some(at) = stack.find(ended, within) {
-                let from = stack.remove(at);
+        let mut close = |stack: &mut Self, names: &[&[u8]], within: &[&[u8]]| {
+            while let Some(at) = stack.find(names, within) {
+                let from = stack.close_at(at);
                 changed = Some(changed.map_or(from, |before: usize| before.min(from)));
             }
         };
         match name {
-            b"li" => end(self, &[b"li"], &[b"ul", b"ol", b"td", b"th", b"table"]),
-            b"dt" | b"dd" => end(self, &[b"dt", b"dd"], &[b"dl", b"td", b"th", b"table"]),
-            b"td" | b"th" => end(self, &[b"td", b"th"], &[b"table"]),
-            b"tr" => end(self, &[b"td", b"th", b"tr"], &[b"table"]),
+            b"li" => close(self, &[b"li"], &[b"ul", b"ol", b"td", b"th", b"table"]),
+            b"dt" | b"dd" => close(self, &[b"dt", b"dd"], &[b"dl", b"td", b"th", b"table"]),
+            b"td" | b"th" => close(self, &[b"td", b"th"], &[b"table"]),
+            b"tr" => close(self, &[b"td", b"th", b"tr"], &[b"table"]),
             b"tbody" | b"thead" | b"tfoot" => {
-                end(
+                close(
                     self,
                     &[b"td", b"th", b"tr", b"tbody", b"thead", b"tfoot"],
                     &[b"table"],
                 );
             }
-            b"a" => end(self, &[b"a"], &[b"td", b"th", b"table"]),
+            b"a" => close(self, &[b"a"], &[b"td", b"th", b"table"]),
             _ => {}
         }
         if super::lines_around(name) > 0 {
-            end(self, &[b"p"], &[b"td", b"th", b"table", b"button"]);
+            close(self, &[b"p"], &[b"td", b"th", b"table", b"button"]);
         }
         if !is_in_head(name) {
-            end(self, &[b"head"], &[]);
+            close(self, &[b"head"], &[]);
         }
         changed
     }
 
-    /// Closes an element by its end tag. Returns its value and the index from which the open elements changed.
-    pub(super) fn ends(&mut self, name: &[u8]) -> Option<(usize, T)> {
-        if let Some(left) = self.beyond.get_mut(name) {
-            *left -= 1;
-            if *left == 0 {
-                self.beyond.remove(name);
+    /// Closes an element at its end tag. Returns the index from which the open elements changed, and the value of the element.
+    pub(super) fn close(&mut self, name: &[u8]) -> Option<(usize, T)> {
+        if let Some(count) = self.beyond_limit.get_mut(name) {
+            *count -= 1;
+            if *count == 0 {
+                self.beyond_limit.remove(name);
             }
             return None;
         }
@@ -276,10 +275,10 @@ impl<T: Copy + PartialEq> Stack<T> {
             _ => &[b"td", b"th", b"table"],
         };
         let at = self.find(&[name], within)?;
-        // Elements open beyond the limit are content of this element.
-        self.beyond.clear();
-        let what = self.open[at].what;
-        Some((self.remove(at), what))
+        // The elements beyond the limit are content of this element.
+        self.beyond_limit.clear();
+        let value = self.open[at].value;
+        Some((self.close_at(at), value))
     }
 
     /// Returns the innermost element with one of these names, searching only inside the innermost element with one of the other names.
@@ -298,26 +297,26 @@ impl<T: Copy + PartialEq> Stack<T> {
         None
     }
 
-    /// Closes an element and its content, except for elements that continue after it. Returns its index.
-    fn remove(&mut self, at: usize) -> usize {
-        let above = self.open.split_off(at);
-        let mut ended = above.into_iter();
-        let first = ended.next();
+    /// Closes the element at index `at` with its content, except for elements that continue after it. Returns `at`.
+    fn close_at(&mut self, at: usize) -> usize {
+        let mut rest = self.open.split_off(at).into_iter();
+        let first = rest.next();
         let name = first.as_ref().map(|first| first.name.clone());
         let name = name.unwrap_or_default();
-        let mut left: Vec<Open<T>> = first.into_iter().collect();
-        for open in ended {
+        let mut closed: Vec<Open<T>> = first.into_iter().collect();
+        for open in rest {
             // A formatting element ends alone. A cell or a table ends together with its content.
-            let stays = is_formatting(&name) || is_formatting(&open.name) && !is_of_a_table(&name);
-            let again = |known: &Open<T>| known.name == open.name && known.what == open.what;
-            let is_again = || is_formatting(&open.name) && self.open[at..].iter().any(again);
-            if stays && !is_again() {
+            let continues =
+                is_formatting(&name) || is_formatting(&open.name) && !is_of_a_table(&name);
+            let equal = |other: &Open<T>| other.name == open.name && other.value == open.value;
+            let is_duplicate = || is_formatting(&open.name) && self.open[at..].iter().any(equal);
+            if continues && !is_duplicate() {
                 self.open.push(open);
             } else {
-                left.push(open);
+                closed.push(open);
             }
         }
-        for open in left {
+        for open in closed {
             if let Some(count) = self.names.get_mut(&open.name) {
                 *count -= 1;
                 if *count == 0 {
@@ -329,7 +328,7 @@ impl<T: Copy + PartialEq> Stack<T> {
     }
 }
 
-/// Elements that continue after the end of the block that contains them.
+/// Returns whether an element continues after the end of the block that contains it.
 fn is_formatting(name: &[u8]) -> bool {
     matches!(
         name,
@@ -349,6 +348,7 @@ fn is_formatting(name: &[u8]) -> bool {
     )
 }
 
+/// Returns whether an element is a table or a part of a table.
 fn is_of_a_table(name: &[u8]) -> bool {
     matches!(
         name,
@@ -356,7 +356,7 @@ fn is_of_a_table(name: &[u8]) -> bool {
     )
 }
 
-/// Elements that are allowed in a head.
+/// Returns whether an element is allowed in a head.
 fn is_in_head(name: &[u8]) -> bool {
     matches!(
         name,
@@ -374,40 +374,40 @@ fn is_in_head(name: &[u8]) -> bool {
     )
 }
 
-/// Converts the presentational attributes of an element to style properties.
-pub(super) fn hints(tag: &StartTag<()>, mut say: impl FnMut(&str, &str)) {
+/// Passes the presentational attributes of an element to `add`, as style properties.
+pub(super) fn presentational_hints(tag: &StartTag<()>, mut add: impl FnMut(&str, &str)) {
     let has = |name: &[u8]| tag.attributes.keys().any(|known| ***known == *name);
     let given = |name: &[u8]| {
         let value = attribute(tag, name).trim().to_ascii_lowercase();
         Some(value).filter(|value| !value.is_empty())
     };
-    let gone = has(b"hidden") || has(b"popover") || *tag.name == *b"dialog" && !has(b"open");
-    if gone {
-        say("display", "none");
+    let hidden = has(b"hidden") || has(b"popover") || *tag.name == *b"dialog" && !has(b"open");
+    if hidden {
+        add("display", "none");
     }
     if let Some(colour) = given(b"bgcolor") {
-        say("background-color", &colour);
+        add("background-color", &colour);
     }
     if has(b"background") {
-        say("background-image", "url()");
+        add("background-image", "url()");
     }
     match &tag.name[..] {
         b"font" => {
             if let Some(colour) = given(b"color") {
-                say("color", &colour);
+                add("color", &colour);
             }
             // The element has an intrinsic size, which is never zero.
             if has(b"size") {
-                say("font-size", "medium");
+                add("font-size", "medium");
             }
         }
         b"body" => {
             if let Some(colour) = given(b"text") {
-                say("color", &colour);
+                add("color", &colour);
             }
         }
         // Links do not inherit the colour of the surrounding text.
-        b"a" if has(b"href") => say("color", "#0000ee"),
+        b"a" if has(b"href") => add("color", "#0000ee"),
         _ => {}
     }
 }

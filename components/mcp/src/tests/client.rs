@@ -1,11 +1,11 @@
 //! A client of the endpoint.
 
 use latchmail_sdk::capability::Scope;
-use latchmail_sdk::testing::{Answer, FakeHost, Service};
+use latchmail_sdk::testing::{FakeHost, Response, Service};
 use serde_json::{Value, json};
 
 /// The scopes of a caller if agents may not send.
-pub(super) const USUAL: [Scope; 4] = [
+pub(super) const DEFAULT_SCOPES: [Scope; 4] = [
     Scope::MailRead,
     Scope::MailWrite,
     Scope::AliasesRead,
@@ -15,23 +15,23 @@ pub(super) const USUAL: [Scope; 4] = [
 /// Returns the endpoint for an agent of `ada@example.test`.
 pub(super) fn endpoint() -> Service {
     let service = Service::of(crate::module::<FakeHost>());
-    service.host.use_grant(&USUAL);
+    service.host.use_grant(&DEFAULT_SCOPES);
     service
 }
 
 /// Posts a body unchanged, with the headers that every client sends.
-pub(super) fn post(service: &Service, headers: &[(&str, &str)], body: &str) -> Answer {
+pub(super) fn post(service: &Service, headers: &[(&str, &str)], body: &str) -> Response {
     let usual = [
         ("content-type", "application/json"),
         ("accept", "application/json, text/event-stream"),
     ];
     let headers: Vec<_> = usual.into_iter().chain(headers.iter().copied()).collect();
-    service.ask("POST", "/mcp", &headers, body.into())
+    service.request("POST", "/mcp", &headers, body.into())
 }
 
 /// Sends a request as a client of `revision` does.
 #[expect(clippy::needless_pass_by_value, reason = "as tests write it")]
-pub(super) fn ask(service: &Service, revision: &str, method: &str, params: Value) -> Answer {
+pub(super) fn rpc(service: &Service, revision: &str, method: &str, params: Value) -> Response {
     let message = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
     if revision != "2026-07-28" {
         let headers = [("mcp-protocol-version", revision)];
@@ -58,8 +58,8 @@ pub(super) fn meta() -> Value {
 
 /// Returns the result of a response.
 #[track_caller]
-pub(super) fn result(answer: &Answer) -> Value {
-    let body = answer.succeeds(200);
+pub(super) fn result(response: &Response) -> Value {
+    let body = response.succeeds(200);
     assert_eq!((&body["jsonrpc"], &body["id"]), (&json!("2.0"), &json!(7)));
     assert!(body.get("error").is_none(), "{body}");
     body["result"].clone()
@@ -67,11 +67,11 @@ pub(super) fn result(answer: &Answer) -> Value {
 
 /// Returns the status and the code of an error.
 #[track_caller]
-pub(super) fn error(answer: &Answer) -> (u16, i64) {
-    let body = answer.json();
+pub(super) fn error(response: &Response) -> (u16, i64) {
+    let body = response.json();
     assert!(body.get("result").is_none(), "{body}");
     assert!(!body["error"]["message"].as_str().unwrap().is_empty());
-    (answer.status, body["error"]["code"].as_i64().unwrap())
+    (response.status, body["error"]["code"].as_i64().unwrap())
 }
 
 /// Calls a tool. Returns the structured part and the text of its result.
@@ -79,7 +79,7 @@ pub(super) fn error(answer: &Answer) -> (u16, i64) {
 #[track_caller]
 pub(super) fn call(service: &Service, tool: &str, arguments: Value) -> (Value, String) {
     let params = json!({ "name": tool, "arguments": arguments });
-    let result = result(&ask(service, "2026-07-28", "tools/call", params));
+    let result = result(&rpc(service, "2026-07-28", "tools/call", params));
     assert_eq!(result["isError"], false, "{result}");
     let text = result["content"][0]["text"].as_str().unwrap().to_owned();
     assert_eq!(result["content"].as_array().unwrap().len(), 1);
@@ -89,9 +89,9 @@ pub(super) fn call(service: &Service, tool: &str, arguments: Value) -> (Value, S
 /// Calls a tool that fails. Returns the error message.
 #[expect(clippy::needless_pass_by_value, reason = "as tests write it")]
 #[track_caller]
-pub(super) fn refused(service: &Service, tool: &str, arguments: Value) -> String {
+pub(super) fn tool_error(service: &Service, tool: &str, arguments: Value) -> String {
     let params = json!({ "name": tool, "arguments": arguments });
-    let result = result(&ask(service, "2026-07-28", "tools/call", params));
+    let result = result(&rpc(service, "2026-07-28", "tools/call", params));
     assert_eq!(result["isError"], true, "{result}");
     assert!(result.get("structuredContent").is_none());
     result["content"][0]["text"].as_str().unwrap().to_owned()

@@ -3,68 +3,73 @@
 use latchmail_sdk::testing::Letter;
 use serde_json::{Value, json};
 
-use super::client::{ask, endpoint, error, post, result};
+use super::client::{endpoint, error, post, result, rpc};
 
 const REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
-fn hello(asked: &str) -> String {
+fn initialize(requested: &str) -> String {
     json!({
         "jsonrpc": "2.0", "id": 7, "method": "initialize",
-        "params": { "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "tests", "version": "1" } },
+        "params": { "protocolVersion": requested, "capabilities": {}, "clientInfo": { "name": "tests", "version": "1" } },
     })
     .to_string()
 }
 
 #[test]
-fn a_client_is_answered_in_the_revision_it_asks_for() {
+fn the_handshake_returns_the_requested_revision() {
     let service = endpoint();
     service.host.set("service_name", "Example Mail");
     for revision in REVISIONS {
-        let answer = post(&service, &[], &hello(revision));
-        assert_eq!(answer.header("mcp-session-id"), None);
-        let agreed = result(&answer);
-        assert_eq!(agreed["protocolVersion"], revision);
-        assert_eq!(agreed["capabilities"], json!({ "tools": {} }));
+        let response = post(&service, &[], &initialize(revision));
+        assert_eq!(response.header("mcp-session-id"), None);
+        let negotiated = result(&response);
+        assert_eq!(negotiated["protocolVersion"], revision);
+        assert_eq!(negotiated["capabilities"], json!({ "tools": {} }));
         let server = json!({ "name": "Example Mail", "version": "1.0.0" });
-        assert_eq!(agreed["serverInfo"], server);
-        assert!(agreed["instructions"].as_str().unwrap().contains("data"));
-        assert!(agreed.get("resultType").is_none() && agreed.get("_meta").is_none());
+        assert_eq!(negotiated["serverInfo"], server);
+        assert!(
+            negotiated["instructions"]
+                .as_str()
+                .unwrap()
+                .contains("data")
+        );
+        assert!(negotiated.get("resultType").is_none() && negotiated.get("_meta").is_none());
 
         let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         let header = [("mcp-protocol-version", revision)];
-        let taken = post(&service, &header, initialized);
-        assert_eq!((taken.status, taken.body.len()), (202, 0));
-        assert_eq!(taken.header("content-type"), None);
+        let accepted = post(&service, &header, initialized);
+        assert_eq!((accepted.status, accepted.body.len()), (202, 0));
+        assert_eq!(accepted.header("content-type"), None);
         assert_eq!(
-            result(&ask(&service, revision, "ping", json!({}))),
+            result(&rpc(&service, revision, "ping", json!({}))),
             json!({})
         );
     }
 }
 
 #[test]
-fn one_that_asks_for_a_revision_without_a_handshake_or_an_unknown_one_is_offered_the_newest_with_one()
- {
+fn the_handshake_offers_the_newest_revision_with_a_handshake_for_unsupported_requests() {
     let service = endpoint();
-    for asked in ["2026-07-28", "2024-11-05", "2031-01-01", "x"] {
-        let agreed = result(&post(&service, &[], &hello(asked)));
-        assert_eq!(agreed["protocolVersion"], "2025-11-25", "{asked}");
-        assert_eq!(agreed["serverInfo"]["name"], "Latchmail");
+    for requested in ["2026-07-28", "2024-11-05", "2031-01-01", "x"] {
+        let negotiated = result(&post(&service, &[], &initialize(requested)));
+        assert_eq!(negotiated["protocolVersion"], "2025-11-25", "{requested}");
+        assert_eq!(negotiated["serverInfo"]["name"], "Latchmail");
     }
-    let unsaid = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} });
+    let without_version =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} });
     assert_eq!(
-        error(&post(&service, &[], &unsaid.to_string())),
+        error(&post(&service, &[], &without_version.to_string())),
         (200, -32602)
     );
 }
 
 #[test]
-fn an_unknown_revision_in_the_header_is_400_with_those_that_are_spoken() {
+fn an_unknown_revision_in_the_header_is_400_with_the_supported_revisions() {
     let service = endpoint();
     for method in ["ping", "initialize", "tools/list"] {
-        let answer = ask(&service, "2024-11-05", method, json!({}));
-        assert_eq!(error(&answer), (400, -32022));
-        let data = &answer.json()["error"]["data"];
+        let response = rpc(&service, "2024-11-05", method, json!({}));
+        assert_eq!(error(&response), (400, -32022));
+        let data = &response.json()["error"]["data"];
         assert_eq!(data["requested"], "2024-11-05");
         assert_eq!(data["supported"].as_array().unwrap().len(), 4);
     }
@@ -74,14 +79,14 @@ fn an_unknown_revision_in_the_header_is_400_with_those_that_are_spoken() {
 }
 
 #[test]
-fn tools_are_listed_and_called_with_what_the_revision_knows_of() {
+fn lists_and_results_of_tools_depend_on_the_revision() {
     let service = endpoint();
     service
         .host
         .deliver(Letter::from("Grace <grace@example.org>").subject("Hello"));
     for revision in REVISIONS {
         let structured = revision != "2025-03-26";
-        let listed = result(&ask(&service, revision, "tools/list", json!({})));
+        let listed = result(&rpc(&service, revision, "tools/list", json!({})));
         for tool in listed["tools"].as_array().unwrap() {
             assert_eq!(tool.get("outputSchema").is_some(), structured);
             assert_eq!(tool.get("title").is_some(), structured);
@@ -92,7 +97,7 @@ fn tools_are_listed_and_called_with_what_the_revision_knows_of() {
             assert!(listed.get(modern).is_none(), "{modern}");
         }
         let params = json!({ "name": "list_messages" });
-        let called = result(&ask(&service, revision, "tools/call", params));
+        let called = result(&rpc(&service, revision, "tools/call", params));
         assert_eq!(called["isError"], false);
         assert_eq!(called.get("structuredContent").is_some(), structured);
         let text = called["content"][0]["text"].as_str().unwrap();
@@ -101,10 +106,11 @@ fn tools_are_listed_and_called_with_what_the_revision_knows_of() {
 }
 
 #[test]
-fn what_there_is_not_is_told_so_in_an_answer() {
+fn an_unknown_method_or_tool_is_an_error_response() {
     let service = endpoint();
     for revision in REVISIONS {
-        let asked = |method: &str, params: Value| error(&ask(&service, revision, method, params));
+        let error_of =
+            |method: &str, params: Value| error(&rpc(&service, revision, method, params));
         for method in [
             "server/discover",
             "resources/list",
@@ -113,16 +119,19 @@ fn what_there_is_not_is_told_so_in_an_answer() {
             "",
             "tools/List",
         ] {
-            assert_eq!(asked(method, json!({})), (200, -32601), "{method}");
+            assert_eq!(error_of(method, json!({})), (200, -32601), "{method}");
         }
         assert_eq!(
-            asked("tools/call", json!({ "name": "delete_message" })),
+            error_of("tools/call", json!({ "name": "delete_message" })),
             (200, -32602)
         );
-        assert_eq!(asked("tools/call", json!({})), (200, -32602));
+        assert_eq!(error_of("tools/call", json!({})), (200, -32602));
         let listed = json!({ "name": "list_folders", "arguments": [] });
-        assert_eq!(asked("tools/call", listed), (200, -32602));
-        assert_eq!(asked("tools/list", json!({ "cursor": "x" })), (200, -32602));
+        assert_eq!(error_of("tools/call", listed), (200, -32602));
+        assert_eq!(
+            error_of("tools/list", json!({ "cursor": "x" })),
+            (200, -32602)
+        );
     }
 }
 
@@ -140,12 +149,12 @@ fn only_the_oldest_revision_has_batches() {
         json!({ "jsonrpc": "2.0", "id": 3, "method": "x" }),
     ]);
     for header in [&[][..], &[("mcp-protocol-version", "2025-03-26")]] {
-        let answers = post(&service, header, &mixed).succeeds(200);
-        let shape: Vec<_> = answers
+        let responses = post(&service, header, &mixed).succeeds(200);
+        let shape: Vec<_> = responses
             .as_array()
             .unwrap()
             .iter()
-            .map(|answer| (answer["id"].clone(), answer["error"]["code"].as_i64()))
+            .map(|response| (response["id"].clone(), response["error"]["code"].as_i64()))
             .collect();
         assert_eq!(
             shape,
@@ -176,15 +185,15 @@ fn only_the_oldest_revision_has_batches() {
     let read = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "get_message", "arguments": { "uid": uid } } });
     let long = post(&service, &[], &batch(&vec![read; 10]));
     assert!(long.body.len() < 8 * 1024 * 1024, "{}", long.body.len());
-    let answers = long.succeeds(200);
-    let results = answers
+    let responses = long.succeeds(200);
+    let results = responses
         .as_array()
         .unwrap()
         .iter()
-        .filter(|answer| answer.get("result").is_some())
+        .filter(|response| response.get("result").is_some())
         .count();
     assert!(
-        (1..10).contains(&results) && answers[9]["error"]["code"] == -32600,
+        (1..10).contains(&results) && responses[9]["error"]["code"] == -32600,
         "{results}"
     );
     // The same applies to HTML that takes long to convert, even if the result is short.
@@ -194,20 +203,20 @@ fn only_the_oldest_revision_has_batches() {
         .deliver(Letter::from("x@evil.example").html(&html));
     let read = |arguments: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "get_message", "arguments": arguments } });
     let served = |arguments: Value| {
-        let answers = post(&service, &[], &batch(&vec![read(arguments); 10])).succeeds(200);
-        let answers = answers.as_array().unwrap().clone();
-        answers
+        let responses = post(&service, &[], &batch(&vec![read(arguments); 10])).succeeds(200);
+        let responses = responses.as_array().unwrap().clone();
+        responses
             .iter()
-            .filter(|answer| answer.get("result").is_some())
+            .filter(|response| response.get("result").is_some())
             .count()
     };
     assert_eq!(served(json!({ "uid": uid, "format": "text" })), 3);
     assert!(served(json!({ "uid": uid })) < 4);
     // A later piece is not converted.
     assert_eq!(served(json!({ "uid": uid, "offset": 419_000 })), 10);
-    let handshake: Value = serde_json::from_str(&hello("2025-03-26")).unwrap();
-    let answers = post(&service, &[], &batch(&[handshake])).succeeds(200);
-    assert_eq!(answers[0]["error"]["code"], -32600);
+    let handshake: Value = serde_json::from_str(&initialize("2025-03-26")).unwrap();
+    let responses = post(&service, &[], &batch(&[handshake])).succeeds(200);
+    assert_eq!(responses[0]["error"]["code"], -32600);
     for revision in ["2025-06-18", "2025-11-25", "2026-07-28"] {
         let header = [("mcp-protocol-version", revision)];
         assert_eq!(

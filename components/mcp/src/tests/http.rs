@@ -8,12 +8,12 @@ use super::client::{endpoint, error, post};
 const PING: &str = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
 
 #[test]
-fn nothing_but_an_oauth_token_is_let_in() {
+fn only_oauth_tokens_are_accepted() {
     let service = Service::of(crate::module());
     let refused = "Missing or invalid Authorization header";
     for method in ["POST", "GET", "DELETE"] {
         service
-            .ask(method, "/mcp", &[], Vec::new())
+            .request(method, "/mcp", &[], Vec::new())
             .fails(401, refused);
     }
     service.host.sign_out();
@@ -21,25 +21,25 @@ fn nothing_but_an_oauth_token_is_let_in() {
 }
 
 #[test]
-fn there_is_no_stream_to_open_and_no_session_to_end() {
+fn streams_and_sessions_are_not_supported() {
     let service = endpoint();
     for method in ["GET", "DELETE"] {
-        let answer = service.ask(method, "/mcp", &[], Vec::new());
-        assert_eq!(answer.header("allow"), Some("POST"));
-        answer.fails(405, "The agent endpoint supports only POST");
+        let response = service.request(method, "/mcp", &[], Vec::new());
+        assert_eq!(response.header("allow"), Some("POST"));
+        response.fails(405, "The agent endpoint supports only POST");
         let page = [("origin", "https://evil.example")];
         service
-            .ask(method, "/mcp", &page, Vec::new())
+            .request(method, "/mcp", &page, Vec::new())
             .fails(403, "This origin may not call the agent endpoint");
     }
-    let answer = post(&service, &[("mcp-session-id", "made-up")], PING);
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.header("mcp-session-id"), None);
-    assert_eq!(answer.header("cache-control"), Some("private, no-store"));
+    let response = post(&service, &[("mcp-session-id", "made-up")], PING);
+    assert_eq!(response.status, 200);
+    assert_eq!(response.header("mcp-session-id"), None);
+    assert_eq!(response.header("cache-control"), Some("private, no-store"));
 }
 
 #[test]
-fn only_pages_that_the_operator_named_and_those_of_ones_own_machine_may_call() {
+fn only_allowed_and_loopback_origins_can_call() {
     let service = endpoint();
     service
         .host
@@ -72,9 +72,9 @@ fn only_pages_that_the_operator_named_and_those_of_ones_own_machine_may_call() {
 }
 
 #[test]
-fn a_body_is_json_and_is_answered_with_json() {
+fn requests_and_responses_are_json() {
     let service = endpoint();
-    let asked = |headers: &[(&str, &str)]| service.ask("POST", "/mcp", headers, PING.into());
+    let send = |headers: &[(&str, &str)]| service.request("POST", "/mcp", headers, PING.into());
     let json = ("content-type", "application/json; charset=UTF-8");
     for accept in [
         "application/json, text/event-stream",
@@ -82,12 +82,12 @@ fn a_body_is_json_and_is_answered_with_json() {
         "*/*",
         "text/event-stream;q=0.9, application/*;q=0.1",
     ] {
-        assert_eq!(asked(&[json, ("accept", accept)]).status, 200, "{accept}");
+        assert_eq!(send(&[json, ("accept", accept)]).status, 200, "{accept}");
     }
-    assert_eq!(asked(&[json]).status, 200);
+    assert_eq!(send(&[json]).status, 200);
     for accept in ["text/event-stream", "text/html", "application/json;q=0", ""] {
-        let answer = asked(&[json, ("accept", accept)]);
-        assert_eq!(error(&answer), (406, -32600), "{accept}");
+        let response = send(&[json, ("accept", accept)]);
+        assert_eq!(error(&response), (406, -32600), "{accept}");
     }
     for kind in [
         "text/plain",
@@ -95,14 +95,14 @@ fn a_body_is_json_and_is_answered_with_json() {
         "application/json; charset=latin1",
         "",
     ] {
-        let answer = asked(&[("content-type", kind)]);
-        assert_eq!(error(&answer), (415, -32600), "{kind}");
+        let response = send(&[("content-type", kind)]);
+        assert_eq!(error(&response), (415, -32600), "{kind}");
     }
-    assert_eq!(error(&asked(&[])), (415, -32600));
+    assert_eq!(error(&send(&[])), (415, -32600));
 }
 
 #[test]
-fn what_is_no_message_is_told_so_with_the_codes_of_json_rpc() {
+fn invalid_messages_have_the_error_codes_of_json_rpc() {
     let service = endpoint();
     let deep = format!("{{\"jsonrpc\":{}", "[".repeat(100_000));
     for (body, code) in [
@@ -129,14 +129,14 @@ fn what_is_no_message_is_told_so_with_the_codes_of_json_rpc() {
         ),
     ] {
         for revision in ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"] {
-            let answer = post(&service, &[("mcp-protocol-version", revision)], body);
-            assert_eq!(error(&answer), (400, code), "{revision} {body:.80}");
+            let response = post(&service, &[("mcp-protocol-version", revision)], body);
+            assert_eq!(error(&response), (400, code), "{revision} {body:.80}");
         }
     }
     // The error contains the id if it can be read. Otherwise the id is null, or absent if the revision requires it.
     let id = |revision: &str, body: &str| {
-        let answer = post(&service, &[("mcp-protocol-version", revision)], body).json();
-        answer.get("id").cloned()
+        let response = post(&service, &[("mcp-protocol-version", revision)], body).json();
+        response.get("id").cloned()
     };
     let known = r#"{"jsonrpc":"1.0","id":"x","method":"ping"}"#;
     assert_eq!(id("2025-06-18", known), Some(json!("x")));
@@ -150,7 +150,7 @@ fn what_is_no_message_is_told_so_with_the_codes_of_json_rpc() {
 }
 
 #[test]
-fn a_body_has_a_largest_size() {
+fn the_size_of_a_body_is_limited() {
     let service = endpoint();
     let body = format!("{PING}{}", " ".repeat(1024 * 1024));
     assert_eq!(post(&service, &[], &body).status, 413);

@@ -3,17 +3,17 @@
 use latchmail_sdk::scope;
 use serde_json::{Value, json};
 
-use super::client::{ask, endpoint, result};
+use super::client::{endpoint, result, rpc};
 
 fn tools() -> Vec<Value> {
     let service = endpoint();
     service.host.use_grant(&scope::ALL.map(|(scope, _)| scope));
-    let listed = result(&ask(&service, "2026-07-28", "tools/list", json!({})));
+    let listed = result(&rpc(&service, "2026-07-28", "tools/list", json!({})));
     listed["tools"].as_array().unwrap().clone()
 }
 
 #[test]
-fn the_tools_are_as_they_were_last_read_by_a_person() {
+fn the_tools_match_the_reviewed_snapshots() {
     for tool in tools() {
         let name = tool["name"].as_str().unwrap().to_owned();
         insta::assert_snapshot!(name, serde_json::to_string_pretty(&tool).unwrap());
@@ -21,7 +21,7 @@ fn the_tools_are_as_they_were_last_read_by_a_person() {
 }
 
 #[test]
-fn schemas_stand_alone_and_are_strict_about_what_is_taken() {
+fn schemas_have_no_references_and_reject_unknown_arguments() {
     for tool in tools() {
         let text = tool.to_string();
         for apart in ["$ref", "allOf", "\"nullable\""] {
@@ -33,8 +33,8 @@ fn schemas_stand_alone_and_are_strict_about_what_is_taken() {
             (&json!("object"), &json!("object"))
         );
         assert_eq!(input["additionalProperties"], false);
-        for taken in ["account", "mailbox", "address"] {
-            assert!(input["properties"].get(taken).is_none());
+        for absent in ["account", "mailbox", "address"] {
+            assert!(input["properties"].get(absent).is_none());
         }
     }
 }

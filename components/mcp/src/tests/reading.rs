@@ -4,25 +4,25 @@ use latchmail_sdk::capability::{Error, Verdict};
 use latchmail_sdk::testing::{Letter, NOW};
 use serde_json::json;
 
-use super::client::{call, endpoint, refused};
+use super::client::{call, endpoint, tool_error};
 
 #[test]
 fn folders_have_their_counts() {
     let service = endpoint();
     service.host.deliver(Letter::from("grace@example.org"));
-    let (answer, text) = call(&service, "list_folders", json!({}));
+    let (response, text) = call(&service, "list_folders", json!({}));
     let inbox = json!({
         "id": "id of INBOX", "path": "INBOX", "name": "INBOX", "delimiter": "/", "messages": 1, "unseen": 1, "specialUse": "\\Inbox",
     });
-    assert_eq!(answer["folders"][0], inbox);
+    assert_eq!(response["folders"][0], inbox);
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(&text).unwrap(),
-        answer
+        response
     );
 }
 
 #[test]
-fn a_page_has_twenty_messages_unless_it_is_asked_for_otherwise() {
+fn a_page_has_20_messages_by_default() {
     let service = endpoint();
     for number in 1..=25 {
         let letter = Letter::from("Grace <grace@example.org>").subject(&format!("No. {number}"));
@@ -30,23 +30,23 @@ fn a_page_has_twenty_messages_unless_it_is_asked_for_otherwise() {
             .host
             .deliver(letter.to("ada@example.test").text("Hi <b>").date(NOW));
     }
-    let (answer, text) = call(&service, "list_messages", json!({}));
-    assert_eq!(answer["total"], 25);
-    assert_eq!(answer["messages"].as_array().unwrap().len(), 20);
+    let (response, text) = call(&service, "list_messages", json!({}));
+    assert_eq!(response["total"], 25);
+    assert_eq!(response["messages"].as_array().unwrap().len(), 20);
     let newest = json!({
         "uid": 25, "seq": 25, "from": [{ "name": "Grace", "address": "grace@example.org" }], "to": [{ "name": "", "address": "ada@example.test" }],
         "subject": "No. 25", "date": "2026-11-20T08:00:00.000Z", "flags": [], "size": 12, "preview": "Hi <b>",
     });
-    assert_eq!(answer["messages"][0], newest);
+    assert_eq!(response["messages"][0], newest);
     assert_eq!(
-        (&answer["untrusted"], &answer["warnings"]),
+        (&response["untrusted"], &response["warnings"]),
         (&json!(true), &json!([]))
     );
     assert!(text.contains("\"subject\":\"No. 25\""));
     // Some agents write every number with a decimal point.
     let page = json!({ "folder": "INBOX", "page": 3.0, "limit": 10.0 });
-    let (answer, _) = call(&service, "list_messages", page);
-    assert_eq!(answer["messages"].as_array().unwrap().len(), 5);
+    let (response, _) = call(&service, "list_messages", page);
+    assert_eq!(response["messages"].as_array().unwrap().len(), 5);
     let (found, _) = call(
         &service,
         "search_messages",
@@ -58,7 +58,7 @@ fn a_page_has_twenty_messages_unless_it_is_asked_for_otherwise() {
 }
 
 #[test]
-fn a_message_has_its_plain_text_and_its_html_only_where_there_is_none() {
+fn a_message_has_html_only_if_it_has_no_plain_text() {
     let service = endpoint();
     let letter = || {
         Letter::from("grace@example.org").cc("bo@example.org").file(
@@ -69,64 +69,64 @@ fn a_message_has_its_plain_text_and_its_html_only_where_there_is_none() {
     };
     let both = service.host.deliver(letter().text("plain").html("<p>rich"));
     let rich = service.host.deliver(letter().html("<p>rich</p><p>er</p>"));
-    let (answer, _) = call(&service, "get_message", json!({ "uid": both }));
-    assert_eq!(answer["text"], "plain");
-    assert!(answer.get("html").is_none() && answer.get("converted").is_none());
-    assert_eq!(answer["cc"][0]["address"], "bo@example.org");
-    assert_eq!(answer["attachments"][0]["filename"], "a.pdf");
+    let (response, _) = call(&service, "get_message", json!({ "uid": both }));
+    assert_eq!(response["text"], "plain");
+    assert!(response.get("html").is_none() && response.get("converted").is_none());
+    assert_eq!(response["cc"][0]["address"], "bo@example.org");
+    assert_eq!(response["attachments"][0]["filename"], "a.pdf");
     for absent in ["truncated", "nextOffset", "preview"] {
-        assert!(answer.get(absent).is_none(), "{absent}");
+        assert!(response.get(absent).is_none(), "{absent}");
     }
-    let (answer, _) = call(
+    let (response, _) = call(
         &service,
         "get_message",
         json!({ "uid": rich, "folder": "Archive" }),
     );
-    assert_eq!(answer["html"], "<p>rich</p><p>er</p>");
-    assert!(answer.get("text").is_none());
-    let (answer, _) = call(
+    assert_eq!(response["html"], "<p>rich</p><p>er</p>");
+    assert!(response.get("text").is_none());
+    let (response, _) = call(
         &service,
         "get_message",
         json!({ "uid": rich, "format": "text" }),
     );
     assert_eq!(
-        (&answer["text"], &answer["converted"]),
+        (&response["text"], &response["converted"]),
         (&json!("rich\n\ner"), &json!(true))
     );
-    assert!(answer.get("html").is_none());
-    let (answer, _) = call(
+    assert!(response.get("html").is_none());
+    let (response, _) = call(
         &service,
         "get_message",
         json!({ "uid": both, "format": "text" }),
     );
-    assert_eq!(answer["text"], "plain");
+    assert_eq!(response["text"], "plain");
 }
 
 #[test]
-fn a_blank_text_does_not_stand_for_the_html() {
+fn a_blank_text_does_not_replace_the_html() {
     let service = endpoint();
     let rich = Letter::from("grace@example.org").text(" \r\n\u{a0}");
     let blank = service.host.deliver(rich.html("<p>rich</p>"));
-    let (answer, _) = call(&service, "get_message", json!({ "uid": blank }));
+    let (response, _) = call(&service, "get_message", json!({ "uid": blank }));
     assert_eq!(
-        (answer.get("text"), &answer["html"]),
+        (response.get("text"), &response["html"]),
         (None, &json!("<p>rich</p>"))
     );
-    let (answer, _) = call(
+    let (response, _) = call(
         &service,
         "get_message",
         json!({ "uid": blank, "format": "text" }),
     );
-    assert_eq!(answer["text"], "rich");
+    assert_eq!(response["text"], "rich");
     let alone = service
         .host
         .deliver(Letter::from("grace@example.org").text(" "));
-    let (answer, _) = call(&service, "get_message", json!({ "uid": alone }));
-    assert_eq!(answer["text"], " ");
+    let (response, _) = call(&service, "get_message", json!({ "uid": alone }));
+    assert_eq!(response["text"], " ");
 }
 
 #[test]
-fn a_long_body_comes_in_pieces() {
+fn a_long_body_is_returned_in_pieces() {
     let service = endpoint();
     let text = "0123456789".repeat(12_000);
     let html = format!("<p>{text}</p>");
@@ -139,17 +139,17 @@ fn a_long_body_comes_in_pieces() {
     for (uid, field, whole) in [(plain, "text", &text), (rich, "html", &html)] {
         let (mut all, mut offset) = (String::new(), json!(0));
         for last in [false, false, true] {
-            let (answer, _) = call(
+            let (response, _) = call(
                 &service,
                 "get_message",
                 json!({ "uid": uid, "offset": offset }),
             );
-            let piece = answer[field].as_str().unwrap();
+            let piece = response[field].as_str().unwrap();
             assert!(piece.len() <= 50_000);
             all.push_str(piece);
-            assert_eq!(answer.get("truncated").is_none(), last);
-            assert_eq!(answer.get("nextOffset").is_none(), last);
-            offset = answer["nextOffset"].clone();
+            assert_eq!(response.get("truncated").is_none(), last);
+            assert_eq!(response.get("nextOffset").is_none(), last);
+            offset = response["nextOffset"].clone();
         }
         assert_eq!(&all, whole);
         let again = json!({ "uid": uid, "offset": null, "format": null, "folder": null });
@@ -164,7 +164,7 @@ fn a_long_body_comes_in_pieces() {
 }
 
 #[test]
-fn whatever_a_message_has_a_thousand_of_is_bounded_and_told_of() {
+fn long_lists_and_fields_are_cut_and_reported() {
     let service = endpoint();
     let long = "x".repeat(60_000);
     let mut letter = Letter::from(&format!("{long} <grace@example.org>")).subject(&long);
@@ -179,27 +179,27 @@ fn whatever_a_message_has_a_thousand_of_is_bounded_and_told_of() {
             .text("Hi")
             .authenticated(Verdict::Pass, "example.org"),
     );
-    let (answer, text) = call(&service, "get_message", json!({ "uid": uid }));
-    let many = |field: &str| answer[field].as_array().unwrap().len();
+    let (response, text) = call(&service, "get_message", json!({ "uid": uid }));
+    let many = |field: &str| response[field].as_array().unwrap().len();
     assert_eq!((many("to"), many("cc"), many("attachments")), (50, 50, 100));
-    assert_eq!(answer["subject"].as_str().unwrap().len(), 998);
-    let name = answer["attachments"][99]["filename"].as_str().unwrap();
+    assert_eq!(response["subject"].as_str().unwrap().len(), 998);
+    let name = response["attachments"][99]["filename"].as_str().unwrap();
     assert_eq!((name.len(), &name[..3]), (255, "99x"));
     assert_eq!(
-        (&answer["truncated"], answer.get("nextOffset")),
+        (&response["truncated"], response.get("nextOffset")),
         (&json!(true), None)
     );
     let warning =
         format!("Message {uid} was cut in: from, to, subject, cc, attachments, file names");
-    assert_eq!(answer["warnings"], json!([warning]));
+    assert_eq!(response["warnings"], json!([warning]));
     assert!(text.len() < 60_000, "{}", text.len());
     let warning = format!("Message {uid} was cut in: from, to, subject");
     for (tool, arguments) in [
         ("list_messages", json!({})),
         ("search_messages", json!({ "query": "x" })),
     ] {
-        let (answer, text) = call(&service, tool, arguments);
-        assert_eq!(answer["warnings"], json!([warning]));
+        let (response, text) = call(&service, tool, arguments);
+        assert_eq!(response["warnings"], json!([warning]));
         assert!(text.len() < 10_000, "{}", text.len());
     }
 }
@@ -212,25 +212,25 @@ fn a_sender_that_is_not_verified_causes_a_warning() {
         let uid = service.host.deliver(letter);
         call(&service, "get_message", json!({ "uid": uid }))
     };
-    let (answer, text) = read(letter());
+    let (response, text) = read(letter());
     let none = json!({ "result": "none", "domain": null });
-    assert_eq!(answer["authentication"], none);
+    assert_eq!(response["authentication"], none);
     assert!(text.contains("Warning: Message 1: sender not verified"));
-    let (answer, _) = read(letter().authenticated(Verdict::Fail, "example.org"));
+    let (response, _) = read(letter().authenticated(Verdict::Fail, "example.org"));
     let fail = json!({ "result": "fail", "domain": "example.org" });
-    assert_eq!(answer["authentication"], fail);
-    let warning = answer["warnings"][0].as_str().unwrap();
+    assert_eq!(response["authentication"], fail);
+    let warning = response["warnings"][0].as_str().unwrap();
     assert!(warning.contains("sender not verified"), "{warning}");
-    let (answer, _) = read(letter().authenticated(Verdict::Pass, "example.org"));
+    let (response, _) = read(letter().authenticated(Verdict::Pass, "example.org"));
     let pass = json!({ "result": "pass", "domain": "example.org" });
     assert_eq!(
-        (&answer["authentication"], &answer["warnings"]),
+        (&response["authentication"], &response["warnings"]),
         (&pass, &json!([]))
     );
 }
 
 #[test]
-fn what_is_asked_wrongly_is_told_in_the_routes_sentences() {
+fn invalid_arguments_have_the_error_messages_of_the_routes() {
     let service = endpoint();
     let paging = "page must be at least 1, limit 1 to 100";
     for (tool, arguments, sentence) in [
@@ -322,13 +322,13 @@ fn what_is_asked_wrongly_is_told_in_the_routes_sentences() {
             "format must be \"text\"".into(),
         ),
     ] {
-        let said = refused(&service, tool, arguments.clone());
-        assert_eq!(said, sentence, "{tool} {arguments}");
+        let message = tool_error(&service, tool, arguments.clone());
+        assert_eq!(message, sentence, "{tool} {arguments}");
     }
 }
 
 #[test]
-fn what_fails_is_a_result_that_says_so() {
+fn a_failed_tool_returns_a_result_with_the_error() {
     let service = endpoint();
     for (error, sentence) in [
         (
@@ -342,10 +342,10 @@ fn what_fails_is_a_result_that_says_so() {
         (Error::Internal, "The operation could not be completed"),
     ] {
         service.host.fail(error);
-        assert_eq!(refused(&service, "list_folders", json!({})), sentence);
+        assert_eq!(tool_error(&service, "list_folders", json!({})), sentence);
     }
     assert_eq!(
-        refused(&service, "search_messages", json!({ "query": "x" })),
+        tool_error(&service, "search_messages", json!({ "query": "x" })),
         "Search failed"
     );
     service.host.recover();

@@ -4,7 +4,7 @@ use latchmail_sdk::scope;
 use latchmail_sdk::testing::Letter;
 use serde_json::{Value, json};
 
-use super::client::{ask, call, endpoint, result};
+use super::client::{call, endpoint, result, rpc};
 
 /// Returns why a value does not match a schema, or `None` if it does. Supports only the keywords that these schemas use.
 fn mismatch(value: &Value, schema: &Value) -> Option<String> {
@@ -42,7 +42,7 @@ fn mismatch(value: &Value, schema: &Value) -> Option<String> {
 }
 
 #[test]
-fn every_answer_is_of_the_shape_that_its_tool_promises() {
+fn every_result_matches_the_output_schema_of_its_tool() {
     let service = endpoint();
     service.host.use_grant(&scope::ALL.map(|(scope, _)| scope));
     let letter = Letter::from("Grace <grace@example.org>")
@@ -56,7 +56,7 @@ fn every_answer_is_of_the_shape_that_its_tool_promises() {
         .host
         .deliver(letter.clone().text(&"long ".repeat(20_000)));
     service.host.deliver(letter.html("<p hidden>x</p>y"));
-    let listed = result(&ask(&service, "2026-07-28", "tools/list", json!({})));
+    let listed = result(&rpc(&service, "2026-07-28", "tools/list", json!({})));
     for (tool, arguments) in [
         ("list_folders", json!({})),
         ("list_messages", json!({})),
@@ -73,7 +73,11 @@ fn every_answer_is_of_the_shape_that_its_tool_promises() {
     ] {
         let mut tools = listed["tools"].as_array().unwrap().iter();
         let promised = tools.find(|one| one["name"] == tool).unwrap();
-        let (answer, _) = call(&service, tool, arguments);
-        assert_eq!(mismatch(&answer, &promised["outputSchema"]), None, "{tool}");
+        let (response, _) = call(&service, tool, arguments);
+        assert_eq!(
+            mismatch(&response, &promised["outputSchema"]),
+            None,
+            "{tool}"
+        );
     }
 }

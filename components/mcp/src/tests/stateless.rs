@@ -3,7 +3,7 @@
 use latchmail_sdk::capability::Scope;
 use serde_json::{Value, json};
 
-use super::client::{ask, endpoint, error, meta, post, result};
+use super::client::{endpoint, error, meta, post, result, rpc};
 
 const VERSION: (&str, &str) = ("mcp-protocol-version", "2026-07-28");
 
@@ -13,10 +13,10 @@ fn message(method: &str, params: Value) -> String {
 }
 
 #[test]
-fn a_client_discovers_what_there_is() {
+fn discovery_returns_revisions_and_capabilities() {
     let service = endpoint();
     service.host.set("service_name", "Example Mail");
-    let found = result(&ask(&service, "2026-07-28", "server/discover", json!({})));
+    let found = result(&rpc(&service, "2026-07-28", "server/discover", json!({})));
     let versions = json!(["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"]);
     assert_eq!(found["supportedVersions"], versions);
     assert_eq!(found["capabilities"], json!({ "tools": {} }));
@@ -28,12 +28,12 @@ fn a_client_discovers_what_there_is() {
 }
 
 #[test]
-fn every_result_says_that_it_is_complete_and_lists_how_long_they_are_good() {
+fn results_are_complete_and_lists_have_a_cache_lifetime() {
     let service = endpoint();
-    let listed = result(&ask(&service, "2026-07-28", "tools/list", json!({})));
+    let listed = result(&rpc(&service, "2026-07-28", "tools/list", json!({})));
     assert_eq!(listed["cacheScope"], "private");
     let called = json!({ "name": "list_folders", "arguments": {} });
-    let called = result(&ask(&service, "2026-07-28", "tools/call", called));
+    let called = result(&rpc(&service, "2026-07-28", "tools/call", called));
     assert!(called.get("ttlMs").is_none());
     for result in [listed, called] {
         assert_eq!(result["resultType"], "complete");
@@ -42,7 +42,7 @@ fn every_result_says_that_it_is_complete_and_lists_how_long_they_are_good() {
 }
 
 #[test]
-fn a_request_that_does_not_say_what_it_is_is_malformed() {
+fn a_request_without_meta_fields_is_malformed() {
     let service = endpoint();
     let without = |key: &str| {
         let mut meta = meta();
@@ -50,38 +50,38 @@ fn a_request_that_does_not_say_what_it_is_is_malformed() {
         json!({ "_meta": meta })
     };
     let headers = [VERSION, ("mcp-method", "server/discover")];
-    let asked = |params: Value| post(&service, &headers, &message("server/discover", params));
+    let send = |params: Value| post(&service, &headers, &message("server/discover", params));
     for params in [
         json!({}),
         json!({ "_meta": 7 }),
         without("io.modelcontextprotocol/protocolVersion"),
         without("io.modelcontextprotocol/clientCapabilities"),
     ] {
-        let answer = asked(params);
-        assert_eq!(error(&answer), (400, -32602));
-        assert_eq!(answer.json()["id"], 7);
+        let response = send(params);
+        assert_eq!(error(&response), (400, -32602));
+        assert_eq!(response.json()["id"], 7);
     }
     assert_eq!(
-        asked(without("io.modelcontextprotocol/clientInfo")).status,
+        send(without("io.modelcontextprotocol/clientInfo")).status,
         200
     );
 }
 
 #[test]
-fn an_unknown_revision_is_told_which_there_are() {
+fn the_error_for_an_unknown_revision_lists_the_supported_ones() {
     let service = endpoint();
     let mut meta = meta();
     meta["io.modelcontextprotocol/protocolVersion"] = json!("2031-01-01");
     let body = message("server/discover", json!({ "_meta": meta }));
     let method = ("mcp-method", "server/discover");
-    let answer = post(
+    let response = post(
         &service,
         &[("mcp-protocol-version", "2031-01-01"), method],
         &body,
     );
-    assert_eq!(error(&answer), (400, -32022));
+    assert_eq!(error(&response), (400, -32022));
     let data = json!({ "requested": "2031-01-01", "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"] });
-    assert_eq!(answer.json()["error"]["data"], data);
+    assert_eq!(response.json()["error"]["data"], data);
     assert_eq!(
         error(&post(&service, &[VERSION, method], &body)),
         (400, -32020)
@@ -92,14 +92,14 @@ fn an_unknown_revision_is_told_which_there_are() {
 }
 
 #[test]
-fn headers_and_body_are_about_the_same() {
+fn headers_must_match_the_body() {
     let service = endpoint();
     let list = message("tools/list", json!({ "_meta": meta() }));
     let call = message(
         "tools/call",
         json!({ "_meta": meta(), "name": "list_folders" }),
     );
-    let asked = |body: &str, headers: &[(&str, &str)]| {
+    let send = |body: &str, headers: &[(&str, &str)]| {
         let headers: Vec<_> = [VERSION].iter().chain(headers).copied().collect();
         post(&service, &headers, body)
     };
@@ -109,9 +109,9 @@ fn headers_and_body_are_about_the_same() {
         &[("mcp-method", "TOOLS/LIST")],
         &[("mcp-method", "tools/list"), ("mcp-method", "tools/call")],
     ] {
-        assert_eq!(error(&asked(&list, headers)), (400, -32020), "{headers:?}");
+        assert_eq!(error(&send(&list, headers)), (400, -32020), "{headers:?}");
     }
-    assert_eq!(asked(&list, &[("MCP-METHOD", " tools/list ")]).status, 200);
+    assert_eq!(send(&list, &[("MCP-METHOD", " tools/list ")]).status, 200);
     let method = ("mcp-method", "tools/call");
     for name in [
         None,
@@ -122,7 +122,7 @@ fn headers_and_body_are_about_the_same() {
     ] {
         let name = name.map(|name| ("mcp-name", name));
         let headers: Vec<_> = [method].into_iter().chain(name).collect();
-        assert_eq!(error(&asked(&call, &headers)), (400, -32020), "{name:?}");
+        assert_eq!(error(&send(&call, &headers)), (400, -32020), "{name:?}");
     }
     for name in [
         "list_folders",
@@ -130,7 +130,7 @@ fn headers_and_body_are_about_the_same() {
         "=?base64?bGlzdF9mb2xkZXJz?=",
     ] {
         assert_eq!(
-            asked(&call, &[method, ("mcp-name", name)]).status,
+            send(&call, &[method, ("mcp-name", name)]).status,
             200,
             "{name}"
         );
@@ -138,7 +138,7 @@ fn headers_and_body_are_about_the_same() {
 }
 
 #[test]
-fn what_other_revisions_have_there_is_not() {
+fn methods_of_other_revisions_are_unknown() {
     let service = endpoint();
     for method in [
         "initialize",
@@ -148,30 +148,30 @@ fn what_other_revisions_have_there_is_not() {
         "subscriptions/listen",
         "unknown/method",
     ] {
-        let answer = ask(&service, "2026-07-28", method, json!({}));
-        assert_eq!(error(&answer), (404, -32601), "{method}");
-        assert_eq!(answer.json()["id"], 7);
+        let response = rpc(&service, "2026-07-28", method, json!({}));
+        assert_eq!(error(&response), (404, -32601), "{method}");
+        assert_eq!(response.json()["id"], 7);
     }
     let unknown = json!({ "name": "delete_message", "arguments": {} });
-    let answer = ask(&service, "2026-07-28", "tools/call", unknown);
-    assert_eq!(error(&answer), (200, -32602));
+    let response = rpc(&service, "2026-07-28", "tools/call", unknown);
+    assert_eq!(error(&response), (200, -32602));
     assert_eq!(
-        answer.json()["error"]["message"],
+        response.json()["error"]["message"],
         "Unknown tool: delete_message"
     );
     let notification = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
-    let taken = post(&service, &[VERSION], &notification.to_string());
-    assert_eq!((taken.status, taken.body.len()), (202, 0));
+    let accepted = post(&service, &[VERSION], &notification.to_string());
+    assert_eq!((accepted.status, accepted.body.len()), (202, 0));
 }
 
 #[test]
-fn a_request_of_an_older_revision_may_say_so_in_the_body_too() {
+fn a_request_of_an_older_revision_can_name_it_in_the_body() {
     let service = endpoint();
     let mut meta = meta();
     meta["io.modelcontextprotocol/protocolVersion"] = json!("2025-11-25");
     let body = message("ping", json!({ "_meta": meta }));
-    let answer = post(&service, &[("mcp-protocol-version", "2025-11-25")], &body);
-    assert_eq!(result(&answer), json!({}));
+    let response = post(&service, &[("mcp-protocol-version", "2025-11-25")], &body);
+    assert_eq!(result(&response), json!({}));
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn tools_are_listed_for_the_scopes_of_the_token_and_others_name_the_missing_scop
         (&[Scope::MailSend], &["send_message"]),
     ] {
         service.host.use_grant(scopes);
-        let listed = result(&ask(&service, "2026-07-28", "tools/list", json!({})));
+        let listed = result(&rpc(&service, "2026-07-28", "tools/list", json!({})));
         let tools = listed["tools"].as_array().unwrap().iter();
         let names: Vec<_> = tools.map(|tool| tool["name"].as_str().unwrap()).collect();
         assert_eq!(names, expected);
@@ -207,9 +207,9 @@ fn tools_are_listed_for_the_scopes_of_the_token_and_others_name_the_missing_scop
             let arguments =
                 json!({ "uid": 1, "domain": "example.test", "to": "a@b.example", "subject": "x" });
             let call = json!({ "name": tool, "arguments": arguments });
-            let answer = ask(&service, "2026-07-28", "tools/call", call);
+            let response = rpc(&service, "2026-07-28", "tools/call", call);
             if expected.contains(&tool) {
-                assert_eq!(answer.status, 200, "{tool} with {scopes:?}");
+                assert_eq!(response.status, 200, "{tool} with {scopes:?}");
                 continue;
             }
             let scope = match tool {
@@ -217,11 +217,11 @@ fn tools_are_listed_for_the_scopes_of_the_token_and_others_name_the_missing_scop
                 "send_message" => "mail:send",
                 _ => "mail:read",
             };
-            assert_eq!(error(&answer), (403, -32600), "{tool} with {scopes:?}");
+            assert_eq!(error(&response), (403, -32600), "{tool} with {scopes:?}");
             let message = format!("This credential is missing the \"{scope}\" scope");
-            assert_eq!(answer.json()["error"]["message"], message);
+            assert_eq!(response.json()["error"]["message"], message);
             let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
-            let given = answer.header("www-authenticate");
+            let given = response.header("www-authenticate");
             assert_eq!(given, Some(&*challenge), "{tool} with {scopes:?}");
         }
     }
@@ -231,10 +231,10 @@ fn tools_are_listed_for_the_scopes_of_the_token_and_others_name_the_missing_scop
 fn a_tool_that_the_operator_did_not_turn_on_is_unknown() {
     let service = endpoint();
     let call = json!({ "name": "send_message", "arguments": {} });
-    let answer = ask(&service, "2026-07-28", "tools/call", call);
-    assert_eq!(error(&answer), (200, -32602));
+    let response = rpc(&service, "2026-07-28", "tools/call", call);
+    assert_eq!(error(&response), (200, -32602));
     assert_eq!(
-        answer.json()["error"]["message"],
+        response.json()["error"]["message"],
         "Unknown tool: send_message"
     );
 }

@@ -3,24 +3,24 @@
 use latchmail_sdk::capability::Scope;
 use serde_json::json;
 
-use super::client::{USUAL, call, endpoint, refused};
+use super::client::{DEFAULT_SCOPES, call, endpoint, tool_error};
 
 #[test]
 fn aliases_are_listed_with_the_mailboxs_address() {
     let service = endpoint();
-    let (made, text) = call(
+    let (created, text) = call(
         &service,
         "create_alias",
         json!({ "domain": "example.test", "name": "shop" }),
     );
-    assert_eq!(made["alias"], "shop@example.test");
+    assert_eq!(created["alias"], "shop@example.test");
     assert!(text.contains("shop@example.test"));
     let (listed, _) = call(&service, "list_aliases", json!({}));
     assert_eq!(listed["mailbox"], "ada@example.test");
     assert_eq!(listed["aliases"][0]["address"], "shop@example.test");
     assert_eq!(
         (&listed["aliases"][0]["id"], &listed["aliases"][0]["active"]),
-        (&made["id"], &json!(true))
+        (&created["id"], &json!(true))
     );
     assert!(listed.get("untrusted").is_none());
 }
@@ -28,7 +28,7 @@ fn aliases_are_listed_with_the_mailboxs_address() {
 #[test]
 fn an_alias_without_a_name_gets_a_random_one() {
     let service = endpoint();
-    let made = || {
+    let create = || {
         call(
             &service,
             "create_alias",
@@ -36,7 +36,7 @@ fn an_alias_without_a_name_gets_a_random_one() {
         )
         .0
     };
-    let (first, second) = (made(), made());
+    let (first, second) = (create(), create());
     assert_ne!(first["alias"], second["alias"]);
     assert_eq!(
         first["alias"].as_str().unwrap().len(),
@@ -45,28 +45,31 @@ fn an_alias_without_a_name_gets_a_random_one() {
 }
 
 #[test]
-fn an_alias_that_cannot_be_is_refused_in_the_routes_sentences() {
+fn an_invalid_alias_has_the_error_messages_of_the_routes() {
     let service = endpoint();
-    let made = |arguments| refused(&service, "create_alias", arguments);
-    assert_eq!(made(json!({})), "domain is required");
-    assert_eq!(made(json!({ "domain": "" })), "domain is required");
+    let error = |arguments| tool_error(&service, "create_alias", arguments);
+    assert_eq!(error(json!({})), "domain is required");
+    assert_eq!(error(json!({ "domain": "" })), "domain is required");
     assert_eq!(
-        made(json!({ "domain": "example.test", "name": 7 })),
+        error(json!({ "domain": "example.test", "name": 7 })),
         "name must be a string"
     );
-    assert!(!made(json!({ "domain": "elsewhere.example" })).is_empty());
+    assert!(!error(json!({ "domain": "elsewhere.example" })).is_empty());
     call(
         &service,
         "create_alias",
         json!({ "domain": "example.test", "name": "shop" }),
     );
-    assert!(made(json!({ "domain": "example.test", "name": "shop" })).contains("taken"));
+    assert!(error(json!({ "domain": "example.test", "name": "shop" })).contains("taken"));
 }
 
 #[test]
-fn a_message_is_sent_where_agents_may_send() {
+fn a_message_is_sent_if_agents_are_allowed_to_send() {
     let service = endpoint();
-    let scopes: Vec<_> = USUAL.into_iter().chain([Scope::MailSend]).collect();
+    let scopes: Vec<_> = DEFAULT_SCOPES
+        .into_iter()
+        .chain([Scope::MailSend])
+        .collect();
     service.host.use_grant(&scopes);
     let message = json!({
         "to": ["Grace <grace@example.org>", "bo@example.org"], "subject": "Hello", "text": "Hi", "inReplyTo": "<1@x>",
@@ -110,7 +113,7 @@ fn a_message_is_sent_where_agents_may_send() {
             "Unknown field attachments; the known fields are from, to, cc, bcc, subject, text, html, inReplyTo, references, idempotencyKey",
         ),
     ] {
-        assert_eq!(refused(&service, "send_message", fields), sentence);
+        assert_eq!(tool_error(&service, "send_message", fields), sentence);
     }
     assert_eq!(service.host.sent().len(), 1);
 }

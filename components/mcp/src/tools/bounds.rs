@@ -1,22 +1,22 @@
-//! Limits the fields of a message in a result, apart from its body. The author of a mail may add a thousand recipients, for example. Warnings report what was
-//! cut.
+//! Limits the fields of a message in a result, apart from its body. For example, a mail can have a thousand recipients. Warnings name the cut
+//! fields.
 
 use latchmail_common::{Address, Detail, Headline, Summary};
 
 /// The maximum number of addresses in a field.
-const MOST_ADDRESSES: usize = 50;
+const MAX_ADDRESSES: usize = 50;
 /// The maximum number of attachments.
-const MOST_ATTACHMENTS: usize = 100;
-/// The maximum number of Message-IDs of a thread. The last ones are kept, because they are the nearest.
-const MOST_REFERENCES: usize = 20;
+const MAX_ATTACHMENTS: usize = 100;
+/// The maximum number of Message-IDs of a thread. The last ones are preserved, because they are the nearest in the thread.
+const MAX_REFERENCES: usize = 20;
 /// The maximum number of flags and keywords.
-const MOST_FLAGS: usize = 50;
+const MAX_FLAGS: usize = 50;
 /// The maximum length of a subject and of a Message-ID, in characters: a line of a mail (RFC 5322, section 2.1.1).
-const LONGEST_LINE: usize = 998;
+const MAX_LINE: usize = 998;
 /// The maximum length of a name, in characters.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME: usize = 255;
 /// The maximum length of an address, in characters.
-const LONGEST_ADDRESS: usize = 320;
+const MAX_ADDRESS: usize = 320;
 
 /// The fields of a message that were cut.
 #[derive(Default)]
@@ -35,20 +35,20 @@ impl Bounds {
         self.headline(&mut detail.headline);
         self.addresses("cc", &mut detail.cc);
         self.addresses("replyTo", &mut detail.reply_to);
-        self.text("messageId", &mut detail.message_id, LONGEST_LINE);
+        self.text("messageId", &mut detail.message_id, MAX_LINE);
         if let Some(id) = &mut detail.in_reply_to {
-            self.text("inReplyTo", id, LONGEST_LINE);
+            self.text("inReplyTo", id, MAX_LINE);
         }
-        let early = detail.references.len().saturating_sub(MOST_REFERENCES);
+        let early = detail.references.len().saturating_sub(MAX_REFERENCES);
         detail.references.drain(..early);
         self.note("references", early > 0);
         for id in &mut detail.references {
-            self.text("references", id, LONGEST_LINE);
+            self.text("references", id, MAX_LINE);
         }
-        self.list("attachments", &mut detail.attachments, MOST_ATTACHMENTS);
+        self.list("attachments", &mut detail.attachments, MAX_ATTACHMENTS);
         for attachment in &mut detail.attachments {
-            self.text("file names", &mut attachment.filename, LONGEST_NAME);
-            self.text("contentType", &mut attachment.content_type, LONGEST_NAME);
+            self.text("file names", &mut attachment.filename, MAX_NAME);
+            self.text("contentType", &mut attachment.content_type, MAX_NAME);
         }
         if !self.cut.is_empty() {
             detail.truncated = Some(true);
@@ -64,28 +64,28 @@ impl Bounds {
     fn headline(&mut self, headline: &mut Headline) {
         self.addresses("from", &mut headline.from);
         self.addresses("to", &mut headline.to);
-        self.text("subject", &mut headline.subject, LONGEST_LINE);
-        self.list("flags", &mut headline.flags, MOST_FLAGS);
+        self.text("subject", &mut headline.subject, MAX_LINE);
+        self.list("flags", &mut headline.flags, MAX_FLAGS);
         for flag in &mut headline.flags {
-            self.text("flags", flag, LONGEST_NAME);
+            self.text("flags", flag, MAX_NAME);
         }
     }
 
     fn addresses(&mut self, part: &'static str, addresses: &mut Vec<Address>) {
-        self.list(part, addresses, MOST_ADDRESSES);
+        self.list(part, addresses, MAX_ADDRESSES);
         for one in addresses {
-            self.text(part, &mut one.name, LONGEST_NAME);
-            self.text(part, &mut one.address, LONGEST_ADDRESS);
+            self.text(part, &mut one.name, MAX_NAME);
+            self.text(part, &mut one.address, MAX_ADDRESS);
         }
     }
 
-    fn list<T>(&mut self, part: &'static str, list: &mut Vec<T>, most: usize) {
-        self.note(part, list.len() > most);
-        list.truncate(most);
+    fn list<T>(&mut self, part: &'static str, list: &mut Vec<T>, max: usize) {
+        self.note(part, list.len() > max);
+        list.truncate(max);
     }
 
-    fn text(&mut self, part: &'static str, text: &mut String, longest: usize) {
-        if let Some((end, _)) = text.char_indices().nth(longest) {
+    fn text(&mut self, part: &'static str, text: &mut String, max: usize) {
+        if let Some((end, _)) = text.char_indices().nth(max) {
             text.truncate(end);
             self.note(part, true);
         }

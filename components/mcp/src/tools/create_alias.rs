@@ -6,7 +6,7 @@ use latchmail_sdk::capability::Scope;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{Hints, Tool, arguments};
+use super::{Hints, Tool, parse};
 use crate::outcome::Outcome;
 use crate::{Capabilities, schema};
 
@@ -40,8 +40,8 @@ This changes the account: do it only if the user asked for it.",
     }
 }
 
-fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
-    let asked: Arguments = arguments(given)?;
-    let made = aliases::create(host, Some(&asked.domain), asked.name.as_deref())?;
-    Outcome::own(&made)
+fn call(host: &impl Capabilities, json: &[u8]) -> Result<Outcome, Failure> {
+    let arguments: Arguments = parse(json)?;
+    let created = aliases::create(host, Some(&arguments.domain), arguments.name.as_deref())?;
+    Outcome::trusted(&created)
 }

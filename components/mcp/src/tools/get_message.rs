@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::bounds::Bounds;
-use super::{Hints, Tool, arguments, integer, summaries};
+use super::{Hints, Tool, integer, parse, summaries};
 use crate::hidden::InvisibleCharacters;
 use crate::html::Readable;
 use crate::outcome::Outcome;
@@ -105,9 +105,9 @@ or `warnings` names the cut fields. Absent otherwise.",
     schema
 }
 
-fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
-    let asked: Arguments = arguments(given)?;
-    let uid = reading::uid(Some(asked.uid))?;
+fn call(host: &impl Capabilities, json: &[u8]) -> Result<Outcome, Failure> {
+    let arguments: Arguments = parse(json)?;
+    let uid = reading::uid(Some(arguments.uid))?;
     let mut detail = reading::message(host, uid)?;
     let mut warnings = Vec::new();
     if detail.authentication.result != AuthenticationResult::Pass {
@@ -115,13 +115,13 @@ fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
             "Message {uid}: sender not verified; the address in from may be forged"
         ));
     }
-    let as_text = asked.format == Some(Format::Text);
-    let offset = asked.offset.unwrap_or_default();
+    let as_text = arguments.format == Some(Format::Text);
+    let offset = arguments.offset.unwrap_or_default();
     // A part that contains only white space would replace the text that people see.
     if detail.html.is_some() {
         detail.text = detail.text.filter(|text| !text.trim().is_empty());
     }
-    let mut read = 0;
+    let mut converted_bytes = 0;
     let mut converted = None;
     // The first piece already reported the warnings about the HTML.
     if let Some(source) = detail
@@ -129,14 +129,14 @@ fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
         .take_if(|_| detail.text.is_some() || as_text || offset == 0)
         && (detail.text.is_none() || offset == 0)
     {
-        read = source.len();
+        converted_bytes = source.len();
         let readable = html::readable(&source);
         if let Some(text) = &detail.text {
             if parts::differ(text, &readable.text) {
                 warnings.push(format!("The plain text of message {uid} differs from its HTML. This result contains the plain text; people usually see the HTML"));
             }
         } else {
-            warnings.extend(about_html(uid, &readable, as_text));
+            warnings.extend(html_warnings(uid, &readable, as_text));
             if as_text {
                 converted = Some(true);
                 detail.text = Some(readable.text);
@@ -155,11 +155,11 @@ fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
         next_offset,
         converted,
     };
-    Ok(Outcome::mail(&message, &warnings)?.having_converted(read))
+    Ok(Outcome::mail(&message, &warnings)?.with_converted_bytes(converted_bytes))
 }
 
 /// Returns warnings about hidden text in the HTML.
-fn about_html(uid: u64, readable: &Readable, as_text: bool) -> Vec<String> {
+fn html_warnings(uid: u64, readable: &Readable, as_text: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if readable.hidden && as_text {
         warnings.push(format!(
@@ -170,7 +170,7 @@ fn about_html(uid: u64, readable: &Readable, as_text: bool) -> Vec<String> {
             "Message {uid} has hidden text in its HTML; use format \"text\" to leave it out"
         ));
     }
-    if readable.unread {
+    if readable.incomplete {
         warnings.push(format!("Message {uid} has style sheets that could not be evaluated completely; its HTML may contain more hidden text"));
     }
     warnings

@@ -1,58 +1,58 @@
-//! Integers as agents write them, including `5.0`. Error messages name the limits of the tool, not those of the Rust type.
+//! Parses integers in arguments, including `5.0`. Error messages name the limits of the tool, not those of the Rust type.
 
 use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{Error, Unexpected, Visitor};
 
-/// A page number.
-pub(super) fn page<'de, D: Deserializer<'de>>(given: D) -> Result<Option<u32>, D::Error> {
-    u32_of(given, "an integer, at least 1")
+/// Parses a page number.
+pub(super) fn page<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    u32_of(deserializer, "an integer, at least 1")
 }
 
-/// The number of entries per page.
-pub(super) fn limit<'de, D: Deserializer<'de>>(given: D) -> Result<Option<u32>, D::Error> {
-    u32_of(given, "an integer from 1 to 100")
+/// Parses a number of entries per page.
+pub(super) fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    u32_of(deserializer, "an integer from 1 to 100")
 }
 
-/// An offset in a text.
-pub(super) fn offset<'de, D: Deserializer<'de>>(given: D) -> Result<Option<u32>, D::Error> {
-    u32_of(given, "an integer, at least 0")
+/// Parses an offset in a text.
+pub(super) fn offset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    u32_of(deserializer, "an integer, at least 0")
 }
 
-/// A message number.
-pub(super) fn uid<'de, D: Deserializer<'de>>(given: D) -> Result<u64, D::Error> {
-    const WANTED: Whole = Whole {
-        wanted: "an integer, at least 1",
-        most: u64::MAX,
+/// Parses the number of a message.
+pub(super) fn uid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    const EXPECTED: IntegerVisitor = IntegerVisitor {
+        expected: "an integer, at least 1",
+        max: u64::MAX,
     };
-    let uid = given.deserialize_any(WANTED)?;
-    uid.ok_or_else(|| D::Error::invalid_type(Unexpected::Unit, &WANTED))
+    let uid = deserializer.deserialize_any(EXPECTED)?;
+    uid.ok_or_else(|| D::Error::invalid_type(Unexpected::Unit, &EXPECTED))
 }
 
 fn u32_of<'de, D: Deserializer<'de>>(
-    given: D,
-    wanted: &'static str,
+    deserializer: D,
+    expected: &'static str,
 ) -> Result<Option<u32>, D::Error> {
-    let most = u64::from(u32::MAX);
-    let number = given.deserialize_any(Whole { wanted, most })?;
+    let max = u64::from(u32::MAX);
+    let number = deserializer.deserialize_any(IntegerVisitor { expected, max })?;
     Ok(number.and_then(|number| u32::try_from(number).ok()))
 }
 
-struct Whole {
-    wanted: &'static str,
-    most: u64,
+struct IntegerVisitor {
+    expected: &'static str,
+    max: u64,
 }
 
-impl Visitor<'_> for Whole {
+impl Visitor<'_> for IntegerVisitor {
     type Value = Option<u64>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.wanted)
+        f.write_str(self.expected)
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-        if number > self.most {
+        if number > self.max {
             return Err(E::invalid_value(Unexpected::Unsigned(number), &self));
         }
         Ok(Some(number))
@@ -60,10 +60,10 @@ impl Visitor<'_> for Whole {
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
         // Above this value, `f64` cannot represent every integer.
-        let is_whole = number.fract() == 0.0 && (0.0..=9_007_199_254_740_991.0).contains(&number);
-        let whole = is_whole.then(|| format!("{:.0}", number.abs()).parse().ok());
-        match whole.flatten() {
-            Some(whole) => self.visit_u64(whole),
+        let is_integer = number.fract() == 0.0 && (0.0..=9_007_199_254_740_991.0).contains(&number);
+        let integer = is_integer.then(|| format!("{:.0}", number.abs()).parse().ok());
+        match integer.flatten() {
+            Some(integer) => self.visit_u64(integer),
             None => Err(E::invalid_value(Unexpected::Float(number), &self)),
         }
     }

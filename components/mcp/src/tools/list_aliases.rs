@@ -6,7 +6,7 @@ use latchmail_sdk::capability::Scope;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Hints, Tool, arguments};
+use super::{Hints, Tool, parse};
 use crate::outcome::Outcome;
 use crate::{Capabilities, schema};
 
@@ -37,9 +37,9 @@ pub(super) fn tool<H: Capabilities>() -> Tool<H> {
     }
 }
 
-fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
-    let Arguments {} = arguments(given)?;
-    Outcome::own(&Addresses {
+fn call(host: &impl Capabilities, json: &[u8]) -> Result<Outcome, Failure> {
+    let Arguments {} = parse(json)?;
+    Outcome::trusted(&Addresses {
         aliases: aliases::list(host)?,
         mailbox: host.current().address,
     })

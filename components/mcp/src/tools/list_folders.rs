@@ -6,7 +6,7 @@ use latchmail_sdk::capability::Scope;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{Hints, Tool, arguments};
+use super::{Hints, Tool, parse};
 use crate::outcome::Outcome;
 use crate::{Capabilities, schema};
 
@@ -29,7 +29,7 @@ Other tools name a folder by its path.",
     }
 }
 
-fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
-    let Arguments {} = arguments(given)?;
-    Outcome::own(&reading::folders(host)?)
+fn call(host: &impl Capabilities, json: &[u8]) -> Result<Outcome, Failure> {
+    let Arguments {} = parse(json)?;
+    Outcome::trusted(&reading::folders(host)?)
 }

@@ -3,18 +3,18 @@
 use latchmail_sdk::{Failure, Paging};
 
 /// The default number of messages per page.
-pub(super) const USUAL: u32 = 20;
+pub(super) const DEFAULT_LIMIT: u32 = 20;
 
 /// Returns the requested page.
 ///
 /// # Errors
-/// 400 with `complaint` and the allowed values.
+/// Returns 400 with `complaint` and the allowed values.
 pub(super) fn read(
     page: Option<u32>,
     limit: Option<u32>,
     complaint: &str,
 ) -> Result<Paging, Failure> {
-    Paging::of(page.unwrap_or(1), limit.unwrap_or(USUAL)).ok_or_else(|| {
+    Paging::of(page.unwrap_or(1), limit.unwrap_or(DEFAULT_LIMIT)).ok_or_else(|| {
         Failure::bad_request(format!(
             "{complaint}: page must be at least 1, limit 1 to 100"
         ))

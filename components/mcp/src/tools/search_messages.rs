@@ -6,7 +6,7 @@ use latchmail_sdk::capability::Scope;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{Hints, Tool, arguments, folder, integer, paging, summaries};
+use super::{Hints, Tool, folder, integer, paging, parse, summaries};
 use crate::outcome::Outcome;
 use crate::{Capabilities, schema};
 
@@ -45,11 +45,11 @@ reports whether a sender is verified. Senders, subjects and previews are written
     }
 }
 
-fn call(host: &impl Capabilities, given: &[u8]) -> Result<Outcome, Failure> {
-    let asked: Arguments = arguments(given)?;
-    let term = reading::term(&asked.query)?;
-    let paging = paging::read(asked.page, asked.limit, reading::BAD_SEARCH_PAGING)?;
-    let mut found = reading::search(host, folder(asked.folder.as_deref()), term, paging)?;
+fn call(host: &impl Capabilities, json: &[u8]) -> Result<Outcome, Failure> {
+    let arguments: Arguments = parse(json)?;
+    let term = reading::term(&arguments.query)?;
+    let paging = paging::read(arguments.page, arguments.limit, reading::BAD_SEARCH_PAGING)?;
+    let mut found = reading::search(host, folder(arguments.folder.as_deref()), term, paging)?;
     let warnings = summaries::bounded(&mut found.messages);
     Outcome::mail(&found, &warnings)
 }

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_decoded_and_nothing_else_is() {
+    fn only_standard_base64_is_decoded() {
         for (text, bytes) in [("", ""), ("TQ==", "M"), ("TWE=", "Ma"), ("TWFu", "Man")] {
             assert_eq!(base64(text).unwrap(), bytes.as_bytes());
         }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_stands_where_a_field_was() {
+    fn a_blob_field_is_replaced_by_its_index() {
         let mut body = json!({ "files": [{ "content": "TQ==" }, { "content": "TWE=" }, {}] });
         let found = take(&mut body, &["/files/*/content".into()]).unwrap();
         assert_eq!(found.len(), 2);

@@ -8,14 +8,16 @@ use super::route;
 use crate::bindings::exports::latchmail::host::module::{BodyForm, Manifest, Route};
 use crate::module::Module;
 
-/// Maximum number of routes, maximum size of a description and maximum size of a request body.
-const MOST_ROUTES: usize = 1000;
-const LARGEST_DESCRIPTION: usize = 1024 * 1024;
-const LARGEST_BODY: u32 = 40 * 1024 * 1024;
+/// Maximum number of routes.
+const MAX_ROUTES: usize = 1000;
+/// Maximum size of the API description in bytes.
+const MAX_DESCRIPTION: usize = 1024 * 1024;
+/// Maximum size of a request body in bytes.
+const MAX_BODY: u32 = 40 * 1024 * 1024;
 
 /// Returns why no host would load this module, or `None` if its manifest is valid.
 ///
-/// Does not check what depends on the host: grants, the paths that the operator permits, the routes of other modules, and the names of rate
+/// Does not check conditions that depend on the host: grants, the paths that the operator permits, the routes of other modules, and the names of rate
 /// limits.
 #[must_use]
 pub fn manifest_error<H>(module: &Module<H>) -> Option<String> {
@@ -37,12 +39,12 @@ fn check(manifest: &Manifest) -> Result<(), String> {
             manifest.version
         ));
     }
-    if manifest.routes.is_empty() || manifest.routes.len() > MOST_ROUTES {
-        return Err(format!("a module has 1 to {MOST_ROUTES} routes"));
+    if manifest.routes.is_empty() || manifest.routes.len() > MAX_ROUTES {
+        return Err(format!("a module has 1 to {MAX_ROUTES} routes"));
     }
-    if manifest.description.len() > LARGEST_DESCRIPTION {
+    if manifest.description.len() > MAX_DESCRIPTION {
         return Err(format!(
-            "the description has more than {LARGEST_DESCRIPTION} bytes"
+            "the description has more than {MAX_DESCRIPTION} bytes"
         ));
     }
     let mut operations = BTreeSet::new();
@@ -81,8 +83,8 @@ fn check_route(route: &Route) -> Result<(), String> {
     if !route.blob_fields.is_empty() && route.body != BodyForm::Bytes {
         return Err("has blob fields of a body that is a blob".into());
     }
-    if route.max_body > LARGEST_BODY {
-        return Err(format!("takes a body of more than {LARGEST_BODY} bytes"));
+    if route.max_body > MAX_BODY {
+        return Err(format!("takes a body of more than {MAX_BODY} bytes"));
     }
     if route.deadline == 0 {
         return Err("has a deadline of 0".into());

@@ -1,7 +1,7 @@
 //! Calls the routes and handlers of a module in unit tests, without a host and without WebAssembly.
 //!
-//! [`FakeHost`] replaces the host: it has accounts with mailboxes, aliases and stored values, all in memory, and refuses what the real host
-//! refuses. A handler can be called with it directly. [`Service`] serves a whole module with it: it finds the route, requires the
+//! [`FakeHost`] replaces the host: it has accounts with mailboxes, aliases and stored values, all in memory, and refuses the same calls as
+//! the real host. A handler can be called with it directly. [`Service`] serves a whole module with it: it finds the route, requires the
 //! credential and the scope that the route declares, reads the path and the query, and returns the response as a client receives it.
 //!
 //! ```
@@ -35,8 +35,8 @@
 //! service.get("/api/v1/unread").fails(403, "This credential is missing the \"mail:read\" scope");
 //! ```
 //!
-//! The fake host sends nothing over the network, limits neither time nor memory, and has no rate limits. Tests of what a mail server does
-//! with a message need the real service.
+//! The fake host sends nothing over the network, limits neither time nor memory, and has no rate limits. To test how a mail server
+//! processes a message, use the real service.
 //!
 //! A request for something that does not exist, such as the JSON of a response that is not JSON, panics at the line of the test.
 #![allow(
@@ -45,30 +45,24 @@
 )]
 
 mod account;
-mod addresses;
-mod answer;
 mod blob_fields;
-mod credentials;
 mod host;
 mod letter;
-mod mailbox;
 mod manifest;
-mod outbox;
+mod remote;
 mod request;
+mod response;
 mod route;
 mod service;
-mod store;
-mod teams;
 #[cfg(test)]
 mod tests;
-mod web;
 
-pub use answer::Answer;
+pub use account::sent::{SentFile, SentMessage};
 pub use host::FakeHost;
 pub use letter::Letter;
 pub use manifest::manifest_error;
-pub use outbox::{SentFile, SentMessage};
 pub use request::{json, request};
+pub use response::Response;
 pub use service::Service;
 
 /// The initial time of a [`FakeHost`]: 2026-11-20T08:00:00Z.

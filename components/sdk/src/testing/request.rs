@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Answer;
+use super::Response;
 use crate::failure::Failure;
 use crate::message::{Reply, Request};
 
@@ -31,7 +31,7 @@ pub fn request(path: &[(&str, &str)], query: &[(&str, &str)], body: &str) -> Req
 #[track_caller]
 pub fn json(reply: Result<Reply, Failure>) -> Value {
     match reply {
-        Ok(reply) => Answer::from(reply).json(),
+        Ok(reply) => Response::from(reply).json(),
         Err(failure) => panic!("the handler failed: {failure:?}"),
     }
 }

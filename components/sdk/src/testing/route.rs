@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_decoded_after_the_path_was_taken_apart() {
+    fn values_are_decoded_after_the_path_is_split() {
         let pattern = "/folders/{folder}/messages/{uid}";
         let path = "/folders/A%2FB%20%C3%A9/messages/7";
         assert!(fits(pattern, path) && !fits(pattern, "/folders/A/B/messages/7"));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_names_segments_whole_or_not_at_all() {
+    fn a_named_segment_is_a_whole_segment() {
         for good in ["/a", "/a/{b}/c.d", "/{_x1}"] {
             assert!(is_pattern(good), "{good}");
         }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::host::{SESSION_ONLY, missing};
-use super::{Answer, FakeHost, blob_fields, manifest, route};
+use super::{FakeHost, Response, blob_fields, manifest, route};
 use crate::bindings::exports::latchmail::host::module::{Access, Manifest, Route};
 use crate::capability::{Caller as _, Kind, Scope};
 use crate::failure::Failure;
@@ -60,8 +60,8 @@ impl Service {
 
     /// Sends a GET request and returns the response.
     #[must_use]
-    pub fn get(&self, path: &str) -> Answer {
-        self.ask("GET", path, &[], Vec::new())
+    pub fn get(&self, path: &str) -> Response {
+        self.request("GET", path, &[], Vec::new())
     }
 
     /// Sends a POST request with a JSON body and returns the response.
@@ -69,8 +69,8 @@ impl Service {
     /// # Panics
     /// Panics if the body cannot be serialized.
     #[track_caller]
-    pub fn post(&self, path: &str, body: &impl Serialize) -> Answer {
-        self.ask("POST", path, &[], json(body))
+    pub fn post(&self, path: &str, body: &impl Serialize) -> Response {
+        self.request("POST", path, &[], json(body))
     }
 
     /// Sends a PUT request with a JSON body and returns the response.
@@ -78,8 +78,8 @@ impl Service {
     /// # Panics
     /// Panics if the body cannot be serialized.
     #[track_caller]
-    pub fn put(&self, path: &str, body: &impl Serialize) -> Answer {
-        self.ask("PUT", path, &[], json(body))
+    pub fn put(&self, path: &str, body: &impl Serialize) -> Response {
+        self.request("PUT", path, &[], json(body))
     }
 
     /// Sends a PATCH request with a JSON body and returns the response.
@@ -87,18 +87,24 @@ impl Service {
     /// # Panics
     /// Panics if the body cannot be serialized.
     #[track_caller]
-    pub fn patch(&self, path: &str, body: &impl Serialize) -> Answer {
-        self.ask("PATCH", path, &[], json(body))
+    pub fn patch(&self, path: &str, body: &impl Serialize) -> Response {
+        self.request("PATCH", path, &[], json(body))
     }
 
     /// Sends a DELETE request and returns the response.
-    pub fn delete(&self, path: &str) -> Answer {
-        self.ask("DELETE", path, &[], Vec::new())
+    pub fn delete(&self, path: &str) -> Response {
+        self.request("DELETE", path, &[], Vec::new())
     }
 
     /// Sends any request and returns the response. `path` has the form that a client sends, with the query and percent-encoding. Headers
     /// that the host does not pass to modules are dropped.
-    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
+    pub fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Response {
         let reply = self.serve(method, path, headers, body);
         reply.unwrap_or_else(Reply::from).into()
     }
@@ -166,9 +172,9 @@ impl Service {
             | (Access::Oauth, Kind::Oauth) => Ok(()),
             (Access::Session, _) => Err(Failure::new(403, SESSION_ONLY)),
             (Access::Scoped(scoped), kind) => {
-                let held = caller.scopes.contains(&scoped.scope);
+                let has_scope = caller.scopes.contains(&scoped.scope);
                 let open = scoped.oauth && OPEN_TO_OAUTH.contains(&scoped.scope);
-                if held && (kind == Kind::ApiToken || open) {
+                if has_scope && (kind == Kind::ApiToken || open) {
                     Ok(())
                 } else {
                     Err(Failure::new(403, missing(scoped.scope)))

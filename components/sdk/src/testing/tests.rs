@@ -72,7 +72,7 @@ fn module<H: Caller>() -> Module<H> {
 #[test]
 fn a_route_is_found_by_its_method_and_its_path() {
     let service = Service::of(module());
-    let echoed = service.ask(
+    let echoed = service.request(
         "GET",
         "/api/v1/echo/a%2Fb?q=x+y",
         &[("Accept", "text/plain"), ("Cookie", "secret")],
@@ -90,7 +90,7 @@ fn a_route_is_found_by_its_method_and_its_path() {
 }
 
 #[test]
-fn a_route_lets_in_whom_it_declares() {
+fn a_route_accepts_only_the_declared_credentials() {
     let service = Service::of(module());
     let status = |path: &str| service.get(path).status;
     service.host.use_token(&[Scope::MailRead]);
@@ -108,7 +108,7 @@ fn a_route_lets_in_whom_it_declares() {
 }
 
 #[test]
-fn a_public_route_is_told_of_nobody() {
+fn a_public_route_has_no_caller() {
     let service = Service::of(module());
     let nobody = json!({ "who": "", "anonymous": true });
     assert_eq!(service.get("/api/v1/who").succeeds(200), nobody);
@@ -116,7 +116,7 @@ fn a_public_route_is_told_of_nobody() {
 }
 
 #[test]
-fn files_are_decoded_and_bodies_are_bounded() {
+fn files_are_decoded_and_the_size_of_bodies_is_limited() {
     let service = Service::of(module());
     let sent = service.post("/api/v1/files", &json!({ "file": "SGVsbG8=" }));
     assert_eq!(sent.succeeds(200), "Hello");
@@ -126,12 +126,12 @@ fn files_are_decoded_and_bodies_are_bounded() {
     );
     let large = service.post("/api/v1/files", &"x".repeat(100));
     large.fails(413, "The request's body is larger than 100 bytes");
-    let none = service.ask("GET", "/api/v1/who", &[], vec![b'x']);
+    let none = service.request("GET", "/api/v1/who", &[], vec![b'x']);
     none.fails(413, "This route accepts no request body");
 }
 
 #[test]
-fn what_no_host_would_load_is_named() {
+fn the_error_of_an_invalid_manifest_names_the_fault() {
     let name = |name: &str| {
         let module = Module::<FakeHost>::new(name, "1.2.3", Description::openapi);
         manifest_error(&routes().into_iter().fold(module, Module::route))
@@ -170,7 +170,7 @@ fn what_no_host_would_load_is_named() {
 }
 
 #[test]
-fn a_capability_refuses_what_the_credential_may_not() {
+fn a_capability_checks_the_credential() {
     let host = FakeHost::new();
     let uid = host.deliver(Letter::from("a@example.org"));
     host.use_token(&[Scope::MailRead]);
@@ -185,7 +185,7 @@ fn a_capability_refuses_what_the_credential_may_not() {
 }
 
 #[test]
-fn a_message_keeps_its_number_wherever_it_is_moved() {
+fn a_moved_message_keeps_its_number() {
     let host = FakeHost::new();
     let letter = Letter::from("Grace <grace@example.org>")
         .subject("One")
@@ -237,7 +237,7 @@ fn a_message_keeps_its_number_wherever_it_is_moved() {
 }
 
 #[test]
-fn what_is_sent_is_kept_and_under_one_key_once() {
+fn sent_messages_are_stored_once_per_idempotency_key() {
     let host = FakeHost::new();
     let draft = |text: &str| Draft {
         from: "ada@example.test".into(),
@@ -289,7 +289,7 @@ fn what_is_sent_is_kept_and_under_one_key_once() {
 }
 
 #[test]
-fn values_are_an_accounts_own_and_bounded() {
+fn each_account_has_its_own_values_and_a_quota() {
     let host = FakeHost::new();
     host.set_value("a/1", b"1").unwrap();
     host.set_value("a/2", b"2").unwrap();
@@ -313,11 +313,11 @@ fn values_are_an_accounts_own_and_bounded() {
     host.delete_value("a/1").unwrap();
     assert!(host.set_value("c", b"x").is_ok());
     host.sign_in("grace@example.test");
-    assert!(host.kept().is_empty());
+    assert!(host.stored_values().is_empty());
 }
 
 #[test]
-fn other_peoples_servers_answer_what_the_test_wrote() {
+fn remote_servers_return_the_responses_of_the_test() {
     let host = FakeHost::new();
     let request = |url: &str| crate::capability::HttpRequest {
         method: "GET".into(),
@@ -326,12 +326,12 @@ fn other_peoples_servers_answer_what_the_test_wrote() {
         body: Vec::new(),
         timeout: None,
     };
-    let answer = HttpResponse {
+    let response = HttpResponse {
         status: 418,
         headers: Vec::new(),
         body: b"tea".to_vec(),
     };
-    host.answer("GET", "https://api.example.com/", Ok(answer));
+    host.set_response("GET", "https://api.example.com/", Ok(response));
     assert_eq!(
         host.fetch(&request("https://api.example.com/"))
             .unwrap()
@@ -344,7 +344,7 @@ fn other_peoples_servers_answer_what_the_test_wrote() {
 }
 
 #[test]
-fn the_rest_of_an_account_is_there_too() {
+fn domains_credentials_settings_and_logs_are_supported() {
     let host = FakeHost::new();
     assert!(
         matches!(host.claim_domain("Ada.Example").unwrap(), Claimed::Created(d) if d.name == "ada.example")
@@ -386,7 +386,7 @@ fn the_rest_of_an_account_is_there_too() {
 }
 
 #[test]
-fn a_mailbox_is_shared_with_whom_its_owner_invites() {
+fn a_mailbox_is_shared_with_invited_members() {
     let host = FakeHost::new();
     let (ada, bob, cyd) = ("ada@example.test", "bob@example.test", "cyd@example.test");
     for address in [bob, cyd, ada] {

@@ -1,7 +1,7 @@
-//! Access tokens of web sessions: JWTs (RFC 7519) signed with Ed25519 (RFC 8037), valid for 15 minutes and for this service only.
+//! Access tokens of web sessions: JWTs (RFC 7519) that are signed with Ed25519 (RFC 8037). A token is valid for 15 minutes and only for this service.
 //!
-//! Only tokens in the form that this module signs are accepted: the header must match exactly, with a `kid` of the keyring, and every claim
-//! is required. This module does not check whether the session still exists; [`super::sessions`] does.
+//! This module accepts only tokens in the form that it signs itself. The header must be identical, with the `kid` of a key in the keyring, and every claim is
+//! required. This module does not check whether the token's session still exists. [`super::by_access_token`] checks this.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 /// Lifetime of an access token (specification, section 8).
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
-/// Maximum clock difference of another host of the same service, in seconds. It applies to the start of validity and not to expiry.
+/// Maximum clock difference between hosts of the same service, in seconds. The difference is allowed at the start of a token's validity but not at its expiry.
 const SKEW: i64 = 5;
 
 const REQUIRED: [&str; 5] = ["exp", "nbf", "iss", "aud", "sub"];
@@ -30,15 +30,15 @@ pub struct AccessTokens {
     issuer: String,
     audience: String,
     validation: Validation,
-    /// Claims of tokens with a verified signature, by the tokens' digests. Verifying a signature costs more than the rest of a small
-    /// request. The cache assumes one keyring, as a service has one.
+    /// Cached claims of tokens whose signature was verified, by the digest of the token. Without the cache, the verification of the signature would cost more
+    /// than the rest of a small request. All calls must use the same keyring, because the cache does not store which keyring verified a token.
     signed: Cache<Digest, Claims>,
 }
 
-/// SHA-256.
+/// A SHA-256 hash.
 type Digest = [u8; 32];
 
-/// Number of tokens with a verified signature that are cached.
+/// Maximum number of tokens in the cache.
 const REMEMBERED: usize = 10_000;
 
 /// The claims of an access token.
@@ -65,7 +65,7 @@ impl fmt::Debug for AccessTokens {
 }
 
 impl AccessTokens {
-    /// Creates the signer of the service at `base_url`. The issuer is `base_url` and the audience is its API.
+    /// Creates the signer of the service at `base_url`. The issuer of tokens is `base_url`. The audience is the URL of the API.
     #[must_use]
     pub fn new(base_url: &str) -> Self {
         let audience = format!("{base_url}/api/v1");
@@ -73,7 +73,7 @@ impl AccessTokens {
         validation.set_issuer(&[base_url]);
         validation.set_audience(&[&audience]);
         validation.set_required_spec_claims(&REQUIRED);
-        // The library uses the system clock; `verify` checks the times with the service's clock.
+        // The library would check the times with the system clock. `verify` checks them with the service's clock instead.
         validation.validate_exp = false;
         validation.validate_nbf = false;
         Self {
@@ -84,7 +84,7 @@ impl AccessTokens {
         }
     }
 
-    /// Returns a token for a session of an account, valid from `now`.
+    /// Returns a signed token for a session of an account. The token is valid from `now`.
     ///
     /// # Errors
     /// Returns 500 if the token cannot be signed.
@@ -111,8 +111,8 @@ impl AccessTokens {
         Ok(token.into())
     }
 
-    /// Returns the claims of a token that this service signed and that is valid at `now`, otherwise `None`. Calls `attempt` before it
-    /// checks the signature of a token that it has not signed or verified before. An invalid signature counts as a failed attempt.
+    /// Returns the claims of a token if this service signed the token and the token is valid at `now`. Returns `None` otherwise. If the token is not in the
+    /// cache, the function calls `attempt` before it checks the signature. An invalid signature counts as a failed attempt.
     ///
     /// # Errors
     /// Returns the error of `attempt`.
@@ -140,11 +140,11 @@ impl AccessTokens {
         Ok(good.then_some(claims))
     }
 
-    /// Returns the claims of a token with a valid signature.
+    /// Returns the claims of a token, or `None` if the signature, the header or a required claim is invalid.
     fn signed_claims(&self, keys: &Keyring, token: &str) -> Option<Claims> {
         let given = decode_header(token).ok()?;
         let key = keys.by_kid(given.kid.as_deref()?)?;
-        // Accept only the header that `sign` writes: no other algorithm, no embedded or linked key, no critical or unknown member.
+        // Accept only the header that `sign` writes. Reject other algorithms, embedded or linked keys, and critical or unknown members.
         if given != header(&key.kid) {
             return None;
         }

@@ -1,5 +1,4 @@
-//! Changes that a signed-in person makes to their own account: app passwords of mail clients, the list of credentials, the profile and the
-//! password.
+//! Operations on the caller's own account: app passwords of mail clients, the list of credentials, the profile and the password.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,11 +9,13 @@ use latchmail_core::error::Failure;
 use latchmail_core::limits::Key;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword};
-use latchmail_directory::credentials::{AppPasswordKind, Credential, NewAppPassword, Revocation};
+use latchmail_directory::credentials::{
+    AppPasswordKind, Credential, CredentialCreation, NewAppPassword, Revocation,
+};
 use latchmail_directory::events::{Event, Kind};
 use latchmail_directory::password::{Change, Outcome, Renewed};
 use latchmail_directory::profiles::{self, Changes, Profile};
-use latchmail_directory::sessions::{CredentialCreation, SessionCaller};
+use latchmail_directory::session_caller::SessionCaller;
 use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
@@ -24,10 +25,10 @@ use super::two_factor::Checked;
 use super::uses::to_the_minute;
 use super::{Auth, passwords, person};
 
-/// Factor by which the limit of wrong passwords of one session is multiplied for all sessions of an account together.
+/// The limit on wrong passwords for all sessions of an account together is this number times the limit for one session.
 const ALL_SESSIONS: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
-/// The web session that requests a change to its account.
+/// The web session that requests an operation on its account.
 #[derive(Clone, Copy, Debug)]
 pub struct Session<'a> {
     /// Id of the account.
@@ -36,13 +37,13 @@ pub struct Session<'a> {
     pub sid: &'a str,
 }
 
-/// The password that confirms a request of a session, with the two-factor code if one was sent.
+/// The password and the two-factor code with which a user confirms a request.
 pub struct Confirmation<'a> {
-    /// The session.
+    /// The session that sent the request.
     pub session: Session<'a>,
     /// The password.
     pub password: SecretString,
-    /// The two-factor code.
+    /// The two-factor code, if the client sent one.
     pub code: Option<&'a SecretString>,
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn session_over() -> Failure {
 pub struct MadeAppPassword {
     /// Id of the app password.
     pub id: String,
-    /// The password. It is shown once.
+    /// The app password. It is shown to the user only once.
     pub secret: SecretString,
 }
 
@@ -75,17 +76,17 @@ pub struct MadeAppPassword {
 pub enum PasswordChange {
     /// The password was changed.
     Changed,
-    /// The new password is the current one.
+    /// The new password is identical to the current password. Nothing was changed.
     Same,
-    /// The given current password is wrong.
+    /// The password that confirms the change is wrong.
     Wrong,
 }
 
 impl Auth {
-    /// Creates an app password for a mail client. Returns `None` if the account has reached the limit.
+    /// Creates an app password for a mail client. Returns `None` if the account already has the maximum number of app passwords.
     ///
     /// # Errors
-    /// Returns 401 if the session ended concurrently, and 500. On error nothing was created.
+    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, no app password is created.
     pub async fn create_app_password(
         &self,
         session: Session<'_>,
@@ -114,11 +115,11 @@ impl Auth {
         }
     }
 
-    /// Returns all credentials of an account, newest first. The times of last use include uses that are not yet written to the database,
+    /// Returns all credentials of an account, newest first. The time of last use of a credential also considers uses that are not yet written to the database,
     /// and log-ins that the mail server reports.
     ///
     /// # Errors
-    /// Returns 500.
+    /// Returns 500 for an internal error.
     pub async fn credentials(&self, account: &str) -> Result<Vec<Credential>, Failure> {
         let mut credentials = self
             .directory
@@ -134,11 +135,10 @@ impl Auth {
         Ok(credentials)
     }
 
-    /// Revokes an app password of an account, unless it belongs to an API token. Revoking the app password of a web session ends the
-    /// session.
+    /// Revokes an app password of an account. If the app password belongs to a web session, the session ends. App passwords of API tokens are not revoked.
     ///
     /// # Errors
-    /// Returns 500. On error nothing was changed.
+    /// Returns 500 for an internal error. On error, nothing is changed.
     pub async fn revoke_app_password(
         &self,
         account: &str,
@@ -160,18 +160,20 @@ impl Auth {
         .await
     }
 
-    /// Returns the profile of an account, or `None` if it has none.
+    /// Returns the profile of an account, or `None` if the account has no profile.
     ///
     /// # Errors
-    /// Returns 500.
+    /// Returns 500 for an internal error.
     pub async fn profile(&self, account: &str) -> Result<Option<Profile>, Failure> {
         Ok(self.directory.profile(account).await?)
     }
 
-    /// Changes a profile. Creates the profile if there is none and all fields are given. Returns `false` if there is still no profile.
+    /// Changes the profile of the session's account. If the account has no profile, creates one if `changes` contains all fields, and returns `false`
+    /// otherwise.
     ///
     /// # Errors
-    /// Returns 400 naming the first invalid field, 401 if the session ended concurrently, and 500.
+    /// Returns 400 if a field is invalid, 401 if the session ended concurrently, or 500 for an internal error. The error text for 400 names the first invalid
+    /// field.
     pub async fn change_profile(
         &self,
         session: Session<'_>,
@@ -200,11 +202,12 @@ impl Auth {
         }
     }
 
-    /// Returns whether the password is the account's, for requests that a session alone does not authorize. A wrong password is recorded as
-    /// an event of kind `failed`.
+    /// Returns `true` if the password and the two-factor code of the confirmation are correct. If one of them is wrong, an audit event of the kind `failed` is
+    /// recorded. Use this function for requests that a session alone does not authorize.
     ///
     /// # Errors
-    /// Returns 401 `Two-factor code required`, 429 if the session or the account has had too many wrong passwords, and 500.
+    /// Returns 401 `Two-factor code required` if the password is correct and the code is missing. Returns 429 if the session or the account has had too many
+    /// wrong passwords. Returns 500 for an internal error.
     pub async fn confirm(
         &self,
         confirmation: Confirmation<'_>,
@@ -215,11 +218,10 @@ impl Auth {
         Ok(verified.is_some())
     }
 
-    /// Returns the hash that the password was verified against, or `None` if the password is wrong. A wrong password is recorded as an
-    /// event of kind `failed`.
+    /// Returns the password hash with which the password was compared. Returns `None` if the password or the two-factor code is wrong. In this case, an audit
+    /// event of the kind `failed` is recorded.
     ///
-    /// The limit of wrong passwords is applied here, so that it holds for every caller. These failures neither count towards the limits of
-    /// sign-in nor block it.
+    /// This function applies the limit on wrong passwords for all its callers. Failures in this function do not count towards the limits for signing in.
     async fn verified(
         &self,
         confirmation: Confirmation<'_>,
@@ -269,12 +271,12 @@ impl Auth {
         Ok(None)
     }
 
-    /// Changes the password of an account. The session that requests it continues with a new app password. All other web sessions, OAuth
-    /// grants and API tokens end.
+    /// Changes the password of an account. The session that requests the change continues with a new app password. All other web sessions, all OAuth grants and
+    /// all API tokens of the account end.
     ///
     /// # Errors
-    /// Returns 400 for an invalid new password, 401 if the session has ended or with `Two-factor code required`, 429 after too many wrong
-    /// passwords, and 500. On error nothing was changed.
+    /// Returns 400 if the new password is invalid. Returns 401 if the session has ended, or if the two-factor code is missing. Returns 429 after too many wrong
+    /// passwords. Returns 500 for an internal error. On error, nothing is changed.
     pub async fn change_password(
         &self,
         confirmation: Confirmation<'_>,

@@ -1,8 +1,8 @@
-//! Personal API tokens: creation, authentication and revocation. A token is `lmk_` and 43 letters and digits, 256 random bits. It is shown
-//! once.
+//! Creates, authenticates and revokes personal API tokens. A token consists of `lmk_` and 43 letters and digits (256 random bits). The token is shown to the
+//! user only once.
 //!
-//! For each token, the directory stores a public selector, a hash of the whole token, and the token's app password. The app password is sealed with a key that
-//! is derived from the whole token, so the database and the service's key together do not open a mailbox.
+//! For each token, the directory stores a public selector, a hash of the complete token, and the token's app password. The app password is sealed with a key
+//! that is derived from the complete token. So an attacker with the database and the service's key file cannot open a mailbox.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,7 @@ use latchmail_core::caller::{Caller, Credential, MailCredential, Origin, Scope};
 use latchmail_core::error::Failure;
 use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
-use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
-use latchmail_directory::sessions::CredentialCreation;
+use latchmail_directory::credentials::{AppPasswordKind, CredentialCreation, NewAppPassword};
 use latchmail_directory::tokens::{NewToken, Revocation, Token};
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
@@ -21,36 +20,37 @@ use super::Auth;
 use super::account::{Session, session_over};
 use super::header::API_TOKEN_PREFIX;
 
-/// Number of characters after the prefix by which the token is looked up. The 29 characters between the selector and the hint are secret: 172 bits.
+/// Length of the selector, which follows the prefix. The directory finds a token by its selector. The 29 characters between the selector and the hint are
+/// secret (172 bits).
 const SELECTOR: usize = 10;
-/// Number of characters at the end that are shown to identify the token.
+/// Length of the hint: the characters at the end of the token that are shown to the user to identify the token.
 const HINT: usize = 4;
 
-/// Label under which the sealing key is derived from a token.
+/// Label with which the sealing key is derived from a token.
 const SEALING: &str = "latchmail v1 api token XChaCha20-Poly1305";
 
-/// Hash that an unknown token is compared with, so that the response takes the same time.
+/// Hash with which an unknown token is compared, so that the response takes the same time as for a known token.
 const DUMMY_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A string with the form of a token (specification, section 2). Its selector and its hint are not secret; the characters between them are.
+/// A string with the form of an API token (specification, section 2). The selector and the hint are not secret. The characters between them are secret.
 #[derive(Clone, Debug)]
 pub struct ApiToken(Prefixed);
 
 /// A new token.
 #[derive(Debug)]
 pub struct CreatedToken {
-    /// The token as it is listed.
+    /// The token's entry in the list of tokens.
     pub token: Token,
-    /// The token itself. It is shown once.
+    /// The token itself. It is shown to the user only once.
     pub secret: SecretString,
 }
 
 /// Parameters of a new token.
 #[derive(Clone, Debug)]
 pub struct TokenRequest {
-    /// Label for people.
+    /// Label that the user chose.
     pub label: String,
     /// Scopes, in any order and possibly with duplicates.
     pub scopes: Vec<Scope>,
@@ -65,7 +65,7 @@ impl ApiToken {
         Prefixed::generate(API_TOKEN_PREFIX).map(Self)
     }
 
-    /// Parses a credential of a request. Returns `None` if it does not have the form of a token.
+    /// Parses a credential that a client sent. Returns `None` if `text` does not have the form of an API token.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Prefixed::parse(API_TOKEN_PREFIX, text).map(Self)
@@ -97,11 +97,11 @@ impl ApiToken {
 }
 
 impl Auth {
-    /// Returns the caller that a token belongs to.
+    /// Returns the caller to whom a token belongs.
     ///
     /// # Errors
-    /// Returns 401 with the specification's text if the token is unknown, revoked or expired, or if its app password cannot be opened.
-    /// Returns 500. All tokens are processed in the same way, so that the response time reveals nothing about them.
+    /// Returns 401 with the specification's text if the token is unknown, revoked or expired, or if its app password cannot be opened. Returns 500 for an
+    /// internal error. Unknown tokens are processed like known tokens, so that the response time does not reveal which selectors exist.
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let found = self.directory.token_by_selector(token.selector()).await?;
@@ -143,10 +143,10 @@ impl Auth {
         })
     }
 
-    /// Creates a token for the session's account. Returns `None` if the account has reached the limit.
+    /// Creates a token for the session's account. Returns `None` if the account already has the maximum number of tokens.
     ///
     /// # Errors
-    /// Returns 401 if the session ended concurrently, and 500. On error nothing was created.
+    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, no token is created.
     pub async fn create_token(
         &self,
         session: Session<'_>,
@@ -204,10 +204,10 @@ impl Auth {
         }))
     }
 
-    /// Returns the tokens of an account, newest first. The times of last use include uses that are not yet written to the database.
+    /// Returns the tokens of an account, newest first. The time of last use of a token also considers uses that are not yet written to the database.
     ///
     /// # Errors
-    /// Returns 500.
+    /// Returns 500 for an internal error.
     pub async fn tokens(&self, account: &str) -> Result<Vec<Token>, Failure> {
         let mut tokens = self.directory.tokens(account).await?;
         for token in &mut tokens {
@@ -218,10 +218,11 @@ impl Auth {
         Ok(tokens)
     }
 
-    /// Revokes a token of an account. Returns whether the account has or had such a token. Revoking a token again is not an error.
+    /// Revokes a token of an account. Returns `true` if the token is now revoked, even if it was already revoked before. Returns `false` if the account has no
+    /// such token.
     ///
     /// # Errors
-    /// Returns 500. On error nothing was changed.
+    /// Returns 500 for an internal error. On error, nothing is changed.
     pub async fn revoke_token(
         &self,
         account: &str,

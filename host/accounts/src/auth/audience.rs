@@ -1,16 +1,16 @@
-//! Audiences of access tokens (RFC 8707). A token for the service's URL or the agent endpoint is valid for the whole service; a token for
-//! the API is valid for the API only.
+//! Audiences of access tokens (RFC 8707). A token for the service's URL or for the agent endpoint's URL is valid for the whole service. A token for the API's
+//! URL is valid only for the API.
 
 use latchmail_core::caller::Audience;
 
-/// The URLs that name this service or one of its parts.
+/// The URLs that identify this service or one of its parts.
 #[derive(Clone, Debug)]
 pub struct Audiences {
     base_url: String,
 }
 
 impl Audiences {
-    /// Creates the audiences of the service at `base_url`, which has no trailing slash.
+    /// Creates the audiences of the service at `base_url`, which must not have a trailing slash.
     #[must_use]
     pub fn new(base_url: &str) -> Self {
         Self {
@@ -18,8 +18,7 @@ impl Audiences {
         }
     }
 
-    /// Returns the audience of a token that was requested for `resource`, or `None` if that is not a URL of this service. A trailing slash
-    /// is ignored.
+    /// Returns the audience of a token that was requested for `resource`, or `None` if `resource` is not a URL of this service. A trailing slash is ignored.
     #[must_use]
     pub fn of(&self, resource: &str) -> Option<Audience> {
         let path = resource.strip_prefix(&self.base_url)?;
@@ -30,13 +29,13 @@ impl Audiences {
         }
     }
 
-    /// Returns the default resource of tokens, for requests without a resource.
+    /// Returns the resource of tokens if the client's request names no resource.
     #[must_use]
     pub fn usual(&self) -> &str {
         &self.base_url
     }
 
-    /// Returns the URL of the agent endpoint, the protected resource (RFC 9728).
+    /// Returns the URL of the agent endpoint. It identifies the protected resource (RFC 9728).
     #[must_use]
     pub fn agent_endpoint(&self) -> String {
         format!("{}/mcp", self.base_url)

@@ -1,4 +1,4 @@
-//! Finds the caller that a web session's access token belongs to.
+//! Finds the caller to whom the access token of a web session belongs.
 
 use latchmail_core::caller::{Caller, Credential, MailCredential};
 use latchmail_core::error::Failure;
@@ -8,8 +8,7 @@ use super::Auth;
 use super::access_token::Claims;
 
 impl Auth {
-    /// Returns the caller of a verified access token. Fails if its session does not exist, or if the session's app password cannot be
-    /// opened.
+    /// Returns the caller of a verified access token. Returns 401 if the token's session does not exist, or if the session's app password cannot be opened.
     pub(super) async fn by_access_token(&self, claims: &Claims) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let session = self

@@ -1,4 +1,4 @@
-//! Finds the caller that an external authorization server's access token belongs to.
+//! Finds the caller to whom an access token of an external authorization server belongs.
 
 use latchmail_core::caller::{Caller, Credential, MailCredential, Proof};
 use latchmail_core::error::Failure;
@@ -7,10 +7,10 @@ use super::external::{External, OpaqueToken, TokenStatus};
 use super::{Auth, BAD_ACCESS_TOKEN};
 
 impl Auth {
-    /// Returns the active account with the address that the external server reports for the token.
+    /// Returns the caller of a token: the active account with the address that the external server reports for the token.
     ///
     /// # Errors
-    /// Returns 401 if the token is invalid, 503 if the server cannot be queried, and 500.
+    /// Returns 401 if the token is invalid, 503 if the server cannot be queried, or 500 for an internal error.
     pub(super) async fn by_external_token(
         &self,
         external: &External,
@@ -21,7 +21,7 @@ impl Auth {
             TokenStatus::Active(subject) => subject,
             TokenStatus::Rejected(why) => return Err(refused(why)),
         };
-        // The directory is queried at every request, so that disabling an account takes effect at once.
+        // The directory is queried at every request, so that disabling an account takes effect immediately.
         let account = self.directory.account_by_address(&subject.address).await?;
         let account = account
             .filter(|account| account.active)

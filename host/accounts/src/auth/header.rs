@@ -1,5 +1,5 @@
-//! Parses the Authorization header and distinguishes credentials by form (specification, section 5; RFC 6750, section 2.1). Other modules
-//! check whether a credential is valid, one module per kind.
+//! Parses the Authorization header and determines the kind of the credential from its form (specification, section 5; RFC 6750, section 2.1). For each kind,
+//! another module checks whether the credential is valid.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,19 +10,19 @@ use serde_json::{Map, Value};
 /// Prefix of personal API tokens.
 pub(super) const API_TOKEN_PREFIX: &str = "lmk_";
 
-/// A credential as the client sent it.
+/// A credential as the client sent it. It is not yet verified.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub enum BearerCredential<'a> {
-    /// Starts with the prefix of personal API tokens.
+    /// A text that starts with the prefix of personal API tokens.
     ApiToken(&'a str),
-    /// Starts with a JOSE header: an access token of a web session, valid or not.
+    /// A text that starts with a JOSE header, such as an access token of a web session.
     AccessToken(&'a str),
     /// Any other visible ASCII text, possibly an OAuth access token.
     Opaque(&'a str),
 }
 
-/// Returns the only credential of a request.
+/// Returns the credential in the Authorization header of a request.
 ///
 /// # Errors
 /// Returns 401 if there is no Authorization header or more than one, if its scheme is not `Bearer`, or if the credential contains
@@ -39,7 +39,7 @@ fn only_bearer(headers: &HeaderMap) -> Option<&str> {
         return None;
     };
     let (scheme, credential) = only.to_str().ok()?.split_once(' ')?;
-    // RFC 9110, section 11.4: one or more spaces after the scheme.
+    // RFC 9110, section 11.4, allows one or more spaces after the scheme.
     let credential = credential.trim_start_matches(' ');
     let usable = scheme.eq_ignore_ascii_case("bearer")
         && !credential.is_empty()
@@ -57,7 +57,7 @@ fn kind(credential: &str) -> BearerCredential<'_> {
     }
 }
 
-/// Returns whether the text before the first dot is a JSON object in base64url (RFC 7515, section 4).
+/// Returns `true` if the text before the first dot is a JSON object in base64url (RFC 7515, section 4).
 fn has_jose_header(credential: &str) -> bool {
     credential
         .split_once('.')

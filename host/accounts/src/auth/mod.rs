@@ -1,7 +1,7 @@
-//! Authentication: identifies the caller from the Authorization header, starts, refreshes and ends web sessions, and registers accounts.
-//! Also contains the secrets, hashes, sealing and signed tokens that this needs.
+//! Authentication. This module identifies the caller of a request from the Authorization header, manages web sessions and other credentials, and registers
+//! accounts.
 //!
-//! This module knows HTTP only as headers and [`Failure`]. The endpoints that clients call are in `http::auth`.
+//! This module contains no endpoints. The crate `latchmail-http` contains the endpoints and maps a [`Failure`] to a response.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -70,35 +70,35 @@ use self::uses::Uses;
 pub use self::uses::to_the_minute;
 use crate::mail_server::MailServer;
 
-/// Number of API and OAuth tokens whose ids are cached.
+/// Capacity of each cache: the number of API tokens, and the number of OAuth tokens.
 pub const CACHE_CAPACITY: usize = 10_000;
 
 const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
 
-/// The credential of a request, parsed but not yet checked against the directory or an external server.
+/// The parsed credential of a request. It is not yet checked against the directory or an external server.
 #[derive(Debug)]
 pub enum ParsedCredential {
-    /// An access token that this service signed and that has not expired.
+    /// The claims of a web session's access token. This service signed the token, and the token has not expired.
     Session(Claims),
     /// A token with the form of an API token.
     ApiToken {
         /// The token.
         token: ApiToken,
-        /// The token's id, if the token was valid before.
+        /// The token's id, if an earlier request with the token was valid.
         known: Option<Box<str>>,
     },
     /// A token with the form of an access token of the embedded authorization server.
     OAuth {
         /// The token.
         token: IssuedToken,
-        /// Account and grant of the token, if the token was valid before.
+        /// The account and the grant of the token, if an earlier request with the token was valid.
         known: Option<Arc<Grantee>>,
     },
     /// Any other token, if an external authorization server is configured.
     External {
         /// The token.
         token: OpaqueToken,
-        /// Account and grant of the token, if the token was valid before.
+        /// The account and the grant of the token, if an earlier request with the token was valid.
         known: Option<Arc<Grantee>>,
     },
 }
@@ -120,19 +120,20 @@ pub struct Auth {
     keys: Arc<Keyring>,
     access_tokens: AccessTokens,
     passwords: Passwords,
-    /// Wrong passwords by session and account, for changes that a password confirms, and invalid signatures of access tokens by client.
+    /// Counts wrong passwords in requests that a password must confirm, per session and per account. Also counts invalid signatures of access tokens, per
+    /// client.
     failures: Failures,
-    /// Maximum number of wrong passwords per session and minute.
+    /// Maximum number of wrong passwords per minute for one session.
     wrong_passwords: NonZeroU32,
-    /// Maximum number of invalid signatures per client and minute.
+    /// Maximum number of invalid signatures per minute for one client.
     wrong_signatures: NonZeroU32,
     uses: Uses,
     /// The external authorization server, if one is configured.
     external: Option<External>,
-    /// Ids of API tokens by the tokens' hashes. They select the rate-limit budget of a request. Whether a token is valid is checked at
-    /// every request.
+    /// Ids of API tokens, by the hash of the token. The id selects the rate-limit budget of a request. The service checks at every request whether the token is
+    /// valid.
     known_tokens: Cache<String, Box<str>>,
-    /// Accounts and grants of OAuth access tokens, for the same purpose.
+    /// Accounts and grants of OAuth access tokens, by the hash of the token. They select the rate-limit budget of a request.
     known_grants: Cache<String, Arc<Grantee>>,
     audiences: Audiences,
     /// Whether agents may send mail.
@@ -174,7 +175,7 @@ impl Auth {
         })
     }
 
-    /// Runs a change to completion, even if the client disconnects. For example, the connections of a revoked credential must still be closed.
+    /// Runs a change to completion, even if the client disconnects. For example, after a credential is revoked, its connections must be closed in any case.
     pub(crate) async fn run_change<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, Failure>> + Send + 'static,
@@ -187,28 +188,27 @@ impl Auth {
         self.changes.finished().await;
     }
 
-    /// Adds the external authorization server of the configuration, if there is one. Sends no request to it.
+    /// Adds the external authorization server if one is configured. Sends no request to this server.
     ///
     /// # Errors
-    /// Returns an error that names the configuration key that is invalid.
+    /// Returns an error that names the invalid configuration key.
     pub fn with_external(mut self, config: &Config, fetch: Fetch) -> Result<Self, StartError> {
         let (mail_server, clock) = (Arc::clone(&self.mail_server), self.clock.clone());
         self.external = External::new(config, fetch, mail_server, clock)?;
         Ok(self)
     }
 
-    /// Returns the service's keys, for other data that is sealed with them.
+    /// Returns the service's keyring. Other modules use it to seal data.
     #[must_use]
     pub fn keys(&self) -> Arc<Keyring> {
         Arc::clone(&self.keys)
     }
 
-    /// Parses the credential of a request (specification, section 5). Verifies what the credential itself proves, without a query of the
-    /// directory or of another server.
+    /// Parses the credential of a request (specification, section 5) and checks its form, signature and expiry. Does not query the directory or another server.
     ///
     /// # Errors
-    /// Returns 401 with the specification's text if there is no credential or it is invalid. Returns 429 for an access token that was not
-    /// verified before if the client has sent too many tokens with an invalid signature.
+    /// Returns 401 with the specification's text if the credential is missing or invalid. Returns 429 if the client has sent too many access tokens with an
+    /// invalid signature. Access tokens that the service has already verified are not affected by this limit.
     pub fn parse_credential(
         &self,
         headers: &HeaderMap,
@@ -243,10 +243,10 @@ impl Auth {
         }
     }
 
-    /// Returns the caller that a credential belongs to. Queries the directory, and an external authorization server about its tokens.
+    /// Returns the caller to whom a credential belongs. Queries the directory. For a token of an external authorization server, also queries this server.
     ///
     /// # Errors
-    /// Returns 401 with the specification's text if the credential is no longer valid, and 503 if the external server cannot be queried.
+    /// Returns 401 with the specification's text if the credential is no longer valid, or 503 if the external server cannot be queried.
     pub async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
         let caller = match credential {
             ParsedCredential::Session(claims) => self.by_access_token(&claims).await?,
@@ -269,8 +269,8 @@ impl Auth {
         Ok(caller)
     }
 
-    /// Caches the account and grant of an OAuth access token while the token is valid. Requests with an invalid token count towards the
-    /// client's budget, not towards the account's.
+    /// Caches the account and the grant of an OAuth access token if the token is valid, and removes them from the cache if the token is invalid. So requests
+    /// with an invalid token count towards the client's rate limit and not towards the account's rate limit.
     fn remember(&self, hash: &str, caller: Result<Caller, Failure>) -> Result<Caller, Failure> {
         match &caller {
             Ok(Caller {
@@ -294,8 +294,8 @@ impl Auth {
 }
 
 impl ParsedCredential {
-    /// Returns the key of the rate-limit budget for the request, if the credential proves by itself, or by an earlier check, that this
-    /// service or the external server issued it. Returns `None` otherwise.
+    /// Returns the key of the request's rate-limit budget. Returns `None` if it is not yet certain that this service or the external server issued the
+    /// credential. A signature or an earlier check makes this certain.
     #[must_use]
     pub fn key(&self) -> Option<Key> {
         match self {
@@ -307,7 +307,8 @@ impl ParsedCredential {
         }
     }
 
-    /// Like [`ParsedCredential::key`] for the agent endpoint, which accepts only OAuth tokens and counts by account.
+    /// Returns the key of the request's rate-limit budget at the agent endpoint. Unlike [`ParsedCredential::key`], it returns keys of accounts, and only for
+    /// OAuth tokens.
     #[must_use]
     pub fn agent_key(&self) -> Option<Key> {
         match self {

@@ -1,8 +1,8 @@
-//! The grants of the authorization server, and its codes, access tokens, refresh tokens and device codes. Each of these secrets consists of a prefix that
-//! shows its type and 43 letters and digits (256 random bits). The database stores only their hashes.
+//! Grants and secrets of the embedded authorization server. The secrets are codes, access tokens, refresh tokens and device codes. Each secret consists of a
+//! prefix that shows its type, and 43 letters and digits (256 random bits). The database stores only the hashes of the secrets.
 //!
-//! The app password of a grant is sealed with keys that are derived from the grant's tokens, and is sealed again whenever the tokens rotate. So the database
-//! alone opens no mailbox, not even with the service's key. The protocol is in [`latchmail_oauth`].
+//! The app password of a grant is sealed with keys that are derived from the grant's tokens. It is sealed again whenever the tokens rotate. So an attacker with
+//! the database and the service's key file cannot open a mailbox. The crate `latchmail-oauth` implements the protocol.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ use super::{Auth, BAD_ACCESS_TOKEN};
 
 /// Lifetime of an access token.
 pub const ACCESS_LIFETIME: Duration = Duration::from_hours(1);
-/// Lifetime of a grant after its last refresh.
+/// Lifetime of a grant after the last refresh of its tokens.
 pub const REFRESH_LIFETIME: Duration = Duration::from_hours(30 * 24);
 
-/// Label under which the sealing key is derived from a token.
+/// Label with which the sealing key is derived from a token.
 const SEALING: &str = "latchmail v1 oauth token XChaCha20-Poly1305";
 
 /// Type of a secret of the authorization server.
@@ -57,7 +57,7 @@ impl Use {
     }
 }
 
-/// A secret that the authorization server issued, or a text with the form of one.
+/// A text with the form of a secret of the authorization server. The server may not have issued it.
 #[derive(Clone, Debug)]
 pub struct IssuedToken(Prefixed);
 
@@ -66,7 +66,7 @@ pub struct IssuedToken(Prefixed);
 pub struct GrantTokens {
     /// Access token, valid for one hour.
     pub access: SecretString,
-    /// Refresh token, valid once and for 30 days.
+    /// Refresh token. It can be used once, within 30 days.
     pub refresh: SecretString,
     /// The scopes of the access token, separated by spaces.
     pub scope: String,
@@ -81,7 +81,7 @@ pub struct GrantRequest<'a> {
     pub client_id: &'a str,
     /// The client's name.
     pub client_name: &'a str,
-    /// The resource that the tokens are for.
+    /// The URL of the resource for which the tokens are issued.
     pub resource: &'a str,
     /// The scopes of the grant, separated by spaces.
     pub scope: &'a str,
@@ -92,31 +92,31 @@ pub struct GrantRequest<'a> {
 pub struct RefreshRequest<'a> {
     /// The client's id.
     pub client_id: &'a str,
-    /// The audience that the tokens must have, if the client requests one.
+    /// The audience that the client requests, or `None` if the client requests no audience.
     pub audience: Option<Audience>,
-    /// The scopes of the next access token, if the client requests scopes.
+    /// The scopes that the client requests for the next access token, or `None` if the client requests no scopes.
     pub scopes: Option<&'a [Scope]>,
-    /// Counts the request towards the rate limit of the grant with this id, before anything changes.
+    /// A function that counts the request towards the rate limit of the grant with the given id. It is called before anything changes.
     pub count: &'a (dyn Fn(&str) -> Result<(), Failure> + Sync),
 }
 
-/// The error for an invalid code or token: the grant has ended, belongs to another client, or was ended now because the code or token was reused.
+/// The error for an invalid code or token. The grant has ended or belongs to another client. If the code or token was reused, this request ended the grant.
 #[derive(Debug)]
 pub struct InvalidGrant;
 
 /// The error of a refresh.
 #[derive(Debug)]
 pub enum RefreshError {
-    /// The refresh token is invalid, see [`InvalidGrant`].
+    /// The refresh token is invalid. See [`InvalidGrant`].
     InvalidGrant,
-    /// The client requested another audience than that of the grant. The token remains valid.
+    /// The client requested an audience that differs from the grant's audience. The refresh token remains valid.
     WrongAudience,
-    /// The client requested scopes that the grant does not have. The token remains valid.
+    /// The client requested scopes that the grant does not have. The refresh token remains valid.
     ExcessiveScope,
 }
 
 impl IssuedToken {
-    /// Generates a secret.
+    /// Generates a secret of this type.
     ///
     /// # Errors
     /// Returns 500 if the operating system provides no randomness.
@@ -124,7 +124,7 @@ impl IssuedToken {
         Prefixed::generate(what.prefix()).map(Self)
     }
 
-    /// Parses a secret of a request. Returns `None` if it does not have the form of a secret of this type.
+    /// Parses a secret that a client sent. Returns `None` if `text` does not have the form of a secret of this type.
     #[must_use]
     pub fn parse(what: Use, text: &str) -> Option<Self> {
         Prefixed::parse(what.prefix(), text).map(Self)
@@ -165,10 +165,11 @@ impl IssuedToken {
 }
 
 impl Auth {
-    /// Returns the caller that an access token of the embedded authorization server belongs to, with the token's audience.
+    /// Returns the caller to whom an access token of the embedded authorization server belongs.
     ///
     /// # Errors
-    /// Returns 401 if the token is unknown or expired, if it is not for this service, or if its app password cannot be opened, and 500.
+    /// Returns 401 if the token is unknown or expired, if its audience is not this service, or if its app password cannot be opened. Returns 500 for an
+    /// internal error.
     pub(super) async fn by_oauth_token(&self, token: &IssuedToken) -> Result<Caller, Failure> {
         let refused = || Failure::unauthorized(BAD_ACCESS_TOKEN);
         let found = self
@@ -201,7 +202,7 @@ impl Auth {
         })
     }
 
-    /// Returns the scopes of a stored list that OAuth tokens can have now. The operator may have disabled sending since the list was stored.
+    /// Returns the scopes in `list` that OAuth tokens can have now. The directory stores this list, and the operator may have disabled `mail:send` later.
     fn effective_scopes(&self, list: &str) -> Vec<Scope> {
         let mut scopes = self.oauth_scopes();
         let granted = Scope::read_list(list);
@@ -216,16 +217,17 @@ impl Auth {
         Scope::ALL.into_iter().filter(opens).collect()
     }
 
-    /// Returns the URLs that name this service.
+    /// Returns the URLs that identify this service as an audience.
     #[must_use]
     pub fn audiences(&self) -> &Audiences {
         &self.audiences
     }
 
-    /// Verifies the credentials of the account `address` and stores the authorization. On error nothing is stored.
+    /// Verifies the password and second factor of the account `address` and stores the authorization. On error, the authorization is not stored.
     ///
     /// # Errors
-    /// Returns the errors of [`Auth::sign_in`] except 503, because the mail server is not queried, and 404 if the device code is no longer valid.
+    /// Returns the errors of [`Auth::sign_in`], except 503, because this function does not query the mail server. Returns 404 if the device code is no longer
+    /// valid.
     pub async fn agree(
         &self,
         address: &str,
@@ -255,10 +257,10 @@ impl Auth {
             .await?)
     }
 
-    /// Exchanges a code for the first tokens of a grant. A second use of a code ends the grant.
+    /// Exchanges an authorization code for the first tokens of a grant. If the code was already used, the function ends the grant.
     ///
     /// # Errors
-    /// Returns [`InvalidGrant`] if the code is no longer valid, and 500.
+    /// Returns [`InvalidGrant`] if the code is no longer valid, or 500 for an internal error.
     pub async fn exchange_code(
         &self,
         code: &IssuedToken,
@@ -287,10 +289,10 @@ impl Auth {
         })
     }
 
-    /// Exchanges a device code after the user has authorized the device.
+    /// Exchanges a device code for the first tokens of a grant, after the user has authorized the device.
     ///
     /// # Errors
-    /// Returns [`InvalidGrant`] if the code is no longer valid, and 500.
+    /// Returns [`InvalidGrant`] if the code is no longer valid, or 500 for an internal error.
     pub async fn exchange_device(
         &self,
         device: &IssuedToken,
@@ -309,11 +311,11 @@ impl Auth {
         Ok(Ok(tokens))
     }
 
-    /// Exchanges a refresh token for the next tokens of its grant. A second use of a refresh token ends the grant. If scopes are requested, the access token
-    /// has only these. The next refresh token has the scopes of the grant (RFC 6749, section 6).
+    /// Exchanges a refresh token for new tokens of its grant. If the refresh token was already used, the function ends the grant. If the client requests
+    /// scopes, the new access token has only these scopes. The new refresh token has the scopes of the grant (RFC 6749, section 6).
     ///
     /// # Errors
-    /// Returns [`RefreshError`] if the token or the grant does not match the request, the error of `count`, and 500.
+    /// Returns [`RefreshError`] if the token or the grant does not match the request. Returns the error of `count`. Returns 500 for an internal error.
     pub async fn refresh_grant(
         &self,
         token: &IssuedToken,
@@ -352,7 +354,7 @@ impl Auth {
                 Some(password) => password,
                 None => return Ok(Err(InvalidGrant)),
             },
-            // The token was used before, so the directory ends the grant and does not store the new tokens.
+            // The refresh token was already used. In this case, the directory ends the grant and does not store the new tokens.
             None => SecretString::default(),
         };
         let (mut next, tokens) = new_tokens(&grant.id, &password, &effective_scopes, now)?;
@@ -389,7 +391,7 @@ impl Auth {
         let password = AppPassword::generate()?;
         let effective_scopes = self.effective_scopes(request.scope);
         let (tokens, issued) = new_tokens(&id, password.secret(), &effective_scopes, now)?;
-        // The operator needs the id to distinguish clients with the same name.
+        // Several clients can have the same name, so the label also contains the client's id.
         let label = match request.client_name {
             "" => request.client_id.to_owned(),
             name => format!("{name} ({})", request.client_id),
@@ -415,7 +417,7 @@ impl Auth {
     }
 }
 
-/// Generates the tokens of a grant. Returns them as the directory stores them and as the client receives them.
+/// Generates the tokens of a grant. Returns the values that the directory stores and the tokens that the client receives.
 fn new_tokens(
     grant: &str,
     password: &SecretString,

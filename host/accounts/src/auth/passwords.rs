@@ -1,5 +1,5 @@
-//! Passwords of users: hashed with argon2id, on threads that do not serve requests. The number of concurrent hashes is limited, because each needs 19 MiB of
-//! memory. This memory is reused.
+//! Hashes the passwords of users with argon2id, on threads that do not serve requests. Each hash computation needs 19 MiB of memory, so the number of
+//! concurrent computations is limited. The memory is reused.
 
 use std::fmt;
 use std::mem;
@@ -26,7 +26,7 @@ pub fn has_valid_length(password: &SecretString) -> bool {
     (1..=MAX_LENGTH).contains(&password.expose_secret().len())
 }
 
-/// OWASP Password Storage Cheat Sheet, argon2id: 19 MiB, two passes, one lane.
+/// The argon2id parameters of the OWASP Password Storage Cheat Sheet: 19 MiB, two passes, one lane.
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
@@ -35,15 +35,15 @@ const SALT_LENGTH: usize = 16;
 
 /// Hashes and verifies passwords.
 pub struct Passwords {
-    /// One permit per core. More concurrent hashes would use more memory and not be faster.
+    /// One permit per CPU core. More concurrent computations would use more memory and would not be faster.
     permits: Arc<Semaphore>,
     buffers: Buffers,
-    /// A random hash, which no password matches. It is used for unknown accounts, so that a check always takes the same time.
+    /// A random hash that no password matches. It is used for unknown accounts, so that a check takes the same time for all accounts.
     dummy_hash: String,
 }
 
 impl Passwords {
-    /// Creates the hasher with one permit per core.
+    /// Creates the hasher with one permit per CPU core.
     ///
     /// # Errors
     /// Returns 500 if the operating system provides no randomness.
@@ -65,7 +65,7 @@ impl Passwords {
             .await
     }
 
-    /// Returns whether `password` matches the hash. Without a hash the result is `false`, after the same time.
+    /// Returns `true` if `password` matches the hash `expected`. If `expected` is `None`, the result is `false` and the function takes the same time.
     ///
     /// # Errors
     /// Returns 500 if the hash cannot be parsed.
@@ -92,7 +92,7 @@ impl Passwords {
             .map_err(Failure::internal)?;
         let buffers = self.buffers.clone();
         spawn_blocking(cpu::charged(move || {
-            // The task holds the permit, because the memory stays in use after a client has disconnected.
+            // The task owns the permit, because the task continues to use the memory after the client has disconnected.
             let _permit = permit;
             work(&mut buffers.take().blocks)
         }))
@@ -101,11 +101,11 @@ impl Passwords {
     }
 }
 
-/// The memory for hashes. It is reused, because the allocator would otherwise keep several blocks of 19 MiB for every thread. There are never more buffers than
-/// permits.
+/// The memory buffers for hash computations. They are reused, because otherwise the allocator would keep several blocks of 19 MiB for every thread. There are
+/// never more buffers than permits.
 ///
-/// Buffers are not zeroed, because zeroing takes time at every hash and protects nothing. The last pass replaces every block, so a buffer does not help to test a
-/// guess faster than the stored hash does.
+/// Buffers are not zeroed after use. Zeroing would take time at every computation and would not improve security: the last pass of argon2id overwrites every
+/// block, so an attacker with a buffer cannot test passwords faster than an attacker with the stored hash.
 #[derive(Clone, Default)]
 struct Buffers(Arc<Mutex<Vec<Vec<Block>>>>);
 
@@ -157,7 +157,7 @@ fn hash(password: &SecretString, memory: &mut Vec<Block>) -> Result<String, Fail
     Ok(hash.to_string())
 }
 
-/// Hashes with the parameters of the expected hash, because the parameters of [`hash`] can change.
+/// Compares a password with a stored hash. Uses the parameters of the stored hash, because the parameters of [`hash`] can change between versions.
 fn verify(
     password: &SecretString,
     expected: &str,
@@ -169,7 +169,9 @@ fn verify(
     let version = version.map_err(Failure::internal)?.unwrap_or_default();
     let params = Params::try_from(&expected).map_err(Failure::internal)?;
     let (Some(salt), Some(hash)) = (expected.salt, expected.hash) else {
-        return Err(Failure::internal("a password hash without salt or output"));
+        return Err(Failure::internal(
+            "a stored password hash has no salt or no output",
+        ));
     };
     let output = output(password, &salt, (algorithm, version, params), memory)?;
     // The comparison takes constant time.
@@ -189,14 +191,14 @@ fn output(
     let mut output = [0; Output::MAX_LENGTH];
     let output = output
         .get_mut(..length)
-        .ok_or_else(|| Failure::internal("a password hash with too long an output"))?;
+        .ok_or_else(|| Failure::internal("the output of a stored password hash is too long"))?;
     Argon2::new(algorithm, version, params)
         .hash_password_into_with_memory(password.expose_secret().as_bytes(), salt, output, memory)
         .map_err(Failure::internal)?;
     Output::new(output).map_err(Failure::internal)
 }
 
-/// Returns a PHC string with the parameters of [`hash`] and with random salt and output.
+/// Returns a PHC string with the parameters of [`hash`], a random salt and a random output.
 fn random_hash() -> Result<String, Failure> {
     let salt = secrets::random::<SALT_LENGTH>()?;
     let output = secrets::random::<{ Params::DEFAULT_OUTPUT_LEN }>()?;

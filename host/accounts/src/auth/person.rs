@@ -1,4 +1,4 @@
-//! Validation of personal data and passwords (specification, section 4.2), one function per field. Each failure is 400 and names the field.
+//! Validates personal data and passwords (specification, section 4.2). Each function validates one field. Its error has the status 400 and names the field.
 
 use chrono::{Datelike, NaiveDate};
 use latchmail_core::error::Failure;
@@ -9,10 +9,11 @@ const SHORTEST_PASSWORD: usize = 8;
 const LONGEST_NAME: usize = 64;
 const YOUNGEST: i32 = 13;
 
-/// Checks a new password from the body's `field`. Characters and letter case are those of Unicode; digits are 0 to 9.
+/// Checks a new password. `field` is the name of the password's field in the request. Characters, upper case and lower case are as defined by Unicode. Digits
+/// are 0 to 9.
 ///
 /// # Errors
-/// Returns 400 if the password is too short, too long to be hashed, or lacks an upper-case letter, a lower-case letter or a digit.
+/// Returns 400 if the password is too short or too long, or if it does not contain an upper-case letter, a lower-case letter and a digit.
 pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
     let invalid = |text| Err(Failure::invalid(format!("{field} {text}")));
     if password.chars().count() < SHORTEST_PASSWORD {
@@ -33,10 +34,10 @@ pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a first or last name without surrounding white space. It must have 1 to 64 characters.
+/// Checks a first or last name and returns it without surrounding white space. The result has 1 to 64 characters.
 ///
 /// # Errors
-/// Returns 400 with `field` in its text.
+/// Returns 400 if the name has an invalid length or contains control characters. The error text contains `field`.
 pub fn name(field: &str, text: &str) -> Result<String, Failure> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > LONGEST_NAME {
@@ -52,8 +53,8 @@ pub fn name(field: &str, text: &str) -> Result<String, Failure> {
     Ok(text.to_owned())
 }
 
-/// Checks a date of birth, `YYYY-MM-DD`, against `today`. A person born on 29 February is a year older on 1 March in years without that
-/// day.
+/// Checks a date of birth in the form `YYYY-MM-DD`. `today` is the current date. A person who was born on 29 February becomes one year older on 1 March in
+/// years that are not leap years.
 ///
 /// # Errors
 /// Returns 400 if the text is not a date of this form, if the date is in the future, or if the person is younger than 13.
@@ -71,7 +72,7 @@ pub fn date_of_birth(text: &str, today: NaiveDate) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Parses a valid date of exactly this form. The date parser alone would also accept signs and missing zeros.
+/// Parses a date of exactly the form `YYYY-MM-DD`. The date parser of `chrono` would also accept signs and missing zeros.
 fn date(text: &str) -> Option<NaiveDate> {
     let shaped = text.len() == 10
         && text.bytes().enumerate().all(|(at, byte)| match at {

@@ -1,4 +1,4 @@
-//! Creates accounts: by registration, or for the operator.
+//! Creates accounts, for clients that register and for the operator.
 
 use latchmail_core::address;
 use latchmail_core::caller::Origin;
@@ -18,7 +18,7 @@ const TAKEN: &str = "This email address is already taken";
 pub struct Form {
     /// Requested user name.
     pub local_part: String,
-    /// Domain, one of the registration domains.
+    /// Domain of the address. It must be one of the registration domains.
     pub domain: String,
     /// Password.
     pub password: SecretString,
@@ -30,10 +30,10 @@ pub struct Form {
     pub dob: String,
 }
 
-/// A new account with its first session.
+/// The result of a registration.
 #[derive(Debug)]
 pub struct Registered {
-    /// The first session.
+    /// The first session of the new account.
     pub signed_in: SignedIn,
     /// First name as stored.
     pub first_name: String,
@@ -51,21 +51,21 @@ pub enum Availability {
     },
     /// The user name is not available.
     Unavailable {
-        /// The text that registration would respond with.
+        /// The error text that a registration would return.
         reason: &'static str,
     },
 }
 
-/// Result of creating an account for the operator.
+/// Result of an account creation by the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provision {
     /// The account was created.
     Created,
-    /// The account exists with this password.
+    /// The account already exists with this password.
     Exists,
-    /// The account exists with another password, or is not active. Nothing was changed.
+    /// The account already exists with another password, or it is not active. Nothing was changed.
     Differs,
-    /// The address is in use by another account or alias, or reserved.
+    /// The address is reserved, or it is the address of an alias or of another account.
     AddressTaken,
 }
 
@@ -73,7 +73,7 @@ impl Auth {
     /// Checks that registration is enabled.
     ///
     /// # Errors
-    /// Returns 403 if it is not.
+    /// Returns 403 if registration is disabled.
     pub fn registration_open(&self) -> Result<(), Failure> {
         if self.registration.enabled {
             Ok(())
@@ -82,16 +82,17 @@ impl Auth {
         }
     }
 
-    /// Returns the domains that accounts can be registered on. The first is used for a user name without a domain.
+    /// Returns the domains on which accounts can be registered. The first domain is the default for a user name without a domain.
     #[must_use]
     pub fn registration_domains(&self) -> &[String] {
         &self.registration.domains
     }
 
-    /// Creates an account with its profile and its first session, in one transaction.
+    /// Creates an account, its profile and its first session in one transaction.
     ///
     /// # Errors
-    /// Returns 403 if registration is disabled, 400 naming the first invalid field, 409 if the address is in use or reserved, and 500.
+    /// Returns 403 if registration is disabled, 400 if a field is invalid, or 409 if the address is in use or reserved. The error text for 400 names the first
+    /// invalid field. Returns 500 for an internal error.
     pub async fn register(&self, form: Form, origin: &Origin) -> Result<Registered, Failure> {
         self.registration_open()?;
         let username = address::username(&form.local_part).map_err(Failure::invalid)?;
@@ -138,10 +139,11 @@ impl Auth {
         }
     }
 
-    /// Returns whether a user name can be registered. Considers only accounts: an address that is or was an alias is reported only by registration itself.
+    /// Returns whether a user name can be registered. This check considers only accounts. If the address is or was an alias, only the registration itself
+    /// reports that the address is taken.
     ///
     /// # Errors
-    /// Returns 500.
+    /// Returns 500 for an internal error.
     pub async fn availability(&self, username: &str) -> Result<Availability, Failure> {
         let unavailable = |reason| Ok(Availability::Unavailable { reason });
         let Some(domain) = self.registration.domains.first() else {
@@ -161,11 +163,11 @@ impl Auth {
         Ok(Availability::Available { address })
     }
 
-    /// Creates an account without a profile for the operator. Reserved names and every password that can be hashed are allowed. An existing
-    /// account is not changed.
+    /// Creates an account without a profile for the operator. Reserved names are allowed. The only rule for the password is its length. An existing account is
+    /// not changed.
     ///
     /// # Errors
-    /// Returns 400 if the address is not on a registration domain or the password cannot be hashed, and 500.
+    /// Returns 400 if the address is not on a registration domain, or if the password is empty or too long. Returns 500 for an internal error.
     pub async fn create_account(
         &self,
         address: &str,

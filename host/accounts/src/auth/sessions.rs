@@ -1,7 +1,7 @@
 //! Web sessions: sign-in with a password, refresh with refresh tokens, and sign-out of all sessions.
 //!
-//! Each session has its own app password at the mail server, which the directory stores sealed for the session's id.
-//! [`super::by_access_token`] finds the caller of an access token.
+//! Each session has its own app password for the mail server. The directory stores this app password, sealed for the session's id. [`super::by_access_token`]
+//! finds the caller of an access token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +22,14 @@ use tokio::task::JoinHandle;
 use super::two_factor::Checked;
 use super::{Auth, user_agent};
 
-/// Lifetime of a session after its last refresh.
+/// Lifetime of a session after the last refresh of its tokens.
 pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
 
 const INVALID: &str = "Invalid credentials";
-/// Response text if the password is right and a two-factor code is required.
+/// Error text if the password is correct but a two-factor code is required.
 pub const CODE_REQUIRED: &str = "Two-factor code required";
 
-/// Reasons for audit events of credentials that became invalid during the request.
+/// Reasons in audit events for credentials that became invalid during the request.
 pub(super) const CODE_USED: &str =
     "two-factor code used before, too many were wrong, or the secret was replaced";
 pub(super) const ACCOUNT_CHANGED: &str = "the account was changed concurrently";
@@ -39,7 +39,7 @@ pub(super) const ACCOUNT_CHANGED: &str = "the account was changed concurrently";
 pub struct Tokens {
     /// Access token, valid for 15 minutes.
     pub access: SecretString,
-    /// Refresh token, valid once and for 30 days.
+    /// Refresh token. It can be used once, within 30 days.
     pub refresh: SecretString,
 }
 
@@ -61,14 +61,14 @@ struct Attempt<'a> {
     origin: &'a Origin,
 }
 
-/// A person whose password and second factor were verified.
+/// An account whose password and second factor were verified.
 pub(super) struct Identified {
     pub(super) account: Account,
     pub(super) factor: Factor,
 }
 
 impl Identified {
-    /// Returns the origin of the person's actions for audit events, with the id of the credential that they use.
+    /// Returns the origin of the account's actions for audit events. `credential` is the id of the new credential, if there is one.
     pub(super) fn origin(&self, origin: &Origin, credential: Option<&str>) -> Origin {
         Origin {
             actor: self.account.address.clone(),
@@ -94,14 +94,15 @@ impl<T> Drop for AbortOnDrop<T> {
 }
 
 impl Auth {
-    /// Starts a session for the account `address`, given in lower case. The session is labelled after the client. `code` is a code of the
-    /// second factor or a recovery code. It is ignored if the account has no second factor.
+    /// Starts a session for the account `address`, which must be in lower case. The session's label is derived from the User-Agent header. `code` is a
+    /// two-factor code or a recovery code. It is ignored if the account has no second factor.
     ///
-    /// An unknown address, an inactive account and a wrong password give the same failure and take the same time.
+    /// The function returns the same error and takes the same time for an unknown address, an inactive account and a wrong password.
     ///
     /// # Errors
-    /// Returns 401 `Invalid credentials`, 401 `Two-factor code required` if the password is right and no code was given, 503 if the
-    /// credentials are right and the mail server is unavailable, and 500. A code is consumed only if the session is started.
+    /// Returns 401 `Two-factor code required` if the password is correct and `code` is missing. Returns 401 `Invalid credentials` for all other wrong
+    /// credentials. Returns 503 if the credentials are correct and the mail server is unavailable. Returns 500 for an internal error. A code is consumed only
+    /// if the session is started.
     pub async fn sign_in(
         &self,
         address: &str,
@@ -109,8 +110,8 @@ impl Auth {
         code: Option<&SecretString>,
         origin: &Origin,
     ) -> Result<SignedIn, Failure> {
-        // A session needs the mail server, so it is pinged while the password is checked. The session starts after both have succeeded. A
-        // wrong password does not wait for the mail server.
+        // A session needs the mail server, so the service pings the mail server while it checks the password. The session starts after both checks have
+        // succeeded. If the password is wrong, the service does not wait for the mail server.
         let mail_server = Arc::clone(&self.mail_server);
         let pinged = AbortOnDrop(tokio::spawn(async move { mail_server.ping().await }));
         let now = self.clock.now();
@@ -140,13 +141,14 @@ impl Auth {
         Err(self.reject_changed(account, reason, origin).await?)
     }
 
-    /// Verifies an account's password and second factor. Nothing is consumed yet: the caller consumes the factor in the transaction of the
-    /// action that it authorizes.
+    /// Verifies an account's password and second factor. Does not consume the two-factor code. The caller of this function consumes the code in the transaction
+    /// of the authorized action.
     ///
-    /// An unknown address, an inactive account and a wrong password give the same failure and take the same time.
+    /// The function returns the same error and takes the same time for an unknown address, an inactive account and a wrong password.
     ///
     /// # Errors
-    /// Returns 401 `Invalid credentials`, 401 `Two-factor code required` if the password is right and no code was given, and 500.
+    /// Returns 401 `Two-factor code required` if the password is correct and `code` is missing. Returns 401 `Invalid credentials` for all other wrong
+    /// credentials. Returns 500 for an internal error.
     pub(super) async fn identify(
         &self,
         address: &str,
@@ -192,7 +194,7 @@ impl Auth {
         })
     }
 
-    /// Records that verified credentials became invalid before they were used, and returns the failure for the client.
+    /// Records an audit event for credentials that became invalid after they were verified. Returns the failure for the client.
     pub(super) async fn reject_changed(
         &self,
         account: &Account,
@@ -208,7 +210,7 @@ impl Auth {
             .await
     }
 
-    /// Records a failed attempt and returns the failure for the client.
+    /// Records an audit event for a failed attempt. Returns the failure for the client.
     async fn reject(
         &self,
         attempt: &Attempt<'_>,
@@ -228,8 +230,8 @@ impl Auth {
     /// Exchanges a refresh token for a new pair of tokens of the same session.
     ///
     /// # Errors
-    /// Returns 401 `Invalid or expired refresh token` for every invalid token, and 500. A token that is used again after some time ends its
-    /// session.
+    /// Returns 401 `Invalid or expired refresh token` for every invalid token, or 500 for an internal error. If a client uses an old token again after some
+    /// time, the function also ends the token's session.
     pub async fn refresh(&self, token: &SecretString, origin: &Origin) -> Result<Tokens, Failure> {
         let now = self.clock.now();
         let refresh = secrets::refresh_token()?;
@@ -262,10 +264,10 @@ impl Auth {
         }
     }
 
-    /// Ends all web sessions of the account on all devices, if the refresh token is valid and belongs to the account.
+    /// Ends all web sessions of the account, on all devices. The refresh token must be valid and belong to the account.
     ///
     /// # Errors
-    /// Returns 401 `Invalid or expired refresh token`, and 500. On error nothing was ended.
+    /// Returns 401 `Invalid or expired refresh token`, or 500 for an internal error. On error, no session is ended.
     pub async fn sign_out(
         &self,
         account: &str,
@@ -286,7 +288,7 @@ impl Auth {
         .await
     }
 
-    /// Generates a session of an account and its tokens. Stores nothing.
+    /// Generates a session of an account, and the tokens of the session. Does not store them.
     pub(super) fn new_session(
         &self,
         account: &str,

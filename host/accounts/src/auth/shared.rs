@@ -1,4 +1,4 @@
-//! Opens mailboxes that are shared with the caller, with the caller's grants in them.
+//! Opens mailboxes that are shared with the caller, and reads the caller's grants in these mailboxes.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use latchmail_core::sealing::Purpose;
 use super::Auth;
 
 impl Auth {
-    /// Switches the caller to a shared mailbox, given by its id, in which the caller has a grant. The directory is queried at every
-    /// request, so that a change or withdrawal of a grant takes effect at the next request.
+    /// Switches the caller to the shared mailbox with the id `mailbox`, in which the caller must have a grant. The function queries the directory at every
+    /// request, so a change of a grant takes effect at the next request.
     ///
     /// # Errors
-    /// Returns 404 if the caller has no access to such a mailbox, for any reason, and 500.
+    /// Returns 404 if the mailbox does not exist or the caller has no access to it. Returns 500 for an internal error.
     pub async fn switch_mailbox(&self, caller: Caller, mailbox: &str) -> Result<Caller, Failure> {
         let shared = self.shared(mailbox, &caller.account).await?;
         Ok(Caller {
@@ -22,10 +22,10 @@ impl Auth {
         })
     }
 
-    /// Returns a mailbox that is shared with an account, by its id.
+    /// Returns the mailbox with the id `mailbox`, which must be shared with the account.
     ///
     /// # Errors
-    /// Returns 404 if the account has no access to such a mailbox, for any reason, and 500.
+    /// Returns 404 if the mailbox does not exist or the account has no access to it. Returns 500 for an internal error.
     pub(crate) async fn shared(&self, mailbox: &str, account: &str) -> Result<Shared, Failure> {
         let shared = self.directory.shared_mailbox(mailbox, account);
         let shared = shared.await?.ok_or_else(Failure::no_mailbox)?;

@@ -1,5 +1,5 @@
-//! Second factors: time-based one-time codes (RFC 6238: SHA-1, six digits, 30 seconds, one step of skew in both directions), and recovery
-//! codes for people who have lost their device.
+//! Second factors: time-based one-time codes (RFC 6238), and recovery codes for users who have lost their device. A time-based code uses SHA-1 and has six
+//! digits. It changes every 30 seconds. The codes of the previous and the next 30 seconds are also accepted.
 //!
 //! This module checks codes. The directory ensures that a code is accepted only once, in the transaction that starts the session.
 
@@ -19,18 +19,18 @@ use super::Auth;
 
 const STEP: i64 = 30;
 const DIGITS: usize = 6;
-/// Each recovery code is 80 random bits.
+/// Number of symbols in a recovery code. 16 symbols contain 80 random bits.
 const RECOVERY_SYMBOLS: usize = 16;
 const RECOVERY_CODES: usize = 10;
-/// RFC 4226, section 4, recommends 160 bits. Each base32 symbol is five bits.
+/// Number of base32 symbols in a secret. RFC 4226, section 4, recommends 160 bits. Each symbol contains five bits.
 const SECRET_SYMBOLS: usize = 32;
 
-/// A new second factor of an account. Its secrets are shown once.
+/// A new second factor of an account. The secrets are shown to the user only once.
 #[derive(Debug)]
 pub struct Enrolment {
-    /// The secret in base32, to be typed into a device.
+    /// The secret in base32. The user can type it into a device.
     pub secret: SecretString,
-    /// The secret as an `otpauth://` URL, to be scanned by a device.
+    /// The secret as an `otpauth://` URL. The user can scan it with a device.
     pub url: SecretString,
     /// Recovery codes.
     pub recovery: RecoveryCodes,
@@ -68,7 +68,7 @@ impl Enrolment {
     }
 }
 
-/// Recovery codes for people who have lost their device. They are shown once.
+/// Recovery codes for users who have lost their device. The codes are shown to the user only once.
 #[derive(Debug)]
 pub struct RecoveryCodes(Vec<SecretString>);
 
@@ -96,7 +96,7 @@ impl RecoveryCodes {
         self.0.iter().map(hash).collect()
     }
 
-    /// Returns the codes in groups of four, as they are shown.
+    /// Returns the codes as they are shown to the user. Hyphens separate groups of four symbols.
     pub fn shown(&self) -> impl Iterator<Item = Zeroizing<String>> {
         self.0.iter().map(|code| {
             let code = code.expose_secret();
@@ -115,17 +115,17 @@ impl RecoveryCodes {
 /// Result of the check of a second factor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Checked {
-    /// The factor is valid. It must still be consumed.
+    /// The second factor is valid. The caller must consume it.
     Passed(Factor),
-    /// A code is required and none was given.
+    /// A code is required, but the request contains no code.
     Missing,
-    /// The code is not one of the current codes. The failure must be counted.
+    /// The code is not one of the current codes. The caller must count this failure.
     WrongCode,
-    /// The factor is rejected. The reason is for the audit event.
+    /// The second factor is rejected. The text is the reason in the audit event.
     Wrong(&'static str),
 }
 
-/// The code that a person typed.
+/// The code that a user typed.
 enum Typed {
     Code(Zeroizing<String>),
     Recovery(Zeroizing<String>),
@@ -133,7 +133,7 @@ enum Typed {
 }
 
 impl Typed {
-    /// Parses a code. Spaces and hyphens are ignored, and upper-case letters are accepted.
+    /// Parses a code. Ignores white space, hyphens and letter case.
     fn parse(code: &SecretString) -> Self {
         let significant = |c: &char| !c.is_whitespace() && *c != '-';
         let mut text = Zeroizing::new(String::with_capacity(code.expose_secret().len()));
@@ -155,8 +155,8 @@ impl Typed {
 }
 
 impl Auth {
-    /// Seals secrets again that an earlier key sealed, with the current key, so that the earlier key can be removed. Must be called at
-    /// startup.
+    /// Seals each secret again with the current key if an earlier key sealed it. So the operator can remove earlier keys from the key file. The service must
+    /// call this function at startup.
     ///
     /// # Errors
     /// Returns 500 if the database fails.
@@ -180,7 +180,7 @@ impl Auth {
         Ok(())
     }
 
-    /// Checks the second factor of an account whose password was verified. If the account has no second factor, every code passes.
+    /// Checks the second factor of an account whose password was verified. If the account has no second factor, the check passes with or without a code.
     pub(super) async fn second_factor(
         &self,
         account_id: &str,
@@ -192,7 +192,7 @@ impl Auth {
         };
         match code.map(Typed::parse) {
             None => Ok(Checked::Missing),
-            // The response is the same for right and wrong codes, so that an attacker learns nothing from further attempts.
+            // The result is the same for correct and wrong codes, so that an attacker learns nothing from further attempts.
             Some(Typed::Code(_)) if two_factor.refused_until > now => Ok(Checked::Wrong(
                 "two-factor code refused, too many were wrong",
             )),
@@ -215,9 +215,10 @@ impl Auth {
 }
 
 fn totp(secret: &SecretString) -> Result<Totp, Failure> {
-    let unusable = |_| Failure::internal("an account's second factor is not base32");
+    let unusable =
+        |_| Failure::internal("the secret of an account's second factor is not valid base32");
     let secret = Secret::try_from_base32(secret.expose_secret()).map_err(unusable)?;
-    // One step is compared at a time, so that all steps are compared, whether or not one matches.
+    // The skew is 0, because `by_code` compares the previous, the current and the next step separately. So it always compares all three steps.
     let builder = Builder::new().with_skew(0).with_secret(secret);
     builder
         .build()

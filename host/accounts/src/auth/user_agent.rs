@@ -1,5 +1,5 @@
-//! Labels of web sessions, made from the User-Agent header so that people can recognize their sessions. Labels are used for nothing else,
-//! because every client can send any User-Agent.
+//! Derives the label of a web session from the User-Agent header, so that users can recognize their sessions. Labels must not be used for access decisions,
+//! because a client can send any User-Agent.
 
 /// Label of a session whose User-Agent is missing or unknown.
 const UNNAMED: &str = "Web session";
@@ -7,8 +7,8 @@ const UNNAMED: &str = "Web session";
 /// Maximum length of a program's name in characters.
 const LONGEST: usize = 32;
 
-/// Substrings of the User-Agent and names of browsers. Browsers also include the marks of the browsers that they derive from, so the
-/// specific ones are first.
+/// Pairs of a substring of the User-Agent and the name of a browser. A browser's User-Agent also contains the substrings of the browsers from which it is
+/// derived, so specific substrings are first.
 const BROWSERS: [(&str, &str); 11] = [
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -23,7 +23,7 @@ const BROWSERS: [(&str, &str); 11] = [
     ("Safari/", "Safari"),
 ];
 
-/// Substrings of the User-Agent and names of operating systems, the specific ones first.
+/// Pairs of a substring of the User-Agent and the name of an operating system. Specific substrings are first.
 const SYSTEMS: [(&str, &str); 8] = [
     ("Android", "Android"),
     ("iPhone", "iOS"),
@@ -35,8 +35,9 @@ const SYSTEMS: [(&str, &str); 8] = [
     ("FreeBSD", "FreeBSD"),
 ];
 
-/// Returns a label: for example `Firefox on Linux` for a browser, the program's name for another client that sends one (`curl`), otherwise
-/// `Web session`. It has at most 32 characters: ASCII letters, digits, spaces, dots, hyphens and underscores.
+/// Returns the label of a session. For a browser, the label contains the browser and the operating system (`Firefox on Linux`). For another program, it is the
+/// program's name (`curl`). If the header contains neither, the label is `Web session`. A label has at most 32 characters: ASCII letters, digits, spaces, dots,
+/// hyphens and underscores.
 #[must_use]
 pub fn label(user_agent: Option<&str>) -> String {
     let user_agent = user_agent.unwrap_or_default();
@@ -57,7 +58,8 @@ fn marked<'a>(user_agent: &str, marks: &[(&str, &'a str)]) -> Option<&'a str> {
         .map(|(_, name)| *name)
 }
 
-/// Returns the name of the first product (RFC 9110, section 10.1.5), if it has only simple characters.
+/// Returns the name of the first product in the header (RFC 9110, section 10.1.5). Returns `None` if the name is too long or contains characters other than
+/// letters, digits, dots, hyphens and underscores.
 fn program(user_agent: &str) -> Option<&str> {
     let name = user_agent.split(['/', ' ', '(', ';']).next()?;
     let plain = name.starts_with(|c: char| c.is_ascii_alphanumeric())

@@ -1,5 +1,5 @@
-//! Times of the last use of credentials, rounded down to the minute. Uses are collected in memory and written to the directory every
-//! minute, so that no request waits for the write. A crash loses at most one minute of uses.
+//! Records the time of the last use of each credential, rounded down to the minute. The times are collected in memory and written to the directory every
+//! minute, so that no request waits for the write. After a crash, at most the times of the last minute are lost.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,23 +11,23 @@ use super::Auth;
 
 const MINUTE: i64 = 60_000;
 
-/// Uses that are not yet written, by the app password's id.
+/// Times of last use that are not yet written to the directory, by the id of the app password.
 #[derive(Debug, Default)]
 pub(super) struct Uses(Mutex<HashMap<String, Timestamp>>);
 
 impl Uses {
-    /// Records a use at `now`.
+    /// Records a use of the app password with this id at the time `now`.
     pub(super) fn note(&self, app_password: &str, now: Timestamp) {
         let minute = to_the_minute(now);
         let mut noted = self.lock();
-        // The map usually has an entry for the app password, so most requests allocate nothing.
+        // The map usually has an entry for the app password, so most requests allocate no memory here.
         match noted.get_mut(app_password) {
             Some(latest) => *latest = minute.max(*latest),
             None => drop(noted.insert(app_password.to_owned(), minute)),
         }
     }
 
-    /// Returns the last use that is not yet written.
+    /// Returns the time of the last use of an app password, if this time is not yet written to the directory.
     pub(super) fn latest(&self, app_password: &str) -> Option<Timestamp> {
         self.lock().get(app_password).copied()
     }
@@ -44,10 +44,10 @@ pub fn to_the_minute(at: Timestamp) -> Timestamp {
 }
 
 impl Auth {
-    /// Writes the collected uses to the directory. Uses stay in memory until they are written.
+    /// Writes the collected times to the directory. The times stay in memory until they are written.
     ///
     /// # Errors
-    /// Returns an error if the database fails. The next call writes the uses again.
+    /// Returns an error if the database fails. The next call tries to write the times again.
     pub async fn write_uses(&self) -> Result<(), Error> {
         let written = self.uses.lock().clone();
         if written.is_empty() {

@@ -1,5 +1,5 @@
-//! Invitations: checks the caller's password, resolves a name to an address, and generates the key for members. The directory stores the key if the mailbox has
-//! none.
+//! Invites members to a mailbox. This module checks the caller's password, converts a user name to an address, and generates the mailbox's key. The directory
+//! stores this key only if the mailbox has no key.
 
 use latchmail_core::caller::{MailCredential, Origin};
 use latchmail_core::{address, secrets};
@@ -17,18 +17,18 @@ const USERNAME: std::ops::RangeInclusive<usize> = 3..=32;
 pub struct Invited {
     /// The opaque id of the membership.
     pub membership: String,
-    /// The first grant's id.
+    /// The id of the member's first grant.
     pub grant: String,
-    /// The name that the account is invited by, as members are listed.
+    /// The user name of the account, in the form that lists of members show.
     pub username: String,
 }
 
 impl Teams {
-    /// Adds a member with a first grant, if the caller's own password is correct. A wrong password reveals nothing about other accounts. `mail` opens the
-    /// caller's own mailbox.
+    /// Adds a member and the member's first grant if the caller's own password is correct. If the password is wrong, the result does not reveal whether the
+    /// invited account exists. `mail` is the credential of the caller's own mailbox.
     ///
     /// # Errors
-    /// Returns [`Error`]. No member is added in that case.
+    /// Returns [`Error`]. On error, no member is added.
     pub async fn invite(
         &self,
         confirmation: Confirmation<'_>,
@@ -52,7 +52,7 @@ impl Teams {
         self.look_up(&mut grant, session.account, mail, mailbox)
             .await?;
         let team = access.team;
-        // The invitation creates a key, which members cannot use while the mail server is unavailable.
+        // The invitation creates a key for the mailbox. Members cannot use the key while the mail server is unavailable.
         if !team.shared {
             self.mail_server.ping().await?;
         }
@@ -73,7 +73,7 @@ impl Teams {
         })
     }
 
-    /// Returns the folded address of a name, or `None` if no account can have it.
+    /// Returns the address, in lower case, of a user name with or without a domain. Returns `None` if no account can have this address.
     fn invitee(&self, username: &str) -> Result<Option<String>, Error> {
         let (name, domain) = match username.rsplit_once('@') {
             Some((name, domain)) => (name, address::fold_domain(domain)),

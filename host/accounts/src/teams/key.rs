@@ -1,4 +1,4 @@
-//! The key of a shared mailbox: an app password that acts for the members, sealed under the service's key.
+//! The key of a shared mailbox: an app password with which the service opens the mailbox for members. The key is sealed with the service's keyring.
 
 use latchmail_core::error::Failure;
 use latchmail_core::sealing::Purpose;
@@ -8,11 +8,11 @@ use latchmail_directory::teams::NewKey;
 
 use super::Teams;
 
-/// The label by which the owner recognizes the key in the list of credentials.
+/// The label of the key in the owner's list of credentials.
 const LABEL: &str = "Shared mailbox";
 
 impl Teams {
-    /// Generates a key for a mailbox, without storing it.
+    /// Generates a key for a mailbox. Does not store the key.
     pub(super) fn new_key(&self, mailbox: &str) -> Result<NewKey, Failure> {
         let password = AppPassword::generate()?;
         Ok(NewKey {
@@ -30,10 +30,10 @@ impl Teams {
         })
     }
 
-    /// Reseals every key that was sealed under an earlier key of the service. Such keys remain valid until they are revoked.
+    /// Seals each mailbox key again if an earlier key of the service sealed it. So the operator can remove earlier keys from the key file.
     ///
     /// # Errors
-    /// Returns a 500 failure.
+    /// Returns 500 if the database fails.
     pub async fn reseal(&self) -> Result<(), Failure> {
         for (mailbox, sealed) in self.directory.team_keys().await? {
             if self.keys.is_current(&sealed) {

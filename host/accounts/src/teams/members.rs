@@ -1,4 +1,4 @@
-//! Lists of teams and of their members, as a caller may see them.
+//! Lists teams and the members of a team. A caller sees only the members that the caller may see.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
@@ -8,18 +8,18 @@ use latchmail_directory::teams::{Grant, Member, Refusal, Summary, Team};
 use super::{Error, Teams};
 use crate::auth::account::Session;
 
-/// A team of an account, for the list of its teams.
+/// A team in the list of an account's teams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TeamSummary {
     /// The mailbox's id.
     pub mailbox: String,
     /// The mailbox's address.
     pub address: String,
-    /// The team's name: its owner's name, or the local part of its address if the owner has no profile.
+    /// The team's name: the name of the owner, or the local part of the mailbox's address if the owner has no profile.
     pub name: String,
     /// Whether the mailbox is the caller's own.
     pub own: bool,
-    /// The union of the rights that the caller has on anything in the mailbox.
+    /// The union of all rights that the caller has on anything in the mailbox.
     pub rights: Rights,
 }
 
@@ -28,34 +28,34 @@ pub struct TeamSummary {
 pub struct TeamMember {
     /// The account's id.
     pub account: String,
-    /// The name that the account is invited by.
+    /// The user name of the account, with which it is invited.
     pub username: String,
     /// The account's address.
     pub address: String,
     /// Whether the account owns the mailbox.
     pub owner: bool,
-    /// The union of the rights that the account has on anything in the mailbox.
+    /// The union of all rights that the account has on anything in the mailbox.
     pub rights: Rights,
     /// The account's grants. Empty for the owner.
     pub grants: Vec<Grant>,
-    /// When the account became a member. For the owner, when the account was created.
+    /// The time at which the account became a member. For the owner, the time at which the account was created.
     pub joined_at: Timestamp,
 }
 
-/// The members of a team, as one of them may see them.
+/// The members of a team that a caller may see.
 #[derive(Clone, Debug)]
 pub struct Roster {
-    /// The owner first, then the members that the caller may see, sorted by address.
+    /// The owner, followed by the members that the caller may see, sorted by address.
     pub members: Vec<TeamMember>,
     /// The maximum number of members in the owner's plan.
     pub at_most: u32,
     /// The number of members, without the owner.
     pub guests: u32,
-    /// Whether there is a key that acts for members, without which members have no access.
+    /// Whether the mailbox has a key. Without a key, members have no access.
     pub shared: bool,
 }
 
-/// A team that a caller has access to, with the caller's grants.
+/// A team to which a caller has access, and the caller's grants.
 pub(super) struct Access {
     pub(super) team: Team,
     pub(super) grants: Grants,
@@ -69,7 +69,7 @@ impl Access {
 }
 
 impl Teams {
-    /// Returns the teams of an account, its own mailbox first.
+    /// Returns the teams of an account. The account's own mailbox is first.
     ///
     /// # Errors
     /// Returns a 500 failure if the database fails.
@@ -81,7 +81,7 @@ impl Teams {
             .collect())
     }
 
-    /// Returns a team and its members, or `None` if the session's account has no access to such a team.
+    /// Returns the members of a team that the session's account may see. Returns `None` if this account has no access to such a team.
     ///
     /// # Errors
     /// Returns a 500 failure if the database fails.
@@ -117,8 +117,8 @@ impl Teams {
         }))
     }
 
-    /// Returns a team, or `None` if an account has no access to it. The owner always has access; a member has access while there is a key and the owner is
-    /// active.
+    /// Returns a team and the account's grants, or `None` if the account has no access to the team. The owner always has access. A member has access if the
+    /// mailbox has a key and the owner's account is active.
     pub(super) async fn access(
         &self,
         account: &str,
@@ -139,8 +139,8 @@ impl Teams {
         Ok(grants.map(|grants| Access { team, grants }))
     }
 
-    /// Returns a team whose members an account may manage. Changes check this again in their transaction. This check comes first, so that a caller without the
-    /// right learns nothing about the named objects and is not asked for a password.
+    /// Returns a team if the account may manage its members. The transaction of a change checks this again. This early check ensures that a caller without the
+    /// right learns nothing about other accounts and does not have to send a password.
     pub(super) async fn managed(&self, account: &str, mailbox: &str) -> Result<Access, Error> {
         let access = self.access(account, mailbox).await?;
         let access = access.ok_or(Refusal::NoTeam)?;
@@ -163,7 +163,8 @@ impl Teams {
         }
     }
 
-    /// Returns the name that an address is invited by: the local part if the address is on the first registration domain, and otherwise the whole address.
+    /// Returns the user name with which an address is invited: the local part if the address is on the first registration domain, otherwise the complete
+    /// address.
     pub(super) fn username(&self, address: &str) -> String {
         let (name, domain) = address.rsplit_once('@').unwrap_or((address, ""));
         let first = self.auth.registration_domains().first();

@@ -1,7 +1,7 @@
-//! Shared mailboxes: their members, the grants of each member, and the key that acts for members.
+//! Shared mailboxes (teams): the members, the grants of each member, and the key with which the service opens the mailbox for members.
 //!
-//! Contains no HTTP and no WIT. Validates grants and checks whether the caller may manage members. The directory checks this again in the transaction of the
-//! change, stores members and grants, and enforces their limits.
+//! This module does not handle HTTP or WIT. It validates grants and checks whether the caller may manage members. The directory checks the caller's rights
+//! again in the transaction of the change. The directory also stores members and grants, and enforces the maximum numbers of both.
 
 mod invitation;
 mod key;
@@ -17,7 +17,7 @@ use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::permissions::{Resource, Rights};
 use latchmail_directory::Directory;
-use latchmail_directory::sessions::SessionCaller;
+use latchmail_directory::session_caller::SessionCaller;
 use latchmail_directory::teams::{Grant, Refusal, TeamCaller};
 
 use crate::auth::Auth;
@@ -31,10 +31,10 @@ pub use validation::GrantRequest;
 /// The reason why a team was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The change was refused.
+    /// The directory refused the change.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The request is not valid. The message can be shown to users.
+    /// The request is not valid. The error text can be shown to users.
     #[error("{0}")]
     Invalid(String),
     /// The caller's password is wrong.
@@ -43,13 +43,13 @@ pub enum Error {
     /// The mail server failed or is unavailable.
     #[error(transparent)]
     MailServer(#[from] mail_server::Error),
-    /// The session ended concurrently, or the host failed.
+    /// The session ended concurrently, or an internal error occurred.
     #[error("{0}")]
     Failed(Failure),
 }
 
 impl Error {
-    /// Converts a refusal of the directory.
+    /// Converts a refusal of the directory to an error.
     fn of(refusal: Refusal) -> Self {
         match refusal {
             Refusal::SessionOver => session_over().into(),
@@ -84,7 +84,7 @@ pub struct Teams {
 }
 
 impl Teams {
-    /// Creates the service from its parts.
+    /// Creates the operations on teams.
     #[must_use]
     pub fn new(
         config: &Config,
@@ -103,10 +103,10 @@ impl Teams {
         }
     }
 
-    /// Creates a further grant for a member. Returns the grant's id. `mail` opens the caller's own mailbox.
+    /// Creates a further grant for a member. Returns the grant's id. `mail` is the credential of the caller's own mailbox.
     ///
     /// # Errors
-    /// Returns [`Error`]. Nothing is granted in that case.
+    /// Returns [`Error`]. On error, no grant is created.
     pub async fn add_grant(
         &self,
         session: Session<'_>,
@@ -129,7 +129,7 @@ impl Teams {
     /// Changes the rights of a grant.
     ///
     /// # Errors
-    /// Returns [`Error`]. Nothing is changed in that case.
+    /// Returns [`Error`]. On error, nothing is changed.
     pub async fn change_grant(
         &self,
         session: Session<'_>,
@@ -148,7 +148,7 @@ impl Teams {
     /// Revokes a grant. The member remains a member.
     ///
     /// # Errors
-    /// Returns [`Error`]. Nothing is changed in that case.
+    /// Returns [`Error`]. On error, nothing is changed.
     pub async fn revoke_grant(
         &self,
         session: Session<'_>,
@@ -161,10 +161,10 @@ impl Teams {
         revoked.await.map_err(Error::of)
     }
 
-    /// Removes a member. With the last member, deletes the key and ends the sessions that are logged in with it.
+    /// Removes a member. If this was the last member, the function also deletes the mailbox's key and ends the sessions that logged in with the key.
     ///
     /// # Errors
-    /// Returns [`Error`]. The account is still a member in that case.
+    /// Returns [`Error`]. On error, the account is still a member.
     pub async fn remove_member(
         &self,
         session: Session<'_>,
@@ -194,7 +194,8 @@ impl Teams {
         removed.await?.map(drop).map_err(Error::of)
     }
 
-    /// Sets the UIDVALIDITY of the grant's folder to the value that the mail server reports now, or to 0 if there is no such folder.
+    /// Sets the UIDVALIDITY of the grant's folder to the value that the mail server reports, or to 0 if there is no such folder. Does nothing if the resource
+    /// is not a folder.
     async fn look_up(
         &self,
         grant: &mut Grant,

@@ -1,4 +1,4 @@
-//! Validation of grants. The same rules apply to an invitation and to a further grant, whatever a module passes.
+//! Validates requested grants. The same rules apply to the grant of an invitation and to a further grant.
 //!
 //! The directory checks whether the caller may make the grant.
 
@@ -11,22 +11,22 @@ use super::Error;
 /// Maximum length of a label, in characters.
 const LONGEST_LABEL: usize = 200;
 
-/// Maximum length of a folder's id, in bytes. Addresses and domains have limits of their own.
+/// Maximum length of a folder's id, in bytes. Other checks limit the length of addresses and domains.
 const LONGEST_ID: usize = 255;
 
 /// A requested grant.
 #[derive(Clone, Debug)]
 pub struct GrantRequest {
-    /// The resource, as the caller named it. The UIDVALIDITY of a folder is ignored.
+    /// The resource, as the caller sent it. The UIDVALIDITY of a folder is ignored.
     pub resource: Resource,
-    /// The caller's name for the resource.
+    /// The caller's label for the resource.
     pub label: Option<String>,
     /// The rights to grant.
     pub rights: Rights,
 }
 
 impl GrantRequest {
-    /// Returns the grant with a new id, if it is valid.
+    /// Checks the request and returns a grant with a new id.
     pub(super) fn validated(self) -> Result<Grant, Error> {
         some(self.rights)?;
         if !self.rights.within(self.resource.takes()) {
@@ -47,10 +47,10 @@ impl GrantRequest {
     }
 }
 
-/// Returns a resource with its address or domain folded, as the directory stores it.
+/// Returns the resource in the form that the directory stores: an address or a domain is in lower case.
 fn folded(resource: Resource) -> Result<Resource, Error> {
     Ok(match resource {
-        // No folder has such a long id.
+        // No folder has an id of this length.
         Resource::Folder(folder) if folder.id.len() > LONGEST_ID => {
             return Err(Refusal::NoFolder.into());
         }
@@ -74,7 +74,7 @@ pub(super) fn some(rights: Rights) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the message for rights that do not apply to a resource.
+/// Returns the error text for rights that cannot be granted on a resource.
 pub(super) fn not_taken(resource: &Resource) -> String {
     let on = match resource {
         Resource::Mailbox => "the mailbox",

@@ -7,11 +7,10 @@ use http::Method;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::plain;
-use super::socket::ask;
-use crate::list;
+use super::client::send;
+use crate::output::{escape, print_lines};
 
-/// Prints the entries of a module, or those of one request. `module` is the URL path of the module.
+/// Prints all entries of a module, or only those of one request. `module` is the URL path of the module.
 pub(super) async fn show(
     socket: &Path,
     module: &str,
@@ -25,20 +24,22 @@ pub(super) async fn show(
         let mut pairs = form_urlencoded::Serializer::for_suffix(path, query);
         path = pairs.append_pair("request", request).finish();
     }
-    let answer = ask(socket, Method::GET, &path, None).await?;
-    let entries = answer["entries"].as_array().map_or(&[][..], Vec::as_slice);
+    let response = send(socket, Method::GET, &path, None).await?;
+    let entries = response["entries"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     if json {
-        return list(entries.iter().map(Value::to_string));
+        return print_lines(entries.iter().map(Value::to_string));
     }
     if entries.is_empty() {
         writeln!(std::io::stderr(), "no entries")?;
     }
-    list(entries.iter().flat_map(lines))
+    print_lines(entries.iter().flat_map(lines))
 }
 
 /// Formats an entry: one line, and a line for each function of the backtrace.
 fn lines(entry: &Value) -> Vec<String> {
-    let text = |key: &str| entry[key].as_str().map(plain).unwrap_or_default();
+    let text = |key: &str| entry[key].as_str().map(escape).unwrap_or_default();
     let request = match text("request") {
         none if none.is_empty() => "-".to_owned(),
         request => request,
@@ -50,7 +51,7 @@ fn lines(entry: &Value) -> Vec<String> {
         text("message")
     )];
     let frames = entry["backtrace"].as_array().into_iter().flatten();
-    let frames = frames.filter_map(Value::as_str).map(plain);
+    let frames = frames.filter_map(Value::as_str).map(escape);
     lines.extend(frames.map(|frame| format!("    {frame}")));
     lines
 }

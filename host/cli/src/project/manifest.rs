@@ -1,9 +1,9 @@
-//! A crate's manifest without its workspace: what it inherits is written out, as cargo does where it publishes a crate. It knows as much of TOML as
-//! the workspace's own manifests use.
+//! Converts the manifest of a workspace member to a manifest without a workspace, as cargo does when it publishes a crate: replaces each inherited
+//! value with the value itself. Supports only the TOML syntax that the manifests of this repository use.
 
 use anyhow::{Context as _, bail};
 
-/// The manifest `member` of a crate of `workspace`, standing on its own beside the other crates of it that it uses.
+/// Returns the manifest `member` without inherited values. Dependencies in `workspace` become paths to folders next to the crate.
 pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String> {
     let mut text = String::new();
     let mut section = "";
@@ -11,7 +11,7 @@ pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String
         if line.starts_with('[') {
             section = line;
         }
-        // Lints are the workspace's business.
+        // A project has no lints.
         if section == "[lints]" {
             continue;
         }
@@ -23,11 +23,11 @@ pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String
         let inherited = match section {
             "[package]" => value(workspace, "[workspace.package]", key)?,
             "[dependencies]" => match value(workspace, "[workspace.dependencies]", key)? {
-                // A crate of the workspace itself stands beside it.
-                own if own.contains("path = ") => format!("{{ path = \"../{key}\" }}"),
+                // In a project, the crates of the workspace are in folders next to each other.
+                member if member.contains("path = ") => format!("{{ path = \"../{key}\" }}"),
                 other => other,
             },
-            other => bail!("{key} is inherited in {other}"),
+            other => bail!("{other} inherits {key}, which is not supported"),
         };
         for part in [key, " = ", &inherited, "\n"] {
             text.push_str(part);
@@ -36,7 +36,7 @@ pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String
     Ok(text.replace("\n\n\n", "\n\n"))
 }
 
-/// The value of a key of a section, on one line, as it is written.
+/// Returns the TOML text of a value that is on one line.
 fn value(manifest: &str, section: &str, key: &str) -> anyhow::Result<String> {
     let mut lines = manifest.lines().skip_while(|line| *line != section).skip(1);
     let found = lines
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_inherited_is_written_out() {
+    fn inherited_values_are_replaced() {
         let workspace = "[workspace]\nmembers = [\"a\", \"b\"]\n\n[workspace.package]\nversion = \"0.1.0\"\n\n[workspace.dependencies]\nb = { path = \"b\" }\nserde = { version = \"1\", features = [\"derive\"] }\n";
         let member = "[package]\nname = \"a\"\nversion.workspace = true\n\n[lints]\nworkspace = true\n\n[dependencies]\nb.workspace = true\nserde.workspace = true\n";
         assert_eq!(

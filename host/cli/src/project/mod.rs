@@ -1,7 +1,7 @@
-//! `latchmail module new`: creates a project that can be built and installed as a module unchanged, in one of several languages.
+//! Creates the project of a new module in one of several languages. The project can be built and installed unchanged.
 //!
-//! This program contains the templates, the SDK and the contract and writes them into the project, so that the project needs neither this repository nor
-//! another version of them. This module does not build the project and does not use a running service.
+//! This program contains the templates, the SDK and the WIT files, and writes them into the project. So the project does not need this repository. This
+//! module does not build the project and does not connect to a service.
 
 mod lock;
 mod manifest;
@@ -16,35 +16,35 @@ use latchmail_runtime::modules::CONTRACT;
 
 pub(crate) use name::Name;
 
-/// Files with their paths in a project. The blanks of a file whose name ends with [`FILLED_IN`] are filled in.
+/// Files with their paths in a project. In files whose name ends with [`TEMPLATE_SUFFIX`], placeholders are replaced.
 type Files = &'static [(&'static str, &'static str)];
 const RUST: Files = include!(concat!(env!("OUT_DIR"), "/rust.rs"));
 const JAVASCRIPT: Files = include!(concat!(env!("OUT_DIR"), "/javascript.rs"));
 const PYTHON: Files = include!(concat!(env!("OUT_DIR"), "/python.rs"));
-const FILLED_IN: &str = ".in";
+const TEMPLATE_SUFFIX: &str = ".in";
 
 /// The language of a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Language {
-    /// With the SDK.
+    /// Rust, with the SDK.
     Rust,
-    /// With componentize-js.
+    /// JavaScript, with componentize-js.
     Javascript,
-    /// With componentize-py.
+    /// Python, with componentize-py.
     Python,
 }
 
-/// The workspace of the SDK, with the dependency versions that the SDK was tested with.
+/// The workspace of the SDK. Its lock file has the versions of the dependencies with which the SDK was tested.
 const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
 const LOCK: &str = include_str!("../../../../Cargo.lock");
 const SDK: &str = include_str!("../../../../components/sdk/Cargo.toml");
 const SHAPE: &str = include_str!("../../../../shape/Cargo.toml");
 
 impl Language {
-    /// Returns the commands that test and build a project, as in its README, and the path of the component.
+    /// Returns the commands that test and build a project, which are also in its README, and the path of the component.
     #[must_use]
     pub fn commands(self, name: &Name) -> (&'static [&'static str], String) {
-        let file = name.file();
+        let file = name.file_name();
         match self {
             Self::Rust => (
                 &["cargo test", "cargo build --release --target wasm32-wasip2"],
@@ -108,18 +108,20 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
 
 /// Returns the path and the text of every file of the project.
 fn files(name: &Name, language: Language) -> anyhow::Result<Vec<(String, String)>> {
-    let blanks = [
+    let placeholders = [
         ("{{name}}", name.to_string()),
-        ("{{Name}}", name.in_capitals()),
-        ("{{file}}", name.file()),
+        ("{{Name}}", name.to_camel_case()),
+        ("{{file}}", name.file_name()),
         ("{{contract}}", CONTRACT.to_owned()),
     ];
-    let file = |(path, text): &(&str, &str)| match path.strip_suffix(FILLED_IN) {
+    let file = |(path, text): &(&str, &str)| match path.strip_suffix(TEMPLATE_SUFFIX) {
         Some(path) => {
-            let fill = |text: String, (blank, value): &(&str, String)| text.replace(blank, value);
+            let replace = |text: String, (placeholder, value): &(&str, String)| {
+                text.replace(placeholder, value)
+            };
             (
                 path.to_owned(),
-                blanks.iter().fold((*text).to_owned(), fill),
+                placeholders.iter().fold((*text).to_owned(), replace),
             )
         }
         None => ((*path).to_owned(), (*text).to_owned()),
@@ -133,7 +135,7 @@ fn files(name: &Name, language: Language) -> anyhow::Result<Vec<(String, String)
             .with_context(|| format!("cannot generate the manifest of {crate_name}"))?;
         files.push((format!("vendor/{crate_name}/Cargo.toml"), manifest));
     }
-    files.push(("Cargo.lock".into(), lock::of(name.as_str(), LOCK)));
+    files.push(("Cargo.lock".into(), lock::generate(name.as_str(), LOCK)));
     Ok(files)
 }
 
@@ -156,15 +158,15 @@ mod tests {
     }
 
     #[test]
-    fn a_project_has_the_contract_no_blanks_and_a_readme_with_its_commands() {
+    fn a_project_has_the_wit_files_no_placeholders_and_a_readme_with_the_commands() {
         for language in LANGUAGES {
             let name = named("my-notes");
             let files = files(&name, language).unwrap();
             assert!(files.iter().any(|(path, _)| path.ends_with("/mailbox.wit")));
             for (path, text) in &files {
-                // Files of this repository can contain double braces of their own.
-                let own = path.starts_with("vendor/") || path.ends_with("package-lock.json");
-                assert!(own || !text.contains("{{"), "{path}: {text}");
+                // Files that are copied from the repository can contain double braces.
+                let copied = path.starts_with("vendor/") || path.ends_with("package-lock.json");
+                assert!(copied || !text.contains("{{"), "{path}: {text}");
                 assert!(!path.contains("..") && !path.starts_with('/'), "{path}");
             }
             let (commands, component) = language.commands(&name);
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn projects_have_the_tools_at_the_versions_that_they_were_tested_with() {
+    fn projects_use_the_tested_versions_of_the_tools() {
         let tested: Value =
             serde_json::from_str(include_str!("../../../../scripts/guests/package.json")).unwrap();
         let project: Value =
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rust_project_has_the_sdk_and_nothing_that_points_out_of_it() {
+    fn a_rust_project_contains_the_sdk_and_does_not_need_a_workspace() {
         let files = files(&named("my-notes"), Language::Rust).unwrap();
         let text = |path: &str| {
             let found = files.iter().find(|(known, _)| known == path);
@@ -215,15 +217,15 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         let project = folder.join("notes");
         create(&named("notes"), Language::Rust, &project).unwrap();
-        let kept = project.join("src/lib.rs");
-        fs::write(&kept, "mine").unwrap();
-        let refused = create(&named("notes"), Language::Python, &project)
+        let existing = project.join("src/lib.rs");
+        fs::write(&existing, "mine").unwrap();
+        let error = create(&named("notes"), Language::Python, &project)
             .unwrap_err()
             .to_string();
-        assert!(refused.ends_with("notes already exists"), "{refused}");
-        assert_eq!(fs::read_to_string(&kept).unwrap(), "mine");
-        let nowhere = create(&named("notes"), Language::Rust, &folder.join("a/b")).unwrap_err();
-        assert!(nowhere.to_string().starts_with("cannot create the folder"));
+        assert!(error.ends_with("notes already exists"), "{error}");
+        assert_eq!(fs::read_to_string(&existing).unwrap(), "mine");
+        let error = create(&named("notes"), Language::Rust, &folder.join("a/b")).unwrap_err();
+        assert!(error.to_string().starts_with("cannot create the folder"));
         fs::remove_dir_all(&folder).unwrap();
     }
 }

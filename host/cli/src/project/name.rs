@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Names that conflict with the compiler or with a dependency of every module.
-const TAKEN: [&str; 54] = [
+const RESERVED: [&str; 67] = [
     "abstract",
     "alloc",
     "as",
@@ -14,6 +14,7 @@ const TAKEN: [&str; 54] = [
     "box",
     "break",
     "build",
+    "chrono",
     "const",
     "continue",
     "core",
@@ -59,8 +60,6 @@ const TAKEN: [&str; 54] = [
     "test",
     "trait",
     "true",
-];
-const TAKEN_TOO: [&str; 13] = [
     "try",
     "type",
     "typeof",
@@ -73,11 +72,10 @@ const TAKEN_TOO: [&str; 13] = [
     "while",
     "wit-bindgen",
     "yield",
-    "chrono",
 ];
 
-/// Name of a module: 1 to 32 lower-case letters, digits and hyphens. The first character is a letter, and the name is not reserved for
-/// crates.
+/// Name of a module: 1 to 32 lower-case letters, digits and hyphens. The first character is a letter. The name is not reserved (see
+/// [`NameError::Reserved`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(String);
 
@@ -91,9 +89,9 @@ pub enum NameError {
     Malformed,
     /// The name is reserved by the language or by a dependency.
     #[error(
-        "`{0}` is a keyword or the name of a crate that every module uses: choose another name"
+        "`{0}` is reserved: it is a keyword or the name of a crate that every module uses; choose another name"
     )]
-    Taken(String),
+    Reserved(String),
 }
 
 impl Name {
@@ -105,12 +103,12 @@ impl Name {
 
     /// Returns the file name of the component that the compiler writes.
     #[must_use]
-    pub fn file(&self) -> String {
+    pub fn file_name(&self) -> String {
         format!("{}.wasm", self.0.replace('-', "_"))
     }
 
     /// Returns the name in camel case, for example `MyNotes`.
-    pub(super) fn in_capitals(&self) -> String {
+    pub(super) fn to_camel_case(&self) -> String {
         let words = self.0.split('-').filter_map(|word| {
             let first = word.chars().next()?.to_ascii_uppercase();
             Some(format!("{first}{}", &word[1..]))
@@ -129,13 +127,13 @@ impl FromStr for Name {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         let letter_first = text.starts_with(|c: char| c.is_ascii_lowercase());
-        if !letter_first || text.len() > 32 || !text.bytes().all(word) || text.ends_with('-') {
+        if !letter_first || text.len() > 32 || !text.bytes().all(valid) || text.ends_with('-') {
             return Err(NameError::Malformed);
         }
-        if TAKEN.contains(&text) || TAKEN_TOO.contains(&text) {
-            return Err(NameError::Taken(text.into()));
+        if RESERVED.contains(&text) {
+            return Err(NameError::Reserved(text.into()));
         }
         Ok(Self(text.into()))
     }
@@ -146,10 +144,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_does_for_a_crate_a_file_and_an_operation() {
+    fn a_name_is_valid_for_a_crate_a_file_and_an_operation() {
         let name: Name = "my-2nd-notes".parse().unwrap();
-        assert_eq!(name.file(), "my_2nd_notes.wasm");
-        assert_eq!(name.in_capitals(), "My2ndNotes");
+        assert_eq!(name.file_name(), "my_2nd_notes.wasm");
+        assert_eq!(name.to_camel_case(), "My2ndNotes");
         for bad in [
             "",
             "2nd",
@@ -164,8 +162,11 @@ mod tests {
         ] {
             assert_eq!(bad.parse::<Name>(), Err(NameError::Malformed), "{bad}");
         }
-        for taken in ["type", "serde", "latchmail-sdk", "core", "test"] {
-            assert_eq!(taken.parse::<Name>(), Err(NameError::Taken(taken.into())));
+        for reserved in ["type", "serde", "latchmail-sdk", "core", "test"] {
+            assert_eq!(
+                reserved.parse::<Name>(),
+                Err(NameError::Reserved(reserved.into()))
+            );
         }
         assert!("a".repeat(32).parse::<Name>().is_ok());
     }

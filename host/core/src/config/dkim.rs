@@ -9,9 +9,9 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dkim {
-    /// Whether a milter of the mail server receives the keys, for mail that mail clients submit.
+    /// Whether the service gives the keys to a milter of the mail server. The milter signs mail that mail clients submit to the mail server.
     pub milter: bool,
-    /// The keys of the platform's own domains. The names of the sections have no meaning.
+    /// The keys of the platform's own domains. The map's keys are the section names `<name>`, which have no meaning.
     pub keys: BTreeMap<String, DkimKey>,
 }
 
@@ -19,10 +19,10 @@ pub struct Dkim {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DkimKey {
-    /// The domain that signs with the key. A domain has one key.
+    /// The domain whose mail is signed with the key. A domain can have only one key.
     pub domain: String,
     /// The selector. The key is published as `<selector>._domainkey.<domain>`.
     pub selector: String,
-    /// The file of the private RSA key in PEM (PKCS #8 or PKCS #1). Other users must not be able to read it.
+    /// The path of the file with the private RSA key in PEM format (PKCS #8 or PKCS #1). Other users must not be able to read the file.
     pub key_file: PathBuf,
 }

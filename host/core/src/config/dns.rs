@@ -11,15 +11,15 @@ use crate::error::StartError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dns {
-    /// `address:port` of the resolver. If empty: the resolver of the system.
+    /// `address:port` of the resolver. If empty, the service uses the resolver of the operating system.
     pub server: String,
     /// The timeout of one lookup, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// The number of times that a query is sent within the timeout.
+    /// The maximum number of times that a query is sent within the timeout.
     pub attempts: u32,
-    /// The public name of the mail server: custom domains have this name in MX and include it in SPF. If empty, [`Config::mail_host`](super::Config::mail_host)
-    /// returns the default.
+    /// The public name of the mail server. A custom domain must have this name in its MX record and include it in its SPF record. If empty,
+    /// [`Config::mail_host`](super::Config::mail_host) returns the default.
     pub mail_host: String,
 }
 
@@ -35,7 +35,7 @@ impl Default for Dns {
 }
 
 impl Dns {
-    /// Checks the timeout.
+    /// Checks that the timeout does not exceed the maximum.
     pub(super) fn check(&self) -> Result<(), StartError> {
         let longest = Duration::from_secs(6);
         if self.timeout > longest {

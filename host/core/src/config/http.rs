@@ -12,16 +12,16 @@ use super::values::{list, seconds};
 pub struct Http {
     /// The maximum number of connections. Further connections wait to be accepted.
     pub max_connections: usize,
-    /// The maximum number of connections of one client (an IPv4 address, or the /64 of an IPv6 address). Further connections are closed at once.
-    /// Trusted proxies have no such limit.
+    /// The maximum number of connections of one client (an IPv4 address, or the /64 of an IPv6 address). Further connections are closed immediately. This limit
+    /// does not apply to trusted proxies.
     pub connections_per_client: usize,
-    /// The memory for request bodies, in MiB. It must be at least the maximum body size of every route. A request whose body does not fit is rejected with 503
-    /// and `Retry-After`.
+    /// The memory for all request bodies together, in MiB. The value must be at least the maximum body size of every route. If the free memory is too small for
+    /// the body of a request, the request is rejected with 503 and `Retry-After`.
     pub body_memory: usize,
     /// The timeout from the first byte of a request to the end of its headers.
     #[serde(deserialize_with = "seconds")]
     pub header_timeout: Duration,
-    /// The timeout between two parts of a request body. The whole body has ten times as long.
+    /// The timeout between two parts of a request body. The timeout for the complete body is ten times as long.
     #[serde(deserialize_with = "seconds")]
     pub body_timeout: Duration,
     /// The timeout of an idle connection after its first request. Before the first request, `header_timeout` applies.
@@ -30,7 +30,7 @@ pub struct Http {
     /// The maximum time that a shutdown waits for running requests.
     #[serde(deserialize_with = "seconds")]
     pub shutdown_grace: Duration,
-    /// The proxies whose `X-Forwarded-For` is trusted, as addresses or networks (`10.0.0.0/8`).
+    /// The addresses or networks (`10.0.0.0/8`) of the proxies whose `X-Forwarded-For` header is trusted.
     #[serde(deserialize_with = "list")]
     pub trusted_proxies: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `[imap]`: the mail server's IMAP side, and Dovecot's doveadm API.
+//! `[imap]`: connections to the mail server's IMAP service and to Dovecot's doveadm API.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use super::values::seconds;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Imap {
-    /// `host:port`.
+    /// `host:port` of the IMAP service.
     pub address: String,
-    /// TLS from the first byte (RFC 8314).
+    /// Whether connections use TLS from the first byte (implicit TLS, RFC 8314).
     pub tls: bool,
     /// Whether an unencrypted connection to another machine is allowed.
     pub insecure: bool,
-    /// The timeout of connecting and of one command, in seconds.
+    /// The timeout for connecting, and for each command, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// The maximum number of connections of one account. It must be below the mail server's own limit.
+    /// The maximum number of connections of one account. The value must be less than the mail server's own limit.
     pub connections_per_account: usize,
     /// The time after which an idle connection is closed, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
-    /// `host:port` of Dovecot's doveadm API (HTTP, without TLS), which ends the open sessions of revoked credentials. If empty, the service does
-    /// not end these sessions.
+    /// `host:port` of Dovecot's doveadm API (HTTP without TLS). With this API, the service ends open IMAP sessions that were started with a revoked credential.
+    /// If empty, the service does not end these sessions.
     pub doveadm: String,
-    /// The file with the key of the doveadm API. Its bytes are used unchanged, as Dovecot reads them.
+    /// The path of the file with the key of the doveadm API. The service uses all bytes of the file as the key, as Dovecot does.
     pub doveadm_key_file: PathBuf,
 }
 

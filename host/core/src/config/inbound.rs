@@ -2,34 +2,35 @@
 
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::values::list;
 use crate::error::StartError;
-use crate::network::Network;
+use crate::network;
 
 /// `[inbound]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Inbound {
-    /// The name in `Authentication-Results` of the mail server (RFC 8601). If empty, no such header is trusted.
+    /// The name (authserv-id) of the mail server in `Authentication-Results` headers (RFC 8601). If empty, no such header is trusted.
     pub authserv_id: String,
     /// The loopback address that `latchmail milter` listens on.
     pub listen: SocketAddr,
-    /// The action for a message from another server that has a local sender without proof.
+    /// The action for a message from another mail server with a sender address on a local domain, if nothing proves that the domain authorized the message.
     pub local_from: LocalFrom,
-    /// Addresses and networks of mailing list servers, whose messages are marked instead of rejected.
+    /// The IP addresses and networks of mailing list servers. Messages from these servers are marked instead of rejected.
     #[serde(deserialize_with = "list")]
     pub list_servers: Vec<String>,
 }
 
-/// The action for a message from another server that has a local sender without proof.
+/// The action for a message from another mail server with a sender address on a local domain, if nothing proves that the domain authorized the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LocalFrom {
     /// Reject the message.
     Reject,
-    /// Deliver the message with the result `fail`.
+    /// Deliver the message with the authentication result `fail`.
     Mark,
 }
 
@@ -45,10 +46,10 @@ impl Default for Inbound {
 }
 
 impl Inbound {
-    /// Checks the authserv-id.
+    /// Checks the characters in `authserv_id`.
     ///
     /// # Errors
-    /// Returns a sentence that names the key.
+    /// Returns an error that names the configuration key.
     pub(super) fn check(&self) -> Result<(), StartError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if self.authserv_id.bytes().all(plain) {
@@ -63,15 +64,15 @@ impl Inbound {
     /// Returns the networks of `list_servers`.
     ///
     /// # Errors
-    /// Returns a sentence that names the entry.
-    pub fn list_networks(&self) -> Result<Vec<Network>, StartError> {
-        let network = |entry: &String| {
-            Network::parse(entry).ok_or_else(|| {
+    /// Returns an error that names the invalid entry.
+    pub fn list_networks(&self) -> Result<Vec<IpNet>, StartError> {
+        let parse = |entry: &String| {
+            network::parse(entry).ok_or_else(|| {
                 StartError::new(format!(
                     "`inbound.list_servers` has `{entry}`, which is neither an IP address nor a network such as 192.0.2.0/24"
                 ))
             })
         };
-        self.list_servers.iter().map(network).collect()
+        self.list_servers.iter().map(parse).collect()
     }
 }

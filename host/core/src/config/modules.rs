@@ -13,11 +13,11 @@ use super::values::{list, seconds};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Module {
-    /// The file of the component. It is installed at the first start, and again at each start after the file changed. If `None`, the module is
-    /// installed while the service runs.
+    /// The path of the component file. The service installs the component at the first start, and installs it again at a start if the file has changed. If
+    /// `None`, the operator installs the module while the service runs.
     pub source: Option<PathBuf>,
-    /// The names of the interfaces of `latchmail:host` that the module may import: `["caller", "mailbox"]`. `blobs`, `log` and `config` need no
-    /// grant.
+    /// The names of the interfaces of `latchmail:host` that the module may import, for example `["caller", "mailbox"]`. Every module may import `blobs`, `log`
+    /// and `config`.
     #[serde(default, deserialize_with = "list")]
     pub grants: Vec<String>,
     /// The path prefixes that the module's routes may have.
@@ -29,16 +29,16 @@ pub struct Module {
     /// The maximum CPU time of one request, in seconds.
     #[serde(default = "default_cpu", deserialize_with = "seconds")]
     pub cpu: Duration,
-    /// The maximum number of host calls in one request. Growing the memory counts as a host call.
+    /// The maximum number of host calls in one request. Each growth of the sandbox's memory counts as a host call.
     #[serde(default = "default_host_calls")]
     pub host_calls: u32,
     /// The maximum size of a response body that is not a blob, in MiB.
     #[serde(default = "default_response")]
     pub response: u32,
-    /// Whether responses may have content that a browser runs: HTML, JavaScript, SVG and other XML.
+    /// Whether responses may have content types that can run scripts in a browser: HTML, JavaScript, SVG and other XML.
     #[serde(default)]
     pub active_content: bool,
-    /// The maximum wall-clock time of a request, in seconds. A route can set a shorter time.
+    /// The maximum wall-clock time of a request, in seconds. A route can have a shorter limit.
     #[serde(default = "default_deadline", deserialize_with = "seconds")]
     pub deadline: Duration,
     /// The maximum number of sandboxes of this module.
@@ -50,18 +50,18 @@ pub struct Module {
     /// The action if most requests of the module fail.
     #[serde(default)]
     pub breaker: Breaker,
-    /// A public GET route of the module, without named segments. A new version serves only if this route returns a status below 500. If empty, no
-    /// route is called.
+    /// The path of a public GET route of the module, without named segments. The service calls this route before a new version serves requests. If the route
+    /// returns a status of 500 or more, the new version is not used. If `probe` is empty, no route is called.
     #[serde(default)]
     pub probe: String,
     /// The maximum size of the data in `store` for one account, in KiB.
     #[serde(default = "default_store")]
     pub store: u32,
-    /// The hosts that the module may connect to through `http-client`: `api.example.com`, `*.example.com:8443`, `http://127.0.0.1:8080`. Also the
-    /// networks outside the public internet that these hosts may be in: `10.0.0.0/8`.
+    /// The hosts to which the module may connect through `http-client`, for example `api.example.com`, `*.example.com:8443` or `http://127.0.0.1:8080`. If a
+    /// host is outside the public internet, the list must also contain its network, for example `10.0.0.0/8`.
     #[serde(default, deserialize_with = "list")]
     pub hosts: Vec<String>,
-    /// The module's own settings, which it reads through `config`.
+    /// The module's own settings. The module reads them through the interface `config`.
     #[serde(default)]
     pub config: ModuleSettings,
 }

@@ -12,16 +12,16 @@ use super::values::{list, seconds};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OAuth {
-    /// The address of a separate listener for the service's own authorization server, which `auth_url` must name. If `None`, the authorization server uses the
-    /// listener of the service.
+    /// The address and port of a separate listener for the service's own authorization server. `auth_url` must then be the URL of this listener. If `None`, the
+    /// authorization server uses the listener of the service.
     pub listen: Option<SocketAddr>,
-    /// Additional hosts of client metadata documents: `http://127.0.0.1:8080`, `10.0.0.0/8`. Hosts of the public internet are always allowed over
-    /// TLS.
+    /// Additional hosts and networks from which the service may fetch client metadata documents, for example `http://127.0.0.1:8080` or `10.0.0.0/8`. Hosts in
+    /// the public internet are always allowed over TLS.
     #[serde(deserialize_with = "list")]
     pub client_hosts: Vec<String>,
     /// Whether clients that the operator did not add may use the device grant.
     pub device_grant: bool,
-    /// The introspection endpoint of an external authorization server. If `None`, the service uses its own authorization server.
+    /// The settings for an external authorization server. If `None`, the service uses its own authorization server.
     pub introspection: Option<Introspection>,
 }
 
@@ -40,20 +40,20 @@ impl Default for OAuth {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Introspection {
-    /// The URL of the endpoint: https, or http on a loopback address. It may be in a private network.
+    /// The URL of the introspection endpoint: https, or http on a loopback address. The endpoint may be in a private network.
     pub url: String,
     /// The client id of the service at the authorization server.
     pub client_id: String,
-    /// The file of the client secret. Other users must not be able to read it. A newline at the end is ignored.
+    /// The path of the file with the client secret. Other users must not be able to read the file. A newline at the end of the file is ignored.
     pub client_secret_file: PathBuf,
-    /// The member of the response that contains the address of the account.
+    /// The name of the member of the response that contains the address of the account.
     pub username_claim: String,
-    /// Additional audiences of tokens for this service, besides its URLs.
+    /// Additional audiences of tokens for this service. The URLs of the service are always accepted as audiences.
     #[serde(deserialize_with = "list")]
     pub audience: Vec<String>,
-    /// Whether a token must have an audience. A token for another audience is always rejected.
+    /// Whether a token must have an audience. If a token has an audience that is not this service, the token is always rejected.
     pub audience_required: bool,
-    /// The required issuer of a token that has an issuer. If empty: `auth_url`.
+    /// The issuer that a token must have if the response contains an issuer. If empty, the required issuer is `auth_url`.
     pub issuer: String,
     /// The scopes that a token must have, separated by spaces.
     pub scope: String,

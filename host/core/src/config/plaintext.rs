@@ -1,15 +1,15 @@
 //! Rejects a configuration with an unencrypted connection to a mail server on another machine. The directory checks its own connection to the database.
 //!
-//! This module reads only the configuration. It resolves no names: any name other than `localhost` counts as another machine.
+//! This module reads only the configuration. It does not resolve names: every name except `localhost` counts as another machine.
 
 use super::Config;
 use crate::error::StartError;
 use crate::network::is_local;
 
-/// Checks every connection to a mail server.
+/// Checks that every connection to a mail server is local, encrypted or explicitly allowed.
 ///
 /// # Errors
-/// Returns a sentence that names the setting and how to allow the connection.
+/// Returns an error that names the setting and tells the operator how to allow the connection.
 pub(super) fn check(config: &Config) -> Result<(), StartError> {
     let Config { imap, smtp, .. } = config;
     for (key, address, allowed, remedy) in [
@@ -41,7 +41,7 @@ pub(super) fn check(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Returns the host of `host:port`.
+/// Returns the host in `host:port`.
 fn host(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
 }

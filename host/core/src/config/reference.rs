@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Config;
 
-/// The sections that contain keys, with a table for each. `<name>` is any name.
+/// The sections that contain keys. The documentation has a table for each section. `<name>` is any name.
 const SECTIONS: [&str; 18] = [
     "log",
     "http",
@@ -27,7 +27,7 @@ const SECTIONS: [&str; 18] = [
     "plans.<name>",
 ];
 
-/// Returns the keys of a section. The error for an unknown key lists them.
+/// Returns the keys of a section. The function gets them from the error for an unknown key, which lists all valid keys.
 fn keys(section: &str) -> Vec<String> {
     let header = match section {
         "" => String::new(),
@@ -47,7 +47,7 @@ fn keys(section: &str) -> Vec<String> {
     quoted.map(|key| format!("{prefix}{key}")).collect()
 }
 
-/// Returns the keys in the first column of all tables with the header `Key`. A key such as `.selector` continues the key before it.
+/// Returns the keys in the first column of all tables with the header `Key`. A key such as `.selector` has the same prefix as the key before it.
 fn documented(text: &str) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     let mut in_table = false;

@@ -12,7 +12,7 @@ use crate::error::StartError;
 pub struct Registration {
     /// Whether clients can register accounts.
     pub enabled: bool,
-    /// The platform's own domains. A user name without a domain is on the first domain.
+    /// The platform's own domains. A user name without a domain belongs to the first domain.
     #[serde(deserialize_with = "list")]
     pub domains: Vec<String>,
 }
@@ -27,7 +27,7 @@ impl Default for Registration {
 }
 
 impl Registration {
-    /// Replaces the domains by their canonical forms.
+    /// Replaces each domain by its canonical form.
     pub(super) fn check(&mut self) -> Result<(), StartError> {
         for domain in &mut self.domains {
             *domain = folded(domain)?;

@@ -1,4 +1,4 @@
-//! `[smtp]`: the mail server's submission side.
+//! `[smtp]`: connections to the mail server's submission service.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use super::values::seconds;
 pub struct Smtp {
     /// `host:port` of the submission service.
     pub address: String,
-    /// TLS from the first byte (RFC 8314).
+    /// Whether connections use TLS from the first byte (implicit TLS, RFC 8314).
     pub tls: bool,
     /// Whether an unencrypted connection to another machine is allowed.
     pub insecure: bool,
-    /// The timeout of connecting and of one command, in seconds.
+    /// The timeout for connecting, and for each command, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
     /// The maximum number of connections of one account.
     pub connections_per_account: usize,
-    /// The time after which an idle connection is closed, in seconds. It must be less than the submission service's timeout for a command.
+    /// The time after which an idle connection is closed, in seconds. The value must be less than the time that the submission service waits for a command.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
 }

@@ -1,4 +1,4 @@
-//! Values that several sections have: durations in seconds, and lists.
+//! Deserializes value types that several sections use: durations in seconds, and lists.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Limits on failed attempts to sign in or to confirm a password.
 //!
-//! An attempt counts from its start, and no longer counts once it has succeeded. So concurrent attempts cannot exceed the limit together. Each key
-//! has a bucket that refills evenly over a minute (GCRA). The caller decides which keys an attempt counts towards.
+//! An attempt counts as a failure from its start and stops counting when it succeeds. So concurrent attempts cannot exceed the limit together. Each key has a
+//! bucket that refills evenly over one minute (generic cell rate algorithm, GCRA). The caller of this module selects the keys of an attempt.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,19 +24,19 @@ pub struct Failures {
     hashes: RandomState,
 }
 
-/// The buckets of all keys. All times are those of the monotonic clock.
+/// The buckets of all keys. All times are from the monotonic clock.
 #[derive(Default)]
 struct Buckets {
     /// The instant at which the bucket of each key is full again.
     full_at: HashMap<Key, Duration>,
-    /// When full buckets were last removed.
+    /// The time at which full buckets were last removed.
     cleared: Duration,
 }
 
 impl Buckets {
-    /// Returns whether another bucket can be stored.
+    /// Returns `true` if another bucket can be stored.
     fn can_add_bucket(&mut self, now: Duration) -> bool {
-        // A flood of keys must not cause a search through all of them at each attempt.
+        // Search for full buckets at most once per second. Otherwise a flood of new keys would cause a search at each attempt.
         if self.full_at.len() >= MAX_KEYS && self.cleared.as_secs() != now.as_secs() {
             self.full_at.retain(|_, full_at| *full_at > now);
             self.cleared = now;
@@ -45,7 +45,7 @@ impl Buckets {
     }
 }
 
-/// A started attempt. It counts as a failure unless [`succeeded`](Self::succeeded) is called.
+/// A started attempt. The attempt counts as a failure unless [`succeeded`](Self::succeeded) is called.
 #[must_use]
 pub struct Attempt<'f> {
     failures: &'f Failures,
@@ -63,10 +63,10 @@ impl Failures {
         }
     }
 
-    /// Starts an attempt that counts towards each of these keys. The number of a key is its maximum number of failures per minute.
+    /// Starts an attempt that counts towards each of these keys. The number next to a key is the maximum number of failures per minute for this key.
     ///
     /// # Errors
-    /// Returns [`Kind::RateLimited`] if a key has no attempt left. The attempt then counts towards none of the keys.
+    /// Returns [`Kind::RateLimited`] if one of the keys has no attempt left. In this case, the attempt counts towards none of the keys.
     pub fn attempt(
         &self,
         keys: impl IntoIterator<Item = (Key, NonZeroU32)>,
@@ -107,7 +107,7 @@ impl Failures {
 }
 
 impl Attempt<'_> {
-    /// Stops counting the attempt, unless `result` is [`Kind::Unauthorized`]: only wrong credentials count as a failure.
+    /// Stops counting the attempt, unless `result` is a failure of the kind [`Kind::Unauthorized`]. Only wrong credentials count as a failure.
     pub fn finish<T>(self, result: &Result<T, Failure>) {
         if !matches!(result, Err(failure) if failure.kind == Kind::Unauthorized) {
             self.succeeded();

@@ -1,11 +1,11 @@
-//! Tests of log-ins to a mailbox, and of the state of a new mailbox.
+//! Tests of logins to a mailbox, and of the folders of a new mailbox.
 
-use super::{
-    ANN, Folder, PASSWORD, Talk, an_app_password_opens_and_nothing_else_does, execute, imap, stack,
+use super::support::{
+    ANN, Connection, Folder, PASSWORD, assert_only_the_app_password_logs_in, execute, imap, stack,
 };
 
 #[tokio::test]
-async fn a_new_mailbox_has_its_folders_and_their_roles() {
+async fn a_new_mailbox_has_the_standard_folders_with_their_roles() {
     let folder = Folder::new("folders");
     let (stack, _directory) = stack(&folder).await;
     let list = imap(&stack).await.imap("LIST \"\" *").await;
@@ -20,30 +20,30 @@ async fn a_new_mailbox_has_its_folders_and_their_roles() {
 }
 
 #[tokio::test]
-async fn an_app_password_opens_a_mailbox_and_hostile_log_ins_do_not() {
+async fn only_the_app_password_of_the_account_logs_in() {
     let folder = Folder::new("login");
     let (stack, directory) = stack(&folder).await;
-    an_app_password_opens_and_nothing_else_does(&stack).await;
+    assert_only_the_app_password_logs_in(&stack).await;
     execute(&directory, "DELETE FROM app_passwords").await;
-    let answer = Talk::with(stack.imap)
+    let reply = Connection::open(stack.imap)
         .await
         .imap(&format!("LOGIN {ANN} {PASSWORD}"))
         .await;
     assert!(
-        answer.starts_with("t NO"),
-        "a revoked one dies at once: {answer}"
+        reply.starts_with("t NO"),
+        "a deleted app password is rejected at once: {reply}"
     );
     stack.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_login_name_is_folded_to_lower_case() {
+async fn the_login_name_is_case_insensitive() {
     let folder = Folder::new("case");
     let (stack, _directory) = stack(&folder).await;
-    let mut talk = Talk::with(stack.imap).await;
-    let answer = talk
+    let mut connection = Connection::open(stack.imap).await;
+    let reply = connection
         .imap(&format!("LOGIN Ann@LATCHMAIL.test {PASSWORD}"))
         .await;
-    assert!(answer.starts_with("t OK"), "{answer}");
+    assert!(reply.starts_with("t OK"), "{reply}");
     stack.stop().await.unwrap();
 }

@@ -1,13 +1,13 @@
-//! Tests of `production.conf`, the settings for a production server, together with those of a developer's machine.
+//! Tests of `production.conf`, the settings of Dovecot for production, together with the settings for development.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 
-use latchmail_mailserver::{Version, free_port};
+use latchmail_mailserver::{DovecotVersion, free_port};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::{ANN, Folder, PASSWORD, PATIENCE, imap, stack};
+use super::support::{ANN, Folder, PASSWORD, TIMEOUT, imap, stack};
 
 const CERTIFICATE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -19,7 +19,7 @@ const KEY: &str = concat!(
 );
 
 /// Logs in over TLS with openssl's client, and returns its output.
-async fn told_by_tls(folder: &Folder, port: u16) -> String {
+async fn log_in_over_tls(folder: &Folder, port: u16) -> String {
     let commands = folder.0.join("commands");
     let text = format!("a LOGIN {ANN} {PASSWORD}\nb SELECT INBOX\nc LOGOUT\n");
     std::fs::write(&commands, text).unwrap();
@@ -30,22 +30,22 @@ async fn told_by_tls(folder: &Folder, port: u16) -> String {
         .args(["-connect", &format!("127.0.0.1:{port}")])
         .stdin(File::open(commands).unwrap())
         .kill_on_drop(true);
-    let output = timeout(PATIENCE, client.output())
+    let output = timeout(TIMEOUT, client.output())
         .await
-        .expect("Dovecot to hang up after LOGOUT")
+        .expect("Dovecot did not close the connection after LOGOUT")
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    String::from_utf8_lossy(&said).into_owned()
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 #[tokio::test]
-async fn mail_clients_log_in_by_tls_and_the_machine_itself_without() {
+async fn remote_clients_log_in_over_tls_and_local_ones_without_tls() {
     let folder = Folder::new("production");
     let (mut stack, _directory) = stack(&folder).await;
     stack.stop_imap().await.unwrap();
-    let template = match Version::installed().unwrap() {
-        Version::V2_3 => include_str!("../../../mailserver/dovecot/2.3/production.conf"),
-        Version::V2_4 => include_str!("../../../mailserver/dovecot/2.4/production.conf"),
+    let template = match DovecotVersion::installed().unwrap() {
+        DovecotVersion::V2_3 => include_str!("../../../mailserver/dovecot/2.3/production.conf"),
+        DovecotVersion::V2_4 => include_str!("../../../mailserver/dovecot/2.4/production.conf"),
     };
     let imaps = free_port().unwrap().local_addr().unwrap().port();
     let settings = template
@@ -61,9 +61,9 @@ async fn mail_clients_log_in_by_tls_and_the_machine_itself_without() {
     file.write_all(settings.as_bytes()).unwrap();
     stack.start_imap().await.unwrap();
 
-    let told = told_by_tls(&folder, imaps).await;
-    assert!(told.contains("a OK"), "{told}");
-    assert!(told.contains("b OK [READ-WRITE]"), "{told}");
+    let output = log_in_over_tls(&folder, imaps).await;
+    assert!(output.contains("a OK"), "{output}");
+    assert!(output.contains("b OK [READ-WRITE]"), "{output}");
     imap(&stack).await;
     stack.stop().await.unwrap();
 }

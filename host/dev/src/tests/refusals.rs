@@ -1,17 +1,19 @@
-//! Tests of mail that Postfix rejects: mail that could only bounce, a message smuggled behind another, and senders that do not exist.
+//! Tests of mail that Postfix rejects: unknown recipients, SMTP smuggling, unauthorized pipelining and an empty sender at submission.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
 
-use super::{
-    ANN, Folder, PATIENCE, Talk, arrived, deliver, imap, sent, stack, submission, timeout,
+use super::support::{
+    ANN, Connection, Folder, TIMEOUT, deliver, imap, stack, submission, wait_for_messages,
+    wait_for_sent,
 };
 
 #[tokio::test]
-async fn a_recipient_outside_of_the_directory_is_refused_and_not_bounced_later() {
+async fn an_unknown_recipient_is_rejected_at_rcpt_and_no_bounce_is_sent() {
     let folder = Folder::new("local");
     let (stack, _directory) = stack(&folder).await;
     let mut logged_in = submission(&stack).await;
-    for (recipient, logged_in_too) in [
+    for (recipient, also_logged_in) in [
         ("x@[127.0.0.1]", true),
         ("\"x@[127.0.0.1]\"", true),
         ("postmaster@[127.0.0.1]", true),
@@ -23,13 +25,13 @@ async fn a_recipient_outside_of_the_directory_is_refused_and_not_bounced_later()
         ("double-bounce@mail.latchmail.test", false),
         ("postmaster@latchmail.test", true),
     ] {
-        let answer = deliver(&stack, recipient, "x").await;
-        assert!(answer.starts_with('5'), "{recipient}: {answer}");
-        if logged_in_too {
+        let reply = deliver(&stack, recipient, "x").await;
+        assert!(reply.starts_with('5'), "{recipient}: {reply}");
+        if also_logged_in {
             logged_in.smtp("RSET").await;
             logged_in.smtp(&format!("MAIL FROM:<{ANN}>")).await;
-            let answer = logged_in.smtp(&format!("RCPT TO:<{recipient}>")).await;
-            assert!(answer.starts_with('5'), "logged in, {recipient}: {answer}");
+            let reply = logged_in.smtp(&format!("RCPT TO:<{recipient}>")).await;
+            assert!(reply.starts_with('5'), "logged in, {recipient}: {reply}");
         }
     }
     stack.stop().await.unwrap();
@@ -37,12 +39,12 @@ async fn a_recipient_outside_of_the_directory_is_refused_and_not_bounced_later()
 
 /// RFC 5321, section 4.5.1.
 #[tokio::test]
-async fn a_bare_postmaster_is_taken_and_has_a_reader() {
+async fn mail_to_postmaster_without_a_domain_is_accepted_and_forwarded() {
     let folder = Folder::new("postmaster");
     let (stack, _directory) = stack(&folder).await;
-    let answer = deliver(&stack, "Postmaster", "to whom it concerns").await;
-    assert!(answer.starts_with("250"), "{answer}");
-    let sent = sent(&stack, "Subject: to whom it concerns").await;
+    let reply = deliver(&stack, "Postmaster", "to whom it concerns").await;
+    assert!(reply.starts_with("250"), "{reply}");
+    let sent = wait_for_sent(&stack, "Subject: to whom it concerns").await;
     assert!(
         sent.contains("X-Mail-Args: <friend@there.example>"),
         "{sent}"
@@ -54,70 +56,70 @@ async fn a_bare_postmaster_is_taken_and_has_a_reader() {
     stack.stop().await.unwrap();
 }
 
-/// CVE-2023-51764: an end of data that another server on the way would not recognize.
+/// CVE-2023-51764: sequences that one mail server treats as the end of the data and another does not.
 #[tokio::test]
-async fn nothing_is_smuggled_behind_a_message() {
+async fn no_message_can_be_smuggled_behind_another() {
     let folder = Folder::new("smuggle");
     let (stack, _directory) = stack(&folder).await;
-    let mut smtp = Talk::with(stack.smtp).await;
+    let mut smtp = Connection::open(stack.smtp).await;
     smtp.smtp("EHLO there.example").await;
     let ends = ["\n.\r\n", "\n.\n", "\r\n.\n", "\r.\r\n", "\r\n.\r"];
     for end in ends {
         smtp.smtp("MAIL FROM:<friend@there.example>").await;
         smtp.smtp(&format!("RCPT TO:<{ANN}>")).await;
         smtp.smtp("DATA").await;
-        let answer = smtp
+        let reply = smtp
             .smtp(&format!(
                 "Subject: outer\r\n\r\nHello.{end}MAIL FROM:<boss@latchmail.test>\r\nRCPT TO:<{ANN}>\r\nDATA\r\n\
                  Subject: smuggled\r\n\r\nPay.\r\n."
             ))
             .await;
-        assert!(answer.starts_with("250"), "{end:?}: {answer}");
+        assert!(reply.starts_with("250"), "{end:?}: {reply}");
         // The reply to a smuggled command would precede this reply.
-        let answer = smtp.smtp("NOOP").await;
-        assert!(answer.starts_with("250 2.0.0 Ok\r\n"), "{end:?}: {answer}");
+        let reply = smtp.smtp("NOOP").await;
+        assert!(reply.starts_with("250 2.0.0 Ok\r\n"), "{end:?}: {reply}");
     }
-    let answer = smtp.smtp("QUIT").await;
-    assert!(answer.starts_with("221"), "{answer}");
+    let reply = smtp.smtp("QUIT").await;
+    assert!(reply.starts_with("221"), "{reply}");
     let mut imap = imap(&stack).await;
-    arrived(&mut imap, u32::try_from(ends.len()).unwrap()).await;
+    wait_for_messages(&mut imap, u32::try_from(ends.len()).unwrap()).await;
     let found = imap.imap("SEARCH SUBJECT smuggled").await;
     assert!(found.starts_with("* SEARCH\r\n"), "{found}");
     stack.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_client_that_talks_out_of_turn_is_hung_up_on() {
-    let folder = Folder::new("turn");
+async fn a_client_that_pipelines_before_the_greeting_reply_is_disconnected() {
+    let folder = Folder::new("pipelining");
     let (stack, _directory) = stack(&folder).await;
     for port in [stack.smtp, stack.submission] {
-        let mut smtp = Talk::with(port).await;
+        let mut smtp = Connection::open(port).await;
         let ahead = b"EHLO there.example\r\nMAIL FROM:<friend@there.example>\r\n";
         smtp.0.write_all(ahead).await.unwrap();
-        let mut answers = String::new();
-        timeout(PATIENCE, smtp.0.read_to_string(&mut answers))
+        let mut replies = String::new();
+        timeout(TIMEOUT, smtp.0.read_to_string(&mut replies))
             .await
-            .expect("an end of the connection")
+            .expect("the connection was not closed")
             .unwrap();
-        assert!(answers.contains("554 5.5.0"), "{answers}");
+        assert!(replies.contains("554 5.5.0"), "{replies}");
     }
     stack.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn submission_wants_a_sender_and_the_world_may_do_without() {
+async fn submission_requires_a_sender_and_incoming_mail_does_not() {
     let folder = Folder::new("null");
     let (stack, _directory) = stack(&folder).await;
     let mut smtp = submission(&stack).await;
     smtp.smtp("MAIL FROM:<>").await;
-    let answer = smtp.smtp("RCPT TO:<friend@there.example>").await;
-    assert!(answer.starts_with("553"), "{answer}");
+    let reply = smtp.smtp("RCPT TO:<friend@there.example>").await;
+    assert!(reply.starts_with("553"), "{reply}");
 
     // Other servers report undeliverable mail with an empty sender (RFC 5321, section 4.5.5).
-    let mut smtp = Talk::with(stack.smtp).await;
+    let mut smtp = Connection::open(stack.smtp).await;
     smtp.smtp("EHLO there.example").await;
     smtp.smtp("MAIL FROM:<>").await;
-    let answer = smtp.smtp(&format!("RCPT TO:<{ANN}>")).await;
-    assert!(answer.starts_with("250"), "{answer}");
+    let reply = smtp.smtp(&format!("RCPT TO:<{ANN}>")).await;
+    assert!(reply.starts_with("250"), "{reply}");
     stack.stop().await.unwrap();
 }

@@ -1,21 +1,23 @@
-//! Tests of the sessions of mail clients: they end with their own app password only, and their log-ins are recorded.
+//! Tests of the sessions of mail clients: a session ends when its app password is revoked, and logins are recorded.
 
-use latchmail_core::caller::MailCredential;
-use latchmail_core::caller::Origin;
+use std::time::Duration;
+
+use latchmail_core::caller::{MailCredential, Origin};
 use latchmail_core::config;
 use latchmail_core::logging::testing::logged;
 use latchmail_core::secrets::sha256_hex;
 use latchmail_directory::Directory;
 use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
-use latchmail_mailbox::{Access, Ending, Mail, end_at_mail_server};
-use latchmail_mailserver::write_private;
+use latchmail_directory::testing::NOW;
+use latchmail_mailbox::{Access, Mail, SessionSelector, end_server_sessions};
+use latchmail_mailserver::{LocalServers, write_private};
 use secrecy::SecretString;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    ANN, Duration, Folder, NOW, PASSWORD, PATIENCE, Stack, Talk, execute, logged_in, postgres,
-    sleep, sqlite, submission, submission_of, timeout,
+use super::support::{
+    ANN, Connection, Folder, PASSWORD, TIMEOUT, deliver, execute, log_in, postgres, sqlite,
+    submission, submission_as, wait_for_messages,
 };
 
 const BOB: &str = "bob@latchmail.test";
@@ -23,29 +25,29 @@ const PHONE: &str = "phonephonephonephonephonephoneph";
 const DESK: &str = "deskdeskdeskdeskdeskdeskdeskdesk";
 const BOBS: &str = "bobsbobsbobsbobsbobsbobsbobsbobs";
 
-/// Mail servers with Ann, who has mail clients and a web session, and Bob, who has a mail client.
-struct World {
-    stack: Stack,
+/// Mail servers with two accounts: Ann has two mail clients and a web session, Bob has a mail client.
+struct Servers {
+    stack: LocalServers,
     directory: Directory,
     _folder: Folder,
 }
 
-impl World {
+impl Servers {
     async fn on_sqlite() -> Self {
         let folder = Folder::new("sessions");
         let (lookup, directory) = sqlite(&folder.0).await;
-        let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+        let stack = LocalServers::start(&folder.0, &lookup).await.unwrap();
         Self::of(stack, directory, folder).await
     }
 
     async fn on_postgres() -> Self {
         let folder = Folder::new("sessions-pg");
         let (lookup, directory) = postgres().await;
-        let stack = Stack::start(&folder.0, &lookup).await.unwrap();
+        let stack = LocalServers::start(&folder.0, &lookup).await.unwrap();
         Self::of(stack, directory, folder).await
     }
 
-    async fn of(stack: Stack, directory: Directory, folder: Folder) -> Self {
+    async fn of(stack: LocalServers, directory: Directory, folder: Folder) -> Self {
         let bob = NewAccount {
             id: "m2".into(),
             address: BOB.into(),
@@ -94,12 +96,12 @@ impl World {
         Mail::new(config, self.directory.db().clone()).unwrap()
     }
 
-    async fn client(&self, address: &str, password: &str) -> Talk {
-        logged_in(&self.stack, address, password).await
+    async fn client(&self, address: &str, password: &str) -> Connection {
+        log_in(&self.stack, address, password).await
     }
 
-    /// Returns the number of log-ins, by any client, with the service's log-in name.
-    fn log_ins(&self) -> usize {
+    /// Returns the number of logins with the service's login name, by any client.
+    fn service_logins(&self) -> usize {
         let log = std::fs::read_to_string(self.stack.log.join("dovecot.log")).unwrap();
         // "Login:" in Dovecot 2.3, "Logged in:" in 2.4.
         let user = format!(": user=<{ANN}/p1>");
@@ -118,72 +120,76 @@ fn service() -> Access {
             ANN.into(),
             SecretString::from(PASSWORD),
         ),
-        guest: None,
+        member: None,
     }
 }
 
-async fn answers(client: &mut Talk) {
-    let answer = client.imap("NOOP").await;
-    assert!(answer.contains("t OK"), "{answer}");
+async fn assert_responds(client: &mut Connection) {
+    let reply = client.imap("NOOP").await;
+    assert!(reply.contains("t OK"), "{reply}");
 }
 
-async fn sessions_end_with_their_app_password(world: World) {
-    let mail = world.mail(&world.config());
-    let mut phone = world.client(ANN, PHONE).await;
-    let mut phone_again = world.client(ANN, PHONE).await;
+async fn sessions_end_with_their_app_password(servers: Servers) {
+    let mail = servers.mail(&servers.config());
+    let mut phone = servers.client(ANN, PHONE).await;
+    let mut phone_again = servers.client(ANN, PHONE).await;
     phone_again.imap("SELECT INBOX").await;
-    let mut desk = world.client(ANN, DESK).await;
-    let mut bobs = world.client(BOB, BOBS).await;
+    let mut desk = servers.client(ANN, DESK).await;
+    let mut bobs = servers.client(BOB, BOBS).await;
     mail.folders(&service()).await.unwrap();
 
-    mail.end(&["phone".into()]).await;
-    phone.ends().await;
-    phone_again.ends().await;
-    answers(&mut desk).await;
-    answers(&mut bobs).await;
+    mail.end_sessions(&["phone".into()]).await;
+    phone.wait_until_closed().await;
+    phone_again.wait_until_closed().await;
+    assert_responds(&mut desk).await;
+    assert_responds(&mut bobs).await;
     mail.folders(&service()).await.unwrap();
-    assert_eq!(world.log_ins(), 1, "the service's own connection stands");
+    assert_eq!(
+        servers.service_logins(),
+        1,
+        "the service still uses its first connection"
+    );
 
-    // One connection is in the service's pool, and an attacker who stole the credential holds the other.
-    let mut thief = world.client(ANN, PASSWORD).await;
-    mail.end(&["p1".into(), "nobody".into()]).await;
-    thief.ends().await;
+    // The service's pool has one connection. An attacker who stole the credential has the other.
+    let mut attacker = servers.client(ANN, PASSWORD).await;
+    mail.end_sessions(&["p1".into(), "unknown".into()]).await;
+    attacker.wait_until_closed().await;
     assert_eq!(mail.connections("m1"), 0);
-    answers(&mut desk).await;
+    assert_responds(&mut desk).await;
 
-    world.stack.stop().await.unwrap();
+    servers.stack.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn sessions_end_with_their_app_password_and_no_other_on_sqlite() {
-    sessions_end_with_their_app_password(World::on_sqlite().await).await;
+    sessions_end_with_their_app_password(Servers::on_sqlite().await).await;
 }
 
 #[tokio::test]
 async fn sessions_end_with_their_app_password_and_no_other_on_postgresql() {
-    sessions_end_with_their_app_password(World::on_postgres().await).await;
+    sessions_end_with_their_app_password(Servers::on_postgres().await).await;
 }
 
-/// A log-in that the mail server accepted just before and does not list yet.
+/// The mail server accepted the login just before and does not list its session yet.
 #[tokio::test]
-async fn a_session_that_began_as_its_app_password_was_revoked_ends_a_little_later() {
-    let world = World::on_sqlite().await;
-    let mail = world.mail(&world.config());
-    mail.end(&["phone".into()]).await;
-    let mut phone = world.client(ANN, PHONE).await;
-    let mut desk = world.client(ANN, DESK).await;
-    phone.ends().await;
-    answers(&mut desk).await;
-    world.stack.stop().await.unwrap();
+async fn a_session_that_starts_during_the_revocation_also_ends() {
+    let servers = Servers::on_sqlite().await;
+    let mail = servers.mail(&servers.config());
+    mail.end_sessions(&["phone".into()]).await;
+    let mut phone = servers.client(ANN, PHONE).await;
+    let mut desk = servers.client(ANN, DESK).await;
+    phone.wait_until_closed().await;
+    assert_responds(&mut desk).await;
+    servers.stack.stop().await.unwrap();
 }
 
 /// Postfix requires the password only at the start of a session, but checks the sender before every message.
-async fn an_open_submission_session_sends_nothing_once_its_app_password_is_revoked(world: World) {
-    let mut phone = submission_of(&world.stack, ANN, PHONE).await;
-    let mut desk = submission_of(&world.stack, ANN, DESK).await;
-    let mut service = submission(&world.stack).await;
-    let mut bobs = submission_of(&world.stack, BOB, BOBS).await;
-    let may = async |client: &mut Talk, address: &str| {
+async fn a_submission_session_cannot_send_after_its_app_password_is_revoked(servers: Servers) {
+    let mut phone = submission_as(&servers.stack, ANN, PHONE).await;
+    let mut desk = submission_as(&servers.stack, ANN, DESK).await;
+    let mut service = submission(&servers.stack).await;
+    let mut bobs = submission_as(&servers.stack, BOB, BOBS).await;
+    let can_send = async |client: &mut Connection, address: &str| {
         let mail = client.smtp(&format!("MAIL FROM:<{address}>")).await;
         let recipient = client.smtp("RCPT TO:<friend@there.example>").await;
         client.smtp("RSET").await;
@@ -191,111 +197,112 @@ async fn an_open_submission_session_sends_nothing_once_its_app_password_is_revok
     };
     for own in [ANN, "shop@latchmail.test"] {
         for client in [&mut phone, &mut desk, &mut service] {
-            assert!(may(client, own).await, "{own}");
+            assert!(can_send(client, own).await, "{own}");
         }
-        assert!(!may(&mut bobs, own).await, "{own} is not Bob's");
+        assert!(!can_send(&mut bobs, own).await, "{own} is not Bob's");
     }
-    assert!(may(&mut bobs, BOB).await);
-    assert!(!may(&mut phone, BOB).await);
+    assert!(can_send(&mut bobs, BOB).await);
+    assert!(!can_send(&mut phone, BOB).await);
     execute(
-        &world.directory,
+        &servers.directory,
         "DELETE FROM app_passwords WHERE id = 'phone'",
     )
     .await;
     for own in [ANN, "shop@latchmail.test"] {
-        assert!(!may(&mut phone, own).await, "{own}");
-        assert!(may(&mut desk, own).await, "{own}");
-        assert!(may(&mut service, own).await, "{own}");
+        assert!(!can_send(&mut phone, own).await, "{own}");
+        assert!(can_send(&mut desk, own).await, "{own}");
+        assert!(can_send(&mut service, own).await, "{own}");
     }
-    world.stack.stop().await.unwrap();
+    servers.stack.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn an_open_submission_session_sends_nothing_more_on_sqlite() {
-    let world = World::on_sqlite().await;
-    an_open_submission_session_sends_nothing_once_its_app_password_is_revoked(world).await;
+async fn a_submission_session_cannot_send_after_the_revocation_on_sqlite() {
+    let servers = Servers::on_sqlite().await;
+    a_submission_session_cannot_send_after_its_app_password_is_revoked(servers).await;
 }
 
 #[tokio::test]
-async fn an_open_submission_session_sends_nothing_more_on_postgresql() {
-    let world = World::on_postgres().await;
-    an_open_submission_session_sends_nothing_once_its_app_password_is_revoked(world).await;
+async fn a_submission_session_cannot_send_after_the_revocation_on_postgresql() {
+    let servers = Servers::on_postgres().await;
+    a_submission_session_cannot_send_after_its_app_password_is_revoked(servers).await;
 }
 
 #[tokio::test]
-async fn the_mailbox_is_the_same_whatever_app_password_opens_it() {
-    let world = World::on_sqlite().await;
-    let mut phone = world.client(ANN, PHONE).await;
+async fn all_app_passwords_of_an_account_open_the_same_mailbox() {
+    let servers = Servers::on_sqlite().await;
+    let mut phone = servers.client(ANN, PHONE).await;
     phone.imap("CREATE Plans").await;
-    let answer = super::deliver(&world.stack, ANN, "one for all").await;
-    assert!(answer.starts_with("250"), "{answer}");
-    super::arrived(&mut phone, 1).await;
+    let reply = deliver(&servers.stack, ANN, "shared").await;
+    assert!(reply.starts_with("250"), "{reply}");
+    wait_for_messages(&mut phone, 1).await;
     for password in [DESK, PASSWORD] {
-        let mut other = world.client(ANN, password).await;
-        super::arrived(&mut other, 1).await;
+        let mut other = servers.client(ANN, password).await;
+        wait_for_messages(&mut other, 1).await;
         let folders = other.imap("LIST \"\" *").await;
         assert!(folders.contains("Plans"), "{folders}");
     }
-    world.stack.stop().await.unwrap();
+    servers.stack.stop().await.unwrap();
 }
 
 /// The state after a crash, while doveadm does not respond.
-async fn what_was_not_ended_is_ended_later(world: World) {
-    let mut phone = world.client(ANN, PHONE).await;
-    let mut desk = world.client(ANN, DESK).await;
-    let gone = "DELETE FROM app_passwords WHERE id = 'phone'";
-    execute(&world.directory, gone).await;
-    let mail = world.mail(&world.config());
-    mail.end_again().await.unwrap();
-    answers(&mut phone).await; // one that is ending it may be under way: it is given some seconds
+async fn sessions_that_could_not_be_ended_are_ended_later(servers: Servers) {
+    let mut phone = servers.client(ANN, PHONE).await;
+    let mut desk = servers.client(ANN, DESK).await;
+    let revoke = "DELETE FROM app_passwords WHERE id = 'phone'";
+    execute(&servers.directory, revoke).await;
+    let mail = servers.mail(&servers.config());
+    mail.retry_end_sessions().await.unwrap();
+    // An app password that was revoked a moment ago is skipped, because another task may be ending its sessions.
+    assert_responds(&mut phone).await;
     let some_seconds_later = "UPDATE ended_app_passwords SET ended_at = ended_at - 10000";
-    execute(&world.directory, some_seconds_later).await;
+    execute(&servers.directory, some_seconds_later).await;
 
-    let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let closed = nobody.local_addr().unwrap().to_string();
-    drop(nobody);
-    let deaf = world.mail(&config::Imap {
+    let unused = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = unused.local_addr().unwrap().to_string();
+    drop(unused);
+    let unreachable = servers.mail(&config::Imap {
         doveadm: closed,
-        ..world.config()
+        ..servers.config()
     });
-    deaf.end_again().await.unwrap_err();
-    answers(&mut phone).await;
-    mail.end_again().await.unwrap();
-    phone.ends().await;
-    answers(&mut desk).await;
-    assert_eq!(remembered(&world.directory).await, 0);
+    unreachable.retry_end_sessions().await.unwrap_err();
+    assert_responds(&mut phone).await;
+    mail.retry_end_sessions().await.unwrap();
+    phone.wait_until_closed().await;
+    assert_responds(&mut desk).await;
+    assert_eq!(pending_app_passwords(&servers.directory).await, 0);
 
-    // Sessions that were ended immediately need not be ended later.
-    let gone = "DELETE FROM app_passwords WHERE id = 'desk'";
-    execute(&world.directory, gone).await;
-    assert_eq!(remembered(&world.directory).await, 1);
-    mail.end(&["desk".into()]).await;
-    desk.ends().await;
-    timeout(PATIENCE, async {
-        while remembered(&world.directory).await > 0 {
+    // If the sessions end immediately, the app password is no longer pending.
+    let revoke = "DELETE FROM app_passwords WHERE id = 'desk'";
+    execute(&servers.directory, revoke).await;
+    assert_eq!(pending_app_passwords(&servers.directory).await, 1);
+    mail.end_sessions(&["desk".into()]).await;
+    desk.wait_until_closed().await;
+    timeout(TIMEOUT, async {
+        while pending_app_passwords(&servers.directory).await > 0 {
             sleep(Duration::from_millis(50)).await;
         }
     })
     .await
-    .expect("it to be forgotten");
+    .expect("the app password is still pending");
 
-    // Without a configured doveadm, ended app passwords are forgotten after a day.
-    let gone = "DELETE FROM app_passwords WHERE id = 'bobs'";
-    execute(&world.directory, gone).await;
-    let alone = world.mail(&config::Imap {
+    // Without a configured doveadm, revoked app passwords are pending for one day.
+    let revoke = "DELETE FROM app_passwords WHERE id = 'bobs'";
+    execute(&servers.directory, revoke).await;
+    let without_doveadm = servers.mail(&config::Imap {
         doveadm: String::new(),
-        ..world.config()
+        ..servers.config()
     });
     for (age, left) in [(10_000, 1), (90_000_000, 0)] {
         let aged = format!("UPDATE ended_app_passwords SET ended_at = ended_at - {age}");
-        execute(&world.directory, aged.leak()).await;
-        alone.end_again().await.unwrap();
-        assert_eq!(remembered(&world.directory).await, left);
+        execute(&servers.directory, aged.leak()).await;
+        without_doveadm.retry_end_sessions().await.unwrap();
+        assert_eq!(pending_app_passwords(&servers.directory).await, left);
     }
-    world.stack.stop().await.unwrap();
+    servers.stack.stop().await.unwrap();
 }
 
-async fn remembered(directory: &Directory) -> i64 {
+async fn pending_app_passwords(directory: &Directory) -> i64 {
     const ALL: &str = "SELECT COUNT(*) FROM ended_app_passwords";
     latchmail_directory::testing::number(directory.db(), ALL)
         .await
@@ -303,42 +310,42 @@ async fn remembered(directory: &Directory) -> i64 {
 }
 
 #[tokio::test]
-async fn what_was_not_ended_is_ended_later_on_sqlite() {
-    what_was_not_ended_is_ended_later(World::on_sqlite().await).await;
+async fn sessions_that_could_not_be_ended_are_ended_later_on_sqlite() {
+    sessions_that_could_not_be_ended_are_ended_later(Servers::on_sqlite().await).await;
 }
 
 #[tokio::test]
-async fn what_was_not_ended_is_ended_later_on_postgresql() {
-    what_was_not_ended_is_ended_later(World::on_postgres().await).await;
+async fn sessions_that_could_not_be_ended_are_ended_later_on_postgresql() {
+    sessions_that_could_not_be_ended_are_ended_later(Servers::on_postgres().await).await;
 }
 
-/// The process of a command exits, so it makes its retries before that.
+/// A command exits after its change, so it must make the retries itself.
 #[tokio::test]
-async fn a_verb_ends_a_session_that_began_as_its_app_password_was_revoked() {
-    let world = World::on_sqlite().await;
-    let config = world.config();
+async fn a_command_ends_a_session_that_starts_during_the_revocation() {
+    let servers = Servers::on_sqlite().await;
+    let config = servers.config();
     let phone = ["phone".to_owned()];
-    let verb = end_at_mail_server(&config, Ending::AppPasswords(&phone));
-    let (told, ()) = tokio::join!(verb, async {
-        sleep(Duration::from_secs(1)).await; // the first time is over
-        let mut late = world.client(ANN, PHONE).await;
-        late.ends().await;
+    let command = end_server_sessions(&config, SessionSelector::AppPasswords(&phone));
+    let (result, ()) = tokio::join!(command, async {
+        sleep(Duration::from_secs(1)).await; // the first attempt has ended
+        let mut late = servers.client(ANN, PHONE).await;
+        late.wait_until_closed().await;
     });
-    assert!(told.unwrap());
-    world.stack.stop().await.unwrap();
+    assert!(result.unwrap());
+    servers.stack.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_wrong_key_ends_nothing_and_is_reported() {
-    let world = World::on_sqlite().await;
-    let key = world.stack.doveadm_key.with_file_name("other.key");
+async fn with_a_wrong_key_no_session_ends_and_a_warning_is_logged() {
+    let servers = Servers::on_sqlite().await;
+    let key = servers.stack.doveadm_key.with_file_name("other.key");
     write_private(&key, "Another-Key").unwrap();
-    let mail = world.mail(&config::Imap {
+    let mail = servers.mail(&config::Imap {
         doveadm_key_file: key,
-        ..world.config()
+        ..servers.config()
     });
-    let mut phone = world.client(ANN, PHONE).await;
-    let log = ended(&mail, Duration::from_secs(1)).await;
+    let mut phone = servers.client(ANN, PHONE).await;
+    let log = log_of_ending(&mail, Duration::from_secs(1)).await;
     assert!(
         log.contains("WARN") && log.contains("rejected the key"),
         "{log}"
@@ -346,34 +353,34 @@ async fn a_wrong_key_ends_nothing_and_is_reported() {
     for key in ["Another-Key", "QW5vdGhlci1LZXk"] {
         assert!(!log.contains(key), "{log}");
     }
-    answers(&mut phone).await;
-    world.stack.stop().await.unwrap();
+    assert_responds(&mut phone).await;
+    servers.stack.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_doveadm_that_is_silent_holds_nobody_up_for_long_and_is_reported() {
-    let world = World::on_sqlite().await;
+async fn a_doveadm_that_does_not_respond_causes_a_short_delay_and_a_warning() {
+    let servers = Servers::on_sqlite().await;
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mail = world.mail(&config::Imap {
+    let mail = servers.mail(&config::Imap {
         doveadm: silent.local_addr().unwrap().to_string(),
-        ..world.config()
+        ..servers.config()
     });
-    let mut phone = world.client(ANN, PHONE).await;
-    let log = ended(&mail, Duration::from_secs(3)).await;
+    let mut phone = servers.client(ANN, PHONE).await;
+    let log = log_of_ending(&mail, Duration::from_secs(3)).await;
     assert!(
         log.contains("WARN") && log.contains("did not respond"),
         "{log}"
     );
-    answers(&mut phone).await;
-    world.stack.stop().await.unwrap();
+    assert_responds(&mut phone).await;
+    servers.stack.stop().await.unwrap();
 }
 
-/// Returns the log output while sessions of a mail client are ended. Ending them takes no longer than the time limit.
-async fn ended(mail: &Mail, most: Duration) -> String {
+/// Ends the sessions of a mail client and returns the log output. Fails if this takes longer than `limit`.
+async fn log_of_ending(mail: &Mail, limit: Duration) -> String {
     logged(async {
-        let asked = Instant::now();
-        mail.end(&["phone".into()]).await;
-        assert!(asked.elapsed() < most, "{:?}", asked.elapsed());
+        let started = Instant::now();
+        mail.end_sessions(&["phone".into()]).await;
+        assert!(started.elapsed() < limit, "{:?}", started.elapsed());
         // The report may be logged shortly after the time limit.
         sleep(Duration::from_millis(200)).await;
     })
@@ -382,14 +389,14 @@ async fn ended(mail: &Mail, most: Duration) -> String {
 
 /// The key can only end sessions. It does not give access to mail.
 #[tokio::test]
-async fn the_key_opens_nothing_else() {
+async fn the_key_allows_no_other_command() {
     use tokio::io::AsyncReadExt as _;
     use tokio::io::AsyncWriteExt as _;
 
     use base64::prelude::{BASE64_STANDARD, Engine as _};
 
-    let world = World::on_sqlite().await;
-    let key = BASE64_STANDARD.encode(std::fs::read(&world.stack.doveadm_key).unwrap());
+    let servers = Servers::on_sqlite().await;
+    let key = BASE64_STANDARD.encode(std::fs::read(&servers.stack.doveadm_key).unwrap());
     for command in [
         r#"["who",{},"t"]"#,
         r#"["stop",{},"t"]"#,
@@ -401,76 +408,76 @@ async fn the_key_opens_nothing_else() {
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        let mut stream = tokio::net::TcpStream::connect(world.stack.doveadm)
+        let mut stream = tokio::net::TcpStream::connect(servers.stack.doveadm)
             .await
             .unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        let read = timeout(PATIENCE, stream.read_to_string(&mut answer));
+        let mut reply = String::new();
+        let read = timeout(TIMEOUT, stream.read_to_string(&mut reply));
         read.await.unwrap().unwrap();
-        assert!(answer.contains("unAuthorized"), "{command}: {answer}");
+        assert!(reply.contains("unAuthorized"), "{command}: {reply}");
     }
-    world.stack.stop().await.unwrap();
+    servers.stack.stop().await.unwrap();
 }
 
-async fn a_mail_client_s_last_log_in_is_known(world: World) {
+async fn the_last_login_of_a_mail_client_is_recorded(servers: Servers) {
     let before = latchmail_core::clock::Clock::system().now();
-    let directory = &world.directory;
+    let directory = &servers.directory;
     assert!(directory.last_logins("m1").await.unwrap().is_empty());
-    let mut web = world.client(ANN, PASSWORD).await;
+    let mut web = servers.client(ANN, PASSWORD).await;
     web.imap("LOGOUT").await;
-    let first = |seen| wait_for(directory, seen);
-    let mut phone = world.client(ANN, PHONE).await;
-    let told = first(&["phone"]).await;
-    assert!(told["phone"].seconds() >= before.seconds());
+    let recorded = |expected| wait_for_logins(directory, expected);
+    let mut phone = servers.client(ANN, PHONE).await;
+    let logins = recorded(&["phone"]).await;
+    assert!(logins["phone"].seconds() >= before.seconds());
     phone.imap("LOGOUT").await;
-    let _desk = world.client(ANN, DESK).await;
-    let _bobs = world.client(BOB, BOBS).await;
-    first(&["desk", "phone"]).await;
-    // Logs in again in a later second.
-    while latchmail_core::clock::Clock::system().now().seconds() <= told["phone"].seconds() {
+    let _desk = servers.client(ANN, DESK).await;
+    let _bobs = servers.client(BOB, BOBS).await;
+    recorded(&["desk", "phone"]).await;
+    // The recorded time has a resolution of one second.
+    while latchmail_core::clock::Clock::system().now().seconds() <= logins["phone"].seconds() {
         sleep(Duration::from_millis(20)).await;
     }
-    let _phone = world.client(ANN, PHONE).await;
-    timeout(PATIENCE, async {
-        while directory.last_logins("m1").await.unwrap()["phone"] <= told["phone"] {
+    let _phone = servers.client(ANN, PHONE).await;
+    timeout(TIMEOUT, async {
+        while directory.last_logins("m1").await.unwrap()["phone"] <= logins["phone"] {
             sleep(Duration::from_millis(10)).await;
         }
     })
     .await
-    .expect("the later log-in to be known");
-    // All log-ins have been recorded by now, and none of the web session is among them.
-    let log = std::fs::read_to_string(world.stack.log.join("dovecot.log")).unwrap();
+    .expect("the later login was not recorded");
+    // All logins are recorded now. Those of the web session are not recorded.
+    let log = std::fs::read_to_string(servers.stack.log.join("dovecot.log")).unwrap();
     assert!(!log.contains("Error:"), "{log}");
-    world.stack.stop().await.unwrap();
+    servers.stack.stop().await.unwrap();
 }
 
 /// Waits until exactly these app passwords of Ann are recorded as used.
-async fn wait_for(
+async fn wait_for_logins(
     directory: &Directory,
     expected: &[&str],
 ) -> std::collections::HashMap<String, latchmail_core::clock::Timestamp> {
-    timeout(PATIENCE, async {
+    timeout(TIMEOUT, async {
         loop {
-            let told = directory.last_logins("m1").await.unwrap();
-            let mut ids: Vec<&str> = told.keys().map(String::as_str).collect();
+            let logins = directory.last_logins("m1").await.unwrap();
+            let mut ids: Vec<&str> = logins.keys().map(String::as_str).collect();
             ids.sort_unstable();
             if ids == expected {
-                return told;
+                return logins;
             }
             sleep(Duration::from_millis(10)).await;
         }
     })
     .await
-    .expect("the log-in to be known")
+    .expect("the logins were not recorded")
 }
 
 #[tokio::test]
-async fn a_mail_client_s_last_log_in_is_known_on_sqlite() {
-    a_mail_client_s_last_log_in_is_known(World::on_sqlite().await).await;
+async fn the_last_login_of_a_mail_client_is_recorded_on_sqlite() {
+    the_last_login_of_a_mail_client_is_recorded(Servers::on_sqlite().await).await;
 }
 
 #[tokio::test]
-async fn a_mail_client_s_last_log_in_is_known_on_postgresql() {
-    a_mail_client_s_last_log_in_is_known(World::on_postgres().await).await;
+async fn the_last_login_of_a_mail_client_is_recorded_on_postgresql() {
+    the_last_login_of_a_mail_client_is_recorded(Servers::on_postgres().await).await;
 }

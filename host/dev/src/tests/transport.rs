@@ -2,25 +2,28 @@
 
 use futures_util::future::join_all;
 
-use super::{ANN, Folder, Talk, a_mail_goes_all_the_way, arrived, imap, sent, stack, submission};
+use super::support::{
+    ANN, Connection, Folder, assert_mail_is_delivered, imap, stack, submission, wait_for_messages,
+    wait_for_sent,
+};
 
 #[tokio::test]
-async fn a_mail_for_an_address_or_an_alias_arrives_and_others_are_refused() {
+async fn mail_for_an_address_or_an_alias_is_delivered_and_other_mail_is_rejected() {
     let folder = Folder::new("mail");
     let (stack, _directory) = stack(&folder).await;
-    a_mail_goes_all_the_way(&stack).await;
+    assert_mail_is_delivered(&stack).await;
     stack.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn submission_takes_own_senders_and_keeps_mail_to_the_world_in_the_sink() {
+async fn submission_accepts_own_senders_and_stores_external_mail_in_the_sink() {
     let folder = Folder::new("submit");
     let (stack, _directory) = stack(&folder).await;
-    let mut stranger = Talk::with(stack.submission).await;
-    stranger.smtp("EHLO here.example").await;
-    stranger.smtp(&format!("MAIL FROM:<{ANN}>")).await;
-    let answer = stranger.smtp("RCPT TO:<friend@there.example>").await;
-    assert!(answer.starts_with("55"), "without a log-in: {answer}");
+    let mut anonymous = Connection::open(stack.submission).await;
+    anonymous.smtp("EHLO here.example").await;
+    anonymous.smtp(&format!("MAIL FROM:<{ANN}>")).await;
+    let reply = anonymous.smtp("RCPT TO:<friend@there.example>").await;
+    assert!(reply.starts_with("55"), "without authentication: {reply}");
 
     let mut smtp = submission(&stack).await;
     for (sender, expected) in [
@@ -31,13 +34,13 @@ async fn submission_takes_own_senders_and_keeps_mail_to_the_world_in_the_sink() 
     ] {
         smtp.smtp("RSET").await;
         smtp.smtp(&format!("MAIL FROM:<{sender}>")).await;
-        let answer = smtp.smtp("RCPT TO:<friend@there.example>").await;
-        assert!(answer.starts_with(expected), "{sender}: {answer}");
+        let reply = smtp.smtp("RCPT TO:<friend@there.example>").await;
+        assert!(reply.starts_with(expected), "{sender}: {reply}");
     }
     smtp.smtp("DATA").await;
-    let answer = smtp.smtp("Subject: out\r\n\r\nHello.\r\n.").await;
-    assert!(answer.starts_with("250"), "{answer}");
-    let sent = sent(&stack, "Hello.").await;
+    let reply = smtp.smtp("Subject: out\r\n\r\nHello.\r\n.").await;
+    assert!(reply.starts_with("250"), "{reply}");
+    let sent = wait_for_sent(&stack, "Hello.").await;
     assert!(sent.contains(&format!("X-Mail-Args: <{ANN}>")), "{sent}");
     assert!(
         sent.contains("X-Rcpt-Args: <friend@there.example>"),
@@ -47,41 +50,41 @@ async fn submission_takes_own_senders_and_keeps_mail_to_the_world_in_the_sink() 
 }
 
 #[tokio::test]
-async fn a_message_as_large_as_the_service_takes_is_taken() {
+async fn a_message_of_the_maximum_size_is_accepted() {
     let folder = Folder::new("large");
     let (stack, _directory) = stack(&folder).await;
     let mut smtp = submission(&stack).await;
     smtp.smtp(&format!("MAIL FROM:<{ANN}> SIZE=27000000")).await;
-    let answer = smtp.smtp(&format!("RCPT TO:<{ANN}>")).await;
-    assert!(answer.starts_with("250"), "{answer}");
+    let reply = smtp.smtp(&format!("RCPT TO:<{ANN}>")).await;
+    assert!(reply.starts_with("250"), "{reply}");
     smtp.smtp("DATA").await;
     let line = format!("{}\r\n", "x".repeat(998));
-    let answer = smtp
+    let reply = smtp
         .smtp(&format!("Subject: large\r\n\r\n{}.", line.repeat(26_500)))
         .await;
-    assert!(answer.starts_with("250"), "{answer}");
-    arrived(&mut imap(&stack).await, 1).await;
+    assert!(reply.starts_with("250"), "{reply}");
+    wait_for_messages(&mut imap(&stack).await, 1).await;
     stack.stop().await.unwrap();
 }
 
 /// The number of concurrent deliveries of Postfix (`default_destination_concurrency_limit`).
 #[tokio::test]
-async fn twenty_deliveries_to_one_account_at_the_same_time_are_taken() {
+async fn twenty_concurrent_deliveries_to_one_account_are_accepted() {
     let folder = Folder::new("crowd");
     let (stack, _directory) = stack(&folder).await;
     let deliveries = (0..20).map(|_| async {
-        let mut lmtp = Talk::with(stack.lmtp).await;
+        let mut lmtp = Connection::open(stack.lmtp).await;
         lmtp.smtp("LHLO here.example").await;
         lmtp.smtp("MAIL FROM:<friend@there.example>").await;
         (lmtp.smtp(&format!("RCPT TO:<{ANN}>")).await, lmtp)
     });
     // No client continues before all have sent RCPT for the account.
-    for (answer, mut lmtp) in join_all(deliveries).await {
-        assert!(answer.starts_with("250"), "{answer}");
+    for (reply, mut lmtp) in join_all(deliveries).await {
+        assert!(reply.starts_with("250"), "{reply}");
         lmtp.smtp("DATA").await;
-        let answer = lmtp.smtp("Subject: one of many\r\n\r\nHello.\r\n.").await;
-        assert!(answer.starts_with("250"), "{answer}");
+        let reply = lmtp.smtp("Subject: one of many\r\n\r\nHello.\r\n.").await;
+        assert!(reply.starts_with("250"), "{reply}");
     }
-    arrived(&mut imap(&stack).await, 20).await;
+    wait_for_messages(&mut imap(&stack).await, 20).await;
     stack.stop().await.unwrap();
 }

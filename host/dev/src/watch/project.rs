@@ -1,4 +1,4 @@
-//! A cargo project that contains modules: a crate, or a folder of crates of one workspace. Its structure comes from `cargo metadata`.
+//! Finds and builds the modules of a cargo project: a crate, or a folder of crates of one workspace. `cargo metadata` reports the structure of the project.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,19 +8,17 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use tokio::process::Command;
 
-use super::is_crate;
-
 const TARGET: &str = "wasm32-wasip2";
 
-/// A profile for release builds of modules, which a workspace may define. Such a workspace uses `dev` for modules with the flags of its `.cargo/config.toml`,
-/// so `dev` is used here. Other workspaces are built with `release`.
+/// A profile for release builds of modules. A workspace that defines it optimizes `dev` builds of modules with the flags in its `.cargo/config.toml`, so
+/// this program builds with `dev`, which takes less time. It builds other workspaces with `release`.
 const OWN_PROFILE: &str = "component";
 
-/// Modules that are built together.
+/// The modules of a folder, which are built together.
 #[derive(Debug)]
 pub(super) struct Project {
     folder: PathBuf,
-    /// A crate of the workspace, from which cargo finds the workspace.
+    /// The manifest of one of the crates, from which cargo finds the workspace.
     manifest: PathBuf,
     packages: Vec<String>,
     components: Vec<PathBuf>,
@@ -59,7 +57,7 @@ impl Package {
         self.manifest_path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Returns the library that becomes a component, if there is one.
+    /// Returns the name of the library that is compiled to a component, or `None` if the crate has no such library.
     fn component(&self) -> Option<&str> {
         let cdylib = |target: &&Target| target.kind.iter().any(|kind| kind == "cdylib");
         let target = self.targets.iter().find(cdylib)?;
@@ -68,14 +66,14 @@ impl Package {
 }
 
 impl Project {
-    /// Returns the modules in a folder.
+    /// Finds the modules in a folder.
     ///
     /// # Errors
-    /// The folder contains no module, or cargo cannot read the project.
+    /// Returns an error if the folder contains no module, or if cargo cannot read the project.
     pub(super) async fn find(folder: &Path) -> anyhow::Result<Self> {
         let folder = folder
             .canonicalize()
-            .with_context(|| format!("there is no folder {}", folder.display()))?;
+            .with_context(|| format!("cannot open the folder {}", folder.display()))?;
         let crates: Vec<PathBuf> = if is_crate(&folder) {
             vec![folder.clone()]
         } else {
@@ -83,7 +81,7 @@ impl Project {
             entries.map(|e| e.path()).filter(|p| is_crate(p)).collect()
         };
         let Some(first) = crates.first() else {
-            bail!("there is no crate in {}", folder.display());
+            bail!("{} is not a crate and contains none", folder.display());
         };
         let manifest = first.join("Cargo.toml");
         let metadata = metadata(&manifest).await?;
@@ -96,7 +94,7 @@ impl Project {
             .collect();
         if modules.is_empty() {
             bail!(
-                "there is no module in {}: none of its crates is a `cdylib`",
+                "{} contains no module: none of its crates has the crate type `cdylib`",
                 folder.display()
             );
         }
@@ -135,7 +133,7 @@ impl Project {
         self.sources.iter().map(PathBuf::as_path)
     }
 
-    /// Returns cargo's target folder.
+    /// Returns the component files that the build writes.
     pub(super) fn components(&self) -> Vec<PathBuf> {
         self.components.clone()
     }
@@ -143,7 +141,7 @@ impl Project {
     /// Builds the modules and returns whether the build succeeded. The compiler prints its own messages.
     ///
     /// # Errors
-    /// cargo cannot be run.
+    /// Returns an error if cargo cannot be run.
     pub(super) async fn build(&self) -> anyhow::Result<bool> {
         let mut command = Command::new("cargo");
         command
@@ -157,7 +155,7 @@ impl Project {
             ])
             .arg("--manifest-path")
             .arg(&self.manifest)
-            // cargo finds a project's own toolchain and settings from its working directory.
+            // From its working directory, cargo finds the toolchain and the settings of the project.
             .current_dir(&self.folder);
         for package in &self.packages {
             command.args(["--package", package]);
@@ -168,7 +166,7 @@ impl Project {
             .kill_on_drop(true)
             .status()
             .await
-            .context("cargo cannot be run")?;
+            .context("cannot run cargo")?;
         Ok(status.success())
     }
 }
@@ -176,10 +174,10 @@ impl Project {
 /// Returns the folders of the modules and of their local dependencies.
 fn sources(modules: &[&Package], by_folder: &BTreeMap<&Path, &Package>) -> Vec<PathBuf> {
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
-    let mut left: Vec<PathBuf> = modules.iter().map(|m| m.folder().to_owned()).collect();
-    while let Some(folder) = left.pop() {
+    let mut pending: Vec<PathBuf> = modules.iter().map(|m| m.folder().to_owned()).collect();
+    while let Some(folder) = pending.pop() {
         if let Some(package) = by_folder.get(folder.as_path()) {
-            left.extend(
+            pending.extend(
                 package
                     .dependencies
                     .iter()
@@ -190,6 +188,11 @@ fn sources(modules: &[&Package], by_folder: &BTreeMap<&Path, &Package>) -> Vec<P
         folders.insert(folder);
     }
     folders.into_iter().collect()
+}
+
+/// Returns whether a folder contains a crate.
+fn is_crate(folder: &Path) -> bool {
+    folder.join("Cargo.toml").is_file()
 }
 
 async fn metadata(manifest: &Path) -> anyhow::Result<Metadata> {
@@ -207,10 +210,14 @@ async fn metadata(manifest: &Path) -> anyhow::Result<Metadata> {
         .kill_on_drop(true)
         .output()
         .await
-        .context("cargo cannot be run, and modules are built by it")?;
+        .context("cannot run cargo, which builds the modules")?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("cargo cannot read {}: {}", manifest.display(), said.trim());
+        let message = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "cargo cannot read {}: {}",
+            manifest.display(),
+            message.trim()
+        );
     }
-    serde_json::from_slice(&output.stdout).context("cargo's metadata cannot be read")
+    serde_json::from_slice(&output.stdout).context("cannot parse the output of `cargo metadata`")
 }

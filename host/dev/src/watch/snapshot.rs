@@ -1,4 +1,4 @@
-//! The files in some folders with their modification times. If two snapshots are equal, no file was saved between them.
+//! Records the files in some folders with their modification times. If two snapshots are equal, no file changed between them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Folders without sources: build output and downloaded packages.
-const NOT_SOURCES: [&str; 2] = ["target", "node_modules"];
+const EXCLUDED_FOLDERS: [&str; 2] = ["target", "node_modules"];
 
-/// Files with the time and the length of their last write.
+/// Files with their modification times and lengths.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Snapshot(BTreeMap<PathBuf, (SystemTime, u64)>);
 
@@ -27,18 +27,18 @@ fn walk(folder: &Path, files: &mut BTreeMap<PathBuf, (SystemTime, u64)>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name.starts_with('.') || NOT_SOURCES.contains(&&*name) {
+        if name.starts_with('.') || EXCLUDED_FOLDERS.contains(&&*name) {
             continue;
         }
         let path = entry.path();
-        // Links are followed, because a project's contract may be a link.
-        let Ok(found) = fs::metadata(&path) else {
+        // Symbolic links are followed, because the folder `wit` of a project may be a link.
+        let Ok(metadata) = fs::metadata(&path) else {
             continue;
         };
-        if found.is_dir() {
+        if metadata.is_dir() {
             walk(&path, files);
-        } else if let Ok(written) = found.modified() {
-            files.insert(path, (written, found.len()));
+        } else if let Ok(modified) = metadata.modified() {
+            files.insert(path, (modified, metadata.len()));
         }
     }
 }
@@ -47,12 +47,12 @@ fn walk(folder: &Path, files: &mut BTreeMap<PathBuf, (SystemTime, u64)>) {
 mod tests {
     use super::*;
 
-    fn of(folder: &Path) -> Snapshot {
+    fn snapshot(folder: &Path) -> Snapshot {
         Snapshot::of([folder].into_iter())
     }
 
     #[test]
-    fn whatever_is_saved_made_or_deleted_is_seen_and_what_is_built_is_not() {
+    fn a_snapshot_changes_with_every_source_file_and_not_with_build_output() {
         let folder = std::env::temp_dir().join(format!("lm-snapshot-{}", std::process::id()));
         let file = |name: &str, text: &str| {
             let path = folder.join(name);
@@ -60,19 +60,19 @@ mod tests {
             fs::write(path, text).unwrap();
         };
         file("src/lib.rs", "one");
-        let before = of(&folder);
-        assert_eq!(before, of(&folder));
+        let before = snapshot(&folder);
+        assert_eq!(before, snapshot(&folder));
         file("src/lib.rs", "longer");
-        let saved = of(&folder);
-        assert_ne!(before, saved);
+        let changed = snapshot(&folder);
+        assert_ne!(before, changed);
         file("target/x", "built");
-        file(".swp", "an editor's");
-        assert_eq!(saved, of(&folder));
+        file(".swp", "swap file");
+        assert_eq!(changed, snapshot(&folder));
         file("src/more.rs", "");
-        let made = of(&folder);
-        assert_ne!(saved, made);
+        let added = snapshot(&folder);
+        assert_ne!(changed, added);
         fs::remove_file(folder.join("src/more.rs")).unwrap();
-        assert_eq!(saved, of(&folder));
+        assert_eq!(changed, snapshot(&folder));
         fs::remove_dir_all(folder).unwrap();
     }
 }

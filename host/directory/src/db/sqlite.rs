@@ -23,7 +23,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions, Connection, SqlitePool};
 
-use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, lookup, migrations};
+use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, migrations};
 use crate::config;
 pub(crate) use last_logins::LastLoginsFile;
 use milter::MilterFile;
@@ -45,10 +45,10 @@ const MAIN_MODE: u32 = 0o600;
 const MAILSERVER_FOLDER_MODE: u32 = 0o2750;
 const MAILSERVER_MODE: u32 = 0o660;
 
-/// Opens the files. Returns the pool, the main file for lookups, and the file of last log-ins. Services that start concurrently wait for each other.
+/// Opens the files. Returns the pool, the path of the main file, and the file of last log-ins. Services that start concurrently wait for each other.
 pub(super) async fn open(
     config: &config::Database,
-) -> Result<(SqlitePool, lookup::File, LastLoginsFile), Error> {
+) -> Result<(SqlitePool, PathBuf, LastLoginsFile), Error> {
     let files = Files::from_config(config)?;
     let files = tokio::task::spawn_blocking(move || files.prepare())
         .await
@@ -98,8 +98,7 @@ pub(super) async fn open(
         .connect_with(options(&files.main))
         .await?;
     repair(&pool).await?;
-    let main = lookup::File::new(files.main.clone());
-    Ok((pool, main, files.last_logins.clone()))
+    Ok((pool, files.main.clone(), files.last_logins.clone()))
 }
 
 /// Attaches the file that mail servers read to a connection.

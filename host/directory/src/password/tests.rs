@@ -1,6 +1,5 @@
 use super::*;
-use crate::credentials::AppPasswordKind;
-use crate::sessions::CredentialCreation;
+use crate::credentials::{AppPasswordKind, CredentialCreation};
 use crate::testing::{Fresh, NOW, both, new_app_password};
 use crate::tokens::NewToken;
 

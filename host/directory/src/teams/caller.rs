@@ -3,7 +3,7 @@
 
 use super::super::Error;
 use super::super::db::{Tx, on_tx};
-use super::super::sessions::SessionCaller;
+use super::super::session_caller::SessionCaller;
 use super::super::shared::GrantRow;
 use crate::permissions::{Granted, Grants, Resource, Right};
 

@@ -10,7 +10,7 @@ use crate::clock::Timestamp;
 use crate::credentials::AppPasswordKind;
 use crate::events::EventFilter;
 use crate::permissions::{GrantedFolder, Resource, Right, Rights};
-use crate::sessions::SessionCaller;
+use crate::session_caller::SessionCaller;
 use crate::teams::{Grant, Invitation, NewKey, Refusal, Team, TeamCaller};
 use crate::testing::{Fresh, NOW, new_app_password};
 

@@ -1,11 +1,11 @@
-//! Tests the form of the header field. `tests/tests/dkim.rs` tests that other implementations verify it.
+//! Tests the format of the header field. `tests/tests/service/directory/dkim.rs` tests that other implementations verify the signature.
 
 use std::sync::LazyLock;
 
 use super::*;
 use crate::KeyPair;
 
-static PAIR: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate_here().unwrap());
+static PAIR: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate_blocking().unwrap());
 
 fn signed(message: &str) -> String {
     let signer = Signer::from_pkcs8("ada.example", "s1", PAIR.private_key()).unwrap();
@@ -16,7 +16,7 @@ fn signed(message: &str) -> String {
     field.unwrap()
 }
 
-/// Returns a tag's value without folding white space.
+/// Returns the value of a tag without white space.
 fn tag(field: &str, name: &str) -> String {
     let value = field.split_once(':').unwrap().1;
     let value = value.split(';').find_map(|tag| {
@@ -27,7 +27,7 @@ fn tag(field: &str, name: &str) -> String {
 }
 
 #[test]
-fn a_signature_says_who_signed_what_and_when_and_no_length() {
+fn a_signature_names_domain_selector_and_time_and_no_length() {
     let field = signed("From: a@ada.example\r\nTo: b@b.example\r\nX: y\r\n\r\nHello\r\n");
     assert!(field.starts_with("DKIM-Signature: v=1;") && field.ends_with("\r\n"));
     let expected = [
@@ -48,7 +48,7 @@ fn a_signature_says_who_signed_what_and_when_and_no_length() {
 }
 
 #[test]
-fn every_field_is_signed_once_more_than_it_is_there() {
+fn every_field_is_listed_one_time_more_than_the_message_contains_it() {
     let field = signed(
         "From: a@ada.example\r\nsubject : one\r\nSUBJECT: two\r\n three\r\nReceived: x\r\n\r\n",
     );
@@ -67,7 +67,7 @@ fn every_field_is_signed_once_more_than_it_is_there() {
 }
 
 #[test]
-fn no_line_of_the_field_is_long() {
+fn every_line_of_the_field_is_short() {
     let many = "To: b@b.example\r\n".repeat(50);
     let field = signed(&format!("From: a@ada.example\r\n{many}\r\n"));
     assert!(field.lines().all(|line| line.len() <= 78), "{field}");
@@ -76,10 +76,10 @@ fn no_line_of_the_field_is_long() {
 }
 
 #[test]
-fn a_key_that_is_too_short_or_none_at_all_is_refused_without_being_quoted() {
+fn an_invalid_key_is_rejected_and_not_shown() {
     for key in [&b"secret"[..], &[]] {
-        let refused = Signer::from_pkcs8("ada.example", "s", key).unwrap_err();
-        let sentence = refused.to_string();
-        assert!(sentence.contains("ada.example") && !sentence.contains("secret"));
+        let error = Signer::from_pkcs8("ada.example", "s", key).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("ada.example") && !message.contains("secret"));
     }
 }

@@ -1,34 +1,26 @@
 //! Operations on an installed module: enable, disable, roll back and remove.
 
 use http::StatusCode;
-use latchmail_runtime::life::report::Report;
+use latchmail_runtime::manager::report::Report;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{Managing, name};
-use crate::message;
+use super::request::module_name;
+use super::state::AdminState;
+use crate::message::{self, Request, Response, Success};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
-/// The version to roll back to.
+/// The version to activate.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RollBack {
-    /// The digest of the version, or at least its first 8 digits. The default is the version before the current one.
+    /// The digest of the version, or at least its first 8 digits. The default is the version that was active before the current one.
     digest: Option<String>,
-}
-
-/// A success with no data.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "it describes what `Response::success` answers")]
-struct Success {
-    /// Always `true`.
-    success: bool,
 }
 
 /// Enables a module.
 ///
-/// An enabled module is loaded again, with the current configuration.
+/// If the module is already enabled, it is loaded again with the current configuration.
 ///
 /// # Errors
 /// Returns 404 if there is no such module, and 400 or 409 if the module cannot be loaded.
@@ -42,15 +34,18 @@ struct Success {
         (status = 200, description = "The module is enabled", body = Report),
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
         (status = 409, description = "The module conflicts with the host or another module", body = ref("#/components/schemas/Error")),
-        (status = 413, description = "It takes no body", body = ref("#/components/schemas/Error")),
+        (status = 413, description = "The request has a body", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub(super) async fn enable_module<S: Managing>(
+pub(super) async fn enable_module<S: AdminState>(
     state: &S,
     request: &Request,
 ) -> Result<Response, Rejection> {
     let (app, origin) = (state.app(), state.origin(request));
-    let report = app.life.enable(app, name(request), &origin).await?;
+    let report = app
+        .module_manager
+        .enable(app, module_name(request), &origin)
+        .await?;
     message::json(StatusCode::OK, &report)
 }
 
@@ -69,21 +64,25 @@ pub(super) async fn enable_module<S: Managing>(
     responses(
         (status = 200, description = "The module is disabled", body = Report),
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
-        (status = 413, description = "It takes no body", body = ref("#/components/schemas/Error")),
+        (status = 413, description = "The request has a body", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub(super) async fn disable_module<S: Managing>(
+pub(super) async fn disable_module<S: AdminState>(
     state: &S,
     request: &Request,
 ) -> Result<Response, Rejection> {
     let (app, origin) = (state.app(), state.origin(request));
-    let report = app.life.disable(app, name(request), &origin).await?;
+    let report = app
+        .module_manager
+        .disable(app, module_name(request), &origin)
+        .await?;
     message::json(StatusCode::OK, &report)
 }
 
 /// Rolls a module back.
 ///
-/// Activates an earlier version. The version gets the grants that it had then and that the configuration still allows.
+/// Activates an earlier version of the module. The version gets the grants that it had when it was active, except grants that the configuration no longer
+/// allows.
 ///
 /// # Errors
 /// Returns 404 if there is no such module or version, and 409 if there is no earlier version.
@@ -100,19 +99,19 @@ pub(super) async fn disable_module<S: Managing>(
         (status = 409, description = "There is no earlier version, or it conflicts with the host or another module", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub(super) async fn roll_module_back<S: Managing>(
+pub(super) async fn roll_module_back<S: AdminState>(
     state: &S,
     request: &Request,
 ) -> Result<Response, Rejection> {
-    let to = if matches!(request.body.trim_ascii(), b"" | b"null") {
+    let body = if matches!(request.body.trim_ascii(), b"" | b"null") {
         RollBack::default()
     } else {
         request.json()?
     };
     let (app, origin) = (state.app(), state.origin(request));
     let report = app
-        .life
-        .roll_back(app, name(request), to.digest.as_deref(), &origin)
+        .module_manager
+        .roll_back(app, module_name(request), body.digest.as_deref(), &origin)
         .await?;
     message::json(StatusCode::OK, &report)
 }
@@ -138,7 +137,7 @@ pub(super) async fn roll_module_back<S: Managing>(
         (status = 409, description = "The module is part of the configuration", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub(super) async fn remove_module<S: Managing>(
+pub(super) async fn remove_module<S: AdminState>(
     state: &S,
     request: &Request,
 ) -> Result<Response, Rejection> {
@@ -148,6 +147,8 @@ pub(super) async fn remove_module<S: Managing>(
         Some("true") => true,
         Some(_) => return Err(Rejection::bad_request("purge must be true or false")),
     };
-    app.life.remove(app, name(request), purge, &origin).await?;
+    app.module_manager
+        .remove(app, module_name(request), purge, &origin)
+        .await?;
     message::success()
 }

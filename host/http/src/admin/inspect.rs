@@ -1,19 +1,19 @@
 //! `POST /api/v1/admin/modules/inspect`: checks components without installing them.
 
 use http::StatusCode;
-use latchmail_runtime::life::report::Inspection;
+use latchmail_runtime::manager::report::Inspection;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Component, Managing, bytes};
-use crate::message;
+use super::request::{Component, component_bytes};
+use super::state::AdminState;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 /// The components to inspect.
 #[derive(Deserialize, ToSchema)]
 struct Components {
-    /// At least one.
+    /// The components, at least one.
     modules: Vec<Component>,
 }
 
@@ -26,8 +26,8 @@ struct Inspected {
 
 /// Inspects components.
 ///
-/// Returns for each component its imports and whether each is granted, its routes, the changes that need consent, and the reason if it cannot be installed.
-/// Changes nothing.
+/// Returns for each component its imports and whether each import is granted, its routes, the changes that need consent, and the reason if the component cannot
+/// be installed. Does not install the components.
 ///
 /// # Errors
 /// Returns 400 if a component is not a module.
@@ -42,15 +42,15 @@ struct Inspected {
         (status = 400, description = "A component is not a module; the message names the component and the reason", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub(super) async fn inspect_modules<S: Managing>(
+pub(super) async fn inspect_modules<S: AdminState>(
     state: &S,
     request: &Request,
 ) -> Result<Response, Rejection> {
     let components: Components = request.json()?;
     let app = state.app();
     let modules = app
-        .life
-        .inspect(app, bytes(&components.modules, request)?)
+        .module_manager
+        .inspect(app, component_bytes(&components.modules, request)?)
         .await?;
     message::json(StatusCode::OK, &Inspected { modules })
 }

@@ -1,21 +1,21 @@
 //! `POST /api/v1/admin/modules`: installs new modules and new versions.
 
 use http::StatusCode;
-use latchmail_runtime::life::report::Report;
+use latchmail_runtime::manager::report::Report;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Component, Managing, bytes};
-use crate::message;
+use super::request::{Component, component_bytes};
+use super::state::AdminState;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 /// The modules to install.
 #[derive(Deserialize, ToSchema)]
 struct Install {
     /// At least one component. Either all are installed or none.
     modules: Vec<Component>,
-    /// Consents to all rights that a new version has and the version before did not have.
+    /// Consents to all rights that a new version has and the active version does not have.
     #[serde(default)]
     accept: bool,
 }
@@ -29,8 +29,8 @@ struct Installed {
 
 /// Installs modules.
 ///
-/// Installs new modules and new versions: either all or none. They are active when the response is sent. Requests in progress finish with the version that they
-/// started with.
+/// Installs new modules and new versions: either all or none. They are active when the response is sent. Requests in progress finish with the version that was
+/// active when they started.
 ///
 /// # Errors
 /// Returns 400 if a component is not a module, and 409 if a module conflicts or needs consent.
@@ -56,15 +56,15 @@ struct Installed {
         (status = 409, description = "A module conflicts with the host or another module, is not allowed by the configuration, or needs consent (`accept`); the message names the reason", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub(super) async fn install_modules<S: Managing>(
+pub(super) async fn install_modules<S: AdminState>(
     state: &S,
     request: &Request,
 ) -> Result<Response, Rejection> {
     let install: Install = request.json()?;
-    let components = bytes(&install.modules, request)?;
+    let components = component_bytes(&install.modules, request)?;
     let (app, origin) = (state.app(), state.origin(request));
     let modules = app
-        .life
+        .module_manager
         .install(app, components, install.accept, &origin)
         .await?;
     message::json(StatusCode::CREATED, &Installed { modules })

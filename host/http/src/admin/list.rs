@@ -1,14 +1,14 @@
 //! `GET /api/v1/admin/modules` and `GET /api/v1/admin/modules/{name}`: list and show modules.
 
 use http::StatusCode;
-use latchmail_runtime::life::report::{Report, Summary};
+use latchmail_runtime::manager::report::{Report, Summary};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Managing, name};
-use crate::message;
+use super::request::module_name;
+use super::state::AdminState;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 /// The modules.
 #[derive(Serialize, ToSchema)]
@@ -19,10 +19,10 @@ struct Modules {
 
 /// Lists the modules.
 ///
-/// Returns for each module its active version, or the reason if there is none, and statistics of its requests.
+/// Returns for each module its active version, or the reason if no version is active, and statistics of its requests.
 ///
 /// # Errors
-/// Does not fail in practice.
+/// Returns 500 if the response cannot be serialized, which does not occur for this type.
 #[utoipa::path(
     get,
     path = "/api/v1/admin/modules",
@@ -37,14 +37,14 @@ struct Modules {
         )
     )),
 )]
-pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Response, Rejection> {
-    let modules = state.app().life.list();
+pub(super) fn list_modules<S: AdminState>(state: &S) -> Result<Response, Rejection> {
+    let modules = state.app().module_manager.list();
     message::json(StatusCode::OK, &Modules { modules })
 }
 
 /// Shows a module.
 ///
-/// Returns the module's imports and whether each is granted, its routes, and its stored versions.
+/// Returns the module's imports and whether each import is granted, its routes, and its stored versions.
 ///
 /// # Errors
 /// Returns 404 if there is no such module.
@@ -69,10 +69,14 @@ pub(super) fn list_modules<S: Managing>(state: &S) -> Result<Response, Rejection
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub(super) async fn show_module<S: Managing>(
+pub(super) async fn show_module<S: AdminState>(
     state: &S,
     request: &Request,
 ) -> Result<Response, Rejection> {
-    let report = state.app().life.show(name(request)).await?;
+    let report = state
+        .app()
+        .module_manager
+        .show(module_name(request))
+        .await?;
     message::json(StatusCode::OK, &report)
 }

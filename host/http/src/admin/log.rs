@@ -5,22 +5,22 @@ use latchmail_runtime::module_log::Entry;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Managing, name};
-use crate::message;
+use super::request::module_name;
+use super::state::AdminState;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 /// Recent log entries of a module.
 #[derive(Serialize, ToSchema)]
 struct ModuleLog {
-    /// The oldest first.
+    /// The log entries, the oldest first.
     entries: Vec<Entry>,
 }
 
 /// Show the log of a module
 ///
 /// Returns recent lines that the module wrote, and the causes of failed calls of the module, for example traps. The service keeps the last 1,000 entries of a
-/// module, at most 512 KiB, until it stops.
+/// module, at most 512 KiB. A restart of the service deletes the entries.
 ///
 /// # Errors
 /// Returns 404 if there is no such module.
@@ -38,13 +38,13 @@ struct ModuleLog {
         (status = 404, description = "There is no such module", body = ref("#/components/schemas/Error")),
     ),
 )]
-pub(super) fn show_module_log<S: Managing>(
+pub(super) fn show_module_log<S: AdminState>(
     state: &S,
     request: &Request,
 ) -> Result<Response, Rejection> {
     let entries = state
         .app()
-        .life
-        .log(name(request), request.query("request"))?;
+        .module_manager
+        .log(module_name(request), request.query("request"))?;
     message::json(StatusCode::OK, &ModuleLog { entries })
 }

@@ -1,7 +1,7 @@
-//! The operator's socket: the routes that change modules, over HTTP on a Unix socket that only the service's user and root can use. `latchmail module …` is its
-//! client.
+//! The operator's socket: the routes of module administration, over HTTP on a Unix socket. `latchmail module …` uses the socket.
 //!
-//! The socket requires no credential. The system reports the user of the process at the other end of each connection.
+//! Requests need no credential. Instead, the service accepts only connections from processes of its own user and of root. The operating system reports the user
+//! of the process at the other end of a connection.
 
 use std::convert::Infallible;
 use std::io;
@@ -23,26 +23,32 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Managing;
-use crate::App;
-use crate::accepting::Accepting;
-use crate::{About, Http, Request, State, Table, pipeline};
+use super::routes::route_group;
+use super::state::AdminState;
+use crate::accept_task::{AcceptTask, RETRY_DELAY};
+use crate::app::App;
+use crate::message::Request;
+use crate::openapi::info::ApiInfo;
+use crate::pipeline;
+use crate::router::RouteTable;
+use crate::state::{HttpState, State};
 
+/// The user id of root.
 const ROOT: u32 = 0;
 
-/// The mode of the socket: only its owner can use it.
-const PRIVATE: u32 = 0o600;
+/// The mode of the socket file: only the owner can connect.
+const MODE: u32 = 0o600;
 
-/// The state of the HTTP server behind the socket.
-struct Socket {
+/// The state of the HTTP server that serves the socket.
+struct SocketState {
     app: Arc<App>,
-    http: Http<Self>,
+    http: HttpState<Self>,
 }
 
-impl State for Socket {
+impl State for SocketState {
     type Credential = ();
 
-    fn http(&self) -> &Http<Self> {
+    fn http(&self) -> &HttpState<Self> {
         &self.http
     }
 
@@ -51,7 +57,7 @@ impl State for Socket {
         _headers: &HeaderMap,
         _client: IpAddr,
     ) -> Result<((), Option<Key>), Failure> {
-        // The socket has no rate limits.
+        // The key marks the credential as proven, and the routes have no rate limit, so the request is not counted.
         Ok(((), Some(Key::client(peer()))))
     }
 
@@ -60,7 +66,7 @@ impl State for Socket {
     }
 }
 
-impl Managing for Socket {
+impl AdminState for SocketState {
     fn app(&self) -> &App {
         &self.app
     }
@@ -73,77 +79,81 @@ impl Managing for Socket {
     }
 }
 
-/// The listener of the socket. Dropping this value does not end the listener; [`Listening::stop`] does.
+/// The running server of the socket. Dropping this value does not end the server. [`OperatorSocket::stop`] ends the server.
 #[derive(Debug)]
-#[must_use = "a socket is closed by stopping it"]
-pub struct Listening {
+#[must_use = "the server runs until it is stopped"]
+pub struct OperatorSocket {
     path: PathBuf,
-    accepting: Accepting,
+    accept_task: AcceptTask,
 }
 
-/// Listens at the configured path. Does nothing if no path is configured.
+/// Starts the server of the socket at `admin.socket`. Returns `None` if no path is configured.
 ///
 /// # Errors
-/// Returns an error if the path cannot be used or another service listens there.
-pub async fn listen(app: &Arc<App>) -> Result<Option<Listening>, StartError> {
+/// Returns an error if the path cannot be used or another service uses the socket.
+pub async fn listen(app: &Arc<App>) -> Result<Option<OperatorSocket>, StartError> {
     let path = &app.config.admin.socket;
     if path.as_os_str().is_empty() {
         return Ok(None);
     }
     let listener = bind(path).await?;
-    let table = Table::build(&About::of(&app.config), vec![super::part("")?])?;
-    let state = Arc::new(Socket {
-        http: Http::new(&app.config, app.clock.clone(), table)?,
+    let table = RouteTable::build(&ApiInfo::from_config(&app.config), vec![route_group("")?])?;
+    let state = Arc::new(SocketState {
+        http: HttpState::new(&app.config, app.clock.clone(), table)?,
         app: Arc::clone(app),
     });
-    Ok(Some(Listening {
+    Ok(Some(OperatorSocket {
         path: path.clone(),
-        accepting: Accepting::begin(&state, |state, stop, connections| {
+        accept_task: AcceptTask::spawn(&state, |state, stop, connections| {
             accept(state, listener, stop, connections)
         }),
     }))
 }
 
-impl Listening {
-    /// Stops accepting connections, waits for the changes in progress, and aborts what is not finished within `http.shutdown_grace`.
+impl OperatorSocket {
+    /// Stops accepting connections, and waits for requests and changes in progress. Aborts those that do not finish within `http.shutdown_grace`. Removes the
+    /// socket file.
     pub async fn stop(self) {
-        self.accepting.stop("the operator's socket").await;
+        self.accept_task.stop("the operator's socket").await;
         if let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::debug!(%error, "the operator's socket was already removed");
+            tracing::debug!(%error, "cannot remove the file of the operator's socket");
         }
     }
 }
 
-/// Removes the socket of a service that was killed. Fails if another service listens on the socket or if the file is not a socket.
+/// Binds the socket. Removes the socket file of a service that was killed.
+///
+/// # Errors
+/// Returns an error if the path exists and is not a socket, or if another service uses the socket.
 async fn bind(path: &Path) -> Result<UnixListener, StartError> {
-    let cannot = |why: &dyn std::fmt::Display| {
+    let unusable = |reason: &dyn std::fmt::Display| {
         StartError::new(format!(
-            "`admin.socket` {} cannot be used: {why}",
+            "`admin.socket` {} cannot be used: {reason}",
             path.display()
         ))
     };
     match std::fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(cannot(&"the path exists and is not a socket"));
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(unusable(&"the path exists and is not a socket"));
         }
         Ok(_) => {
             if UnixStream::connect(path).await.is_ok() {
-                return Err(cannot(&"another service listens there"));
+                return Err(unusable(&"another service uses the socket"));
             }
-            std::fs::remove_file(path).map_err(|e| cannot(&e))?;
+            std::fs::remove_file(path).map_err(|e| unusable(&e))?;
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(cannot(&error)),
+        Err(error) => return Err(unusable(&error)),
     }
-    let listener = UnixListener::bind(path).map_err(|e| cannot(&e))?;
-    // A process of another user can connect before the mode is set. It is rejected when its user is checked.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(PRIVATE))
-        .map_err(|e| cannot(&e))?;
+    let listener = UnixListener::bind(path).map_err(|e| unusable(&e))?;
+    // A process of another user can connect before the mode is set. The accept loop rejects such a connection.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(MODE))
+        .map_err(|e| unusable(&e))?;
     Ok(listener)
 }
 
 async fn accept(
-    state: Arc<Socket>,
+    state: Arc<SocketState>,
     listener: UnixListener,
     stop: CancellationToken,
     connections: TaskTracker,
@@ -153,35 +163,37 @@ async fn accept(
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection on the operator's socket");
-                stop.run_until_cancelled(tokio::time::sleep(super::super::server::BREATH))
+                stop.run_until_cancelled(tokio::time::sleep(RETRY_DELAY))
                     .await;
                 continue;
             }
         };
-        if !trusted(&stream) {
-            tracing::warn!("rejected a process of another user at the operator's socket");
+        if !is_trusted(&stream) {
+            tracing::warn!("rejected a connection of another user to the operator's socket");
             continue;
         }
         let (state, stop) = (Arc::clone(&state), stop.clone());
         connections.spawn(async move {
-            let cut = state.http.cut.clone();
-            cut.run_until_cancelled(serve(state, stream, stop)).await;
+            let abort = state.http.abort.clone();
+            abort
+                .run_until_cancelled(serve_connection(state, stream, stop))
+                .await;
         });
     }
 }
 
 /// Returns `true` if the process at the other end belongs to the service's user or root.
-fn trusted(stream: &UnixStream) -> bool {
+fn is_trusted(stream: &UnixStream) -> bool {
     stream
         .peer_cred()
         .is_ok_and(|peer| [ROOT, geteuid().as_raw()].contains(&peer.uid()))
 }
 
-async fn serve(state: Arc<Socket>, stream: UnixStream, stop: CancellationToken) {
+async fn serve_connection(state: Arc<SocketState>, stream: UnixStream, stop: CancellationToken) {
     let header_timeout = state.http.config.header_timeout;
     let service = service_fn(move |request| {
         let state = Arc::clone(&state);
-        async move { Ok::<_, Infallible>(pipeline::answer(&state, peer(), request).await) }
+        async move { Ok::<_, Infallible>(pipeline::handle(&state, peer(), request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -196,15 +208,16 @@ async fn serve(state: Arc<Socket>, stream: UnixStream, stop: CancellationToken) 
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection to the operator's socket ended early");
+        tracing::debug!(%error, "connection to the operator's socket failed");
     }
 }
 
+/// Returns the client address of all requests, because a Unix socket has no IP addresses.
 fn peer() -> IpAddr {
     Ipv4Addr::LOCALHOST.into()
 }
 
-/// Returns the caller for the operator, who is authorized for all routes of the socket and has no account.
+/// Returns the caller of all requests: the operator, who has no account and is authorized for all routes of the socket.
 fn operator() -> Caller {
     let name = "operator";
     Caller {

@@ -5,10 +5,10 @@ use latchmail_runtime::modules::{Access, Route};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::App;
-use crate::message;
+use super::route::auth_route;
+use crate::app::App;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 /// The registration domains, in the operator's order.
 #[derive(Serialize, ToSchema)]
@@ -26,7 +26,7 @@ pub struct RegistrationDomain {
 /// Returns the route.
 #[must_use]
 pub fn route() -> Route {
-    super::route(
+    auth_route(
         Method::GET,
         "/api/v1/auth/domains",
         "registrationDomains",
@@ -40,7 +40,7 @@ pub fn route() -> Route {
 /// The first domain is used for a user name without a domain.
 ///
 /// # Errors
-/// Does not fail in practice, because the list is part of the configuration.
+/// Returns 500 if the response cannot be serialized, which does not occur for this type.
 #[utoipa::path(
     get,
     path = "/api/v1/auth/domains",
@@ -51,7 +51,7 @@ pub fn route() -> Route {
         (status = 500, description = "`Unable to fetch domains`", body = ref("#/components/schemas/Error")),
     ),
 )]
-#[expect(clippy::unused_async, reason = "all handlers are called alike")]
+#[expect(clippy::unused_async, reason = "handlers are asynchronous")]
 pub async fn domains(app: &App, _request: &Request) -> Result<Response, Rejection> {
     let domains = app
         .auth

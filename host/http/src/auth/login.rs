@@ -11,11 +11,12 @@ use secrecy::SecretString;
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
-use super::{AuthTokens, secret};
-use crate::App;
-use crate::message;
+use super::auth_tokens::AuthTokens;
+use super::route::auth_route;
+use super::secret::secret;
+use crate::app::App;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 /// The credentials of an account.
 #[derive(Deserialize, ToSchema)]
@@ -48,7 +49,7 @@ fn optional_secret<'de, D: Deserializer<'de>>(
 /// Returns the route.
 #[must_use]
 pub fn route() -> Route {
-    super::route(
+    auth_route(
         Method::POST,
         "/api/v1/auth/login",
         "login",
@@ -81,7 +82,7 @@ pub fn route() -> Route {
 pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> {
     let body = credentials(&request.body)
         .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
-    let attempt = attempt(app, &body.email, request.client).await?;
+    let attempt = start_attempt(app, &body.email, request.client).await?;
     let signed_in = app
         .auth
         .sign_in(
@@ -95,11 +96,12 @@ pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> 
     message::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
 }
 
-/// Starts an attempt to sign in to an address (specification, section 8).
+/// Starts an attempt to sign in to an address (specification, section 8). If the address has signed in from the client's network before, failures from other
+/// networks do not count, so that an attacker cannot lock out the user.
 ///
 /// # Errors
 /// Returns 429 if there were too many failed attempts for the address.
-pub(crate) async fn attempt<'a>(
+pub(crate) async fn start_attempt<'a>(
     app: &'a App,
     address: &str,
     client: IpAddr,
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_and_a_password_are_credentials_whatever_else_is_there() {
+    fn unknown_members_are_ignored() {
         let body = json!({"email": "Ada@Example.org", "password": " P4ss ", "more": {}});
         let body = credentials(body.to_string().as_bytes()).unwrap();
         assert_eq!(
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_a_string_where_there_is_one() {
+    fn the_two_factor_code_must_be_a_string() {
         let with = |code| json!({"email": "ada@example.org", "password": "P4ss", "code": code});
         for code in ["123456", "", "abcd-efgh"] {
             let body = credentials(with(json!(code)).to_string().as_bytes()).unwrap();
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_is_sent_is_no_credentials() {
+    fn bodies_without_valid_credentials_are_rejected() {
         for body in [
             json!({}),
             json!({"email": "ada@example.org"}),

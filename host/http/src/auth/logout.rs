@@ -2,26 +2,17 @@
 
 use http::Method;
 use latchmail_runtime::modules::{Access, Route};
-use utoipa::ToSchema;
 
-use super::{RefreshBody, refresh_token};
-use crate::App;
-use crate::message;
+use super::refresh_body::{RefreshBody, refresh_token};
+use super::route::auth_route;
+use crate::app::App;
+use crate::message::{self, Request, Response, Success};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
-
-/// A success with no data.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "it describes what `Response::success` answers")]
-struct Success {
-    /// Always `true`.
-    success: bool,
-}
 
 /// Returns the route.
 #[must_use]
 pub fn route() -> Route {
-    super::route(
+    auth_route(
         Method::POST,
         "/api/v1/auth/logout",
         "logout",
@@ -35,7 +26,7 @@ pub fn route() -> Route {
 /// Ends all web sessions of the account. API tokens and app passwords of mail clients remain valid.
 ///
 /// # Errors
-/// Returns 400 if the refresh token is missing, and 401 if it is not a valid one of this account.
+/// Returns 400 if the refresh token is missing, and 401 if it is invalid or belongs to another account.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/logout",

@@ -6,11 +6,11 @@ use secrecy::ExposeSecret;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{RefreshBody, refresh_token};
-use crate::App;
-use crate::message;
+use super::refresh_body::{RefreshBody, refresh_token};
+use super::route::auth_route;
+use crate::app::App;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 /// The new pair of tokens.
 #[derive(Serialize, ToSchema)]
@@ -25,7 +25,7 @@ pub struct RefreshedTokens {
 /// Returns the route.
 #[must_use]
 pub fn route() -> Route {
-    super::route(
+    auth_route(
         Method::POST,
         "/api/v1/auth/refresh",
         "refresh",
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    fn presented(body: &'static [u8]) -> Result<String, String> {
+    fn token_of(body: &'static [u8]) -> Result<String, String> {
         let request = Request {
             id: String::new(),
             path: Vec::new(),
@@ -87,9 +87,9 @@ mod tests {
     }
 
     #[test]
-    fn a_body_without_a_token_is_told_from_one_that_is_not_json() {
+    fn a_missing_token_and_invalid_json_have_different_errors() {
         assert_eq!(
-            presented(br#"{"refreshToken": "abc", "more": 1}"#).as_deref(),
+            token_of(br#"{"refreshToken": "abc", "more": 1}"#).as_deref(),
             Ok("abc")
         );
         for body in [
@@ -105,7 +105,7 @@ mod tests {
             br#"{"refreshToken": 7}"#,
             br#"{"refresh_token": "abc"}"#,
         ] {
-            assert_eq!(presented(body).unwrap_err(), "400 missing", "{body:?}");
+            assert_eq!(token_of(body).unwrap_err(), "400 missing", "{body:?}");
         }
         for body in [
             &b"{"[..],
@@ -114,7 +114,7 @@ mod tests {
             br#"{"refreshToken": "abc"} x"#,
         ] {
             assert_eq!(
-                presented(body).unwrap_err(),
+                token_of(body).unwrap_err(),
                 "400 Invalid JSON body",
                 "{body:?}"
             );

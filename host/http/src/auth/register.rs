@@ -7,11 +7,12 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{AuthTokens, secret};
-use crate::App;
-use crate::message;
+use super::auth_tokens::AuthTokens;
+use super::route::auth_route;
+use super::secret::secret;
+use crate::app::App;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 /// The data of a new account.
 #[derive(Deserialize, ToSchema)]
@@ -58,7 +59,7 @@ pub struct RegisterBody {
 /// Returns the route.
 #[must_use]
 pub fn route() -> Route {
-    super::route(
+    auth_route(
         Method::POST,
         "/api/v1/auth/register",
         "register",

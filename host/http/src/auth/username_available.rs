@@ -1,4 +1,4 @@
-//! `GET /api/v1/auth/username-available`: whether a user name can be registered.
+//! `GET /api/v1/auth/username-available`: reports whether a user name can be registered.
 
 use http::{Method, StatusCode};
 use latchmail_accounts::auth::Availability;
@@ -6,12 +6,12 @@ use latchmail_runtime::modules::{Access, Route};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::App;
-use crate::message;
+use super::route::auth_route;
+use crate::app::App;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
-/// Whether a user name can be registered.
+/// The availability of a user name.
 #[derive(Serialize, ToSchema)]
 pub struct UsernameAvailability {
     available: bool,
@@ -42,7 +42,7 @@ impl From<Availability> for UsernameAvailability {
 /// Returns the route.
 #[must_use]
 pub fn route() -> Route {
-    super::route(
+    auth_route(
         Method::GET,
         "/api/v1/auth/username-available",
         "usernameAvailable",
@@ -84,16 +84,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_has_an_address_or_a_reason_and_never_both() {
-        let answer = |availability| to_value(UsernameAvailability::from(availability)).unwrap();
+    fn a_response_has_either_an_address_or_a_reason() {
+        let response = |availability| to_value(UsernameAvailability::from(availability)).unwrap();
         assert_eq!(
-            answer(Availability::Available {
+            response(Availability::Available {
                 address: "ada@a.example".into()
             }),
             json!({"available": true, "address": "ada@a.example"})
         );
         assert_eq!(
-            answer(Availability::Unavailable { reason: "no" }),
+            response(Availability::Unavailable { reason: "no" }),
             json!({"available": false, "reason": "no"})
         );
     }

@@ -5,7 +5,7 @@ use super::*;
 
 const POINTERS: [&str; 2] = ["/attachments/*/content", "/a~1b/c"];
 
-/// Returns the rest of a body and the extracted fields, and checks that the result does not depend on how the body is split.
+/// Returns the remainder of a body and the extracted fields, and checks that the result does not depend on how the body is split.
 fn split(body: &[u8]) -> Result<(Vec<u8>, Vec<Bytes>), String> {
     let pointers = POINTERS.map(str::to_owned);
     let mut outcomes = Vec::new();
@@ -25,32 +25,32 @@ fn split(body: &[u8]) -> Result<(Vec<u8>, Vec<Bytes>), String> {
 }
 
 #[test]
-fn fields_are_set_aside_and_numbered_in_their_order() {
+fn fields_are_extracted_and_numbered_in_order() {
     let body = br#" {"subject" : "a\"b\\", "attachments": [ {"filename":"x","content":"aGVsbG8="},
         {"content" : "AA\/+\u002fAA=", "other": {"content": "aGk="}}, {"content":""} ], "a/b": {"c": "aGk="}, "content": "aGk="} "#;
-    let (rest, found) = split(body).unwrap();
+    let (remainder, found) = split(body).unwrap();
     let found: Vec<&[u8]> = found.iter().map(|bytes| &bytes[..]).collect();
     assert_eq!(found, [&b"hello"[..], b"\x00\x0f\xfe\xfc\x00", b"", b"hi"]);
-    let rest: Value = serde_json::from_slice(&rest).unwrap();
+    let remainder: Value = serde_json::from_slice(&remainder).unwrap();
     let expected = json!({
         "subject": "a\"b\\",
         "attachments": [{"filename": "x", "content": 0}, {"content": 1, "other": {"content": "aGk="}}, {"content": 2}],
         "a/b": {"c": 3},
         "content": "aGk=",
     });
-    assert_eq!(rest, expected);
+    assert_eq!(remainder, expected);
 }
 
 #[test]
-fn a_key_is_what_it_says_however_it_is_written() {
-    let (rest, found) = split(br#"{"attach\u006dents": [{"c\u006fntent": "aGk="}]}"#).unwrap();
+fn an_escaped_key_matches_a_pointer() {
+    let (remainder, found) = split(br#"{"attach\u006dents": [{"c\u006fntent": "aGk="}]}"#).unwrap();
     assert_eq!(found, [&b"hi"[..]]);
-    let rest: Value = serde_json::from_slice(&rest).unwrap();
-    assert_eq!(rest, json!({"attachments": [{"content": 0}]}));
+    let remainder: Value = serde_json::from_slice(&remainder).unwrap();
+    assert_eq!(remainder, json!({"attachments": [{"content": 0}]}));
 }
 
 #[test]
-fn a_field_that_is_no_string_of_base64_is_named() {
+fn the_error_names_the_field_that_is_not_base64() {
     for content in [
         "0",
         "null",
@@ -68,14 +68,14 @@ fn a_field_that_is_no_string_of_base64_is_named() {
         "\"\\x\"",
     ] {
         let body = format!("{{\"attachments\":[{{\"content\":\"\"}},{{\"content\":{content}}}]}}");
-        let refused = split(body.as_bytes()).unwrap_err();
+        let error = split(body.as_bytes()).unwrap_err();
         let expected = "attachments[1].content must be a string of standard base64";
-        assert_eq!(refused, expected, "{content}");
+        assert_eq!(error, expected, "{content}");
     }
 }
 
 #[test]
-fn what_is_no_json_is_none_without_its_fields() {
+fn an_invalid_body_stays_invalid() {
     for body in [
         "",
         "{",
@@ -88,13 +88,16 @@ fn what_is_no_json_is_none_without_its_fields() {
         "\"",
         "{\"a\":\"\\",
     ] {
-        let (rest, _) = split(body.as_bytes()).unwrap();
-        assert!(serde_json::from_slice::<Value>(&rest).is_err(), "{body}");
+        let (remainder, _) = split(body.as_bytes()).unwrap();
+        assert!(
+            serde_json::from_slice::<Value>(&remainder).is_err(),
+            "{body}"
+        );
     }
 }
 
 #[test]
-fn a_long_field_is_decoded_as_it_comes() {
+fn a_long_field_is_decoded_while_it_arrives() {
     let plain: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[0]).collect();
     let body = format!(
         "{{\"attachments\":[{{\"content\":\"{}\"}}]}}",
@@ -103,18 +106,18 @@ fn a_long_field_is_decoded_as_it_comes() {
     let mut fields = Fields::new(&POINTERS.map(str::to_owned));
     for piece in body.as_bytes().chunks(1000) {
         fields.push(piece).unwrap();
-        assert!(fields.held() <= plain.len() + 2 * AT_ONCE + 100);
+        assert!(fields.held() <= plain.len() + 2 * DECODE_LENGTH + 100);
     }
-    let (rest, found) = fields.finish();
+    let (remainder, found) = fields.finish();
     assert_eq!(found, [&plain[..]]);
-    assert!(rest.len() < 40);
+    assert!(remainder.len() < 40);
 }
 
 #[test]
-fn neither_depth_nor_number_is_without_end() {
-    let (rest, _) = split("[".repeat(1000).as_bytes()).unwrap();
-    assert_eq!(rest.len(), 1000);
-    let many = vec!["{\"content\":\"\"}"; MOST + 1].join(",");
+fn the_depth_and_the_number_of_fields_are_limited() {
+    let (remainder, _) = split("[".repeat(1000).as_bytes()).unwrap();
+    assert_eq!(remainder.len(), 1000);
+    let many = vec!["{\"content\":\"\"}"; MAX_FIELDS + 1].join(",");
     assert!(split(format!("{{\"attachments\":[{many}]}}").as_bytes()).is_err());
 }
 
@@ -181,13 +184,13 @@ fn expected(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<u8>>) -> 
 
 proptest! {
     #[test]
-    fn any_body_is_split_as_a_reader_of_the_whole_would_split_it(value in values(), pretty: bool) {
+    fn any_body_gives_the_same_result_as_a_parser_of_the_whole_body(value in values(), pretty: bool) {
         let body = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) }.unwrap();
         let mut found = Vec::new();
         match (split(&body), expected(&value, &mut Vec::new(), &mut found)) {
-            (Ok((rest, set_aside)), Some(expected)) => {
-                prop_assert_eq!(serde_json::from_slice::<Value>(&rest).unwrap(), expected);
-                prop_assert_eq!(set_aside, found);
+            (Ok((remainder, extracted)), Some(expected)) => {
+                prop_assert_eq!(serde_json::from_slice::<Value>(&remainder).unwrap(), expected);
+                prop_assert_eq!(extracted, found);
             }
             (Err(_), None) => {}
             (got, expected) => prop_assert!(false, "{:?} {:?}", got, expected),
@@ -195,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_upset_it(body: Vec<u8>) {
+    fn any_bytes_are_processed_without_a_panic(body: Vec<u8>) {
         let _ = split(&body);
     }
 }

@@ -1,8 +1,8 @@
 //! `POST /auth/device` and `/device` (RFC 8628): a device without a browser shows a code of eight letters, and the user enters the code on the page and signs
 //! in.
 //!
-//! An attacker can send their own code to a user (RFC 8628, section 5.4). Therefore a link alone never authorizes a device, the sign-in page names the
-//! client, and the pages warn against codes from other people.
+//! An attacker can send a code of the attacker's device to a user (RFC 8628, section 5.4). Therefore a link alone never authorizes a device, the sign-in page
+//! names the client, and the pages warn against codes from other people.
 
 use http::StatusCode;
 use latchmail_core::limits::Bucket;
@@ -13,21 +13,24 @@ use maud::html;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::form::Browser;
-use super::page::{Page, agreement, alert, credentials, described, named, within};
-use super::sign_in::{Filled, checked, filled, once_more, opened, stale, told, wants_code};
-use super::token::basic;
-use super::{answer, refused};
-use crate::App;
+use super::form_state::Browser;
+use super::page::{Page, alert, client_url, consent, credentials, display_name, within_limit};
+use super::protocol;
+use super::sign_in::{
+    Credentials, begin_attempt, expired_page, needs_code, open_form, read_credentials, show_again,
+    status_and_message,
+};
+use super::token::basic_credentials;
+use crate::app::App;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 pub(super) const PATH: &str = "/auth/device";
 pub(super) const PAGE: &str = "/device";
 
-/// The state that the sign-in page carries in its form, after the user entered a valid code.
+/// The state of the sign-in page, which is shown after the user has entered a valid code.
 #[derive(Serialize, Deserialize)]
-struct Known {
+struct DeviceRequest {
     user_code: String,
     client_id: String,
     client_name: String,
@@ -36,7 +39,7 @@ struct Known {
 
 /// A device authorization request (RFC 8628, section 3.1). Other fields are ignored.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 struct DeviceForm {
     /// The client's id. Required unless the client authenticates in the Authorization header.
     #[schema(nullable = false)]
@@ -47,7 +50,7 @@ struct DeviceForm {
     /// The resource that the tokens are for (RFC 8707): a URL of this service.
     #[schema(nullable = false)]
     resource: Option<String>,
-    /// The scopes that the client requests, separated by spaces. The default is all that it can be granted.
+    /// The scopes that the client requests, separated by spaces. The default is all scopes that the client can be granted.
     #[schema(nullable = false)]
     scope: Option<String>,
 }
@@ -76,16 +79,16 @@ struct DeviceForm {
     )
 )]
 pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let basic = basic(&request.headers);
-    let begun = async {
-        let shown = basic.as_ref().map_err(Clone::clone)?;
-        let parameters = Parameters::new(super::form(request)?);
-        let shown = shown.as_ref().map(|(id, secret)| (&**id, &**secret));
-        app.oauth.begin_device(&parameters, shown).await
+    let basic = basic_credentials(&request.headers);
+    let result = async {
+        let client = basic.as_ref().map_err(Clone::clone)?;
+        let parameters = Parameters::new(protocol::form(request)?);
+        let client = client.as_ref().map(|(id, secret)| (&**id, &**secret));
+        app.oauth.begin_device(&parameters, client).await
     };
-    match begun.await {
-        Ok(device) => answer(StatusCode::OK, &device),
-        Err(error) => refused(error, !matches!(basic, Ok(None))),
+    match result.await {
+        Ok(device) => message::json(StatusCode::OK, &device),
+        Err(error) => protocol::error_response(error, !matches!(basic, Ok(None))),
     }
 }
 
@@ -104,16 +107,16 @@ pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Respons
 )]
 pub(super) async fn show_device(app: &App, request: &Request) -> Result<Response, Rejection> {
     let page = async {
-        let typed = request.query("user_code").and_then(read_code);
-        let typed = typed.as_deref().map(shown_code).unwrap_or_default();
-        letters_page(app, &Browser::of(app, request)?, &typed, None)
+        let code = request.query("user_code").and_then(read_code);
+        let code = code.as_deref().map(shown_code).unwrap_or_default();
+        code_page(app, &Browser::get_or_create(app, request)?, &code, None)
     };
-    within(app, request, Bucket::OAuth, page).await
+    within_limit(app, request, Bucket::OAuth, page).await
 }
 
 /// The fields of the pages. The first page has `user_code`, the second has the others.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 struct DevicePageForm {
     /// The hidden field of the page.
     request: String,
@@ -154,60 +157,66 @@ struct DevicePageForm {
 )]
 pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Response, Rejection> {
     let page = async {
-        let Some((browser, known, fields)) = opened::<Option<Known>>(app, PAGE, request) else {
-            return stale(app);
+        let Some((browser, device_request, fields)) =
+            open_form::<Option<DeviceRequest>>(app, PAGE, request)
+        else {
+            return expired_page(app);
         };
-        let says_no = matches!(fields.one("answer"), Ok(Some("no")));
-        match known {
-            None => lettered(app, &browser, &fields).await,
-            Some(known) if says_no => denied(app, &known).await,
-            Some(known) => signed_in(app, request, &browser, &known, filled(&fields)).await,
+        let is_denied = matches!(fields.one("answer"), Ok(Some("no")));
+        match device_request {
+            None => submit_code(app, &browser, &fields).await,
+            Some(device_request) if is_denied => deny(app, &device_request).await,
+            Some(device_request) => {
+                let credentials = read_credentials(&fields);
+                allow(app, request, &browser, &device_request, credentials).await
+            }
         }
     };
     // Guesses of device codes have the same rate limit as guesses of passwords.
-    within(app, request, Bucket::SignIn, page).await
+    within_limit(app, request, Bucket::SignIn, page).await
 }
 
 /// Handles an entered code: shows the sign-in page if the code is valid, otherwise the page for codes again.
-async fn lettered(
+async fn submit_code(
     app: &App,
     browser: &Browser,
     fields: &Parameters,
 ) -> Result<Response, Rejection> {
-    let typed = fields.one("user_code").ok().flatten().unwrap_or("");
-    let code = read_code(typed);
+    let input = fields.one("user_code").ok().flatten().unwrap_or("");
+    let code = read_code(input);
     let device = match &code {
         Some(code) => app.oauth.waiting_device(code).await?,
         None => None,
     };
     match code.zip(device) {
         Some((user_code, device)) => {
-            let known = Known {
+            let device_request = DeviceRequest {
                 user_code,
                 client_id: device.client_id,
                 client_name: device.client_name,
                 scope: device.scope,
             };
-            sign_in_page(app, browser, &known, "", None)
+            sign_in_page(app, browser, &device_request, "", None)
         }
-        None => letters_page(
+        None => code_page(
             app,
             browser,
-            typed,
+            input,
             Some("This code is invalid or has expired"),
         ),
     }
 }
 
-async fn denied(app: &App, known: &Known) -> Result<Response, Rejection> {
-    if app.oauth.deny_device(&known.user_code).await? {
-        return done(
+/// Denies access to the device.
+async fn deny(app: &App, device_request: &DeviceRequest) -> Result<Response, Rejection> {
+    if app.oauth.deny_device(&device_request.user_code).await? {
+        return result_page(
             app,
             "Access denied",
             "The device cannot access your mailbox. You can close this page.",
         );
     }
-    done(
+    result_page(
         app,
         "This code is no longer valid",
         "The code has expired or was already used. If you signed in with this code and want to remove the access, change your password. This ends the access of all \
@@ -215,116 +224,120 @@ async fn denied(app: &App, known: &Known) -> Result<Response, Rejection> {
     )
 }
 
-async fn signed_in(
+/// Signs in and gives the device access.
+async fn allow(
     app: &App,
     request: &Request,
     browser: &Browser,
-    known: &Known,
-    filled: Option<Filled>,
+    device_request: &DeviceRequest,
+    credentials: Option<Credentials>,
 ) -> Result<Response, Rejection> {
-    let filled = filled.as_ref();
-    let agreed: Result<(), Rejection> = async {
-        let (address, filled, attempt) = checked(app, request, filled).await?;
-        let (password, code) = (filled.password.clone(), filled.code.as_ref());
+    let credentials = credentials.as_ref();
+    let result: Result<(), Rejection> = async {
+        let (address, credentials, attempt) = begin_attempt(app, request, credentials).await?;
+        let (password, code) = (credentials.password.clone(), credentials.code.as_ref());
         let origin = request.origin();
-        let agreed = app
+        let result = app
             .oauth
-            .agree_to_device(&known.user_code, &address, password, code, &origin)
+            .agree_to_device(&device_request.user_code, &address, password, code, &origin)
             .await;
-        attempt.finish(&agreed);
-        Ok(agreed?)
+        attempt.finish(&result);
+        Ok(result?)
     }
     .await;
-    match agreed {
-        Ok(()) => done(
+    match result {
+        Ok(()) => result_page(
             app,
             "Device connected",
             "Return to your device to continue. You can close this page.",
         ),
-        Err(failure) if failure.status == StatusCode::NOT_FOUND => letters_page(
+        Err(rejection) if rejection.status == StatusCode::NOT_FOUND => code_page(
             app,
             browser,
             "",
             Some("This code is no longer valid. Start again on your device."),
         ),
-        Err(failure) => once_more(failure, filled, |typed, failure| {
-            sign_in_page(app, browser, known, typed, Some(failure))
+        Err(rejection) => show_again(rejection, credentials, |address, rejection| {
+            sign_in_page(app, browser, device_request, address, Some(rejection))
         }),
     }
 }
 
-fn letters_page(
+/// Renders the page for the code. `code` and `error` are the input and the error of the previous attempt.
+fn code_page(
     app: &App,
     browser: &Browser,
-    typed: &str,
-    wrong: Option<&str>,
+    code: &str,
+    error: Option<&str>,
 ) -> Result<Response, Rejection> {
-    let sealed = browser.seal(app, PAGE, None::<Known>)?;
+    let sealed = browser.seal(app, PAGE, None::<DeviceRequest>)?;
     let page = Page {
-        status: if wrong.is_some() {
+        status: if error.is_some() {
             StatusCode::FORBIDDEN
         } else {
             StatusCode::OK
         },
         title: "Connect a device",
         body: html! {
-            (alert(wrong))
+            (alert(error))
             p { "Enter the code that your device or application shows. Do not enter a code that someone sent you: it would give them access to your mailbox." }
             form method="post" action=(PAGE) {
                 input type="hidden" name="request" value=(sealed);
                 label for="user_code" { "Code" }
-                input #user_code type="text" name="user_code" value=(typed) required maxlength="32" autocomplete="off" autocapitalize="characters" spellcheck="false" autofocus;
+                input #user_code type="text" name="user_code" value=(code) required maxlength="32" autocomplete="off" autocapitalize="characters" spellcheck="false" autofocus;
                 button type="submit" { "Continue" }
             }
         },
-        leads_to: None,
+        form_action: None,
         browser: Some(browser),
     };
-    page.reply(app)
+    page.into_response(app)
 }
 
+/// Renders the sign-in page. `address` and `rejection` are the email address and the error of the previous attempt.
 fn sign_in_page(
     app: &App,
     browser: &Browser,
-    known: &Known,
+    device_request: &DeviceRequest,
     address: &str,
-    failure: Option<&Rejection>,
+    rejection: Option<&Rejection>,
 ) -> Result<Response, Rejection> {
-    let sealed = browser.seal(app, PAGE, Some(known))?;
-    let (status, sentence) = told(failure);
+    let sealed = browser.seal(app, PAGE, Some(device_request))?;
+    let (status, message) = status_and_message(rejection);
     let page = Page {
         status,
         title: "Sign in to connect a device",
         body: html! {
-            (alert(sentence.as_deref()))
+            (alert(message.as_deref()))
             dl {
                 dt { "Application" }
-                dd { (named(&known.client_name)) }
-                (described(&known.client_id))
+                dd { (display_name(&device_request.client_name)) }
+                (client_url(&device_request.client_id))
                 dt { "Code" }
-                dd { (shown_code(&known.user_code)) }
+                dd { (shown_code(&device_request.user_code)) }
             }
-            (agreement(&known.scope, "you started this sign-in yourself and your device shows this code"))
+            (consent(&device_request.scope, "you started this sign-in yourself and your device shows this code"))
             form method="post" action=(PAGE) {
                 input type="hidden" name="request" value=(sealed);
-                (credentials(address, wants_code(failure)))
+                (credentials(address, needs_code(rejection)))
                 button type="submit" name="answer" value="yes" { "Sign in and allow" }
                 button.quiet type="submit" name="answer" value="no" formnovalidate { "Deny" }
             }
         },
-        leads_to: None,
+        form_action: None,
         browser: Some(browser),
     };
-    page.reply(app)
+    page.into_response(app)
 }
 
-fn done(app: &App, title: &str, sentence: &str) -> Result<Response, Rejection> {
+/// Renders a page without a form.
+fn result_page(app: &App, title: &str, message: &str) -> Result<Response, Rejection> {
     let page = Page {
         status: StatusCode::OK,
         title,
-        body: html! { p role="status" { (sentence) } },
-        leads_to: None,
+        body: html! { p role="status" { (message) } },
+        form_action: None,
         browser: None,
     };
-    page.reply(app)
+    page.into_response(app)
 }

@@ -5,9 +5,8 @@ use latchmail_oauth::GRANT_TYPES;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::App;
-use crate::Response;
-use crate::message;
+use crate::app::App;
+use crate::message::{self, Response};
 use crate::rejection::Rejection;
 
 pub(super) const PATH: &str = "/.well-known/oauth-authorization-server";
@@ -45,18 +44,18 @@ pub(super) struct AuthorizationServer {
     tag = "Authorization",
     responses((status = 200, description = "The metadata of the authorization server", body = AuthorizationServer))
 )]
-#[expect(clippy::unused_async, reason = "all handlers are called alike")]
+#[expect(clippy::unused_async, reason = "handlers are asynchronous")]
 pub(super) async fn authorization_server(app: &App) -> Result<Response, Rejection> {
     let issuer = app.oauth.issuer();
-    let at = |path: &str| format!("{issuer}{path}");
+    let url = |path: &str| format!("{issuer}{path}");
     message::json(
         StatusCode::OK,
         &AuthorizationServer {
             issuer: issuer.to_owned(),
-            authorization_endpoint: at(super::sign_in::PATH),
-            token_endpoint: at(super::token::PATH),
-            registration_endpoint: at(super::register::PATH),
-            device_authorization_endpoint: at(super::device::PATH),
+            authorization_endpoint: url(super::sign_in::PATH),
+            token_endpoint: url(super::token::PATH),
+            registration_endpoint: url(super::register::PATH),
+            device_authorization_endpoint: url(super::device::PATH),
             scopes_supported: app.oauth.scopes(),
             response_types_supported: ["code"],
             response_modes_supported: ["query"],

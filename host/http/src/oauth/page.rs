@@ -1,12 +1,12 @@
-//! The layout of the pages: plain HTML without scripts and external resources. The content security policy forbids framing by other sites, and allows forms to
-//! be sent to this server and to redirect to the client only.
+//! The layout of the pages: plain HTML without scripts and external resources. The content security policy forbids framing by other sites. It allows forms only
+//! to be sent to this server and to redirect to the client.
 
 use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use latchmail_core::caller::Scope;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::{Bucket, Key};
@@ -15,11 +15,11 @@ use latchmail_runtime::modules::Content;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
-use super::form::Browser;
-use crate::App;
-use crate::rate_limit;
+use super::form_state::Browser;
+use crate::app::App;
+use crate::message::{Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response, answer};
+use crate::{rate_limit, response};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -35,15 +35,15 @@ pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     /// The content below the heading.
     pub(super) body: Markup,
-    /// An additional source for `form-action` in the content security policy.
-    pub(super) leads_to: Option<String>,
-    /// The browser that receives the cookie, if the page has a form.
+    /// An additional source for `form-action` in the content security policy: the client, if the form redirects to it.
+    pub(super) form_action: Option<String>,
+    /// The browser, if the page has a form. The response sets the browser's cookie.
     pub(super) browser: Option<&'a Browser>,
 }
 
 impl Page<'_> {
     /// Renders the page to a response.
-    pub(super) fn reply(self, app: &App) -> Result<Response, Rejection> {
+    pub(super) fn into_response(self, app: &App) -> Result<Response, Rejection> {
         let service = &app.config.service_name;
         let document = html! {
             (DOCTYPE)
@@ -67,19 +67,13 @@ impl Page<'_> {
         let policy = format!(
             "default-src 'none'; style-src {}; form-action 'self'{}{}; frame-ancestors 'none'; base-uri 'none'",
             *STYLE_HASH,
-            if self.leads_to.is_some() { " " } else { "" },
-            self.leads_to.unwrap_or_default(),
+            if self.form_action.is_some() { " " } else { "" },
+            self.form_action.unwrap_or_default(),
         );
         let mut headers = HeaderMap::new();
         for (name, value) in [
             (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-            (header::CACHE_CONTROL, "no-store"),
             (header::REFERRER_POLICY, "same-origin"),
-            (header::X_FRAME_OPTIONS, "DENY"),
-            (
-                HeaderName::from_static("cross-origin-opener-policy"),
-                "same-origin",
-            ),
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
@@ -113,31 +107,31 @@ pub(super) fn credentials(address: &str, wants_code: bool) -> Markup {
 }
 
 /// Renders an error message that screen readers announce.
-pub(super) fn alert(sentence: Option<&str>) -> Markup {
+pub(super) fn alert(message: Option<&str>) -> Markup {
     html! {
-        @if let Some(sentence) = sentence {
-            p role="alert" { (sentence) }
+        @if let Some(message) = message {
+            p role="alert" { (message) }
         }
     }
 }
 
-/// Renders a failure as a page.
-fn failed(app: &App, failure: &Rejection) -> Result<Response, Rejection> {
+/// Renders an error as a page, and logs the error.
+fn error_page(app: &App, rejection: &Rejection) -> Result<Response, Rejection> {
     let page = Page {
-        status: failure.status,
+        status: rejection.status,
         title: "Something went wrong",
-        body: html! { p role="alert" { (failure.text) } },
-        leads_to: None,
+        body: html! { p role="alert" { (rejection.text) } },
+        form_action: None,
         browser: None,
     };
-    let mut reply = page.reply(app)?;
-    reply.headers.extend(failure.headers.iter().cloned());
-    answer::log(failure);
-    Ok(reply)
+    let mut response = page.into_response(app)?;
+    response.headers.extend(rejection.headers.iter().cloned());
+    response::log(rejection);
+    Ok(response)
 }
 
-/// Counts a request towards a rate limit and returns the page. An exceeded limit and a failure of the page are returned as pages too.
-pub(super) async fn within(
+/// Counts a request towards a rate limit and returns the page. If the limit is exceeded or the page fails, returns an error page.
+pub(super) async fn within_limit(
     app: &App,
     request: &Request,
     bucket: Bucket,
@@ -146,32 +140,34 @@ pub(super) async fn within(
     let key = Key::client(request.client);
     let verdict = match app.http.limits.check(bucket, &key).admit() {
         Ok(verdict) => verdict,
-        Err(failure) => return failed(app, &failure.into()),
+        Err(failure) => return error_page(app, &failure.into()),
     };
-    let mut reply = page.await.or_else(|failure| failed(app, &failure))?;
-    rate_limit::write(verdict, &mut reply.headers);
-    Ok(reply)
+    let mut response = page
+        .await
+        .or_else(|rejection| error_page(app, &rejection))?;
+    rate_limit::write(verdict, &mut response.headers);
+    Ok(response)
 }
 
-/// Renders what the client can do through each interface with the scopes of a list, and the condition for the user to continue.
-pub(super) fn agreement(scope: &str, only_if: &str) -> Markup {
+/// Renders the access that a list of scopes gives through each interface, and the condition under which the user should continue.
+pub(super) fn consent(scope: &str, condition: &str) -> Markup {
     let scopes = Scope::read_list(scope);
     html! {
         p { "The application gets access to your mailbox through these interfaces:" }
         dl {
-            @for (interface, grants) in [("REST API", by_rest(&scopes)), ("MCP", by_mcp(&scopes))] {
+            @for (interface, grants) in [("REST API", rest_access(&scopes)), ("MCP", mcp_access(&scopes))] {
                 @if !grants.is_empty() {
                     dt { (interface) }
                     dd { (grants.join(", and ")) }
                 }
             }
         }
-        p { "Continue only if " (only_if) "." }
+        p { "Continue only if " (condition) "." }
     }
 }
 
-/// Describes what scopes allow through the REST API.
-fn by_rest(scopes: &[Scope]) -> Vec<&'static str> {
+/// Returns the permissions that scopes give through the REST API.
+fn rest_access(scopes: &[Scope]) -> Vec<&'static str> {
     let has = |scope| scopes.contains(&scope);
     let mail = match (has(Scope::MailRead), has(Scope::MailWrite)) {
         (true, true) => Some("read, flag, move and delete your mail"),
@@ -184,8 +180,8 @@ fn by_rest(scopes: &[Scope]) -> Vec<&'static str> {
     [mail, aliases, send].into_iter().flatten().collect()
 }
 
-/// Describes what scopes allow through MCP, which has no tool that changes mail.
-fn by_mcp(scopes: &[Scope]) -> Vec<&'static str> {
+/// Returns the permissions that scopes give through MCP, which has no tool that changes mail.
+fn mcp_access(scopes: &[Scope]) -> Vec<&'static str> {
     let has = |scope| scopes.contains(&scope);
     let mail = has(Scope::MailRead).then_some("read and search your mail");
     let aliases = has(Scope::AliasesRead).then_some("list and create aliases");
@@ -193,8 +189,8 @@ fn by_mcp(scopes: &[Scope]) -> Vec<&'static str> {
     [mail, aliases, send].into_iter().flatten().collect()
 }
 
-/// Renders the client's id if it is a URL. Unlike a client's name, such an id cannot be used by another client.
-pub(super) fn described(client_id: &str) -> Markup {
+/// Renders the client's id if it is a URL. Another client cannot use the same URL, but it can use the same name.
+pub(super) fn client_url(client_id: &str) -> Markup {
     html! {
         @if document::is_url(client_id) {
             dt { "Application URL" }
@@ -203,11 +199,11 @@ pub(super) fn described(client_id: &str) -> Markup {
     }
 }
 
-/// Returns the client's name for a page.
-pub(super) fn named(client: &str) -> &str {
-    if client.is_empty() {
+/// Returns the name of a client for a page.
+pub(super) fn display_name(client_name: &str) -> &str {
+    if client_name.is_empty() {
         "Unnamed application"
     } else {
-        client
+        client_name
     }
 }

@@ -5,16 +5,16 @@ use latchmail_oauth::clients::Registered;
 use latchmail_oauth::error::Refusal;
 use utoipa::ToSchema;
 
-use super::{answer, refused};
-use crate::App;
+use super::protocol;
+use crate::app::App;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 pub(super) const PATH: &str = "/auth/register";
 
 /// A client's metadata (RFC 7591, section 2). Other members are ignored.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 struct ClientMetadata {
     /// URIs that users can be redirected to. A URI starts with `https://`, with `http://127.0.0.1` or `http://[::1]` and any port, or with the application's
     /// own scheme. All URIs together have at most 4,096 characters. The grant `authorization_code` requires at least one.
@@ -51,7 +51,7 @@ struct ClientMetadata {
 )]
 pub(super) async fn register_client(app: &App, request: &Request) -> Result<Response, Rejection> {
     match app.oauth.register(&request.body, request.client).await {
-        Ok(registered) => answer(StatusCode::CREATED, &registered),
-        Err(error) => refused(error, false),
+        Ok(registered) => message::json(StatusCode::CREATED, &registered),
+        Err(error) => protocol::error_response(error, false),
     }
 }

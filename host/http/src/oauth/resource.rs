@@ -1,12 +1,11 @@
-//! `GET /.well-known/oauth-protected-resource`, also with `/mcp` appended (RFC 9728): the authorization server of the agent endpoint.
+//! `GET /.well-known/oauth-protected-resource`, also with `/mcp` appended (RFC 9728): the metadata of the agent endpoint, which names its authorization server.
 
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::App;
-use crate::Response;
-use crate::message;
+use crate::app::App;
+use crate::message::{self, Response};
 use crate::rejection::Rejection;
 
 pub(super) const PATH: &str = "/.well-known/oauth-protected-resource";
@@ -35,7 +34,7 @@ pub(super) struct ProtectedResource {
     tag = "Authorization",
     responses((status = 200, description = "The metadata of the agent endpoint", body = ProtectedResource))
 )]
-#[expect(clippy::unused_async, reason = "all handlers are called alike")]
+#[expect(clippy::unused_async, reason = "handlers are asynchronous")]
 pub(super) async fn protected_resource(app: &App) -> Result<Response, Rejection> {
     message::json(
         StatusCode::OK,

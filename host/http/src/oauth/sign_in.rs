@@ -1,5 +1,5 @@
-//! `/login`: the authorization endpoint (OAuth 2.1, section 4.1). A user signs in for a client and is redirected to it. The service never redirects before the
-//! user acts on the page.
+//! `/login`: the authorization endpoint (OAuth 2.1, section 4.1). A user signs in for a client and is redirected to the client. The service does not redirect
+//! before the user submits the page.
 
 use http::{HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::passwords;
@@ -15,17 +15,18 @@ use maud::html;
 use secrecy::SecretString;
 use utoipa::ToSchema;
 
-use super::form::{self, Browser};
-use super::page::{Page, agreement, alert, credentials, described, named, within};
-use crate::App;
-use crate::auth::login::attempt;
+use super::form_state::{self, Browser};
+use super::page::{Page, alert, client_url, consent, credentials, display_name, within_limit};
+use super::protocol;
+use crate::app::App;
+use crate::auth::login::start_attempt;
+use crate::message::{Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 pub(super) const PATH: &str = "/login";
 
-/// The credentials in a form, as the user typed them.
-pub(super) struct Filled {
+/// The credentials of a submitted form. They are not validated.
+pub(super) struct Credentials {
     /// The email address.
     pub(super) address: String,
     /// The password.
@@ -51,7 +52,7 @@ pub(super) struct Filled {
         ("code_challenge_method" = String, Query, pattern = "^S256$", description = "`S256`"),
         ("state" = Option<String>, Query, max_length = 2000, description = "Returned to the client unchanged"),
         ("resource" = Option<String>, Query, description = "The resource that the tokens are for"),
-        ("scope" = Option<String>, Query, description = "The scopes that the client requests, separated by spaces. The default is all that it can be granted. Scopes that it cannot be granted are ignored. An unknown scope is rejected with `invalid_scope`")
+        ("scope" = Option<String>, Query, description = "The scopes that the client requests, separated by spaces. The default is all scopes that the client can be granted. Scopes that the client cannot be granted are ignored. An unknown scope is rejected with `invalid_scope`")
     ),
     responses(
         (status = 200, description = "The page", content_type = "text/html"),
@@ -64,16 +65,19 @@ pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Respons
     let page = async {
         let parameters = Parameters::new(request.query.clone());
         match app.oauth.authorization(&parameters).await {
-            Ok(wish) => asked(app, &Browser::of(app, request)?, &wish, "", None),
-            Err(unfit) => unfit_page(app, unfit),
+            Ok(authorization) => {
+                let browser = Browser::get_or_create(app, request)?;
+                sign_in_page(app, &browser, &authorization, "", None)
+            }
+            Err(error) => invalid_request_page(app, error),
         }
     };
-    within(app, request, Bucket::OAuth, page).await
+    within_limit(app, request, Bucket::OAuth, page).await
 }
 
 /// The fields of the page.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 struct SignInForm {
     /// The hidden field of the page.
     request: String,
@@ -111,145 +115,152 @@ struct SignInForm {
 )]
 pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Response, Rejection> {
     let page = async {
-        let Some((browser, wish, fields)) = opened::<Authorization>(app, PATH, request) else {
-            return stale(app);
+        let Some((browser, authorization, fields)) = open_form::<Authorization>(app, PATH, request)
+        else {
+            return expired_page(app);
         };
-        let filled = filled(&fields);
-        match signing_in(app, request, &wish, filled.as_ref()).await {
-            Ok(back) => sent_back(&back),
-            Err(failure) => once_more(failure, filled.as_ref(), |typed, failure| {
-                asked(app, &browser, &wish, typed, Some(failure))
+        let credentials = read_credentials(&fields);
+        match sign_in(app, request, &authorization, credentials.as_ref()).await {
+            Ok(url) => redirect_to_client(&url),
+            Err(rejection) => show_again(rejection, credentials.as_ref(), |address, rejection| {
+                sign_in_page(app, &browser, &authorization, address, Some(rejection))
             }),
         }
     };
-    within(app, request, Bucket::SignIn, page).await
+    within_limit(app, request, Bucket::SignIn, page).await
 }
 
-async fn signing_in(
+/// Signs in and authorizes the client. Returns the URL that the user is redirected to.
+async fn sign_in(
     app: &App,
     request: &Request,
-    wish: &Authorization,
-    filled: Option<&Filled>,
+    authorization: &Authorization,
+    credentials: Option<&Credentials>,
 ) -> Result<String, Rejection> {
-    let (address, filled, attempt) = checked(app, request, filled).await?;
-    let code = filled.code.as_ref();
-    let password = filled.password.clone();
-    let agreed = app
+    let (address, credentials, attempt) = begin_attempt(app, request, credentials).await?;
+    let code = credentials.code.as_ref();
+    let password = credentials.password.clone();
+    let result = app
         .oauth
-        .agree(wish, &address, password, code, &request.origin())
+        .agree(authorization, &address, password, code, &request.origin())
         .await;
-    attempt.finish(&agreed);
-    Ok(agreed?)
+    attempt.finish(&result);
+    Ok(result?)
 }
 
 /// Checks the format of the credentials and starts a sign-in attempt. Returns the normalized email address, the credentials and the attempt.
-pub(super) async fn checked<'a>(
+///
+/// # Errors
+/// Returns 400 if the address or the password is malformed, and 429 if there were too many failed attempts for the address.
+pub(super) async fn begin_attempt<'a>(
     app: &'a App,
     request: &Request,
-    filled: Option<&'a Filled>,
-) -> Result<(String, &'a Filled, Attempt<'a>), Rejection> {
-    let filled = filled
-        .filter(|filled| passwords::has_valid_length(&filled.password))
+    credentials: Option<&'a Credentials>,
+) -> Result<(String, &'a Credentials, Attempt<'a>), Rejection> {
+    let credentials = credentials
+        .filter(|credentials| passwords::has_valid_length(&credentials.password))
         .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
-    let address = address::fold(filled.address.trim())
+    let address = address::fold(credentials.address.trim())
         .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
-    let attempt = attempt(app, &address, request.client).await?;
-    Ok((address, filled, attempt))
+    let attempt = start_attempt(app, &address, request.client).await?;
+    Ok((address, credentials, attempt))
 }
 
-/// Shows the page again after a failed sign-in. Server errors are returned as they are.
-pub(super) fn once_more(
-    failure: Rejection,
-    filled: Option<&Filled>,
+/// Shows the page again after a failed sign-in, with the address that the user entered.
+///
+/// # Errors
+/// Returns a server error unchanged.
+pub(super) fn show_again(
+    rejection: Rejection,
+    credentials: Option<&Credentials>,
     page: impl FnOnce(&str, &Rejection) -> Result<Response, Rejection>,
 ) -> Result<Response, Rejection> {
-    if failure.status.is_server_error() {
-        return Err(failure);
+    if rejection.status.is_server_error() {
+        return Err(rejection);
     }
-    let typed = filled.map_or("", |filled| &filled.address);
-    let mut reply = page(typed, &failure)?;
-    reply.headers.extend(failure.headers);
-    Ok(reply)
+    let address = credentials.map_or("", |credentials| &credentials.address);
+    let mut response = page(address, &rejection)?;
+    response.headers.extend(rejection.headers);
+    Ok(response)
 }
 
-/// Opens a submitted form. Returns the browser, the state of the page and the fields, or `None` if the form has expired or belongs to another browser.
-pub(super) fn opened<T: serde::de::DeserializeOwned>(
+/// Reads a submitted form. Returns the browser, the state of the page and the fields, or `None` if the form has expired or belongs to another browser.
+pub(super) fn open_form<T: serde::de::DeserializeOwned>(
     app: &App,
     page: &str,
     request: &Request,
 ) -> Option<(Browser, T, Parameters)> {
-    if !form::is_own(app, &request.headers) {
+    if !form_state::is_same_origin(app, &request.headers) {
         return None;
     }
-    let browser = Browser::known(app, request)?;
-    let fields = Parameters::new(super::form(request).ok()?);
+    let browser = Browser::from_cookie(app, request)?;
+    let fields = Parameters::new(protocol::form(request).ok()?);
     let sealed = fields.one("request").ok()??;
-    let what = browser.open(app, page, sealed)?;
-    Some((browser, what, fields))
+    let page_state = browser.open(app, page, sealed)?;
+    Some((browser, page_state, fields))
 }
 
 /// Returns the credentials of a form, or `None` if a field is missing or repeated.
-pub(super) fn filled(fields: &Parameters) -> Option<Filled> {
+pub(super) fn read_credentials(fields: &Parameters) -> Option<Credentials> {
     let code = fields.one("code").ok()?;
-    Some(Filled {
+    Some(Credentials {
         address: fields.one("email").ok()??.to_owned(),
         password: SecretString::from(fields.one("password").ok()??),
         code: code.map(SecretString::from),
     })
 }
 
-/// Renders the sign-in page, with the error of the previous attempt.
-fn asked(
+/// Renders the sign-in page. `address` and `rejection` are the email address and the error of the previous attempt.
+fn sign_in_page(
     app: &App,
     browser: &Browser,
-    wish: &Authorization,
+    authorization: &Authorization,
     address: &str,
-    failure: Option<&Rejection>,
+    rejection: Option<&Rejection>,
 ) -> Result<Response, Rejection> {
-    let client = named(&wish.client_name);
-    let leads = redirect::target(&wish.redirect_uri);
-    let sealed = browser.seal(app, PATH, wish)?;
-    let (status, sentence) = told(failure);
-    let wants_code = wants_code(failure);
+    let client = display_name(&authorization.client_name);
+    let target = redirect::target(&authorization.redirect_uri);
+    let sealed = browser.seal(app, PATH, authorization)?;
+    let (status, message) = status_and_message(rejection);
     let page = Page {
         status,
         title: "Sign in to give an application access to your mailbox",
         body: html! {
-            (alert(sentence.as_deref()))
+            (alert(message.as_deref()))
             dl {
                 dt { "Application" }
                 dd { (client) }
-                (described(&wish.client_id))
+                (client_url(&authorization.client_id))
                 dt { "You will be redirected to" }
-                dd { (leads) }
+                dd { (target) }
             }
-            (agreement(&wish.scope, "you started this sign-in yourself"))
+            (consent(&authorization.scope, "you started this sign-in yourself"))
             form method="post" action=(PATH) {
                 input type="hidden" name="request" value=(sealed);
-                (credentials(address, wants_code))
+                (credentials(address, needs_code(rejection)))
                 button type="submit" { "Sign in and allow" }
             }
-            a.button.quiet href=(app.oauth.declined(wish)) rel="noreferrer" { "Cancel" }
+            a.button.quiet href=(app.oauth.declined(authorization)) rel="noreferrer" { "Cancel" }
         },
-        leads_to: Some(redirect::form_action(&wish.redirect_uri)),
+        form_action: Some(redirect::form_action(&authorization.redirect_uri)),
         browser: Some(browser),
     };
-    page.reply(app)
+    page.into_response(app)
 }
 
 /// Returns `true` if the sign-in failed only because the two-factor code is missing.
-pub(super) fn wants_code(failure: Option<&Rejection>) -> bool {
-    failure.is_some_and(|failure| failure.text == CODE_REQUIRED)
+pub(super) fn needs_code(rejection: Option<&Rejection>) -> bool {
+    rejection.is_some_and(|rejection| rejection.text == CODE_REQUIRED)
 }
 
-/// Returns the status and the error message of a page. Wrong credentials have the status 403, because a response with 401 requires a `WWW-Authenticate`
-/// challenge and a form has none.
-pub(super) fn told(failure: Option<&Rejection>) -> (StatusCode, Option<String>) {
-    let Some(failure) = failure else {
+/// Returns the status and the error message of a page. Wrong credentials have the status 403, because a 401 response requires the header `WWW-Authenticate`,
+/// which does not apply to forms.
+pub(super) fn status_and_message(rejection: Option<&Rejection>) -> (StatusCode, Option<String>) {
+    let Some(rejection) = rejection else {
         return (StatusCode::OK, None);
     };
-    let (status, sentence) = match failure.status {
-        StatusCode::UNAUTHORIZED if failure.text == CODE_REQUIRED => (
+    let (status, message) = match rejection.status {
+        StatusCode::UNAUTHORIZED if rejection.text == CODE_REQUIRED => (
             StatusCode::FORBIDDEN,
             "Enter your two-factor code, and enter your password again",
         ),
@@ -261,30 +272,30 @@ pub(super) fn told(failure: Option<&Rejection>) -> (StatusCode, Option<String>) 
             StatusCode::BAD_REQUEST,
             "Enter your full email address and your password",
         ),
-        status => (status, &*failure.text),
+        status => (status, &*rejection.text),
     };
-    (status, Some(sentence.to_owned()))
+    (status, Some(message.to_owned()))
 }
 
 /// Renders the response to a form that has expired or belongs to another browser.
-pub(super) fn stale(app: &App) -> Result<Response, Rejection> {
+pub(super) fn expired_page(app: &App) -> Result<Response, Rejection> {
     let page = Page {
         status: StatusCode::FORBIDDEN,
         title: "This page has expired",
         body: html! {
             p role="alert" { "You opened the page too long ago, in another browser or at another URL of this service, or your browser blocks cookies. Return to the application and start again." }
         },
-        leads_to: None,
+        form_action: None,
         browser: None,
     };
-    page.reply(app)
+    page.into_response(app)
 }
 
 /// Renders the error page for an invalid authorization request.
-fn unfit_page(app: &App, unfit: AuthorizationError) -> Result<Response, Rejection> {
-    let (why, back) = match unfit {
+fn invalid_request_page(app: &App, error: AuthorizationError) -> Result<Response, Rejection> {
+    let (reason, client) = match error {
         AuthorizationError::Failed(failure) => return Err(failure.into()),
-        AuthorizationError::NotRedirectable(why) => (why, None),
+        AuthorizationError::NotRedirectable(reason) => (reason, None),
         AuthorizationError::Redirectable {
             client_name,
             address,
@@ -298,33 +309,27 @@ fn unfit_page(app: &App, unfit: AuthorizationError) -> Result<Response, Rejectio
         status: StatusCode::BAD_REQUEST,
         title: "The application sent an invalid request",
         body: html! {
-            p role="alert" { (why) "." }
-            @if let Some((client, address)) = &back {
-                a.button.quiet href=(address) rel="noreferrer" { "Return to " (named(client)) }
+            p role="alert" { (reason) "." }
+            @if let Some((client_name, url)) = &client {
+                a.button.quiet href=(url) rel="noreferrer" { "Return to " (display_name(client_name)) }
             } @else {
                 p { "Return to the application and report this error to its developer." }
             }
         },
-        leads_to: None,
+        form_action: None,
         browser: None,
     };
-    page.reply(app)
+    page.into_response(app)
 }
 
-/// Redirects to the client.
-fn sent_back(address: &str) -> Result<Response, Rejection> {
-    let mut reply = Response {
+/// Redirects the user to the client.
+fn redirect_to_client(url: &str) -> Result<Response, Rejection> {
+    let mut response = Response {
         status: StatusCode::SEE_OTHER,
         headers: http::HeaderMap::new(),
         body: Content::Bytes(bytes::Bytes::new()),
     };
-    let location = HeaderValue::from_str(address).map_err(Failure::internal)?;
-    reply.headers.insert(header::LOCATION, location);
-    for (name, value) in [
-        (header::CACHE_CONTROL, "no-store"),
-        (header::REFERRER_POLICY, "no-referrer"),
-    ] {
-        reply.headers.insert(name, HeaderValue::from_static(value));
-    }
-    Ok(reply)
+    let location = HeaderValue::from_str(url).map_err(Failure::internal)?;
+    response.headers.insert(header::LOCATION, location);
+    Ok(response)
 }

@@ -14,17 +14,17 @@ use latchmail_oauth::token::TokenResponse;
 use percent_encoding::percent_decode_str;
 use utoipa::ToSchema;
 
-use super::{answer, form, refused};
-use crate::App;
+use super::protocol;
+use crate::app::App;
+use crate::message::{self, Request, Response};
 use crate::rate_limit;
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 pub(super) const PATH: &str = "/auth/token";
 
 /// A request for tokens (OAuth 2.1, section 3.2; RFC 8628, section 3.4). Other fields are ignored.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 struct TokenForm {
     /// The grant type. It determines which other fields are required.
     grant_type: GrantType,
@@ -76,76 +76,80 @@ struct TokenForm {
     )
 )]
 pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let basic = basic(&request.headers);
+    let basic = basic_credentials(&request.headers);
     let limits = &app.http.limits;
     let counted = OnceLock::new();
-    let count = |what: &str| -> Result<(), Failure> {
+    let count = |key: &str| -> Result<(), Failure> {
         let verdict = limits
-            .check(Bucket::OAuth, &Key::OAuth(what.into()))
+            .check(Bucket::OAuth, &Key::OAuth(key.into()))
             .admit()?;
         counted.get_or_init(|| verdict);
         Ok(())
     };
-    let exchanged = async {
-        let shown = basic.as_ref().map_err(Clone::clone)?;
-        let parameters = Parameters::new(form(request)?);
-        let shown = shown.as_ref().map(|(id, secret)| (&**id, &**secret));
+    let exchange = async {
+        let client = basic.as_ref().map_err(Clone::clone)?;
+        let parameters = Parameters::new(protocol::form(request)?);
+        let client = client.as_ref().map(|(id, secret)| (&**id, &**secret));
         let origin = request.origin();
-        app.oauth.token(&parameters, shown, &count, &origin).await
+        app.oauth.token(&parameters, client, &count, &origin).await
     };
-    let exchanged = exchanged.await;
-    // All users of a client network share its rate limit, so successful exchanges do not count towards it.
-    let failed = matches!(&exchanged, Err(Error::Refused(refusal)) if !is_waiting(refusal));
-    let verdict = if failed {
+    let result = exchange.await;
+    // All users of a client network share the rate limit of the network, so successful exchanges do not count towards this limit.
+    let is_failure = matches!(&result, Err(Error::Refused(refusal)) if !is_waiting(refusal));
+    let verdict = if is_failure {
         let client = Key::client(request.client);
         Some(limits.check(Bucket::OAuth, &client).admit()?)
     } else {
         counted.into_inner()
     };
-    let mut reply = match exchanged {
-        Ok(tokens) => answer(StatusCode::OK, &tokens)?,
-        Err(error) => refused(error, !matches!(basic, Ok(None)))?,
+    let mut response = match result {
+        Ok(tokens) => message::json(StatusCode::OK, &tokens)?,
+        Err(error) => protocol::error_response(error, !matches!(basic, Ok(None)))?,
     };
     if let Some(verdict) = verdict {
-        rate_limit::write(verdict, &mut reply.headers);
+        rate_limit::write(verdict, &mut response.headers);
     }
-    Ok(reply)
+    Ok(response)
 }
 
-/// Returns `true` if a device has to wait longer, which is not a failure (RFC 8628, section 3.5).
+/// Returns `true` if the error only asks the device to poll again later (RFC 8628, section 3.5).
 fn is_waiting(refusal: &Refusal) -> bool {
     matches!(refusal.code, "authorization_pending" | "slow_down")
 }
 
-/// Returns the client's id and secret of the Authorization header (RFC 6749, section 2.3.1), or `None` if there is no such header or it has another scheme.
-pub(super) fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, Refusal> {
-    let refused = || Refusal::client("The Authorization header must contain one Basic credential");
+/// Returns the client's id and secret from the `Authorization` header (RFC 6749, section 2.3.1). Returns `None` if the header is missing or has another scheme.
+///
+/// # Errors
+/// Returns an error if the header is repeated or malformed.
+pub(super) fn basic_credentials(headers: &HeaderMap) -> Result<Option<(String, String)>, Refusal> {
+    let malformed =
+        || Refusal::client("The Authorization header must contain one Basic credential");
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
-    let Some(only) = all.next() else {
+    let Some(value) = all.next() else {
         return Ok(None);
     };
     if all.next().is_some() {
-        return Err(refused());
+        return Err(malformed());
     }
-    let (scheme, credentials) = only
+    let (scheme, credentials) = value
         .to_str()
         .ok()
         .and_then(|value| value.split_once(' '))
-        .ok_or_else(refused)?;
+        .ok_or_else(malformed)?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return Ok(None);
     }
-    let read = || {
+    let parse = || {
         let decoded = String::from_utf8(STANDARD.decode(credentials.trim()).ok()?).ok()?;
         let (id, secret) = decoded.split_once(':')?;
-        Some((plain(id)?, plain(secret)?))
+        Some((form_decode(id)?, form_decode(secret)?))
     };
-    read().map(Some).ok_or_else(refused)
+    parse().map(Some).ok_or_else(malformed)
 }
 
 /// Decodes the form encoding of an id or a secret in the header.
-fn plain(text: &str) -> Option<String> {
+fn form_decode(text: &str) -> Option<String> {
     let text = text.replace('+', " ");
-    let plain = percent_decode_str(&text).decode_utf8().ok()?;
-    Some(plain.into_owned())
+    let decoded = percent_decode_str(&text).decode_utf8().ok()?;
+    Some(decoded.into_owned())
 }

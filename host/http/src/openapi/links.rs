@@ -1,19 +1,19 @@
-//! Links from a response to further operations.
+//! Links from a response to other operations.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::Paths;
+use super::document::Paths;
 
-/// Removes links to operations that the description does not have: a module can link to operations of a module that is not loaded.
-pub(super) fn retain_known(paths: &mut Paths) {
+/// Removes links to operations that the description does not contain. A module can link to operations of another module, which may not be loaded.
+pub(super) fn remove_dangling(paths: &mut Paths) {
     let operations = paths.values().flat_map(Map::values);
     let known: BTreeSet<String> = operations
         .filter_map(|operation| operation.get("operationId")?.as_str())
         .map(ToOwned::to_owned)
         .collect();
-    let leads = |link: &Value| {
+    let has_target = |link: &Value| {
         let id = link.get("operationId").and_then(Value::as_str);
         id.is_none_or(|id| known.contains(id))
     };
@@ -24,7 +24,7 @@ pub(super) fn retain_known(paths: &mut Paths) {
         for response in responses.into_iter().flat_map(Map::values_mut) {
             let links = response.get_mut("links").and_then(Value::as_object_mut);
             if let Some(links) = links {
-                links.retain(|_, link| leads(link));
+                links.retain(|_, link| has_target(link));
             }
         }
     }

@@ -1,14 +1,14 @@
-//! Adds the host's parameters to an operation, and the limits that the request pipeline sets for the operation's own parameters.
+//! Adds the parameters of the host to an operation, and restricts the operation's own parameters to the values that the request pipeline accepts.
 
 use latchmail_runtime::modules::Route;
 use serde_json::{Map, Value, json};
 
 use crate::access;
 
-/// The parameter that names a shared mailbox.
+/// The parameter that selects a shared mailbox.
 pub(super) const MAILBOX: &str = "mailbox";
 
-/// The component of [`MAILBOX`].
+/// Returns the component of [`MAILBOX`].
 pub(super) fn mailbox() -> Value {
     let mut mailbox = json!({
         "name": MAILBOX,
@@ -16,11 +16,11 @@ pub(super) fn mailbox() -> Value {
         "description": "The id of a mailbox that is shared with the caller. The default is the caller's own mailbox. Only web sessions can use this parameter, tokens cannot",
         "schema": { "type": "string" },
     });
-    limit(&mut mailbox);
+    restrict(&mut mailbox);
     mailbox
 }
 
-/// Adds the parameter for shared mailboxes if the operation has it, and limits the parameters to the values that [`crate::query`] accepts.
+/// Adds the parameter for shared mailboxes if the route accepts it, and restricts the parameters to the values that [`crate::query`] accepts.
 pub(super) fn complete(route: &Route, operation: &mut Map<String, Value>) {
     if access::takes_mailbox(route.access) {
         let mailbox = json!({ "$ref": format!("#/components/parameters/{MAILBOX}") });
@@ -32,11 +32,11 @@ pub(super) fn complete(route: &Route, operation: &mut Map<String, Value>) {
     let parameters = operation
         .get_mut("parameters")
         .and_then(Value::as_array_mut);
-    parameters.into_iter().flatten().for_each(limit);
+    parameters.into_iter().flatten().for_each(restrict);
 }
 
-/// Values in a path or a query cannot contain NUL, and values in a path cannot be empty.
-fn limit(parameter: &mut Value) {
+/// Adds a pattern to a string parameter. Values in a path or a query cannot contain NUL, and values in a path cannot be empty.
+fn restrict(parameter: &mut Value) {
     let pattern = match parameter.get("in").and_then(Value::as_str) {
         Some("path") => r"^[^\u0000]+$",
         Some("query") => r"^[^\u0000]*$",
@@ -45,15 +45,15 @@ fn limit(parameter: &mut Value) {
     let Some(schema) = parameter.get_mut("schema").and_then(Value::as_object_mut) else {
         return;
     };
-    let text = match schema.get("type") {
-        Some(Value::Array(types)) => types.iter().any(|one| one == "string"),
-        Some(one) => one == "string",
+    let is_string = match schema.get("type") {
+        Some(Value::Array(types)) => types.iter().any(|kind| kind == "string"),
+        Some(kind) => kind == "string",
         None => false,
     };
-    if text
+    if is_string
         && !["pattern", "enum", "const"]
             .iter()
-            .any(|own| schema.contains_key(*own))
+            .any(|key| schema.contains_key(*key))
     {
         schema.insert("pattern".into(), pattern.into());
     }

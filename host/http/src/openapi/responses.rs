@@ -1,6 +1,6 @@
 //! Adds the responses that the request pipeline returns without calling the handler, and the headers that the host sets.
 //!
-//! A response that the operation itself describes is kept. Only missing headers and the error schema are added.
+//! If the operation itself describes a response, only missing headers and the error schema are added to it.
 
 use latchmail_runtime::modules::{Access, Route};
 use serde_json::{Map, Value, json};
@@ -10,113 +10,114 @@ use crate::access;
 const JSON: &str = "application/json";
 const ERROR: &str = "#/components/schemas/Error";
 
-/// Headers of the limited operations, with the names of their components.
+/// The headers of operations with a rate limit, with the names of their components.
 const RATE_LIMIT: [(&str, &str); 3] = [
     ("X-RateLimit-Limit", "RateLimitLimit"),
     ("X-RateLimit-Remaining", "RateLimitRemaining"),
     ("X-RateLimit-Reset", "RateLimitReset"),
 ];
-/// Failures that occur before a request is counted.
+/// The statuses of errors that occur before a request is counted. Their responses have no rate-limit headers.
 const UNCOUNTED: [&str; 4] = ["405", "414", "431", "501"];
 const REQUEST_ID: (&str, &str) = ("X-Request-Id", "RequestId");
 
-/// A failure of the request pipeline.
-struct Failure {
+/// An error of the request pipeline.
+struct PipelineError {
     status: &'static str,
-    /// Name of the component.
+    /// The name of the component.
     name: &'static str,
     description: &'static str,
-    /// Name and component of the additional header of the status.
+    /// The additional header of the status, with the name of its component.
     header: Option<(&'static str, &'static str)>,
+    /// Returns `true` if the pipeline can return the error for a route.
     applies: fn(&Route) -> bool,
 }
 
-const FAILURES: [Failure; 13] = [
-    Failure {
+const ERRORS: [PipelineError; 13] = [
+    PipelineError {
         status: "400",
         name: "BadRequest",
         description: "A value is malformed, missing or out of range; the message names the field",
         header: None,
         applies: |_| true,
     },
-    Failure {
+    PipelineError {
         status: "401",
         name: "Unauthorized",
         description: "The credential is missing or invalid",
         header: Some(("WWW-Authenticate", "Challenge")),
         applies: needs_credential,
     },
-    Failure {
+    PipelineError {
         status: "403",
         name: "Forbidden",
         description: "The credential is valid but does not allow this, or the request is for the script of a service worker",
         header: Some(("WWW-Authenticate", "Challenge")),
         applies: |_| true,
     },
-    Failure {
+    PipelineError {
         status: "404",
         name: "NotFound",
         description: "The object does not exist, or is not visible to the caller",
         header: None,
         applies: |route| access::takes_mailbox(route.access),
     },
-    Failure {
+    PipelineError {
         status: "405",
         name: "MethodNotAllowed",
         description: "The path does not have this method",
         header: Some(("Allow", "Allow")),
         applies: |_| true,
     },
-    Failure {
+    PipelineError {
         status: "408",
         name: "RequestTimeout",
         description: "The request did not arrive in time",
         header: None,
         applies: |_| true,
     },
-    Failure {
+    PipelineError {
         status: "413",
         name: "PayloadTooLarge",
         description: "The body is larger than this operation accepts",
         header: None,
         applies: |_| true,
     },
-    Failure {
+    PipelineError {
         status: "414",
         name: "UriTooLong",
         description: "The request's URL is too long",
         header: None,
         applies: |_| true,
     },
-    Failure {
+    PipelineError {
         status: "429",
         name: "TooManyRequests",
         description: "Too many requests; retry after the time in `Retry-After`",
         header: Some(("Retry-After", "RetryAfter")),
         applies: is_limited,
     },
-    Failure {
+    PipelineError {
         status: "431",
         name: "HeadersTooLarge",
         description: "The request's headers are too large",
         header: None,
         applies: |_| true,
     },
-    Failure {
+    PipelineError {
         status: "500",
         name: "InternalError",
         description: "The operation could not be completed",
         header: None,
         applies: |_| true,
     },
-    Failure {
+    PipelineError {
         status: "501",
         name: "NotImplemented",
         description: "The `Transfer-Encoding` is not `chunked`",
         header: None,
         applies: |_| true,
     },
-    Failure {
+    PipelineError {
         status: "503",
         name: "Unavailable",
         description: "The mail server is starting or cannot be reached, or the service is busy; the client can retry",
@@ -129,12 +130,12 @@ fn needs_credential(route: &Route) -> bool {
     route.access != Access::Public
 }
 
-/// Requests without a valid credential count towards a separate limit.
+/// Returns `true` if requests to a route count towards a rate limit. Requests without a valid credential count towards a separate limit.
 fn is_limited(route: &Route) -> bool {
-    needs_credential(route) || !route.area.is_empty()
+    needs_credential(route) || !route.bucket.is_empty()
 }
 
-/// The components of section `headers`.
+/// Returns the components of the section `headers`.
 pub(super) fn headers() -> Value {
     let integer = |description: &str| json!({ "description": description, "schema": { "type": "integer", "minimum": 0 } });
     let text =
@@ -150,49 +151,49 @@ pub(super) fn headers() -> Value {
     })
 }
 
-/// The components of section `responses`.
+/// Returns the components of the section `responses`.
 pub(super) fn components() -> Value {
-    let responses = FAILURES.iter().map(|failure| {
+    let responses = ERRORS.iter().map(|error| {
         let mut response = json!({
-            "description": failure.description,
+            "description": error.description,
             "content": { JSON: { "schema": { "$ref": ERROR } } },
         });
-        let limited = (!UNCOUNTED.contains(&failure.status)).then_some(RATE_LIMIT);
+        let limited = (!UNCOUNTED.contains(&error.status)).then_some(RATE_LIMIT);
         let headers = limited.into_iter().flatten().chain([REQUEST_ID]);
-        response["headers"] = headers.chain(failure.header).map(header).collect();
-        (failure.name.to_owned(), response)
+        response["headers"] = headers.chain(error.header).map(header).collect();
+        (error.name.to_owned(), response)
     });
     Value::Object(responses.collect())
 }
 
-/// Adds the failures of the request pipeline and the headers of the host to the responses of an operation.
+/// Adds the errors of the request pipeline and the headers of the host to the responses of an operation.
 pub(super) fn complete(route: &Route, responses: &mut Map<String, Value>) {
-    // A handler that describes 429 counts its requests itself.
+    // If the handler describes 429, the handler counts the requests.
     let limited = is_limited(route) || responses.contains_key("429");
     for (status, response) in &mut *responses {
-        let failure = FAILURES.iter().find(|failure| failure.status == *status);
+        let error = ERRORS.iter().find(|error| error.status == *status);
         let limited = limited.then_some(RATE_LIMIT);
         let headers = limited.into_iter().flatten().chain([REQUEST_ID]);
-        let headers = headers.chain(failure.and_then(|failure| failure.header));
-        if let Some(own) = own(response, "headers") {
+        let headers = headers.chain(error.and_then(|error| error.header));
+        if let Some(members) = object_member(response, "headers") {
             for (name, component) in headers.map(header) {
-                own.entry(name).or_insert(component);
+                members.entry(name).or_insert(component);
             }
         }
-        if failure.is_some_and(|failure| (failure.applies)(route))
-            && let Some(content) = own(response, "content")
+        if error.is_some_and(|error| (error.applies)(route))
+            && let Some(content) = object_member(response, "content")
         {
-            also_an_error(content);
+            add_error_schema(content);
         }
     }
-    for failure in FAILURES.iter().filter(|failure| (failure.applies)(route)) {
-        let component = || json!({ "$ref": format!("#/components/responses/{}", failure.name) });
-        responses.entry(failure.status).or_insert_with(component);
+    for error in ERRORS.iter().filter(|error| (error.applies)(route)) {
+        let component = || json!({ "$ref": format!("#/components/responses/{}", error.name) });
+        responses.entry(error.status).or_insert_with(component);
     }
 }
 
-/// Adds the schema of an error to the content of a failure that the operation describes.
-fn also_an_error(content: &mut Map<String, Value>) {
+/// Adds the error schema to the content of an error response that the operation describes.
+fn add_error_schema(content: &mut Map<String, Value>) {
     let error = json!({ "$ref": ERROR });
     let media = content.entry(JSON).or_insert_with(|| json!({}));
     let Some(media) = media.as_object_mut() else {
@@ -200,14 +201,14 @@ fn also_an_error(content: &mut Map<String, Value>) {
     };
     let schema = match media.remove("schema") {
         None => error,
-        Some(own) if own == error => own,
-        Some(own) => json!({ "anyOf": [own, error] }),
+        Some(schema) if schema == error => schema,
+        Some(schema) => json!({ "anyOf": [schema, error] }),
     };
     media.insert("schema".into(), schema);
 }
 
-/// Returns the member `name` of a response, unless the response is a reference.
-fn own<'r>(response: &'r mut Value, name: &str) -> Option<&'r mut Map<String, Value>> {
+/// Returns the member `name` of a response. Creates an empty object if the member is missing. Returns `None` if the response is a reference.
+fn object_member<'r>(response: &'r mut Value, name: &str) -> Option<&'r mut Map<String, Value>> {
     let response = response.as_object_mut()?;
     if response.contains_key("$ref") {
         return None;

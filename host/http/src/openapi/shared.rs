@@ -1,18 +1,19 @@
-//! Components that the descriptions of all operations share: security schemes, the schema of an error, parameters, headers and failures.
+//! The components that the host adds for all operations: security schemes, the error schema, parameters, headers and error responses.
 
 use serde_json::{Value, json};
 
-use super::{About, parameters, responses};
+use super::info::ApiInfo;
+use super::{parameters, responses};
 
-/// The scheme of the web session.
+/// The security scheme of web sessions.
 pub(super) const SESSION: &str = "session";
-/// The scheme of the API token.
+/// The security scheme of API tokens.
 pub(super) const TOKEN: &str = "apiToken";
-/// The scheme of the OAuth access token.
+/// The security scheme of OAuth access tokens.
 pub(super) const OAUTH: &str = "oauth";
 
-/// The components that the host adds.
-pub(super) fn components(about: &About) -> Value {
+/// Returns the components that the host adds.
+pub(super) fn components(info: &ApiInfo) -> Value {
     json!({
         "securitySchemes": {
             SESSION: {
@@ -31,8 +32,8 @@ pub(super) fn components(about: &About) -> Value {
                 "description": "An access token of the authorization server.",
                 "flows": {
                     "authorizationCode": {
-                        "authorizationUrl": format!("{}/login", about.auth_url),
-                        "tokenUrl": format!("{}/auth/token", about.auth_url),
+                        "authorizationUrl": format!("{}/login", info.auth_url),
+                        "tokenUrl": format!("{}/auth/token", info.auth_url),
                         "scopes": {},
                     },
                 },

@@ -1,18 +1,23 @@
-use super::*;
-use crate::testing::{part, route};
+use latchmail_runtime::modules::{Access, Route};
+use serde_json::Value;
 
-fn document(parts: &[Part<()>]) -> Value {
-    let about = About {
+use super::*;
+use crate::testing::{group, route};
+
+fn document(groups: &[RouteGroup<()>]) -> Value {
+    let info = ApiInfo {
         title: "Latchmail".into(),
         base_url: "https://a.example".into(),
         agents_send: false,
         auth_url: "https://b.example".into(),
     };
-    serde_json::from_slice(&compose(&about, parts).unwrap()).unwrap()
+    serde_json::from_slice(&compose(&info, groups).unwrap()).unwrap()
 }
 
-fn refusal(parts: &[Part<()>]) -> String {
-    compose(&About::default(), parts).unwrap_err().to_string()
+fn error(groups: &[RouteGroup<()>]) -> String {
+    compose(&ApiInfo::default(), groups)
+        .unwrap_err()
+        .to_string()
 }
 
 fn with_access(path: &str, access: Access) -> Route {
@@ -23,7 +28,7 @@ fn with_access(path: &str, access: Access) -> Route {
 }
 
 #[test]
-fn it_says_what_it_is_and_what_the_scopes_are() {
+fn the_description_contains_the_version_the_url_and_the_scopes() {
     let document = document(&[]);
     assert_eq!(document["openapi"], "3.1.1");
     assert_eq!(document["info"]["version"], "2.0.0");
@@ -34,9 +39,9 @@ fn it_says_what_it_is_and_what_the_scopes_are() {
 }
 
 #[test]
-fn security_follows_from_the_route() {
+fn the_security_of_an_operation_follows_from_the_access_of_its_route() {
     let scoped = |scope, oauth| Access::Scoped { scope, oauth };
-    let document = document(&[part(
+    let document = document(&[group(
         "module x",
         vec![
             with_access("/public", Access::Public),
@@ -72,19 +77,19 @@ fn security_follows_from_the_route() {
     }
 }
 
-fn responses(part: Part<()>, path: &str) -> Value {
-    document(&[part])["paths"][path]["get"]["responses"].clone()
+fn responses(group: RouteGroup<()>, path: &str) -> Value {
+    document(&[group])["paths"][path]["get"]["responses"].clone()
 }
 
 #[test]
-fn failures_of_the_pipeline_do_not_replace_an_operations_own() {
-    let mut part = part("module x", vec![with_access("/a/{b}", Access::Session)]);
-    part.description["paths"]["/a/{b}"]["get"]["responses"]["401"] = json!({
+fn errors_of_the_pipeline_do_not_replace_responses_of_the_operation() {
+    let mut group = group("module x", vec![with_access("/a/{b}", Access::Session)]);
+    group.description["paths"]["/a/{b}"]["get"]["responses"]["401"] = json!({
         "description": "own",
         "headers": { "WWW-Authenticate": { "description": "own" } },
         "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } },
     });
-    let responses = responses(part, "/a/{b}");
+    let responses = responses(group, "/a/{b}");
     assert_eq!(responses["401"]["description"], "own");
     let headers = &responses["401"]["headers"];
     assert_eq!(headers["WWW-Authenticate"]["description"], "own");
@@ -100,8 +105,8 @@ fn failures_of_the_pipeline_do_not_replace_an_operations_own() {
 }
 
 #[test]
-fn an_operation_without_a_credential_and_a_limit_has_no_401_and_no_429() {
-    let responses = responses(part("the host", vec![route("GET", "/a")]), "/a");
+fn a_public_operation_without_a_rate_limit_has_no_401_and_no_429() {
+    let responses = responses(group("the host", vec![route("GET", "/a")]), "/a");
     for status in ["401", "404", "429"] {
         assert!(responses.get(status).is_none(), "{status}");
     }
@@ -114,14 +119,14 @@ fn an_operation_without_a_credential_and_a_limit_has_no_401_and_no_429() {
 }
 
 #[test]
-fn a_failure_with_another_body_can_also_be_an_error() {
-    let mut part = part("module x", vec![route("GET", "/a")]);
-    let own = &mut part.description["paths"]["/a"]["get"]["responses"];
+fn the_error_schema_is_added_to_described_error_responses() {
+    let mut group = group("module x", vec![route("GET", "/a")]);
+    let own = &mut group.description["paths"]["/a"]["get"]["responses"];
     own["400"] = json!({ "content": { "text/html": {} } });
     own["500"] = json!({ "content": { "application/json": { "schema": { "type": "array" } } } });
     own["503"] = json!({ "content": { "application/json": "not a media type" } });
     own["418"] = json!({ "content": { "text/html": {} } });
-    let responses = responses(part, "/a");
+    let responses = responses(group, "/a");
     let error = json!({ "$ref": "#/components/schemas/Error" });
     let page = &responses["400"]["content"];
     assert!(page["text/html"].is_object());
@@ -138,21 +143,21 @@ fn a_failure_with_another_body_can_also_be_an_error() {
 }
 
 #[test]
-fn parameters_are_limited_to_what_the_pipeline_accepts() {
-    let mut part = part("module x", vec![route("GET", "/a/{b}")]);
-    let parameter = |name: &str, place: &str, schema: Value| json!({ "name": name, "in": place, "schema": schema });
-    part.description["paths"]["/a/{b}"]["get"]["parameters"] = json!([
+fn parameters_are_restricted_to_values_that_the_pipeline_accepts() {
+    let mut group = group("module x", vec![route("GET", "/a/{b}")]);
+    let parameter = |name: &str, location: &str, schema: Value| json!({ "name": name, "in": location, "schema": schema });
+    group.description["paths"]["/a/{b}"]["get"]["parameters"] = json!([
         parameter("b", "path", json!({ "type": "string" })),
         parameter("c", "query", json!({ "type": ["string", "null"] })),
         parameter("d", "query", json!({ "type": "string", "pattern": "^d$" })),
         parameter("e", "query", json!({ "type": "integer" })),
         parameter("f", "header", json!({ "type": "string" })),
     ]);
-    let document = document(&[part]);
+    let document = document(&[group]);
     let parameters = document["paths"]["/a/{b}"]["get"]["parameters"].as_array();
     let patterns = parameters.unwrap().iter();
     let patterns: Vec<_> = patterns
-        .map(|one| one["schema"]["pattern"].as_str())
+        .map(|parameter| parameter["schema"]["pattern"].as_str())
         .collect();
     assert_eq!(
         patterns,
@@ -167,23 +172,23 @@ fn parameters_are_limited_to_what_the_pipeline_accepts() {
 }
 
 #[test]
-fn a_link_to_an_operation_that_is_not_there_is_left_out() {
-    let mut part = part("module x", vec![route("GET", "/a"), route("GET", "/b")]);
-    let operation = part.routes[1].0.operation.clone();
-    part.description["paths"]["/a"]["get"]["responses"]["200"]["links"] = json!({
-        "here": { "operationId": operation },
-        "lost": { "operationId": "lost" },
+fn links_to_unknown_operations_are_removed() {
+    let mut group = group("module x", vec![route("GET", "/a"), route("GET", "/b")]);
+    let operation = group.routes[1].0.operation.clone();
+    group.description["paths"]["/a"]["get"]["responses"]["200"]["links"] = json!({
+        "valid": { "operationId": operation },
+        "dangling": { "operationId": "unknown" },
     });
-    let links = &responses(part, "/a")["200"]["links"];
-    assert!(links.get("here").is_some() && links.get("lost").is_none());
+    let links = &responses(group, "/a")["200"]["links"];
+    assert!(links.get("valid").is_some() && links.get("dangling").is_none());
 }
 
 #[test]
-fn identical_components_merge_and_different_ones_are_refused() {
+fn equal_components_are_merged_and_different_ones_are_rejected() {
     let with = |owner: &str, path: &str, folder: Value| {
-        let mut part = part(owner, vec![route("GET", path)]);
-        part.description["components"] = json!({ "schemas": { "Folder": folder } });
-        part
+        let mut group = group(owner, vec![route("GET", path)]);
+        group.description["components"] = json!({ "schemas": { "Folder": folder } });
+        group
     };
     let same = [
         with("module x", "/x", json!({ "type": "object" })),
@@ -197,39 +202,39 @@ fn identical_components_merge_and_different_ones_are_refused() {
         with("module x", "/x", json!({ "type": "object" })),
         with("module y", "/y", json!({ "type": "string" })),
     ];
-    let sentence = refusal(&other);
+    let message = error(&other);
     assert!(
-        sentence.contains("module x and module y describe `#/components/schemas/Folder`"),
-        "{sentence}"
+        message.contains("module x and module y describe `#/components/schemas/Folder`"),
+        "{message}"
     );
 }
 
 #[test]
-fn routes_and_description_must_be_the_same() {
-    let mut lacking = part("module x", vec![route("GET", "/a")]);
-    lacking.description = json!({});
-    assert!(refusal(&[lacking]).contains("lacks its route GET /a"));
-    let mut more = part("module x", vec![route("GET", "/a")]);
-    more.description["paths"]["/a"]["post"] = json!({});
-    assert!(refusal(&[more]).contains("contains POST /a, which is not one of its routes"));
-    let mut renamed = part("module x", vec![route("GET", "/a")]);
+fn the_description_must_match_the_routes() {
+    let mut missing = group("module x", vec![route("GET", "/a")]);
+    missing.description = json!({});
+    assert!(error(&[missing]).contains("does not contain the route GET /a"));
+    let mut additional = group("module x", vec![route("GET", "/a")]);
+    additional.description["paths"]["/a"]["post"] = json!({});
+    assert!(error(&[additional]).contains("contains POST /a, which is not a route of module x"));
+    let mut renamed = group("module x", vec![route("GET", "/a")]);
     renamed.description["paths"]["/a"]["get"]["operationId"] = "other".into();
-    assert!(refusal(&[renamed]).contains("\"other\""));
+    assert!(error(&[renamed]).contains("\"other\""));
 }
 
 #[test]
-fn a_reference_that_leads_nowhere_is_refused() {
-    let mut part = part("module x", vec![route("GET", "/a")]);
-    part.description["paths"]["/a"]["get"]["responses"]["200"] =
-        json!({ "$ref": "#/components/responses/Lost" });
-    assert!(refusal(&[part]).contains("`#/components/responses/Lost`"));
+fn a_reference_without_a_target_is_rejected() {
+    let mut group = group("module x", vec![route("GET", "/a")]);
+    group.description["paths"]["/a"]["get"]["responses"]["200"] =
+        json!({ "$ref": "#/components/responses/Missing" });
+    assert!(error(&[group]).contains("`#/components/responses/Missing`"));
 }
 
 #[test]
-fn two_owners_may_share_a_path_with_parameters_of_their_own() {
-    let mut x = part("module x", vec![route("GET", "/a/{id}")]);
+fn two_owners_can_share_a_path_with_different_parameters() {
+    let mut x = group("module x", vec![route("GET", "/a/{id}")]);
     x.description["paths"]["/a/{id}"]["parameters"] = json!([{ "name": "id", "in": "path" }]);
-    let y = part("module y", vec![route("POST", "/a/{id}")]);
+    let y = group("module y", vec![route("POST", "/a/{id}")]);
     let document = document(&[x, y]);
     let path = &document["paths"]["/a/{id}"];
     assert_eq!(path["get"]["parameters"][0]["name"], "id");
@@ -238,9 +243,9 @@ fn two_owners_may_share_a_path_with_parameters_of_their_own() {
 }
 
 #[test]
-fn what_a_handler_tells_rusts_readers_is_left_out() {
-    let mut part = part("the host", vec![route("GET", "/a")]);
-    part.description["paths"]["/a"]["get"]["description"] = "Does it.\n\n# Errors\n401".into();
-    let document = document(&[part]);
-    assert_eq!(document["paths"]["/a"]["get"]["description"], "Does it.");
+fn the_errors_section_of_a_doc_comment_is_removed() {
+    let mut group = group("the host", vec![route("GET", "/a")]);
+    group.description["paths"]["/a"]["get"]["description"] = "Reads a.\n\n# Errors\n401".into();
+    let document = document(&[group]);
+    assert_eq!(document["paths"]["/a"]["get"]["description"], "Reads a.");
 }

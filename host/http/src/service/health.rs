@@ -1,13 +1,13 @@
-//! `GET /api/health`: whether the service runs. Does not check the database or the mail server.
+//! `GET /api/health`: reports that the service runs. Does not check the database or the mail server.
 
 use http::StatusCode;
 use latchmail_core::clock::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::message;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response, State};
+use crate::state::State;
 
 /// The health of the service.
 #[derive(Debug, Serialize, ToSchema)]
@@ -15,7 +15,7 @@ pub(super) struct Health {
     /// Always `ok`.
     #[schema(example = "ok")]
     status: &'static str,
-    /// The time, ISO 8601.
+    /// The current time, ISO 8601.
     #[schema(value_type = String, format = DateTime)]
     timestamp: Timestamp,
 }

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use http::{HeaderMap, HeaderValue, StatusCode, header};
-use latchmail_runtime::modules::Content;
+use http::StatusCode;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::{Request, Response, State};
+use crate::message::{self, Request, Response};
+use crate::state::State;
 
 /// An OpenAPI 3.1 document.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 struct OpenApiDocument {
     /// The version of the OpenAPI specification.
     #[schema(pattern = r"^3\.1\.[0-9]+$")]
     openapi: String,
-    /// Title, version and description of the API.
+    /// The title, the version and a description of the API.
     #[schema(value_type = Object)]
     info: Map<String, Value>,
     /// The URL of the service.
@@ -44,14 +44,5 @@ struct OpenApiDocument {
     responses((status = 200, description = "The description", body = OpenApiDocument))
 )]
 pub(super) fn openapi<S: State>(state: &S, _: &Request) -> Response {
-    let mut headers = HeaderMap::new();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    Response {
-        status: StatusCode::OK,
-        headers,
-        body: Content::Bytes(state.http().table().description()),
-    }
+    message::serialized_json(StatusCode::OK, state.http().table().description())
 }

@@ -1,4 +1,4 @@
-//! `GET /api/readiness`: whether the database and the mail server can be reached.
+//! `GET /api/readiness`: checks whether the database and the mail server can be reached.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -8,13 +8,12 @@ use serde::Serialize;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
-use crate::App;
-use crate::message;
+use crate::app::App;
+use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
-use crate::{Request, Response};
 
 /// The timeout of each check.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The database and the mail server can be reached.
 #[derive(Debug, Serialize, ToSchema)]
@@ -55,17 +54,17 @@ pub(super) struct NotReady {
     )
 )]
 pub(super) async fn readiness(app: &App, _: &Request) -> Result<Response, Rejection> {
-    check(app.directory.ping(), app.mail.ping(), PATIENCE).await
+    check(app.directory.ping(), app.mail.ping(), TIMEOUT).await
 }
 
 async fn check<D: Display, M: Display>(
     database: impl Future<Output = Result<(), D>>,
     mail: impl Future<Output = Result<(), M>>,
-    patience: Duration,
+    max_duration: Duration,
 ) -> Result<Response, Rejection> {
     let (database, mail) = tokio::join!(
-        one("database", database, patience),
-        one("mail server", mail, patience)
+        is_available("database", database, max_duration),
+        is_available("mail server", mail, max_duration)
     );
     if database && mail {
         let ready = Ready {
@@ -76,18 +75,19 @@ async fn check<D: Display, M: Display>(
     }
     let not_ready = NotReady {
         status: "unavailable",
-        database: word(database),
-        mail: word(mail),
+        database: status(database),
+        mail: status(mail),
     };
     message::json(StatusCode::SERVICE_UNAVAILABLE, &not_ready)
 }
 
-async fn one<E: Display>(
+/// Returns `true` if `ping` succeeds. Logs a failure with the name of the server.
+async fn is_available<E: Display>(
     name: &str,
     ping: impl Future<Output = Result<(), E>>,
-    patience: Duration,
+    max_duration: Duration,
 ) -> bool {
-    match timeout(patience, ping).await {
+    match timeout(max_duration, ping).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
             tracing::warn!(%error, "the {name} is not available");
@@ -100,7 +100,7 @@ async fn one<E: Display>(
     }
 }
 
-fn word(available: bool) -> &'static str {
+fn status(available: bool) -> &'static str {
     if available { "ok" } else { "unavailable" }
 }
 
@@ -115,40 +115,40 @@ mod tests {
 
     type Ping = Result<(), &'static str>;
 
-    async fn answered(
+    async fn response(
         database: impl Future<Output = Ping>,
         mail: impl Future<Output = Ping>,
     ) -> (u16, Value) {
-        let reply = check(database, mail, Duration::from_millis(20))
+        let response = check(database, mail, Duration::from_millis(20))
             .await
             .unwrap();
-        let Content::Bytes(body) = reply.body else {
-            panic!("a blob");
+        let Content::Bytes(body) = response.body else {
+            panic!("unexpected blob");
         };
         (
-            reply.status.as_u16(),
+            response.status.as_u16(),
             serde_json::from_slice(&body).unwrap(),
         )
     }
 
     #[tokio::test]
-    async fn it_is_ready_when_both_can_be_reached() {
-        let ready = answered(ready(Ok(())), ready(Ok(()))).await;
+    async fn the_service_is_ready_if_both_servers_can_be_reached() {
+        let ready = response(ready(Ok(())), ready(Ok(()))).await;
         assert_eq!(ready, (200, json!({ "status": "ok", "database": "ok" })));
     }
 
     #[tokio::test]
-    async fn it_names_what_cannot_be_reached() {
+    async fn the_response_names_the_unavailable_server() {
         let down = |database, mail| {
             let body = json!({ "status": "unavailable", "database": database, "mail": mail });
             (503, body)
         };
         assert_eq!(
-            answered(ready(Ok(())), ready(Err("refused"))).await,
+            response(ready(Ok(())), ready(Err("refused"))).await,
             down("ok", "unavailable")
         );
         assert_eq!(
-            answered(ready(Err("locked")), pending()).await,
+            response(ready(Err("locked")), pending()).await,
             down("unavailable", "unavailable")
         );
     }

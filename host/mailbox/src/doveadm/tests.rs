@@ -1,4 +1,4 @@
-//! Tests with a doveadm that is silent, fails or does not exist. Tests with a real doveadm are in the tests of the mail servers' stack.
+//! Tests with a doveadm that sends no response, fails or does not exist. Tests with a real doveadm are in `host/dev/src/tests`.
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::*;
 
 const DONE: &str = r#"[["doveadmResponse",[{"result":"a@b/phone"}],"kick"]]"#;
-const NOBODY_THERE: &str = r#"[["error",{"type":"exitCode", "exitCode":68},"kick"]]"#;
+const NO_SUCH_USER: &str = r#"[["error",{"type":"exitCode", "exitCode":68},"kick"]]"#;
 
 /// A key file that is deleted when the value is dropped.
 struct Key(PathBuf);
@@ -46,16 +46,16 @@ fn client(address: SocketAddr) -> Doveadm {
     Doveadm::new(&configured(address, &key)).unwrap().unwrap()
 }
 
-/// Starts a server that sends `answer` to every request and keeps its connections open. Returns its address.
-async fn server(answer: String) -> SocketAddr {
+/// Starts a server that sends `response` to every request and keeps its connections open. Returns its address.
+async fn server(response: String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
-        let mut held = Vec::new();
+        let mut open = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
             let _ = stream.read(&mut [0; 4096]).await;
-            let _ = stream.write_all(answer.as_bytes()).await;
-            held.push(stream);
+            let _ = stream.write_all(response.as_bytes()).await;
+            open.push(stream);
         }
     });
     address
@@ -68,33 +68,31 @@ fn ok(body: &str) -> String {
     )
 }
 
-async fn kicked(answer: &str) -> Result<(), Error> {
-    let sessions = [Sessions::of_app_password("phone").unwrap()];
-    client(server(answer.to_owned()).await)
-        .kick(&sessions)
-        .await
+async fn kick(response: &str) -> Result<(), Error> {
+    let masks = [SessionMask::app_password("phone").unwrap()];
+    client(server(response.to_owned()).await).kick(&masks).await
 }
 
 #[tokio::test]
-async fn sessions_that_nobody_has_are_ended() {
-    kicked(&ok(DONE)).await.unwrap();
-    kicked(&ok(NOBODY_THERE)).await.unwrap();
+async fn ending_sessions_succeeds_if_none_are_open() {
+    kick(&ok(DONE)).await.unwrap();
+    kick(&ok(NO_SUCH_USER)).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_is_not_said_to_be_done_is_not_done() {
-    let refused = kicked("HTTP/1.1 401 Authentication required\r\nContent-Length: 0\r\n\r\n").await;
-    assert!(matches!(refused, Err(Error::Refused)), "{refused:?}");
-    for answer in [
+async fn a_response_without_success_of_every_command_is_an_error() {
+    let refused = kick("HTTP/1.1 401 Authentication required\r\nContent-Length: 0\r\n\r\n").await;
+    assert!(matches!(refused, Err(Error::KeyRejected)), "{refused:?}");
+    for response in [
         ok(""),
         ok("[]"),
         ok("{}"),
         ok(r#"[["error",{"type":"exitCode", "exitCode":75},"kick"]]"#),
         ok(r#"[["error",{"type":"unAuthorized", "exitCode":0},"kick"]]"#),
         "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".into(),
-        ok("[").replace("h: 1", "h: 100000000") + &"x".repeat(LARGEST_ANSWER * 2),
+        ok("[").replace("h: 1", "h: 100000000") + &"x".repeat(MAX_RESPONSE * 2),
     ] {
-        let failed = kicked(&answer).await;
+        let failed = kick(&response).await;
         assert!(
             matches!(failed, Err(Error::Failed(_) | Error::Unreachable(_))),
             "{failed:?}"
@@ -103,31 +101,31 @@ async fn what_is_not_said_to_be_done_is_not_done() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_there_is_told_at_once_and_one_that_is_silent_in_time() {
-    let sessions = [Sessions::of_app_password("phone").unwrap()];
-    let nobody = client(SocketAddr::from(([127, 0, 0, 1], 1)));
-    let gone = nobody.kick(&sessions).await;
-    assert!(matches!(gone, Err(Error::Unreachable(_))), "{gone:?}");
+async fn an_unreachable_server_fails_at_once_and_a_silent_one_after_the_timeout() {
+    let masks = [SessionMask::app_password("phone").unwrap()];
+    let unreachable = client(SocketAddr::from(([127, 0, 0, 1], 1)));
+    let result = unreachable.kick(&masks).await;
+    assert!(matches!(result, Err(Error::Unreachable(_))), "{result:?}");
     for beginning in ["", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[["] {
-        let begun = Instant::now();
-        let late = kicked(beginning).await;
-        assert!(matches!(late, Err(Error::Late)), "{late:?}");
-        assert!(begun.elapsed() < PATIENCE * 2);
+        let start = Instant::now();
+        let timed_out = kick(beginning).await;
+        assert!(matches!(timed_out, Err(Error::Timeout)), "{timed_out:?}");
+        assert!(start.elapsed() < TIMEOUT * 2);
     }
 }
 
 #[test]
-fn a_name_with_a_wildcard_ends_nobody() {
+fn a_name_with_a_wildcard_selects_no_sessions() {
     for name in ["*", "a*", "?", "a\\", ""] {
-        assert!(Sessions::of_app_password(name).is_none(), "{name}");
-        assert!(Sessions::of_account(name).is_none(), "{name}");
+        assert!(SessionMask::app_password(name).is_none(), "{name}");
+        assert!(SessionMask::account(name).is_none(), "{name}");
     }
-    let Sessions(mask) = Sessions::of_account("ann@latchmail.test").unwrap();
+    let SessionMask(mask) = SessionMask::account("ann@latchmail.test").unwrap();
     assert_eq!(mask, "ann@latchmail.test/*");
 }
 
 #[test]
-fn a_key_that_anybody_may_read_or_that_is_none_is_refused_and_never_shown() {
+fn an_unprotected_or_empty_key_file_is_rejected_and_a_key_is_never_shown() {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     for (key, reason) in [
         (Key::of("k", 0o604), "accessible to other users"),
@@ -146,16 +144,16 @@ fn a_key_that_anybody_may_read_or_that_is_none_is_refused_and_never_shown() {
 }
 
 #[test]
-fn none_that_is_configured_is_none() {
+fn without_configuration_there_is_no_client() {
     let none = config::Imap::default();
     assert!(Doveadm::new(&none).unwrap().is_none());
 }
 
-/// Another program may listen on that port.
+/// Another program may listen on the configured port.
 #[test]
-fn what_it_answers_instead_is_one_short_line_without_control_characters() {
-    let answer = format!("[[\"x\u{1b}[2J\r\nWARN all is well{}", "y".repeat(1000));
-    let error = check(answer.as_bytes(), 1).unwrap_err().to_string();
+fn an_unexpected_response_is_shown_on_one_short_line_without_control_characters() {
+    let response = format!("[[\"x\u{1b}[2J\r\nWARN all is well{}", "y".repeat(1000));
+    let error = check(response.as_bytes(), 1).unwrap_err().to_string();
     assert!(!error.chars().any(char::is_control), "{error:?}");
     assert!(error.contains("all is well"), "{error}");
     assert!(error.len() < 300, "{error}");

@@ -1,5 +1,5 @@
 //! Validates drafts and writes them as messages with mail-builder (RFC 5322, RFC 2045). Client input never adds a header field. Bcc recipients are only in the
-//! envelope.
+//! envelope. This module does not send messages.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
-use lettre::Address as Mailbox;
+use lettre::Address as EnvelopeAddress;
 use mail_builder::MessageBuilder;
 use mail_builder::headers::HeaderType;
-use mail_builder::headers::address::Address as Named;
+use mail_builder::headers::address::Address as HeaderAddress;
 use mail_builder::headers::content_type::ContentType;
 use mail_builder::headers::date::Date;
 use mail_builder::headers::message_id::MessageId;
@@ -19,17 +19,17 @@ use mail_builder::mime::{BodyPart, MimePart};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 
-use super::Error;
-use super::smtp::Envelope;
-use crate::Address;
+use super::envelope::Envelope;
+use super::result::Error;
+use crate::types::Address;
 
 /// Maximum size of the finished message, in bytes (specification, section 8).
-pub(super) const LARGEST: usize = 26_214_400;
+pub(super) const MAX_MESSAGE: usize = 26_214_400;
 
 /// Maximum numbers of recipients, files and references of one message. A module can set lower limits.
-const MOST_RECIPIENTS: usize = 500;
-const MOST_FILES: usize = 500;
-const MOST_REFERENCES: usize = 1000;
+const MAX_RECIPIENTS: usize = 500;
+const MAX_FILES: usize = 500;
+const MAX_REFERENCES: usize = 1000;
 
 /// An attached file.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub struct Draft {
     pub to: Vec<Address>,
     /// The recipients in Cc.
     pub cc: Vec<Address>,
-    /// The recipients that appear in no header field.
+    /// The recipients that are not in the header.
     pub bcc: Vec<Address>,
     /// The subject, on one line.
     pub subject: String,
@@ -67,19 +67,19 @@ pub struct Draft {
     pub files: Vec<File>,
 }
 
-/// Parses an address and normalizes its domain to lower case and ASCII (RFC 5891). Returns `None` if the address is invalid.
-pub(super) fn mailbox(address: &str) -> Option<Mailbox> {
+/// Parses an address and converts its domain to lower case and ASCII (RFC 5891). Returns `None` if the address is invalid.
+pub(super) fn parse_address(address: &str) -> Option<EnvelopeAddress> {
     let (user, domain) = address.rsplit_once('@')?;
     if user.chars().any(char::is_control) {
         return None;
     }
     let domain = idna::domain_to_ascii(domain).ok()?;
-    Mailbox::new(user, domain).ok()
+    EnvelopeAddress::new(user, domain).ok()
 }
 
 /// A valid draft and its envelope.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct ValidDraft {
     draft: Draft,
     pub(super) envelope: Envelope,
 }
@@ -88,29 +88,30 @@ impl Draft {
     /// Validates the draft.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] with the name of the invalid part.
-    pub(super) fn checked(self) -> Result<Checked, Error> {
+    /// Returns [`Error::Invalid`] with the name of the invalid value.
+    pub(super) fn validate(self) -> Result<ValidDraft, Error> {
         let invalid = |what: &str| Error::Invalid(format!("Invalid {what}"));
-        let from = mailbox(&self.from).ok_or_else(|| invalid("sender address"))?;
+        let from = parse_address(&self.from).ok_or_else(|| invalid("sender address"))?;
         let mut to = Vec::new();
-        for one in self.to.iter().chain(&self.cc).chain(&self.bcc) {
-            if one.name.chars().any(char::is_control) {
+        for recipient in self.to.iter().chain(&self.cc).chain(&self.bcc) {
+            if recipient.name.chars().any(char::is_control) {
                 return Err(invalid("recipient name"));
             }
-            let one = mailbox(&one.address).ok_or_else(|| invalid("recipient address"))?;
-            if !to.contains(&one) {
-                to.push(one);
+            let address =
+                parse_address(&recipient.address).ok_or_else(|| invalid("recipient address"))?;
+            if !to.contains(&address) {
+                to.push(address);
             }
         }
         let count = self.to.len() + self.cc.len() + self.bcc.len();
-        if count == 0 || count > MOST_RECIPIENTS || self.files.len() > MOST_FILES {
+        if count == 0 || count > MAX_RECIPIENTS || self.files.len() > MAX_FILES {
             return Err(invalid("number of recipients or files"));
         }
         if self.subject.chars().any(|c| c.is_control() && c != '\t') {
             return Err(invalid("subject"));
         }
         let mut ids = self.in_reply_to.iter().chain(&self.references);
-        if self.references.len() > MOST_REFERENCES || !ids.all(|id| is_id(id)) {
+        if self.references.len() > MAX_REFERENCES || !ids.all(|id| is_message_id(id)) {
             return Err(invalid("Message-ID"));
         }
         for file in &self.files {
@@ -121,82 +122,82 @@ impl Draft {
                 return Err(invalid("media type of a file"));
             }
         }
-        Ok(Checked {
+        Ok(ValidDraft {
             draft: self,
             envelope: Envelope { from, to },
         })
     }
 }
 
-impl Checked {
+impl ValidDraft {
     /// Returns a lower bound for the size of the finished message without its headers, in bytes.
-    pub(super) fn size(&self) -> usize {
+    pub(super) fn min_size(&self) -> usize {
         let draft = &self.draft;
         let files = draft.files.iter().map(|file| file.content.len());
-        let body = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         // An attached message may be sent without an encoding.
         let encoded = |bytes: usize| bytes / 3 * 4;
-        let standing = draft
+        let has_message = draft
             .files
             .iter()
             .any(|file| file.content_type.starts_with("message/"));
-        let files: usize = if standing {
+        let files: usize = if has_message {
             files.sum()
         } else {
             files.map(encoded).sum()
         };
-        files + body(&draft.text) + body(&draft.html)
+        files + length(&draft.text) + length(&draft.html)
     }
 
     /// Returns the finished message. Every line ends with CRLF.
     ///
     /// # Errors
     /// Returns [`Error::TooLarge`] if the message exceeds 25 MB.
-    pub(super) fn written(&self, message_id: &str, date: Timestamp) -> Result<Bytes, Error> {
+    pub(super) fn write(&self, message_id: &str, date: Timestamp) -> Result<Bytes, Error> {
         let draft = &self.draft;
         // The lower bound already exceeds the limit.
-        if self.size() > LARGEST {
+        if self.min_size() > MAX_MESSAGE {
             return Err(Error::TooLarge);
         }
         let mut message = MessageBuilder::new()
             .date(Date::new(date.seconds()))
-            .from(Named::from(self.envelope.from.to_string()))
-            .header("To", recipients(&draft.to));
+            .from(HeaderAddress::from(self.envelope.from.to_string()))
+            .header("To", address_list(&draft.to));
         if !draft.cc.is_empty() {
-            message = message.header("Cc", recipients(&draft.cc));
+            message = message.header("Cc", address_list(&draft.cc));
         }
         message = message
             .header("Subject", subject(&draft.subject))
-            .message_id(inner(message_id));
+            .message_id(without_brackets(message_id));
         if let Some(id) = &draft.in_reply_to {
-            message = message.in_reply_to(inner(id));
+            message = message.in_reply_to(without_brackets(id));
         }
         if !draft.references.is_empty() {
-            let ids = draft.references.iter().map(|id| inner(id));
+            let ids = draft.references.iter().map(|id| without_brackets(id));
             message = message.references(MessageId::new_list(ids));
         }
         if let Some(text) = &draft.text {
-            message.text_body = Some(body("text/plain", text));
+            message.text_body = Some(text_part("text/plain", text));
         }
         if let Some(html) = &draft.html {
-            message.html_body = Some(body("text/html", html));
+            message.html_body = Some(text_part("text/html", html));
         }
         if !draft.files.is_empty() {
-            message.attachments = Some(draft.files.iter().map(part).collect());
+            message.attachments = Some(draft.files.iter().map(file_part).collect());
         }
-        let mut written = message
+        let mut bytes = message
             .write_to_vec()
             .map_err(|error| Error::Internal(error.to_string()))?;
-        if !written.ends_with(b"\r\n") {
-            written.extend_from_slice(b"\r\n");
+        if !bytes.ends_with(b"\r\n") {
+            bytes.extend_from_slice(b"\r\n");
         }
-        if written.len() > LARGEST {
+        if bytes.len() > MAX_MESSAGE {
             return Err(Error::TooLarge);
         }
-        Ok(written.into())
+        Ok(bytes.into())
     }
 
-    /// Returns a hash of the client's input, to detect that a key is used for another message.
+    /// Returns a hash of the client's input, to detect that an idempotency key is used for another message.
     pub(super) fn fingerprint(&self) -> [u8; 32] {
         let draft = &self.draft;
         let mut digest = Sha256::new();
@@ -207,9 +208,9 @@ impl Checked {
         add(draft.from.as_bytes());
         for list in [&draft.to, &draft.cc, &draft.bcc] {
             add(&list.len().to_be_bytes());
-            for one in list {
-                add(one.name.as_bytes());
-                add(one.address.as_bytes());
+            for recipient in list {
+                add(recipient.name.as_bytes());
+                add(recipient.address.as_bytes());
             }
         }
         add(draft.subject.as_bytes());
@@ -232,24 +233,28 @@ impl Checked {
 
 /// Returns the value of To or Cc. mail-builder writes an ASCII name unchanged in quotes, and many receivers decode text like an encoded word (RFC 2047) even
 /// in quotes. If a name contains such text, this function encodes all names of the field.
-fn recipients(people: &[Address]) -> HeaderType<'_> {
+fn address_list(addresses: &[Address]) -> HeaderType<'_> {
     // The address has been validated.
-    let address = |one: &Address| mailbox(&one.address).map_or_else(String::new, |a| a.to_string());
-    if people.iter().any(|one| one.name.contains("=?")) {
-        let field: Vec<String> = people
+    let normalized = |address: &Address| {
+        let parsed = parse_address(&address.address);
+        parsed.map_or_else(String::new, |parsed| parsed.to_string())
+    };
+    if addresses.iter().any(|address| address.name.contains("=?")) {
+        let field: Vec<String> = addresses
             .iter()
-            .map(|one| match encoded_words(&one.name) {
-                name if name.is_empty() => format!("<{}>", address(one)),
-                name => format!("{name} <{}>", address(one)),
+            .map(|address| match encoded_words(&address.name) {
+                name if name.is_empty() => format!("<{}>", normalized(address)),
+                name => format!("{name} <{}>", normalized(address)),
             })
             .collect();
         return HeaderType::Raw(Raw::new(field.join(", ")));
     }
-    let named = |one: &Address| {
-        let name = Some(one.name.clone()).filter(|name| !name.is_empty());
-        Named::new_address(name, address(one))
+    let with_name = |address: &Address| {
+        let name = Some(address.name.clone()).filter(|name| !name.is_empty());
+        HeaderAddress::new_address(name, normalized(address))
     };
-    HeaderType::Address(Named::new_list(people.iter().map(named).collect()))
+    let list = addresses.iter().map(with_name).collect();
+    HeaderType::Address(HeaderAddress::new_list(list))
 }
 
 /// Returns the value of Subject. mail-builder writes ASCII unchanged, and receivers would decode text like an encoded word (RFC 2047). A subject with such text
@@ -266,45 +271,46 @@ fn encoded_words(text: &str) -> String {
     let mut words = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let (piece, others) = rest.split_at(rest.floor_char_boundary(42));
-        words.push(format!("=?utf-8?B?{}?=", STANDARD.encode(piece)));
-        rest = others;
+        let (chunk, remaining) = rest.split_at(rest.floor_char_boundary(42));
+        words.push(format!("=?utf-8?B?{}?=", STANDARD.encode(chunk)));
+        rest = remaining;
     }
     words.join(" ")
 }
 
-/// Returns a text of the message. mail-builder writes control characters unencoded, but a message must not contain NUL or a carriage return without a line feed
-/// (RFC 5322, sections 2.3 and 4), and servers change other control characters. A text with such characters is encoded in base64.
-fn body<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
+/// Returns a text of the message as a MIME part. A text with control characters is encoded in base64, because mail-builder writes control characters unencoded.
+/// A message must not contain NUL or a carriage return without a line feed (RFC 5322, sections 2.3 and 4), and servers change other control characters.
+fn text_part<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
     let plain = |byte: u8| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n');
     if text.split("\r\n").all(|line| line.bytes().all(plain)) {
         return MimePart::new(media_type, text);
     }
-    // mail-builder encodes bytes in base64 unless it knows that their type is a text.
-    let declared = Raw::new(format!("{media_type}; charset=\"utf-8\""));
+    // mail-builder encodes binary contents in base64 unless their media type is a text type.
+    let content_type = Raw::new(format!("{media_type}; charset=\"utf-8\""));
     MimePart {
-        headers: vec![(Cow::Borrowed("Content-Type"), HeaderType::Raw(declared))],
+        headers: vec![(Cow::Borrowed("Content-Type"), HeaderType::Raw(content_type))],
         contents: BodyPart::Binary(Cow::Borrowed(text.as_bytes())),
     }
 }
 
-/// Returns the part of a file. The media type is written unchanged and the content in base64. A message must not be encoded in base64 (RFC 2046, section
-/// 5.2.1): it is written unencoded if no server would change its lines, otherwise as `application/octet-stream`.
-fn part(file: &File) -> MimePart<'_> {
+/// Returns a file as a MIME part. The media type is written unchanged and the content in base64. An attached message must not be encoded in base64 (RFC 2046,
+/// section 5.2.1): it is written unencoded if no server would change its lines, otherwise with the type `application/octet-stream`.
+fn file_part(file: &File) -> MimePart<'_> {
     let is_message = file.content_type.starts_with("message/");
-    let as_it_stands = is_message && is_lines(&file.content);
-    let declared = if (is_message && !as_it_stands) || file.content_type.starts_with("multipart/") {
-        "application/octet-stream"
-    } else {
-        &file.content_type
-    };
+    let is_unencoded = is_message && has_valid_lines(&file.content);
+    let content_type =
+        if (is_message && !is_unencoded) || file.content_type.starts_with("multipart/") {
+            "application/octet-stream"
+        } else {
+            &file.content_type
+        };
     let header = |name, value| (Cow::Borrowed(name), value);
     let raw = |value| HeaderType::Raw(Raw::new(value));
     let mut headers = vec![
-        header("Content-Type", raw(declared)),
+        header("Content-Type", raw(content_type)),
         header("Content-Disposition", disposition(&file.filename)),
     ];
-    if as_it_stands {
+    if is_unencoded {
         let encoding = if file.content.is_ascii() {
             "7bit"
         } else {
@@ -328,8 +334,8 @@ fn disposition(filename: &str) -> HeaderType<'_> {
     HeaderType::ContentType(ContentType::new("attachment").attribute("filename", filename))
 }
 
-/// Returns `true` if the bytes are lines that mail servers do not change (RFC 5322, section 2.1.1).
-fn is_lines(bytes: &[u8]) -> bool {
+/// Returns `true` if the bytes are lines that mail servers do not change: short enough, with CRLF, without NUL (RFC 5322, section 2.1.1).
+fn has_valid_lines(bytes: &[u8]) -> bool {
     bytes
         .split(|b| *b == b'\n')
         .all(|line| line.len() <= 999 && !line.contains(&0))
@@ -338,19 +344,19 @@ fn is_lines(bytes: &[u8]) -> bool {
 }
 
 /// Returns a Message-ID without angle brackets.
-fn inner(id: &str) -> &str {
+fn without_brackets(id: &str) -> &str {
     id.trim_start_matches('<').trim_end_matches('>')
 }
 
 /// Maximum length of a Message-ID with brackets, in bytes, so that it fits on a line after `In-Reply-To: ` (RFC 5322, section 2.1.1). A longer line would be
-/// broken.
-const LONGEST_ID: usize = 998 - "In-Reply-To: ".len();
+/// folded.
+const MAX_MESSAGE_ID: usize = 998 - "In-Reply-To: ".len();
 
 /// Returns `true` for a Message-ID (RFC 5322, section 3.6.4) that cannot break a header.
-fn is_id(id: &str) -> bool {
+fn is_message_id(id: &str) -> bool {
     let inner = id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
     inner.is_some_and(|inner| {
-        (1..=LONGEST_ID - 2).contains(&inner.len())
+        (1..=MAX_MESSAGE_ID - 2).contains(&inner.len())
             && inner
                 .bytes()
                 .all(|b| b.is_ascii_graphic() && b != b'<' && b != b'>')

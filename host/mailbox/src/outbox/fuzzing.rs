@@ -1,25 +1,25 @@
-//! Properties that hold for any message to be sent. See [`latchmail_core::fuzzing`].
+//! Checks properties of any message to be sent. See [`latchmail_core::fuzzing`].
 
 use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
 use latchmail_mime::fuzzing::read;
 
-use super::draft::{Draft, File, mailbox};
-use crate::Address;
+use super::draft::{Draft, File, parse_address};
+use crate::types::Address;
 
-/// Checks that an address is either rejected or has a form that a mail server reads as the same address: on one line, without brackets and spaces outside
-/// quotes.
+/// Checks that an address is either rejected or written in a form that a mail server reads as the same address: on one line, without brackets and spaces
+/// outside quotes.
 ///
 /// # Panics
-/// Panics if this is not the case.
+/// Panics if the property does not hold.
 pub fn recipient(address: &str) {
-    let Some(one) = mailbox(address) else {
+    let Some(parsed) = parse_address(address) else {
         return;
     };
-    let text = one.to_string();
+    let text = parsed.to_string();
     assert!(!text.contains(char::is_control), "{text:?}");
-    assert!(one.domain().is_ascii(), "{text:?}");
-    assert_eq!(mailbox(&text), Some(one), "{address:?}");
+    assert!(parsed.domain().is_ascii(), "{text:?}");
+    assert_eq!(parse_address(&text), Some(parsed), "{address:?}");
 }
 
 /// Writes a message and checks its lines. Checks that no text of a client creates a header field, and that a reader gets the values that the client set.
@@ -43,10 +43,10 @@ pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u
         }],
         ..Draft::default()
     };
-    let Ok(checked) = draft.checked() else {
+    let Ok(draft) = draft.validate() else {
         return;
     };
-    let Ok(written) = checked.written("<id@example.org>", Timestamp::from_millis(0)) else {
+    let Ok(written) = draft.write("<id@example.org>", Timestamp::from_millis(0)) else {
         return;
     };
     for line in written.split_inclusive(|byte| *byte == b'\n') {
@@ -78,9 +78,9 @@ pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u
 
     let found = read(&written, true);
     // A reader removes a byte order mark at the beginning of a decoded text.
-    let unmarked = |text: &str| text.replace('\u{feff}', "");
+    let without_mark = |text: &str| text.replace('\u{feff}', "");
     let words = |text: &str| {
-        let text = unmarked(text);
+        let text = without_mark(text);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert_eq!(words(&found.subject), words(subject));
@@ -88,15 +88,15 @@ pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u
         unreachable!("recipients {:?}", found.to);
     };
     assert_eq!(to.address, "bo@example.net");
-    // Readers take a name of only angle brackets for the rest of a malformed address.
-    let brackets = unmarked(name)
+    // Readers ignore a name that consists only of angle brackets, because it looks like a part of a malformed address.
+    let is_brackets = without_mark(name)
         .trim()
         .chars()
         .all(|c| matches!(c, '<' | '>'));
-    let shown = if brackets { "" } else { name };
-    assert_eq!(words(&to.name), words(shown));
+    let expected_name = if is_brackets { "" } else { name };
+    assert_eq!(words(&to.name), words(expected_name));
     let lines = |text: &str| {
-        let text = unmarked(text).replace("\r\n", "\n");
+        let text = without_mark(text).replace("\r\n", "\n");
         text.trim_end_matches('\n').to_owned()
     };
     if !text.contains(|c: char| c.is_control() && c != '\n') {

@@ -8,20 +8,20 @@ use latchmail_core::account_permits::AccountPermits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum size of a message in the pool of small messages, in bytes.
-const SMALL: usize = 1024 * 1024;
+const MAX_SMALL: usize = 1024 * 1024;
 /// The sizes of the pools for large and for small messages, in KiB.
-const LARGE_POOL: usize = 256 * 1024;
-const SMALL_POOL: usize = 32 * 1024;
-/// One account can use one part in `ACCOUNT_PART` of a pool. The largest message needs 75 MiB.
-const ACCOUNT_PART: usize = 3;
-/// Memory factor of a message: its files, the finished message, and a copy with doubled dots.
-const TIMES: usize = 3;
+const LARGE_POOL_KIB: usize = 256 * 1024;
+const SMALL_POOL_KIB: usize = 32 * 1024;
+/// Divisor of a pool's size for the share of one account. The largest message needs 75 MiB.
+const ACCOUNT_DIVISOR: usize = 3;
+/// Factor of a message's size for its memory: its files, the finished message, and a copy with doubled dots.
+const MEMORY_FACTOR: usize = 3;
 /// Additional memory of a message, in KiB.
-const FIXED: usize = 16;
+const OVERHEAD_KIB: usize = 16;
 
 /// The pools of memory for messages.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct MessageMemory {
     small: Pool,
     large: Pool,
 }
@@ -29,52 +29,53 @@ pub(super) struct Memory {
 /// A pool. Each permit is 1 KiB.
 #[derive(Debug)]
 struct Pool {
-    all: Arc<Semaphore>,
-    share: usize,
-    accounts: AccountPermits,
+    permits: Arc<Semaphore>,
+    account_limit: usize,
+    account_permits: AccountPermits,
 }
 
 /// The permits of one message. They are returned when the value is dropped.
 #[derive(Debug)]
-pub(super) struct Share {
-    _of_account: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
+pub(super) struct MemoryPermit {
+    _account: OwnedSemaphorePermit,
+    _pool: OwnedSemaphorePermit,
 }
 
-impl Memory {
+impl MessageMemory {
     pub(super) fn new() -> Self {
         Self {
-            small: Pool::new(SMALL_POOL),
-            large: Pool::new(LARGE_POOL),
+            small: Pool::new(SMALL_POOL_KIB),
+            large: Pool::new(LARGE_POOL_KIB),
         }
     }
 
     /// Waits for the memory of a message of `bytes` bytes.
-    pub(super) async fn share(&self, account: &str, bytes: usize) -> Option<Share> {
-        let pool = if bytes <= SMALL {
+    pub(super) async fn acquire(&self, account: &str, bytes: usize) -> Option<MemoryPermit> {
+        let pool = if bytes <= MAX_SMALL {
             &self.small
         } else {
             &self.large
         };
-        let kibibytes = (FIXED + TIMES * bytes.div_ceil(1024)).min(pool.share);
-        let many = u32::try_from(kibibytes).ok()?;
+        let kibibytes =
+            (OVERHEAD_KIB + MEMORY_FACTOR * bytes.div_ceil(1024)).min(pool.account_limit);
+        let permits = u32::try_from(kibibytes).ok()?;
         // Take the account's permits first, so that an account that waits for its own limit does not block the shared pool.
-        let of_account = pool.accounts.acquire_many(account, many).await?;
-        let of_all = Arc::clone(&pool.all).acquire_many_owned(many).await.ok()?;
-        Some(Share {
-            _of_account: of_account,
-            _of_all: of_all,
+        let of_account = pool.account_permits.acquire_many(account, permits).await?;
+        let of_pool = Arc::clone(&pool.permits).acquire_many_owned(permits).await;
+        Some(MemoryPermit {
+            _account: of_account,
+            _pool: of_pool.ok()?,
         })
     }
 }
 
 impl Pool {
     fn new(size: usize) -> Self {
-        let share = size / ACCOUNT_PART;
+        let account_limit = size / ACCOUNT_DIVISOR;
         Self {
-            all: Arc::new(Semaphore::new(size)),
-            share,
-            accounts: AccountPermits::new(share),
+            permits: Arc::new(Semaphore::new(size)),
+            account_limit,
+            account_permits: AccountPermits::new(account_limit),
         }
     }
 }
@@ -87,31 +88,31 @@ mod tests {
 
     const LARGEST: usize = 25 * 1024 * 1024;
 
-    fn taken(memory: &Memory, account: &str, bytes: usize) -> Option<Share> {
-        memory.share(account, bytes).now_or_never().flatten()
+    fn acquire(memory: &MessageMemory, account: &str, bytes: usize) -> Option<MemoryPermit> {
+        memory.acquire(account, bytes).now_or_never().flatten()
     }
 
     #[test]
-    fn an_account_with_large_messages_leaves_memory_to_others() {
-        let memory = Memory::new();
-        let held = taken(&memory, "ada", LARGEST).unwrap();
-        assert!(taken(&memory, "ada", LARGEST).is_none());
-        assert!(taken(&memory, "ada", SMALL).is_some());
-        let others = ["bob", "eve"].map(|account| taken(&memory, account, LARGEST));
+    fn an_account_with_large_messages_leaves_memory_for_other_accounts() {
+        let memory = MessageMemory::new();
+        let held = acquire(&memory, "ada", LARGEST).unwrap();
+        assert!(acquire(&memory, "ada", LARGEST).is_none());
+        assert!(acquire(&memory, "ada", MAX_SMALL).is_some());
+        let others = ["bob", "eve"].map(|account| acquire(&memory, account, LARGEST));
         assert!(others.iter().all(Option::is_some));
         drop(held);
-        assert!(taken(&memory, "ada", LARGEST).is_some());
+        assert!(acquire(&memory, "ada", LARGEST).is_some());
     }
 
     #[test]
     fn small_messages_do_not_wait_for_large_ones() {
-        let memory = Memory::new();
+        let memory = MessageMemory::new();
         let accounts = ["ada", "bob", "eve"];
-        let held = accounts.map(|account| taken(&memory, account, LARGEST).unwrap());
-        let mut waiting = Box::pin(memory.share("mallory", LARGEST));
+        let held = accounts.map(|account| acquire(&memory, account, LARGEST).unwrap());
+        let mut waiting = Box::pin(memory.acquire("mallory", LARGEST));
         assert!(waiting.as_mut().now_or_never().is_none());
         for account in ["ada", "mallory", "grace"] {
-            assert!(taken(&memory, account, SMALL).is_some());
+            assert!(acquire(&memory, account, MAX_SMALL).is_some());
         }
         drop(held);
         assert!(waiting.now_or_never().flatten().is_some());

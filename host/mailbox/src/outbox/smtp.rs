@@ -1,5 +1,5 @@
-//! Pooled, authenticated connections to the submission service (RFC 6409). lettre implements the protocol. This module ensures that a message goes to all
-//! recipients or to none, and reports the rejected recipient.
+//! Authenticated connections to the submission service (RFC 6409). lettre implements the protocol. This module ensures that a message is sent to all recipients
+//! or to none, and reports the rejected recipient.
 
 use std::error::Error as _;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{fmt, io, net};
 
 use latchmail_core::caller::MailCredential;
-use latchmail_net::dial::{Dial, Io};
+use latchmail_net::endpoint::{Endpoint, Io};
 use lettre::Address;
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
@@ -18,23 +18,26 @@ use lettre::transport::smtp::response::Response;
 use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 use tokio::time::timeout;
 
-use super::{Error, log_in};
-use crate::pool;
+use super::envelope::Envelope;
+use super::login;
+use super::result::Error;
+use crate::error::Error as MailboxError;
+use crate::{pool, server_text};
 
-/// Timeout factor for the transfer of a message, which can have 25 MB.
-const LONG: u32 = 6;
+/// Timeout factor for the transfer of a message. A message can have 25 MB.
+const TRANSFER_FACTOR: u32 = 6;
 
 /// Opens connections.
 #[derive(Debug)]
 pub(super) struct Connector {
-    dial: Dial,
+    endpoint: Endpoint,
     timeout: Duration,
 }
 
 /// An authenticated connection.
 pub(super) struct Session {
     connection: AsyncSmtpConnection,
-    /// `true` if several commands can be sent at once (RFC 2920).
+    /// `true` if several commands can be sent without waiting for replies (RFC 2920).
     pipelining: bool,
     timeout: Duration,
     state: State,
@@ -44,49 +47,52 @@ pub(super) struct Session {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// No message is in progress.
-    Whole,
+    Idle,
     /// A message is in progress and all replies have been read.
-    Begun,
+    InTransaction,
     /// DATA was sent and its reply has not been read.
-    Asked,
-    /// A reply is missing, so later replies cannot be matched to commands.
-    Cut,
-}
-
-/// The sender and the recipients of a message.
-#[derive(Debug)]
-pub(super) struct Envelope {
-    pub(super) from: Address,
-    pub(super) to: Vec<Address>,
+    AwaitingDataReply,
+    /// A reply is missing, so later replies cannot be assigned to commands.
+    Broken,
 }
 
 impl Connector {
-    pub(super) fn new(dial: Dial, timeout: Duration) -> Self {
-        Self { dial, timeout }
+    pub(super) fn new(endpoint: Endpoint, timeout: Duration) -> Self {
+        Self { endpoint, timeout }
     }
 
-    async fn logged_in(&self, credential: &MailCredential) -> Result<Session, crate::Error> {
-        let away = |why: String| crate::Error::Unavailable(format!("{}: {why}", self.dial));
-        let stream = self.dial.connect().await.map_err(|e| away(e.to_string()))?;
+    async fn connect_and_log_in(
+        &self,
+        credential: &MailCredential,
+    ) -> Result<Session, MailboxError> {
+        let unavailable =
+            |why: String| MailboxError::Unavailable(format!("{}: {why}", self.endpoint));
+        let stream = self
+            .endpoint
+            .connect()
+            .await
+            .map_err(|e| unavailable(e.to_string()))?;
         let hello = ClientId::Ipv4(net::Ipv4Addr::LOCALHOST);
-        let mut connection =
-            AsyncSmtpConnection::connect_with_transport(Box::new(Stream::new(stream)), &hello)
-                .await
-                .map_err(|e| away(e.to_string()))?;
-        log_in::log_in(&mut connection, &hello, credential)
+        let mut connection = AsyncSmtpConnection::connect_with_transport(
+            Box::new(BufferedStream::new(stream)),
+            &hello,
+        )
+        .await
+        .map_err(|e| unavailable(e.to_string()))?;
+        login::log_in(&mut connection, &hello, credential)
             .await
             .map_err(|error| match error {
-                log_in::Error::Refused => crate::Error::CredentialRefused,
-                log_in::Error::Unavailable(why) => away(why),
+                login::Error::Refused => MailboxError::CredentialRefused,
+                login::Error::Unavailable(why) => unavailable(why),
             })?;
         // Send EHLO again, because lettre does not expose the extensions that it does not use.
-        let offered = connection.command(Ehlo::new(hello)).await;
-        let offered = offered.map_err(|e| away(e.to_string()))?;
+        let ehlo = connection.command(Ehlo::new(hello)).await;
+        let ehlo = ehlo.map_err(|e| unavailable(e.to_string()))?;
         Ok(Session {
             connection,
-            pipelining: offered.message().skip(1).any(is_pipelining),
+            pipelining: ehlo.message().skip(1).any(is_pipelining),
             timeout: self.timeout,
-            state: State::Whole,
+            state: State::Idle,
         })
     }
 }
@@ -94,11 +100,11 @@ impl Connector {
 impl pool::Connect for Connector {
     type Session = Session;
 
-    async fn connect(&self, credential: &MailCredential) -> Result<Session, crate::Error> {
-        timeout(self.timeout, self.logged_in(credential))
+    async fn connect(&self, credential: &MailCredential) -> Result<Session, MailboxError> {
+        timeout(self.timeout, self.connect_and_log_in(credential))
             .await
             .unwrap_or_else(|_| {
-                Err(crate::Error::Unavailable(
+                Err(MailboxError::Unavailable(
                     "the server did not respond in time".into(),
                 ))
             })
@@ -106,11 +112,11 @@ impl pool::Connect for Connector {
 }
 
 impl pool::Session for Session {
-    fn is_whole(&self) -> bool {
-        self.state == State::Whole
+    fn is_reusable(&self) -> bool {
+        self.state == State::Idle
     }
 
-    fn had_open(&self, _folder: &str) -> bool {
+    fn has_folder_open(&self, _folder: &str) -> bool {
         true
     }
 }
@@ -122,34 +128,38 @@ impl Session {
     /// Returns [`Error::Lost`] if the connection was closed and nothing was sent, [`Error::Rejected`] or [`Error::Unavailable`] if nothing was sent, and
     /// [`Error::Unknown`] if the outcome is unknown.
     pub(super) async fn send(&mut self, envelope: &Envelope, message: &[u8]) -> Result<(), Error> {
-        self.state = State::Begun;
-        // After a timeout the connection is not used again, because the late reply would be taken for that of another command.
-        let ready = timeout(self.timeout, self.prepare(envelope, message))
+        self.state = State::InTransaction;
+        // After a timeout the connection is not used again, because the late reply would be assigned to another command.
+        let prepared = timeout(self.timeout, self.prepare(envelope, message))
             .await
             .map_err(|_| Error::Unavailable("the server did not respond in time".into()))?;
-        if let Err(error) = ready {
-            if self.state != State::Cut
+        if let Err(error) = prepared {
+            if self.state != State::Broken
                 && matches!(error, Error::Rejected(_) | Error::Unavailable(_))
             {
                 // Reset the connection for the next message, if it still works.
                 let reset = timeout(self.timeout, self.reset()).await;
                 if let Ok(Ok(())) = reset {
-                    self.state = State::Whole;
+                    self.state = State::Idle;
                 }
             }
             return Err(error);
         }
         // The last line break is part of the end of the message (RFC 5321, section 4.1.1.4).
         let message = message.strip_suffix(b"\r\n").unwrap_or(message);
-        let sent = timeout(self.timeout * LONG, self.connection.message(message)).await;
+        let sent = timeout(
+            self.timeout * TRANSFER_FACTOR,
+            self.connection.message(message),
+        )
+        .await;
         match sent {
             Ok(Ok(_)) => {
-                self.state = State::Whole;
+                self.state = State::Idle;
                 Ok(())
             }
             Ok(Err(error)) if error.is_permanent() || error.is_transient() => {
-                self.state = State::Whole;
-                Err(answered(None, &error))
+                self.state = State::Idle;
+                Err(convert_error(None, &error))
             }
             Ok(Err(error)) => Err(Error::Unknown(error.to_string())),
             Err(_) => Err(Error::Unknown("the server did not respond in time".into())),
@@ -158,11 +168,11 @@ impl Session {
 
     async fn prepare(&mut self, envelope: &Envelope, message: &[u8]) -> Result<(), Error> {
         let mut parameters = Vec::new();
-        let people = || std::iter::once(&envelope.from).chain(&envelope.to);
-        if let Some(beyond) = people().find(|one| !one.to_string().is_ascii()) {
+        let mut addresses = std::iter::once(&envelope.from).chain(&envelope.to);
+        if let Some(address) = addresses.find(|address| !address.to_string().is_ascii()) {
             if !self.offers(Extension::SmtpUtfEight) {
                 return Err(Error::Rejected(format!(
-                    "{beyond}: the mail server does not support internationalized addresses"
+                    "{address}: the mail server does not support internationalized addresses"
                 )));
             }
             parameters.push(MailParameter::SmtpUtfEight);
@@ -182,89 +192,93 @@ impl Session {
             .map(|to| Rcpt::new(to.clone(), Vec::new()))
             .collect();
         if !self.pipelining {
-            self.named_singly(envelope, mail, recipients).await?;
-            return self.begun().await;
+            self.send_envelope_singly(envelope, mail, recipients)
+                .await?;
+            return self.start_data().await;
         }
         if envelope.to.len() > 1 {
-            self.named(envelope, Together(mail, recipients, None))
+            self.send_envelope(envelope, Pipelined(mail, recipients, None))
                 .await?;
-            // Send DATA separately: if some recipients are rejected, the others would get the message (RFC 2920, section 3.1).
-            return self.begun().await;
+            // Send DATA separately. Otherwise the accepted recipients would get the message if another recipient is rejected (RFC 2920, section 3.1).
+            return self.start_data().await;
         }
-        // With one recipient, DATA can be sent in the same write: if it is rejected, no recipient can get the message.
-        self.state = State::Asked;
-        self.named(envelope, Together(mail, recipients, Some(Data)))
+        // With one recipient, DATA can be sent in the same write: if the recipient is rejected, no recipient can get the message.
+        self.state = State::AwaitingDataReply;
+        self.send_envelope(envelope, Pipelined(mail, recipients, Some(Data)))
             .await?;
-        self.state = State::Begun;
-        let begun = self.connection.read_response().await;
-        self.heard(begun, None)?
+        self.state = State::InTransaction;
+        let reply = self.connection.read_response().await;
+        self.handle_reply(reply, None)?
     }
 
     /// Resets the connection after a rejected message.
     async fn reset(&mut self) -> Result<(), Error> {
-        if self.state == State::Asked {
-            let begun = self.connection.read_response().await;
-            if self.heard(begun, None)?.is_ok() {
-                // The server waits for a message without recipients. Send an empty one.
-                let nothing = self.connection.command(NOTHING).await;
-                self.heard(nothing, None)?.ok();
+        if self.state == State::AwaitingDataReply {
+            let reply = self.connection.read_response().await;
+            if self.handle_reply(reply, None)?.is_ok() {
+                // The server expects the message, although it has no recipients. Send an empty message.
+                let reply = self.connection.command(EMPTY_MESSAGE).await;
+                self.handle_reply(reply, None)?.ok();
             }
         }
-        let reset = self.connection.command(Rset).await;
-        self.heard(reset, None)?
+        let reply = self.connection.command(Rset).await;
+        self.handle_reply(reply, None)?
     }
 
     /// Sends DATA.
-    async fn begun(&mut self) -> Result<(), Error> {
-        let begun = self.connection.command(Data).await;
-        self.heard(begun, None)?
+    async fn start_data(&mut self) -> Result<(), Error> {
+        let reply = self.connection.command(Data).await;
+        self.handle_reply(reply, None)?
     }
 
-    /// Sends sender and recipients one by one, for a server without pipelining.
-    async fn named_singly(
+    /// Sends the sender and the recipients one by one, for a server without pipelining.
+    async fn send_envelope_singly(
         &mut self,
         envelope: &Envelope,
         mail: Mail,
         recipients: Vec<Rcpt>,
     ) -> Result<(), Error> {
-        let begun = self.connection.command(mail).await;
-        self.heard(begun, Some(&envelope.from))??;
+        let reply = self.connection.command(mail).await;
+        self.handle_reply(reply, Some(&envelope.from))??;
         for (to, recipient) in envelope.to.iter().zip(recipients) {
-            let answer = self.connection.command(recipient).await;
-            self.heard(answer, Some(to))??;
+            let reply = self.connection.command(recipient).await;
+            self.handle_reply(reply, Some(to))??;
         }
         Ok(())
     }
 
-    /// Sends sender and recipients at once, so that many recipients need only one round trip. Does not read the reply to DATA.
-    async fn named(&mut self, envelope: &Envelope, together: Together) -> Result<(), Error> {
-        let begun = self.connection.command(together).await;
-        let mut said = self.heard(begun, Some(&envelope.from))?;
-        // Read every reply, so that none is taken for that of a later command. The first rejection is returned.
+    /// Sends the sender and all recipients in one write, so that many recipients need only one round trip. Does not read the reply to DATA.
+    async fn send_envelope(
+        &mut self,
+        envelope: &Envelope,
+        commands: Pipelined,
+    ) -> Result<(), Error> {
+        let reply = self.connection.command(commands).await;
+        let mut result = self.handle_reply(reply, Some(&envelope.from))?;
+        // Read every reply, so that no reply is assigned to a later command. The first rejection is returned.
         for to in &envelope.to {
-            let answer = self.connection.read_response().await;
-            match self.heard(answer, Some(to)) {
-                Ok(answer) => said = said.and(answer),
-                // The server rejected a command and closed the connection. Return the rejection.
-                Err(lost) => return said.and(Err(lost)),
+            let reply = self.connection.read_response().await;
+            match self.handle_reply(reply, Some(to)) {
+                Ok(reply) => result = result.and(reply),
+                // If the server rejected a command and closed the connection, return the rejection.
+                Err(lost) => return result.and(Err(lost)),
             }
         }
-        said
+        result
     }
 
-    /// Converts a reply. `whom` is the address that the command was about. The inner result is the server's rejection. The outer error means that no reply can
-    /// be read any more.
-    fn heard(
+    /// Converts a reply to a command with this address. The inner error is the server's rejection. The outer error means that no more replies can be read.
+    fn handle_reply(
         &mut self,
-        answer: Result<Response, SmtpError>,
-        whom: Option<&Address>,
+        reply: Result<Response, SmtpError>,
+        address: Option<&Address>,
     ) -> Result<Result<(), Error>, Error> {
-        match answer.map_err(|error| answered(whom, &error)) {
+        match reply.map_err(|error| convert_error(address, &error)) {
             Err(lost @ Error::Lost(_)) => {
-                self.state = State::Cut;
+                self.state = State::Broken;
                 Err(lost)
             }
-            answer => Ok(answer.map(drop)),
+            reply => Ok(reply.map(drop)),
         }
     }
 
@@ -274,12 +288,12 @@ impl Session {
 }
 
 /// An empty message.
-const NOTHING: &str = ".\r\n";
+const EMPTY_MESSAGE: &str = ".\r\n";
 
 /// MAIL, RCPT and optionally DATA in one write.
-struct Together(Mail, Vec<Rcpt>, Option<Data>);
+struct Pipelined(Mail, Vec<Rcpt>, Option<Data>);
 
-impl fmt::Display for Together {
+impl fmt::Display for Pipelined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)?;
         self.1.iter().try_for_each(|rcpt| rcpt.fmt(f))?;
@@ -292,15 +306,16 @@ fn is_pipelining(line: &str) -> bool {
     line.trim().eq_ignore_ascii_case("PIPELINING")
 }
 
-/// Converts a negative reply. `whom` is the address that the command was about. Returns [`Error::Lost`] if there is no readable reply.
-fn answered(whom: Option<&Address>, error: &SmtpError) -> Error {
+/// Converts a negative reply to a command with this address. Returns [`Error::Lost`] if no valid reply was received.
+fn convert_error(address: Option<&Address>, error: &SmtpError) -> Error {
     if error.status().is_none() {
         return Error::Lost(error.to_string());
     }
-    let said = error.source().map(ToString::to_string).unwrap_or_default();
-    let sentence = match (whom, crate::said(&said)) {
-        (Some(whom), said) => format!("{whom}: {said}"),
-        (None, said) => said,
+    let text = error.source().map(ToString::to_string).unwrap_or_default();
+    let text = server_text::sanitize(&text);
+    let sentence = match address {
+        Some(address) => format!("{address}: {text}"),
+        None => text,
     };
     if error.is_permanent() {
         Error::Rejected(sentence)
@@ -309,32 +324,32 @@ fn answered(whom: Option<&Address>, error: &SmtpError) -> Error {
     }
 }
 
-/// Size of the write buffer, in bytes. Larger writes bypass it.
-const AT_ONCE: usize = 16 * 1024;
+/// Size of the write buffer, in bytes. Larger writes bypass the buffer.
+const WRITE_BUFFER: usize = 16 * 1024;
 
-/// A buffered stream for lettre that is flushed only when a reply is read. lettre writes the message and the final dot separately, and this way the server
-/// receives both at once.
-struct Stream(BufWriter<Box<dyn Io>>);
+/// A buffered stream for lettre that is flushed only before a reply is read. lettre writes the message and the final dot separately. With this buffer, both are
+/// sent together.
+struct BufferedStream(BufWriter<Box<dyn Io>>);
 
-impl Stream {
+impl BufferedStream {
     fn new(stream: Box<dyn Io>) -> Self {
-        Self(BufWriter::with_capacity(AT_ONCE, stream))
+        Self(BufWriter::with_capacity(WRITE_BUFFER, stream))
     }
 }
 
-impl fmt::Debug for Stream {
+impl fmt::Debug for BufferedStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").finish_non_exhaustive()
+        f.debug_struct("BufferedStream").finish_non_exhaustive()
     }
 }
 
-impl AsyncTokioStream for Stream {
+impl AsyncTokioStream for BufferedStream {
     fn peer_addr(&self) -> io::Result<net::SocketAddr> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for BufferedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -345,7 +360,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for BufferedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,55 +1,57 @@
-//! Tests of sending, with servers that record commands and servers that fail in the middle.
+//! Tests of sending, with servers that record commands and servers that fail during a transaction.
 
-mod relay;
+mod smtp_server;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::caller::MailCredential;
-use latchmail_core::clock::Timestamp;
+use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config;
 use latchmail_core::keyring::testing::keyring;
+use latchmail_directory::Directory;
 use latchmail_directory::sendings::Key;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
-use super::*;
-use crate::Address;
-use crate::tests::recorder::{Told, recorder};
-use relay::{BARRED, HELD, LATE, Relay, relay};
+use super::idempotency::stored_key;
+use super::{Draft, Error, Outbox, Sent};
+use crate::tests::recording_server::{Recorded, recording_server};
+use crate::{Access, Address, Mail};
+use smtp_server::{LATE, REJECT_AND_CLOSE, SmtpServer, WAIT_FOR_NEXT, smtp_server};
 
 /// The service's timeout in these tests.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// An account that may send, and its mail servers.
-struct World {
+struct TestOutbox {
     outbox: Arc<Outbox>,
     fresh: Fresh,
     access: Access,
-    relay: Relay,
-    mailbox: Told,
-    imap: u16,
+    smtp: SmtpServer,
+    imap: Recorded,
+    imap_port: u16,
 }
 
-impl World {
+impl TestOutbox {
     async fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error> {
         self.outbox.send(&self.access, draft, None, key).await
     }
 
     /// Restarts the service.
     fn restart(&mut self) {
-        self.outbox = outbox(&self.fresh, self.imap, self.relay.port);
+        self.outbox = outbox(&self.fresh, self.imap_port, self.smtp.port);
     }
 }
 
-fn outbox(fresh: &Fresh, imap: u16, smtp: u16) -> Arc<Outbox> {
+fn outbox(fresh: &Fresh, imap_port: u16, smtp_port: u16) -> Arc<Outbox> {
     let imap = config::Imap {
-        address: format!("127.0.0.1:{imap}"),
+        address: format!("127.0.0.1:{imap_port}"),
         ..config::Imap::default()
     };
     let smtp = config::Smtp {
-        address: format!("127.0.0.1:{smtp}"),
-        timeout: PATIENCE,
+        address: format!("127.0.0.1:{smtp_port}"),
+        timeout: TIMEOUT,
         ..config::Smtp::default()
     };
     let directory = fresh.directory.clone();
@@ -60,11 +62,11 @@ fn outbox(fresh: &Fresh, imap: u16, smtp: u16) -> Arc<Outbox> {
     Arc::new(Outbox::new(&smtp, directory, mail, Arc::new(signing), Clock::system()).unwrap())
 }
 
-/// Runs `body` with a submission service that replies with `answer` to commands that begin with `at`.
-async fn with_a_relay<F>(
+/// Runs `body` with a submission service that sends `reply` to commands that begin with `at`.
+async fn with_smtp_server<F>(
     at: &'static str,
-    answer: &'static str,
-    body: impl FnOnce(World) -> F + Send + 'static,
+    reply: &'static str,
+    body: impl FnOnce(TestOutbox) -> F + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -77,19 +79,19 @@ async fn with_a_relay<F>(
                  ON CONFLICT (address) DO NOTHING",
             )
             .await;
-        let (imap, mailbox) = recorder("", true).await;
-        let relay = relay(at, answer).await;
-        body(World {
-            outbox: outbox(&fresh, imap, relay.port),
+        let (imap_port, imap) = recording_server("", true).await;
+        let smtp = smtp_server(at, reply).await;
+        body(TestOutbox {
+            outbox: outbox(&fresh, imap_port, smtp.port),
             access: Access {
                 account: "ada".into(),
                 credential: MailCredential::app_password("first".into(), "ada@example.org".into(), SecretString::from("secret")),
-                guest: None,
+                member: None,
             },
             fresh,
-            relay,
-            mailbox,
+            smtp,
             imap,
+            imap_port,
         })
         .await;
     })
@@ -97,7 +99,7 @@ async fn with_a_relay<F>(
     .unwrap();
 }
 
-fn person(address: &str) -> Address {
+fn address(address: &str) -> Address {
     Address {
         name: String::new(),
         address: address.into(),
@@ -107,8 +109,8 @@ fn person(address: &str) -> Address {
 fn draft() -> Draft {
     Draft {
         from: "Ada@Example.ORG".into(),
-        to: vec![person("bo@example.net")],
-        bcc: vec![person("secret@example.com")],
+        to: vec![address("bo@example.net")],
+        bcc: vec![address("secret@example.com")],
         subject: "s".into(),
         text: Some(".\r\n..\r\nend\r\n".into()),
         ..Draft::default()
@@ -116,16 +118,16 @@ fn draft() -> Draft {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_bytes_go_out_and_into_sent_and_nothing_else_does() {
-    with_a_relay("", "", async |world| {
-        let sent = world.send(draft(), None).await.unwrap();
+async fn the_sent_bytes_and_the_stored_copy_are_identical() {
+    with_smtp_server("", "", async |test| {
+        let sent = test.send(draft(), None).await.unwrap();
         assert_eq!(
             (sent.saved_to.as_deref(), sent.replayed),
             (Some("Sent"), false)
         );
-        let told = world.relay.take();
-        let [ehlo, auth, again, mail, to, bcc, data, message] = &told[..] else {
-            panic!("{told:?}");
+        let commands = test.smtp.take();
+        let [ehlo, auth, again, mail, to, bcc, data, message] = &commands[..] else {
+            panic!("{commands:?}");
         };
         assert!(ehlo.starts_with("EHLO ") && auth.starts_with("AUTH PLAIN ") && again == ehlo);
         let envelope = [mail, to, bcc, data].map(String::as_str);
@@ -138,54 +140,65 @@ async fn the_same_bytes_go_out_and_into_sent_and_nothing_else_does() {
         assert_eq!(envelope, expected);
         assert!(message.contains(&format!("\r\nMessage-ID: {}\r\n", sent.message_id)));
         assert!(message.ends_with("\r\n\r\n.\r\n..\r\nend\r\n") && !message.contains("secret"));
-        let filed = world.mailbox.take();
-        assert_eq!(filed, [format!("APPEND \"Sent\" (\\Seen) {{{message}}}")]);
+        let stored = test.imap.take();
+        assert_eq!(stored, [format!("APPEND \"Sent\" (\\Seen) {{{message}}}")]);
         // The next message uses the same connection.
-        world.send(draft(), None).await.unwrap();
-        assert!(world.relay.take()[0].starts_with("MAIL "));
+        test.send(draft(), None).await.unwrap();
+        assert!(test.smtp.take()[0].starts_with("MAIL "));
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_beyond_ascii_is_said_to_be_so() {
-    with_a_relay("", "", async |world| {
+async fn a_non_ascii_address_is_sent_with_smtputf8() {
+    with_smtp_server("", "", async |test| {
         let draft = Draft {
-            to: vec![person("jörg@bücher.example")],
+            to: vec![address("jörg@bücher.example")],
             ..draft()
         };
-        world.send(draft, None).await.unwrap();
-        let told = world.relay.take();
+        test.send(draft, None).await.unwrap();
+        let commands = test.smtp.take();
         let mail = "MAIL FROM:<Ada@example.org> SMTPUTF8 BODY=8BITMIME";
-        assert_eq!(told[3..5], [mail, "RCPT TO:<jörg@xn--bcher-kva.example>"]);
+        assert_eq!(
+            commands[3..5],
+            [mail, "RCPT TO:<jörg@xn--bcher-kva.example>"]
+        );
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sender_and_recipients_go_at_once_where_the_server_lets_them_and_one_by_one_elsewhere() {
-    with_a_relay("MAIL", HELD, async |world| {
-        world.send(draft(), None).await.unwrap();
+async fn the_envelope_is_pipelined_only_if_the_server_supports_pipelining() {
+    with_smtp_server("MAIL", WAIT_FOR_NEXT, async |test| {
+        test.send(draft(), None).await.unwrap();
     })
     .await;
-    let offers_little = "250-here\r\n250 AUTH PLAIN\r\n";
-    with_a_relay("EHLO", offers_little, async |world| {
-        world.send(draft(), None).await.unwrap();
-        assert_eq!(world.relay.take().len(), 8);
+    let without_pipelining = "250-here\r\n250 AUTH PLAIN\r\n";
+    with_smtp_server("EHLO", without_pipelining, async |test| {
+        test.send(draft(), None).await.unwrap();
+        assert_eq!(test.smtp.take().len(), 8);
         let mut to_many = draft();
-        to_many.to.push(person("more@example.net"));
-        world.send(to_many, None).await.unwrap();
-        assert_eq!(world.relay.take().len(), 6);
+        to_many.to.push(address("more@example.net"));
+        test.send(to_many, None).await.unwrap();
+        assert_eq!(test.smtp.take().len(), 6);
     })
     .await;
-    with_a_relay("RCPT", HELD, async |world| {
-        world.send(draft(), None).await.unwrap_err();
+    with_smtp_server("RCPT", WAIT_FOR_NEXT, async |test| {
+        test.send(draft(), None).await.unwrap_err();
     })
     .await;
+}
+
+/// Returns the text of a rejection.
+fn rejection(result: Result<Sent, Error>) -> String {
+    match result {
+        Err(Error::Rejected(text)) => text,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Returns a draft with one recipient.
-fn to_one() -> Draft {
+fn draft_to_one() -> Draft {
     Draft {
         bcc: Vec::new(),
         ..draft()
@@ -193,40 +206,37 @@ fn to_one() -> Draft {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn to_one_recipient_all_goes_at_once_but_the_message() {
-    with_a_relay("RCPT", HELD, async |world| {
-        world.send(to_one(), None).await.unwrap();
-        let told = world.relay.take();
+async fn with_one_recipient_the_envelope_and_data_are_pipelined() {
+    with_smtp_server("RCPT", WAIT_FOR_NEXT, async |test| {
+        test.send(draft_to_one(), None).await.unwrap();
+        let commands = test.smtp.take();
         let rcpt = "RCPT TO:<bo@example.net>";
-        assert_eq!(told[4..6], [rcpt, "DATA"]);
-        assert!(told[6].ends_with("\r\n\r\n.\r\n..\r\nend\r\n"));
+        assert_eq!(commands[4..6], [rcpt, "DATA"]);
+        assert!(commands[6].ends_with("\r\n\r\n.\r\n..\r\nend\r\n"));
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_waits_for_a_message_to_nobody_gets_none_and_takes_the_next() {
-    // This relay accepts DATA after a rejected recipient, as some servers do (RFC 2920, section 3.1).
-    with_a_relay("RCPT TO:<nobody@", "550 5.1.1 no\r\n", async |world| {
+async fn a_server_that_accepts_data_without_recipients_gets_an_empty_message() {
+    // This server accepts DATA after a rejected recipient, as some servers do (RFC 2920, section 3.1).
+    with_smtp_server("RCPT TO:<nobody@", "550 5.1.1 no\r\n", async |test| {
         let to_nobody = Draft {
-            to: vec![person("nobody@example.net")],
-            ..to_one()
+            to: vec![address("nobody@example.net")],
+            ..draft_to_one()
         };
-        let refused = world.send(to_nobody, Some("k")).await;
-        let Err(Error::Rejected(sentence)) = refused else {
-            panic!("{refused:?}");
-        };
-        assert_eq!(sentence, "nobody@example.net: 5.1.1 no");
-        assert_eq!(world.relay.take()[5..], ["DATA", "", "RSET"]);
-        world.send(to_one(), Some("k")).await.unwrap();
-        assert!(world.relay.take()[0].starts_with("MAIL "));
+        let text = rejection(test.send(to_nobody, Some("k")).await);
+        assert_eq!(text, "nobody@example.net: 5.1.1 no");
+        assert_eq!(test.smtp.take()[5..], ["DATA", "", "RSET"]);
+        test.send(draft_to_one(), Some("k")).await.unwrap();
+        assert!(test.smtp.take()[0].starts_with("MAIL "));
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_accepted_for_one_recipient_is_not_sent_either() {
-    for (at, answer) in [
+async fn a_temporary_rejection_with_one_recipient_sends_nothing() {
+    for (at, reply) in [
         ("MAIL", "451 later\r\n"),
         ("RCPT", "450 later\r\n"),
         ("DATA", "421 closing\r\n"),
@@ -234,63 +244,63 @@ async fn what_is_not_accepted_for_one_recipient_is_not_sent_either() {
         ("RCPT", ""),
         ("DATA", ""),
     ] {
-        with_a_relay(at, answer, async move |world| {
-            let away = world.send(to_one(), Some("k")).await;
+        with_smtp_server(at, reply, async move |test| {
+            let result = test.send(draft_to_one(), Some("k")).await;
             assert!(
-                matches!(away, Err(Error::Unavailable(_))),
-                "{at} {answer}: {away:?}"
+                matches!(result, Err(Error::Unavailable(_))),
+                "{at} {reply}: {result:?}"
             );
-            assert!(world.mailbox.take().is_empty());
+            assert!(test.imap.take().is_empty());
         })
         .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_refusals_the_first_is_told_and_the_next_message_is_answered_as_its_own() {
-    with_a_relay("MAIL", "553 5.7.1 not yours\r\n", async |world| {
+async fn the_first_of_several_rejections_is_reported_and_the_connection_stays_usable() {
+    with_smtp_server("MAIL", "553 5.7.1 not yours\r\n", async |test| {
         for _ in 0..2 {
-            let refused = world.send(draft(), None).await;
-            let Err(Error::Rejected(sentence)) = refused else {
-                panic!("{refused:?}");
-            };
-            assert_eq!(sentence, "Ada@example.org: 5.7.1 not yours");
+            let text = rejection(test.send(draft(), None).await);
+            assert_eq!(text, "Ada@example.org: 5.7.1 not yours");
         }
-        let told = world.relay.take();
+        let commands = test.smtp.take();
         assert_eq!(
-            told.iter().filter(|line| line.starts_with("EHLO")).count(),
+            commands
+                .iter()
+                .filter(|line| line.starts_with("EHLO"))
+                .count(),
             2
         );
-        assert!(!told.contains(&"DATA".to_owned()));
+        assert!(!commands.contains(&"DATA".to_owned()));
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_refuses_and_hangs_up_is_heard() {
-    with_a_relay("MAIL", BARRED, async |world| {
+async fn a_rejection_before_the_server_closes_the_connection_is_reported() {
+    with_smtp_server("MAIL", REJECT_AND_CLOSE, async |test| {
         for _ in 0..2 {
-            let refused = world.send(draft(), None).await;
-            let Err(Error::Rejected(sentence)) = refused else {
-                panic!("{refused:?}");
-            };
-            assert_eq!(sentence, "Ada@example.org: 5.7.1 barred");
+            let text = rejection(test.send(draft(), None).await);
+            assert_eq!(text, "Ada@example.org: 5.7.1 barred");
         }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_answers_late_is_not_asked_again_on_that_connection() {
-    with_a_relay("MAIL", LATE, async |world| {
+async fn a_connection_is_not_used_again_after_a_timeout() {
+    with_smtp_server("MAIL", LATE, async |test| {
         for _ in 0..2 {
-            let away = world.send(draft(), None).await;
-            assert!(matches!(away, Err(Error::Unavailable(_))), "{away:?}");
+            let result = test.send(draft(), None).await;
+            assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");
         }
-        let told = world.relay.take();
-        assert!(!told.contains(&"RSET".to_owned()), "{told:?}");
+        let commands = test.smtp.take();
+        assert!(!commands.contains(&"RSET".to_owned()), "{commands:?}");
         assert_eq!(
-            told.iter().filter(|line| line.starts_with("AUTH")).count(),
+            commands
+                .iter()
+                .filter(|line| line.starts_with("AUTH"))
+                .count(),
             2
         );
     })
@@ -298,30 +308,27 @@ async fn a_server_that_answers_late_is_not_asked_again_on_that_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_one_recipient_is_refused_nobody_gets_it_and_the_next_message_goes() {
-    let refusal = "550 5.1.1 no\r\n";
-    with_a_relay("RCPT TO:<nobody@", refusal, async |world| {
+async fn no_recipient_gets_the_message_if_one_is_rejected_and_the_next_message_is_sent() {
+    let reply = "550 5.1.1 no\r\n";
+    with_smtp_server("RCPT TO:<nobody@", reply, async |test| {
         let mut to_nobody = draft();
-        to_nobody.to.push(person("nobody@example.net"));
-        let refused = world.send(to_nobody, Some("k")).await;
-        let Err(Error::Rejected(sentence)) = refused else {
-            panic!("{refused:?}");
-        };
-        assert_eq!(sentence, "nobody@example.net: 5.1.1 no");
-        let told = world.relay.take();
-        assert_eq!(told.last().unwrap(), "RSET");
-        assert!(!told.contains(&"DATA".to_owned()));
-        assert!(world.mailbox.take().is_empty());
+        to_nobody.to.push(address("nobody@example.net"));
+        let text = rejection(test.send(to_nobody, Some("k")).await);
+        assert_eq!(text, "nobody@example.net: 5.1.1 no");
+        let commands = test.smtp.take();
+        assert_eq!(commands.last().unwrap(), "RSET");
+        assert!(!commands.contains(&"DATA".to_owned()));
+        assert!(test.imap.take().is_empty());
         // The key can be used again, and the connection works.
-        world.send(draft(), Some("k")).await.unwrap();
-        assert!(world.relay.take()[0].starts_with("MAIL "));
+        test.send(draft(), Some("k")).await.unwrap();
+        assert!(test.smtp.take()[0].starts_with("MAIL "));
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_accepted_is_not_sent_and_says_whether_it_is_worth_another_try() {
-    for (at, answer) in [
+async fn temporary_and_permanent_rejections_are_distinguished_and_send_nothing() {
+    for (at, reply) in [
         ("MAIL", "451 later\r\n"),
         ("RCPT", "450 later\r\n"),
         ("DATA", "421 closing\r\n"),
@@ -330,126 +337,125 @@ async fn what_is_not_accepted_is_not_sent_and_says_whether_it_is_worth_another_t
         ("EHLO", ""),
         ("RCPT", ""),
     ] {
-        with_a_relay(at, answer, async move |world| {
-            let away = world.send(draft(), Some("k")).await;
+        with_smtp_server(at, reply, async move |test| {
+            let result = test.send(draft(), Some("k")).await;
             assert!(
-                matches!(away, Err(Error::Unavailable(_))),
-                "{at} {answer}: {away:?}"
+                matches!(result, Err(Error::Unavailable(_))),
+                "{at} {reply}: {result:?}"
             );
             let count = "SELECT COUNT(*) FROM sendings";
-            assert_eq!(world.fresh.number(count).await, 0);
+            assert_eq!(test.fresh.number(count).await, 0);
         })
         .await;
     }
-    for (at, answer) in [("MAIL", "553 not yours\r\n"), (".", "554 spam\r\n")] {
-        with_a_relay(at, answer, async move |world| {
-            let refused = world.send(draft(), None).await;
+    for (at, reply) in [("MAIL", "553 not yours\r\n"), (".", "554 spam\r\n")] {
+        with_smtp_server(at, reply, async move |test| {
+            let result = test.send(draft(), None).await;
             assert!(
-                matches!(refused, Err(Error::Rejected(_))),
-                "{at}: {refused:?}"
+                matches!(result, Err(Error::Rejected(_))),
+                "{at}: {result:?}"
             );
         })
         .await;
     }
-    with_a_relay("AUTH", "535 no\r\n", async |world| {
-        let refused = world.send(draft(), None).await;
+    with_smtp_server("AUTH", "535 no\r\n", async |test| {
+        let result = test.send(draft(), None).await;
         assert!(
-            matches!(refused, Err(Error::CredentialRefused)),
-            "{refused:?}"
+            matches!(result, Err(Error::CredentialRefused)),
+            "{result:?}"
         );
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_goes_with_the_whole_message_leaves_its_end_unknown_and_it_is_not_sent_again()
-{
-    with_a_relay(".", "", async |mut world| {
-        let unknown = world.send(draft(), Some("k")).await;
+async fn a_connection_lost_after_the_message_is_unknown_and_the_message_is_not_sent_again() {
+    with_smtp_server(".", "", async |mut test| {
+        let unknown = test.send(draft(), Some("k")).await;
         assert!(matches!(unknown, Err(Error::Unknown(_))), "{unknown:?}");
-        world.relay.take();
+        test.smtp.take();
         for _ in 0..2 {
-            let again = world.send(draft(), Some("k")).await;
+            let again = test.send(draft(), Some("k")).await;
             assert!(matches!(again, Err(Error::Unknown(_))), "{again:?}");
-            world.restart();
+            test.restart();
         }
-        assert!(world.relay.take().is_empty());
-        assert!(world.mailbox.take().is_empty());
+        assert!(test.smtp.take().is_empty());
+        assert!(test.imap.take().is_empty());
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_died_while_it_was_idle_is_replaced_unseen() {
-    with_a_relay("QUIT", "", async |world| {
-        world.send(draft(), None).await.unwrap();
-        world.relay.hang_up();
-        world.send(draft(), None).await.unwrap();
-        let told = world.relay.take();
-        assert_eq!(told.iter().filter(|line| *line == "DATA").count(), 2);
+async fn a_connection_that_was_closed_while_idle_is_replaced_without_an_error() {
+    with_smtp_server("QUIT", "", async |test| {
+        test.send(draft(), None).await.unwrap();
+        test.smtp.close_connections();
+        test.send(draft(), None).await.unwrap();
+        let commands = test.smtp.take();
+        assert_eq!(commands.iter().filter(|line| *line == "DATA").count(), 2);
         // A closed IMAP connection is replaced too, and no copy is stored twice.
-        world.mailbox.take();
-        world.mailbox.hang_up().await;
-        let sent = world.send(draft(), None).await.unwrap();
+        test.imap.take();
+        test.imap.close_connections().await;
+        let sent = test.send(draft(), None).await.unwrap();
         assert_eq!(sent.saved_to.as_deref(), Some("Sent"));
-        assert_eq!(world.mailbox.take().len(), 1);
+        assert_eq!(test.imap.take().len(), 1);
         // A connection with a revoked credential is not used again.
-        world.relay.take();
-        world.outbox.mail.end(&["first".into()]).await;
-        world.send(draft(), None).await.unwrap();
-        assert!(world.relay.take()[0].starts_with("EHLO "));
+        test.smtp.take();
+        test.outbox.mail.end_sessions(&["first".into()]).await;
+        test.send(draft(), None).await.unwrap();
+        assert!(test.smtp.take()[0].starts_with("EHLO "));
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_begun_by_a_process_that_is_gone_is_told_as_that_and_never_sent_twice() {
-    with_a_relay("", "", async |mut world| {
-        let directory = world.fresh.directory.clone();
-        let checked = draft().checked().unwrap();
+async fn a_send_started_by_another_process_is_never_repeated() {
+    with_smtp_server("", "", async |mut test| {
+        let directory = test.fresh.directory.clone();
+        let valid = draft().validate().unwrap();
         let now = Clock::system().now();
-        let access = world.access.clone();
-        let key = |key: &str| -> Key { once::key(&access, key) };
+        let access = test.access.clone();
+        let key = |key: &str| -> Key { stored_key(&access, key) };
         let begin = async |name: &str, at| {
-            let (key, print) = (key(name), checked.fingerprint());
-            let begun = directory.begin_sending(&key, &print, "other", "<1@x>", at);
+            let (key, fingerprint) = (key(name), valid.fingerprint());
+            let begun = directory.begin_sending(&key, &fingerprint, "other", "<1@x>", at);
             assert!(begun.await.unwrap().is_none());
         };
         // While the other process may still be sending, the key is in progress. After the longest send, the outcome is unknown.
         begin("new", now).await;
-        let under_way = world.send(draft(), Some("new")).await;
+        let in_progress = test.send(draft(), Some("new")).await;
         assert!(
-            matches!(under_way, Err(Error::Conflict(_))),
-            "{under_way:?}"
+            matches!(in_progress, Err(Error::Conflict(_))),
+            "{in_progress:?}"
         );
         begin("old", Timestamp::from_millis(now.millis() - 200_000)).await;
-        let unknown = world.send(draft(), Some("old")).await;
+        let unknown = test.send(draft(), Some("old")).await;
         assert!(matches!(unknown, Err(Error::Unknown(_))), "{unknown:?}");
         // When the only process of a database restarts, the outcome is unknown immediately.
-        Directory::open(&world.fresh.config, &[]).await.unwrap();
-        world.restart();
-        let unknown = world.send(draft(), Some("new")).await;
+        Directory::open(&test.fresh.config, &[]).await.unwrap();
+        test.restart();
+        let unknown = test.send(draft(), Some("new")).await;
         assert!(matches!(unknown, Err(Error::Unknown(_))), "{unknown:?}");
-        assert!(world.relay.take().is_empty());
+        assert!(test.smtp.take().is_empty());
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_sends_once_however_often_and_at_once_it_comes() {
-    with_a_relay("", "", async |world| {
-        let at_once = (0..8).map(|_| world.send(draft(), Some("k")));
-        let answers = futures_util::future::join_all(at_once).await;
+async fn a_key_sends_one_message_even_with_concurrent_and_repeated_requests() {
+    with_smtp_server("", "", async |test| {
+        let requests = (0..8).map(|_| test.send(draft(), Some("k")));
+        let results = futures_util::future::join_all(requests).await;
         let mut ids = Vec::new();
-        for answer in answers {
-            match answer {
+        for result in results {
+            match result {
                 Ok(sent) => ids.push(sent.message_id),
                 Err(error) => assert!(matches!(error, Error::Conflict(_)), "{error:?}"),
             }
         }
         ids.dedup();
         assert_eq!(ids.len(), 1);
-        let again = world.send(draft(), Some("k")).await.unwrap();
+        let again = test.send(draft(), Some("k")).await.unwrap();
         assert_eq!(
             (again.replayed, again.saved_to.as_deref()),
             (true, Some("Sent"))
@@ -459,9 +465,9 @@ async fn a_key_sends_once_however_often_and_at_once_it_comes() {
             subject: "t".into(),
             ..draft()
         };
-        let conflict = world.send(other, Some("k")).await;
+        let conflict = test.send(other, Some("k")).await;
         assert!(matches!(conflict, Err(Error::Conflict(_))), "{conflict:?}");
-        let sent = world.relay.take();
+        let sent = test.smtp.take();
         assert_eq!(sent.iter().filter(|line| *line == "DATA").count(), 1);
     })
     .await;

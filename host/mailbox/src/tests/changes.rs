@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::dovecot::Client;
-use super::{World, in_a_world, note};
+use super::{TestMailbox, short_message, with_mailbox};
 use crate::{Error, Flag};
 
-impl World {
+impl TestMailbox {
     /// Appends messages with these subjects to a folder. Returns their numbers in the same order.
-    pub(super) async fn with(&self, folder: &str, subjects: &[&str]) -> Vec<u64> {
+    pub(super) async fn append(&self, folder: &str, subjects: &[&str]) -> Vec<u64> {
         let mut client = self.dovecot.client("ada");
         for subject in subjects {
-            client.append(folder, "()", &note(subject, "x"));
+            client.append(folder, "()", &short_message(subject, "x"));
         }
         let listing = self
             .listing(folder, 0, u32::try_from(subjects.len()).unwrap())
@@ -20,14 +20,14 @@ impl World {
     }
 
     /// Returns the subjects and numbers in a folder, oldest first.
-    pub(super) async fn shown(&self, folder: &str) -> Vec<(String, u64)> {
+    pub(super) async fn contents(&self, folder: &str) -> Vec<(String, u64)> {
         let listing = self.listing(folder, 0, 100).await;
-        let shown = |m: crate::Summary| (m.subject, m.uid);
-        listing.messages.into_iter().rev().map(shown).collect()
+        let entry = |m: crate::Summary| (m.subject, m.uid);
+        listing.messages.into_iter().rev().map(entry).collect()
     }
 
     /// Adds a flag to messages. Returns the numbers of those that exist, in ascending order.
-    async fn flagged(&self, flag: &str, uids: &[u64]) -> Vec<u64> {
+    async fn add_flag(&self, flag: &str, uids: &[u64]) -> Vec<u64> {
         let flags = flags(&[flag]);
         let found = self.mail.flag(&self.access, uids, flags, true).await;
         let mut found = found.unwrap();
@@ -35,6 +35,7 @@ impl World {
         found
     }
 
+    /// Returns the subject of a message, or `None` if the message does not exist.
     pub(super) async fn subject(&self, uid: u64) -> Option<String> {
         let detail = self.mail.message(&self.access, uid).await.unwrap();
         detail.map(|detail| detail.summary.subject)
@@ -49,30 +50,29 @@ fn flags(names: &[&str]) -> Vec<Flag> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flags_are_added_and_taken_away_wherever_the_messages_are() {
-    in_a_world(async |world| {
-        let inbox = world.with("INBOX", &["a", "b", "c"]).await;
-        let sent = world.with("Sent", &["d"]).await;
-        let both = [inbox[0], inbox[2], sent[0], 999];
+async fn flags_are_added_and_removed_in_every_folder() {
+    with_mailbox(async |test| {
+        let inbox = test.append("INBOX", &["a", "b", "c"]).await;
+        let sent = test.append("Sent", &["d"]).await;
+        let numbers = [inbox[0], inbox[2], sent[0], 999];
         let add = flags(&["\\Seen", "$Important"]);
-        let mut found = world
+        let mut found = test
             .mail
-            .flag(&world.access, &both, add, true)
+            .flag(&test.access, &numbers, add, true)
             .await
             .unwrap();
         found.sort_unstable();
         assert_eq!(found, [inbox[0], inbox[2], sent[0]]);
-        let mut client = world.dovecot.client("ada");
+        let mut client = test.dovecot.client("ada");
         client.ok("EXAMINE INBOX");
-        let told = client.ok("FETCH 1:* (FLAGS)");
-        let flagged = told
+        let replies = client.ok("FETCH 1:* (FLAGS)");
+        let flagged = replies
             .lines()
             .filter(|l| l.contains("\\Seen") && l.contains("$Important"));
         assert_eq!(flagged.count(), 2);
-        let take = flags(&["\\seen"]);
-        world
-            .mail
-            .flag(&world.access, &inbox, take, false)
+        let remove = flags(&["\\seen"]);
+        test.mail
+            .flag(&test.access, &inbox, remove, false)
             .await
             .unwrap();
         assert!(!client.ok("FETCH 1:* (FLAGS)").contains("\\Seen"));
@@ -83,161 +83,159 @@ async fn flags_are_added_and_taken_away_wherever_the_messages_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flags_reach_their_messages_whatever_others_did_while_the_folder_stayed_open() {
-    in_a_world(async |world| {
-        let uids = world.with("INBOX", &["a", "b", "c", "d"]).await;
+async fn flags_are_set_on_the_right_messages_after_changes_by_another_client() {
+    with_mailbox(async |test| {
+        let uids = test.append("INBOX", &["a", "b", "c", "d"]).await;
         let [a, _, c, d] = uids[..] else { panic!() };
-        assert_eq!(world.flagged("\\Seen", &uids).await, uids);
-        let mut client = world.dovecot.client("ada");
+        assert_eq!(test.add_flag("\\Seen", &uids).await, uids);
+        let mut client = test.dovecot.client("ada");
         client.ok("SELECT INBOX");
         client.ok("MOVE 1 Archive");
         client.ok("STORE 1 +FLAGS (\\Deleted)");
         client.ok("EXPUNGE");
-        assert_eq!(world.flagged("\\Flagged", &uids).await, [a, c, d]);
-        assert_eq!(found(&mut client, "INBOX", "FLAGGED"), 2);
-        assert_eq!(found(&mut client, "Archive", "FLAGGED"), 1);
+        assert_eq!(test.add_flag("\\Flagged", &uids).await, [a, c, d]);
+        assert_eq!(count(&mut client, "INBOX", "FLAGGED"), 2);
+        assert_eq!(count(&mut client, "Archive", "FLAGGED"), 1);
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_was_made_anew_under_a_name_is_not_touched_by_what_is_done_in_the_one_before()
-{
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
+async fn a_change_of_messages_in_a_renamed_folder_does_not_affect_a_new_folder_with_the_old_name() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
         client.ok("CREATE Work");
-        let uids = world.with("Work", &["a", "b"]).await;
-        assert_eq!(world.flagged("\\Seen", &uids).await, uids);
+        let uids = test.append("Work", &["a", "b"]).await;
+        assert_eq!(test.add_flag("\\Seen", &uids).await, uids);
         client.ok("RENAME Work Play");
         client.ok("CREATE Work");
         for subject in ["c", "d", "e"] {
-            client.append("Work", "()", &note(subject, "x"));
+            client.append("Work", "()", &short_message(subject, "x"));
         }
-        let made = client.ok("STATUS Work (MESSAGES UIDNEXT UIDVALIDITY)");
-        assert_eq!(world.flagged("\\Flagged", &uids).await, uids);
-        assert_eq!(found(&mut client, "Play", "FLAGGED"), 2);
+        let before = client.ok("STATUS Work (MESSAGES UIDNEXT UIDVALIDITY)");
+        assert_eq!(test.add_flag("\\Flagged", &uids).await, uids);
+        assert_eq!(count(&mut client, "Play", "FLAGGED"), 2);
         client.ok("EXAMINE INBOX");
         client.ok("DELETE Play");
-        assert!(world.flagged("\\Answered", &uids).await.is_empty());
+        assert!(test.add_flag("\\Answered", &uids).await.is_empty());
         for flag in ["FLAGGED", "ANSWERED"] {
-            assert_eq!(found(&mut client, "Work", flag), 0);
+            assert_eq!(count(&mut client, "Work", flag), 0);
         }
         client.ok("EXAMINE INBOX");
-        let now = client.ok("STATUS Work (MESSAGES UIDNEXT UIDVALIDITY)");
-        assert_eq!(now.lines().next(), made.lines().next());
+        let after = client.ok("STATUS Work (MESSAGES UIDNEXT UIDVALIDITY)");
+        assert_eq!(after.lines().next(), before.lines().next());
     })
     .await;
 }
 
-/// Returns how many messages of a folder a search finds.
-fn found(client: &mut Client, folder: &str, what: &str) -> usize {
+/// Returns the number of messages in a folder that match a search key.
+fn count(client: &mut Client, folder: &str, key: &str) -> usize {
     client.ok(&format!("EXAMINE {folder}"));
-    let told = client.ok(&format!("SEARCH {what}"));
-    let found = told.lines().find_map(|line| line.strip_prefix("* SEARCH"));
+    let replies = client.ok(&format!("SEARCH {key}"));
+    let found = replies
+        .lines()
+        .find_map(|line| line.strip_prefix("* SEARCH"));
     found.unwrap().split_whitespace().count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn moved_messages_keep_their_numbers_and_are_read_where_they_are() {
-    in_a_world(async |world| {
-        let uids = world.with("INBOX", &["a", "b", "c"]).await;
-        let moved = world
+async fn moved_messages_keep_their_numbers_and_can_be_read_at_their_new_location() {
+    with_mailbox(async |test| {
+        let uids = test.append("INBOX", &["a", "b", "c"]).await;
+        let moved = test
             .mail
-            .move_to(&world.access, &[uids[0], uids[2], 77], "Archive")
+            .move_to(&test.access, &[uids[0], uids[2], 77], "Archive")
             .await;
         assert_eq!(moved.unwrap().unwrap(), [uids[0], uids[2]]);
-        assert_eq!(world.shown("INBOX").await, [("b".into(), uids[1])]);
+        assert_eq!(test.contents("INBOX").await, [("b".into(), uids[1])]);
         let archived = [("a".into(), uids[0]), ("c".into(), uids[2])];
-        assert_eq!(world.shown("Archive").await, archived);
-        assert_eq!(world.subject(uids[0]).await.as_deref(), Some("a"));
+        assert_eq!(test.contents("Archive").await, archived);
+        assert_eq!(test.subject(uids[0]).await.as_deref(), Some("a"));
         // Moving messages to the folder they are in changes nothing.
-        let again = world
-            .mail
-            .move_to(&world.access, &[uids[0]], "Archive")
-            .await;
+        let again = test.mail.move_to(&test.access, &[uids[0]], "Archive").await;
         assert_eq!(again.unwrap().unwrap(), [uids[0]]);
-        assert_eq!(world.shown("Archive").await, archived);
-        for nowhere in ["Nope", "Sent\r\n", "", "\n"] {
-            let none = world
+        assert_eq!(test.contents("Archive").await, archived);
+        for missing in ["Nope", "Sent\r\n", "", "\n"] {
+            let none = test
                 .mail
-                .move_to(&world.access, &[uids[1]], nowhere)
+                .move_to(&test.access, &[uids[1]], missing)
                 .await
                 .unwrap();
-            assert_eq!(none, None, "{nowhere:?}");
+            assert_eq!(none, None, "{missing:?}");
         }
-        world.dovecot.client("ada").ok("CREATE &ANw-bung/Ordner");
-        let nested = world
+        test.dovecot.client("ada").ok("CREATE &ANw-bung/Ordner");
+        let nested = test
             .mail
-            .move_to(&world.access, &uids, "Übung/Ordner")
+            .move_to(&test.access, &uids, "Übung/Ordner")
             .await
             .unwrap();
         assert_eq!(nested.unwrap().len(), 3);
-        let back = world
+        let back = test
             .mail
-            .move_to(&world.access, &uids, "inbox")
+            .move_to(&test.access, &uids, "inbox")
             .await
             .unwrap();
         assert_eq!(back.unwrap().len(), 3);
-        assert_eq!(world.shown("INBOX").await.len(), 3);
+        assert_eq!(test.contents("INBOX").await.len(), 3);
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deleted_messages_are_gone_and_no_other_is() {
-    in_a_world(async |world| {
-        let uids = world.with("INBOX", &["a", "b", "c"]).await;
-        let mut client = world.dovecot.client("ada");
+async fn only_the_given_messages_are_deleted() {
+    with_mailbox(async |test| {
+        let uids = test.append("INBOX", &["a", "b", "c"]).await;
+        let mut client = test.dovecot.client("ada");
         client.ok("SELECT INBOX");
         // A message that another client has marked as deleted must not be removed.
         client.ok("STORE 2 +FLAGS (\\Deleted)");
-        let gone = world
+        let deleted = test
             .mail
-            .delete(&world.access, &[uids[2], uids[2]])
+            .delete(&test.access, &[uids[2], uids[2]])
             .await
             .unwrap();
-        assert_eq!(gone, [uids[2]]);
+        assert_eq!(deleted, [uids[2]]);
         let left = [("a".into(), uids[0]), ("b".into(), uids[1])];
-        assert_eq!(world.shown("INBOX").await, left);
-        assert_eq!(world.subject(uids[2]).await, None);
-        let again = world.mail.delete(&world.access, &[uids[2]]).await.unwrap();
+        assert_eq!(test.contents("INBOX").await, left);
+        assert_eq!(test.subject(uids[2]).await, None);
+        let again = test.mail.delete(&test.access, &[uids[2]]).await.unwrap();
         assert!(again.is_empty());
         // The number is not assigned again.
-        assert!(world.with("INBOX", &["d"]).await[0] > uids[2]);
+        assert!(test.append("INBOX", &["d"]).await[0] > uids[2]);
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_was_begun_runs_to_its_end_though_nobody_waits() {
-    in_a_world(async |world| {
-        let uids = world.with("INBOX", &["a", "b"]).await;
-        let abandoned = world.mail.move_to(&world.access, &uids, "Archive");
-        let _ = tokio::time::timeout(std::time::Duration::from_micros(300), abandoned).await;
-        world.mail.finished().await;
-        assert_eq!(world.shown("Archive").await.len(), 2);
+async fn a_started_change_completes_even_if_the_caller_no_longer_waits() {
+    with_mailbox(async |test| {
+        let uids = test.append("INBOX", &["a", "b"]).await;
+        let cancelled = test.mail.move_to(&test.access, &uids, "Archive");
+        let _ = tokio::time::timeout(std::time::Duration::from_micros(300), cancelled).await;
+        test.mail.finished().await;
+        assert_eq!(test.contents("Archive").await.len(), 2);
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_that_move_the_same_messages_at_once_have_one_answer_each() {
-    in_a_world(async |world| {
+async fn concurrent_moves_of_the_same_messages_both_succeed() {
+    with_mailbox(async |test| {
         let subjects: Vec<String> = (0..30).map(|n| format!("m{n}")).collect();
         let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
-        let uids = world.with("INBOX", &subjects).await;
+        let uids = test.append("INBOX", &subjects).await;
         for _ in 0..5 {
-            let to = |folder| world.mail.move_to(&world.access, &uids, folder);
+            let to = |folder| test.mail.move_to(&test.access, &uids, folder);
             let (one, other) = tokio::join!(to("Archive"), to("Trash"));
             assert_eq!(one.unwrap().unwrap().len(), 30);
             assert_eq!(other.unwrap().unwrap().len(), 30);
-            let archived = world.shown("Archive").await;
-            let trashed = world.shown("Trash").await;
+            let archived = test.contents("Archive").await;
+            let trashed = test.contents("Trash").await;
             assert_eq!(archived.len() + trashed.len(), 30);
             to("INBOX").await.unwrap().unwrap();
         }
-        let back: Vec<u64> = world
-            .shown("INBOX")
+        let back: Vec<u64> = test
+            .contents("INBOX")
             .await
             .iter()
             .map(|(_, uid)| *uid)
@@ -248,24 +246,24 @@ async fn two_that_move_the_same_messages_at_once_have_one_answer_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_away_changes_nothing_and_says_so() {
-    in_a_world(async |mut world| {
-        let uids = world.with("INBOX", &["a"]).await;
-        world.dovecot.stop();
-        let refused = world.mail.delete(&world.access, &uids).await;
-        assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
-        world.dovecot.start_again();
-        assert_eq!(world.mail.delete(&world.access, &uids).await.unwrap(), uids);
+async fn a_change_fails_if_the_server_is_unavailable() {
+    with_mailbox(async |mut test| {
+        let uids = test.append("INBOX", &["a"]).await;
+        test.dovecot.stop();
+        let result = test.mail.delete(&test.access, &uids).await;
+        assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");
+        test.dovecot.restart();
+        assert_eq!(test.mail.delete(&test.access, &uids).await.unwrap(), uids);
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_killed_in_a_bulk_move_loses_nothing_and_nothing_is_told_as_done_that_is_not() {
-    in_a_world(async |mut world| {
+async fn no_message_is_lost_or_reported_as_moved_if_the_server_is_killed_during_a_move() {
+    with_mailbox(async |mut test| {
         let subjects: Vec<String> = (0..100).map(|n| format!("m{n:03}")).collect();
         let names: Vec<&str> = subjects.iter().map(String::as_str).collect();
-        let uids = world.with("INBOX", &names).await;
+        let uids = test.append("INBOX", &names).await;
         for (micros, to) in [
             (0, "Archive"),
             (500, "Trash"),
@@ -273,13 +271,13 @@ async fn a_server_killed_in_a_bulk_move_loses_nothing_and_nothing_is_told_as_don
             (4000, "Trash"),
         ] {
             let (mail, access, moving) =
-                (Arc::clone(&world.mail), world.access.clone(), uids.clone());
+                (Arc::clone(&test.mail), test.access.clone(), uids.clone());
             let moved = tokio::spawn(async move { mail.move_to(&access, &moving, to).await });
             tokio::time::sleep(std::time::Duration::from_micros(micros)).await;
-            world.dovecot.kill();
+            test.dovecot.kill();
             let outcome = moved.await.unwrap();
-            world.dovecot.start_again();
-            let there = world.shown(to).await;
+            test.dovecot.restart();
+            let there = test.contents(to).await;
             match outcome {
                 Ok(found) => {
                     assert_eq!(found.unwrap().len(), 100);
@@ -290,17 +288,17 @@ async fn a_server_killed_in_a_bulk_move_loses_nothing_and_nothing_is_told_as_don
             }
             // Every message can be read under its number.
             for (uid, subject) in uids.iter().zip(&subjects) {
-                assert_eq!(world.subject(*uid).await.as_ref(), Some(subject));
+                assert_eq!(test.subject(*uid).await.as_ref(), Some(subject));
             }
-            // Dovecot ends a session in which it finds an index that needs repair: that of INBOX, of the other folder or of the storage. Each is reported once.
-            // After that, the change succeeds.
-            let mut told = 0;
+            // Dovecot ends a session in which it finds an index that needs repair: the index of INBOX, of the other folder or of the storage. This happens at
+            // most once for each index. After that, the change succeeds.
+            let mut errors = 0;
             let done = loop {
-                let done = world.mail.move_to(&world.access, &uids, "INBOX").await;
-                if !matches!(done, Err(Error::Unknown(_))) || told == 3 {
+                let done = test.mail.move_to(&test.access, &uids, "INBOX").await;
+                if !matches!(done, Err(Error::Unknown(_))) || errors == 3 {
                     break done;
                 }
-                told += 1;
+                errors += 1;
             };
             assert_eq!(done.unwrap().unwrap().len(), 100);
         }

@@ -1,4 +1,4 @@
-//! A private Dovecot for one test, on loopback and a free port, with its own folder.
+//! A Dovecot for one test, on loopback and a free port, with its own folder.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use latchmail_core::config;
-use latchmail_mailserver::{Version, free_port};
+use latchmail_mailserver::{DovecotVersion, free_port};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper,
     waitpgid,
@@ -18,7 +18,7 @@ use rustix::process::{
 pub(super) const PASSWORD: &str = "lmk \"secret\\";
 
 pub(super) struct Dovecot {
-    version: Version,
+    version: DovecotVersion,
     folder: PathBuf,
     port: u16,
     child: Child,
@@ -32,10 +32,10 @@ impl Dovecot {
         std::os::unix::fs::chown(folder.join("home"), Some(65534), Some(65534)).unwrap();
         // A restart needs the same port.
         let port = free_port().unwrap().local_addr().unwrap().port();
-        let version = Version::installed().unwrap();
+        let version = DovecotVersion::installed().unwrap();
         let (first, last) = match version {
-            Version::V2_3 => ("", CONFIGURATION_2_3),
-            Version::V2_4 => (
+            DovecotVersion::V2_3 => ("", CONFIGURATION_2_3),
+            DovecotVersion::V2_4 => (
                 "dovecot_config_version = 2.4.1\ndovecot_storage_version = 2.4.1",
                 CONFIGURATION_2_4,
             ),
@@ -66,7 +66,7 @@ impl Dovecot {
         end_group(pid, Signal::TERM);
     }
 
-    /// Kills the server, even during a command.
+    /// Kills the server immediately, even during a command.
     pub(super) fn kill(&mut self) {
         let pid = Pid::from_child(&self.child);
         let _ = kill_process_group(pid, Signal::KILL);
@@ -75,7 +75,7 @@ impl Dovecot {
     }
 
     /// Starts the same server again.
-    pub(super) fn start_again(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.child = run(&self.folder, self.port);
     }
 
@@ -89,11 +89,11 @@ impl Dovecot {
     /// Returns the number of log-ins so far.
     pub(super) fn log_ins(&self) -> usize {
         let log = std::fs::read_to_string(self.folder.join("log")).unwrap();
-        let words = match self.version {
-            Version::V2_3 => "imap-login: Info: Login: ",
-            Version::V2_4 => "imap-login: Info: Logged in: ",
+        let text = match self.version {
+            DovecotVersion::V2_3 => "imap-login: Info: Login: ",
+            DovecotVersion::V2_4 => "imap-login: Info: Logged in: ",
         };
-        log.matches(words).count()
+        log.matches(text).count()
     }
 }
 
@@ -127,9 +127,9 @@ fn run(folder: &std::path::Path, port: u16) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let patience = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(20);
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-        assert!(Instant::now() < patience, "Dovecot did not start");
+        assert!(Instant::now() < deadline, "Dovecot did not start");
         std::thread::sleep(Duration::from_millis(10));
     }
     child
@@ -175,17 +175,17 @@ impl Client {
         all.extend_from_slice(command);
         all.extend_from_slice(b"\r\n");
         self.stream.get_mut().write_all(&all).unwrap();
-        let mut told = String::new();
+        let mut replies = String::new();
         loop {
             let line = self.line();
-            told.push_str(&line);
+            replies.push_str(&line);
             if let Some(end) = line.strip_prefix(&tag) {
                 assert!(
                     end.starts_with("OK"),
                     "{command:?}: {line}",
                     command = String::from_utf8_lossy(command)
                 );
-                return told;
+                return replies;
             }
         }
     }

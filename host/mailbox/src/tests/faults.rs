@@ -6,21 +6,23 @@ use latchmail_directory::db::Db;
 use latchmail_directory::message_index::{ListedFolder, assign_numbers, update_folders};
 use latchmail_directory::testing::on_sqlite;
 
-use super::peer::{Step, hangs_up, once, peer, says, with_peer};
+use super::scripted_server::{
+    Step, reply_and_close, reply_once_to, reply_to, scripted_server, with_scripted_server,
+};
 use super::{access, config};
 use crate::identity::Identity;
 use crate::{Error, Flag, Mail, Role};
 
-const HELLO: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
-const LOG_IN: Step = says("AUTHENTICATE", "{tag} OK [CAPABILITY IMAP4rev1] in\r\n");
-const EXAMINE: Step = says(
+const GREETING: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
+const LOG_IN: Step = reply_to("AUTHENTICATE", "{tag} OK [CAPABILITY IMAP4rev1] in\r\n");
+const EXAMINE: Step = reply_to(
     "EXAMINE",
     "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 2] ok\r\n{tag} OK [READ-ONLY] open\r\n",
 );
 
-/// Returns the result of listing INBOX with such a server.
-async fn listing_with(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Error> {
-    with_peer(greeting, steps, async |mail, db| {
+/// Lists INBOX with a scripted server. Returns the number of messages.
+async fn list_inbox(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Error> {
+    with_scripted_server(greeting, steps, async |mail, db| {
         // INBOX is already indexed, so only the listing is requested.
         let listed = [ListedFolder {
             path: "INBOX",
@@ -36,23 +38,23 @@ async fn listing_with(greeting: &'static str, steps: Vec<Step>) -> Result<u32, E
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_slow_or_sends_one_away_is_unavailable() {
+async fn a_server_that_is_slow_or_rejects_the_connection_is_unavailable() {
     let cases: [(&str, Vec<Step>); 6] = [
         ("", vec![]),
         ("* BYE full\r\n", vec![]),
         ("220 mail.example.org ESMTP\r\n", vec![]),
-        (HELLO, vec![]),
+        (GREETING, vec![]),
         (
-            HELLO,
-            vec![says("AUTHENTICATE", "{tag} NO [UNAVAILABLE] later\r\n")],
+            GREETING,
+            vec![reply_to("AUTHENTICATE", "{tag} NO [UNAVAILABLE] later\r\n")],
         ),
         (
-            HELLO,
-            vec![hangs_up("AUTHENTICATE", "* BYE restarting\r\n")],
+            GREETING,
+            vec![reply_and_close("AUTHENTICATE", "* BYE restarting\r\n")],
         ),
     ];
     for (greeting, steps) in cases {
-        let outcome = listing_with(greeting, steps).await;
+        let outcome = list_inbox(greeting, steps).await;
         assert!(
             matches!(outcome, Err(Error::Unavailable(_))),
             "{greeting:?}: {outcome:?}"
@@ -61,12 +63,12 @@ async fn a_server_that_is_slow_or_sends_one_away_is_unavailable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_ends_in_the_middle_is_no_half_answer() {
+async fn a_connection_that_closes_during_a_reply_returns_no_partial_result() {
     let cases: [Vec<Step>; 3] = [
         vec![
             LOG_IN,
             EXAMINE,
-            hangs_up(
+            reply_and_close(
                 "FETCH",
                 "* 1 FETCH (UID 1 FLAGS () BODY[TEXT]<0> {10}\r\nhal",
             ),
@@ -74,7 +76,7 @@ async fn a_connection_that_ends_in_the_middle_is_no_half_answer() {
         vec![
             LOG_IN,
             EXAMINE,
-            hangs_up(
+            reply_and_close(
                 "FETCH",
                 "* 1 FETCH (UID 1 BODY[TEXT]<0> {1}\r\nx)\r\n* BYE shutting down\r\n",
             ),
@@ -82,68 +84,68 @@ async fn a_connection_that_ends_in_the_middle_is_no_half_answer() {
         vec![LOG_IN, EXAMINE],
     ];
     for steps in cases {
-        let outcome = listing_with(HELLO, steps).await;
+        let outcome = list_inbox(GREETING, steps).await;
         assert!(matches!(outcome, Err(Error::Unavailable(_))), "{outcome:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_is_an_error_and_never_believed() {
+async fn an_invalid_reply_is_an_error() {
     let cases: [Vec<Step>; 5] = [
-        vec![LOG_IN, says("EXAMINE", "\0\0\0garbage\r\n")],
-        vec![LOG_IN, says("EXAMINE", "X99 OK what was not asked\r\n")],
-        vec![LOG_IN, EXAMINE, says("FETCH", "* 1 FETCH (UID x\r\n")],
+        vec![LOG_IN, reply_to("EXAMINE", "\0\0\0garbage\r\n")],
+        vec![LOG_IN, reply_to("EXAMINE", "X99 OK what was not asked\r\n")],
+        vec![LOG_IN, EXAMINE, reply_to("FETCH", "* 1 FETCH (UID x\r\n")],
         vec![
             LOG_IN,
             EXAMINE,
-            says("FETCH", "* 1 FETCH (UID 1 BODY[TEXT]<0> {4000000000}\r\n"),
+            reply_to("FETCH", "* 1 FETCH (UID 1 BODY[TEXT]<0> {4000000000}\r\n"),
         ],
-        vec![LOG_IN, EXAMINE, says("FETCH", "{tag} BAD what?\r\n")],
+        vec![LOG_IN, EXAMINE, reply_to("FETCH", "{tag} BAD what?\r\n")],
     ];
     for steps in cases {
-        let outcome = listing_with(HELLO, steps).await;
+        let outcome = list_inbox(GREETING, steps).await;
         assert!(matches!(outcome, Err(Error::Internal(_))), "{outcome:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_no_that_is_not_about_the_folder_is_an_error() {
+async fn a_no_that_does_not_concern_the_folder_is_an_error() {
     const STEPS: &[Step] = &[
         LOG_IN,
-        says("EXAMINE", "{tag} NO [SERVERBUG] the disk is on fire\r\n"),
-        says("LIST", "* LIST () \"/\" INBOX\r\n{tag} OK listed\r\n"),
+        reply_to("EXAMINE", "{tag} NO [SERVERBUG] the disk is on fire\r\n"),
+        reply_to("LIST", "* LIST () \"/\" INBOX\r\n{tag} OK listed\r\n"),
     ];
     assert!(matches!(
-        listing_with(HELLO, STEPS.to_vec()).await,
+        list_inbox(GREETING, STEPS.to_vec()).await,
         Err(Error::Internal(_))
     ));
 }
 
 /// Dovecot does not support OBJECTID (RFC 8474), so this test uses a scripted server.
 #[tokio::test(flavor = "multi_thread")]
-async fn folders_have_the_mail_servers_ids_where_it_has_such_under_every_name() {
+async fn folders_keep_the_mail_servers_ids_when_they_are_renamed() {
     const BEFORE: &str = "* LIST () \".\" INBOX\r\n* STATUS INBOX (MESSAGES 0 UNSEEN 0 UIDNEXT 1 UIDVALIDITY 7 MAILBOXID (F-inbox))\r\n\
         * LIST () \".\" A\r\n* STATUS A (MAILBOXID (F-a) MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 7)\r\n\
         * LIST () \".\" B\r\n* STATUS B (MESSAGES 3 UNSEEN 0 UIDNEXT 4 MAILBOXID (F-b) UIDVALIDITY 7)\r\n{tag} OK listed\r\n";
-    // The two folders swap their names. Only the ids show it.
+    // The two folders have swapped their names. Only the ids show this.
     const AFTER: &str = "* LIST () \".\" INBOX\r\n* STATUS INBOX (MESSAGES 0 UNSEEN 0 UIDNEXT 1 UIDVALIDITY 7 MAILBOXID (F-inbox))\r\n\
         * LIST () \".\" A\r\n* STATUS A (MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 8 MAILBOXID (F-b))\r\n\
         * LIST () \".\" B\r\n* STATUS B (MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 8 MAILBOXID (F-a))\r\n{tag} OK listed\r\n";
-    let at = async |listed| {
+    let start = async |listed| {
         let steps = vec![
-            says(
+            reply_to(
                 "CAPABILITY",
                 "* CAPABILITY IMAP4rev1 LIST-EXTENDED LIST-STATUS SPECIAL-USE OBJECTID\r\n{tag} OK told\r\n",
             ),
-            says("LOGIN", "{tag} OK in\r\n"),
-            says(
+            reply_to("LOGIN", "{tag} OK in\r\n"),
+            reply_to(
                 "LIST \"\" \"*\" RETURN (SPECIAL-USE STATUS (MESSAGES UNSEEN UIDNEXT UIDVALIDITY MAILBOXID))",
                 listed,
             ),
         ];
-        peer("* OK hello\r\n", steps).await
+        scripted_server("* OK hello\r\n", steps).await
     };
-    let ports = [at(BEFORE).await, at(AFTER).await];
+    let ports = [start(BEFORE).await, start(AFTER).await];
     on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         for (port, expected) in ports.into_iter().zip([
@@ -164,24 +166,24 @@ async fn folders_have_the_mail_servers_ids_where_it_has_such_under_every_name() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_of_the_first_revision_only_is_enough() {
+async fn a_server_with_only_imap4rev1_is_supported() {
     const STEPS: &[Step] = &[
-        says("CAPABILITY", "* CAPABILITY IMAP4rev1\r\n{tag} OK told\r\n"),
-        says("LOGIN", "{tag} OK in\r\n"),
-        says(
+        reply_to("CAPABILITY", "* CAPABILITY IMAP4rev1\r\n{tag} OK told\r\n"),
+        reply_to("LOGIN", "{tag} OK in\r\n"),
+        reply_to(
             "LIST",
             "* LIST (\\Sent) \".\" Sent\r\n* LIST () \".\" Inbox\r\n* LIST (\\Noselect) \".\" Nothing\r\n{tag} OK listed\r\n",
         ),
-        says(
+        reply_to(
             "STATUS \"Sent\"",
             "* STATUS Sent (MESSAGES 3 UNSEEN 0)\r\n{tag} OK\r\n",
         ),
-        says(
+        reply_to(
             "STATUS \"INBOX\"",
             "* STATUS inbox (UNSEEN 1 MESSAGES 2)\r\n{tag} OK\r\n",
         ),
     ];
-    let port = peer("* OK hello\r\n", STEPS.to_vec()).await;
+    let port = scripted_server("* OK hello\r\n", STEPS.to_vec()).await;
     on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         let mail = Mail::new(&config(port), fresh.directory.db().clone()).unwrap();
@@ -203,30 +205,30 @@ async fn a_server_of_the_first_revision_only_is_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_away_while_it_is_flagged_is_not_told_as_flagged() {
+async fn a_message_that_disappears_while_it_is_flagged_is_not_reported_as_flagged() {
     let steps = vec![
         LOG_IN,
-        says(
+        reply_to(
             "SELECT",
             "* 2 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 3] ok\r\n{tag} OK [READ-WRITE] open\r\n",
         ),
-        says("UID STORE", "{tag} OK stored\r\n"),
+        reply_to("UID STORE", "{tag} OK stored\r\n"),
         // Like Dovecot: the search result comes before the report of removed messages.
-        once(
+        reply_once_to(
             "UID SEARCH",
             "* SEARCH 1 2\r\n* 1 EXPUNGE\r\n{tag} OK done\r\n",
         ),
-        says("UID SEARCH", "* SEARCH 2\r\n{tag} OK done\r\n"),
+        reply_to("UID SEARCH", "* SEARCH 2\r\n{tag} OK done\r\n"),
         EXAMINE,
-        says("CLOSE", "{tag} OK closed\r\n"),
-        says("LIST", "* LIST () \"/\" INBOX\r\n{tag} OK listed\r\n"),
-        says(
+        reply_to("CLOSE", "{tag} OK closed\r\n"),
+        reply_to("LIST", "* LIST () \"/\" INBOX\r\n{tag} OK listed\r\n"),
+        reply_to(
             "STATUS",
             "* STATUS INBOX (MESSAGES 1 UNSEEN 0 UIDNEXT 3 UIDVALIDITY 7)\r\n{tag} OK told\r\n",
         ),
     ];
-    let flagged = with_peer(HELLO, steps, async |mail, db| {
-        inbox_of(2, &db).await;
+    let flagged = with_scripted_server(GREETING, steps, async |mail, db| {
+        index_inbox(&db, 2).await;
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
         Arc::new(mail).flag(&access, &[1, 2], flags, true).await
@@ -236,20 +238,20 @@ async fn what_goes_away_while_it_is_flagged_is_not_told_as_flagged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flag_that_may_have_been_set_when_the_connection_ended_is_set_once_more() {
+async fn a_flag_is_set_again_if_the_connection_closed_before_the_reply() {
     let steps = vec![
         LOG_IN,
-        says(
+        reply_to(
             "SELECT",
             "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 2] ok\r\n{tag} OK [READ-WRITE] open\r\n",
         ),
-        once("UID STORE", "{tag} OK stored\r\n"),
-        hangs_up("UID STORE", ""),
-        says("UID SEARCH", "* SEARCH 1\r\n{tag} OK done\r\n"),
+        reply_once_to("UID STORE", "{tag} OK stored\r\n"),
+        reply_and_close("UID STORE", ""),
+        reply_to("UID SEARCH", "* SEARCH 1\r\n{tag} OK done\r\n"),
     ];
-    let flagged = with_peer(HELLO, steps, async |mail, db| {
+    let flagged = with_scripted_server(GREETING, steps, async |mail, db| {
         let mail = Arc::new(mail);
-        inbox_of(1, &db).await;
+        index_inbox(&db, 1).await;
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
         let first = mail.flag(&access, &[1], flags.clone(), true).await;
@@ -260,8 +262,8 @@ async fn a_flag_that_may_have_been_set_when_the_connection_ended_is_set_once_mor
     assert_eq!(flagged.unwrap(), [1]);
 }
 
-/// Indexes INBOX with this number of messages, numbered from 1.
-async fn inbox_of(messages: u32, db: &Db) {
+/// Stores INBOX in the index with this number of messages, numbered from 1.
+async fn index_inbox(db: &Db, messages: u32) {
     let inbox = ListedFolder {
         path: "INBOX",
         uid_validity: 7,

@@ -1,17 +1,17 @@
 //! Tests of folder lists.
 
-use super::in_a_world;
+use super::with_mailbox;
 use crate::Role;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn folders_are_listed_with_their_counts_and_roles_first() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
-        client.append("INBOX", "(\\Seen)", &super::note("a", "a"));
-        client.append("INBOX", "()", &super::note("b", "b"));
+async fn folders_are_listed_with_counts_and_roles() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
+        client.append("INBOX", "(\\Seen)", &super::short_message("a", "a"));
+        client.append("INBOX", "()", &super::short_message("b", "b"));
         client.ok("CREATE Zebra");
         client.ok("CREATE Archiv/2026");
-        let folders = world.mail.folders(&world.access).await.unwrap();
+        let folders = test.mail.folders(&test.access).await.unwrap();
         let shown: Vec<_> = folders
             .iter()
             .map(|(f, _)| {
@@ -43,9 +43,9 @@ async fn folders_are_listed_with_their_counts_and_roles_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_folder_that_is_listed_can_be_opened_whatever_it_is_called() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
+async fn every_listed_folder_can_be_opened_with_any_name() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
         for name in [
             r#""R&-D""#,
             r#""100%""#,
@@ -58,9 +58,9 @@ async fn every_folder_that_is_listed_can_be_opened_whatever_it_is_called() {
             r#""'; DROP TABLE folders; --""#,
         ] {
             client.ok(&format!("CREATE {name}"));
-            client.append(name, "()", &super::note("there", "there"));
+            client.append(name, "()", &super::short_message("there", "there"));
         }
-        let folders = world.mail.folders(&world.access).await.unwrap();
+        let folders = test.mail.folders(&test.access).await.unwrap();
         let mut paths: Vec<_> = folders
             .iter()
             .filter(|(f, _)| f.role.is_none())
@@ -82,20 +82,15 @@ async fn every_folder_that_is_listed_can_be_opened_whatever_it_is_called() {
             ]
         );
         for (folder, _) in folders.iter().filter(|(f, _)| f.role.is_none()) {
-            let listing = world
+            let listing = test
                 .mail
-                .messages(&world.access, &folder.path, 0, 10)
+                .messages(&test.access, &folder.path, 0, 10)
                 .await
                 .unwrap()
                 .unwrap();
             assert_eq!((listing.total, folder.messages), (1, 1), "{}", folder.path);
             let uid = listing.messages[0].uid;
-            let detail = world
-                .mail
-                .message(&world.access, uid)
-                .await
-                .unwrap()
-                .unwrap();
+            let detail = test.detail(uid).await;
             assert_eq!(detail.summary, listing.messages[0]);
         }
     })
@@ -103,9 +98,9 @@ async fn every_folder_that_is_listed_can_be_opened_whatever_it_is_called() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_does_not_exist_is_none() {
-    in_a_world(async |world| {
-        world.dovecot.client("ada").ok("CREATE Parent/Child");
+async fn a_folder_that_does_not_exist_returns_none() {
+    with_mailbox(async |test| {
+        test.dovecot.client("ada").ok("CREATE Parent/Child");
         for path in [
             "Nope",
             "",
@@ -125,18 +120,13 @@ async fn a_folder_that_does_not_exist_is_none() {
             "INBOX/",
             "Parent/Child/Grandchild",
         ] {
-            let listing = world
-                .mail
-                .messages(&world.access, path, 0, 10)
-                .await
-                .unwrap();
+            let listing = test.mail.messages(&test.access, path, 0, 10).await.unwrap();
             assert_eq!(listing, None, "{path:?}");
         }
         for path in ["INBOX", "inbox", "Inbox"] {
             assert!(
-                world
-                    .mail
-                    .messages(&world.access, path, 0, 10)
+                test.mail
+                    .messages(&test.access, path, 0, 10)
                     .await
                     .unwrap()
                     .is_some()

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{in_a_world, note};
+use super::{short_message, with_mailbox};
 use crate::Summary;
 
 fn subjects(messages: &[Summary]) -> Vec<&str> {
@@ -11,13 +11,17 @@ fn subjects(messages: &[Summary]) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_are_listed_newest_first_by_pages() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
+async fn messages_are_listed_in_pages_newest_first() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
         for n in 1..=5 {
-            client.append("INBOX", "()", &note(&format!("m{n}"), &format!("text {n}")));
+            client.append(
+                "INBOX",
+                "()",
+                &short_message(&format!("m{n}"), &format!("text {n}")),
+            );
         }
-        let page = async |offset, limit| world.listing("INBOX", offset, limit).await;
+        let page = async |offset, limit| test.listing("INBOX", offset, limit).await;
         let first = page(0, 2).await;
         assert_eq!(
             (subjects(&first.messages), first.total),
@@ -47,11 +51,11 @@ async fn messages_are_listed_newest_first_by_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_folder_holds_nothing() {
-    in_a_world(async |world| {
-        let listing = world.listing("Drafts", 0, 50).await;
+async fn an_empty_folder_has_no_messages() {
+    with_mailbox(async |test| {
+        let listing = test.listing("Drafts", 0, 50).await;
         assert_eq!((listing.messages.len(), listing.total), (0, 0));
-        let known = world
+        let known = test
             .fresh
             .number("SELECT COUNT(*) FROM folders WHERE path = 'Drafts' AND uid_next = 1")
             .await;
@@ -61,12 +65,12 @@ async fn an_empty_folder_holds_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listing_is_never_stale() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
-        let list = async || world.listing("INBOX", 0, 10).await;
+async fn a_listing_shows_changes_by_other_clients_at_once() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
+        let list = async || test.listing("INBOX", 0, 10).await;
         for n in 1..=20 {
-            client.append("INBOX", "()", &note(&format!("m{n}"), "x"));
+            client.append("INBOX", "()", &short_message(&format!("m{n}"), "x"));
             let listing = list().await;
             assert_eq!(
                 (listing.total, listing.messages[0].subject.clone()),
@@ -90,9 +94,8 @@ async fn a_listing_is_never_stale() {
         client.ok("EXPUNGE");
         assert_eq!(list().await.total, 0);
         assert_eq!(
-            world
-                .mail
-                .message(&world.access, before[0].uid)
+            test.mail
+                .message(&test.access, before[0].uid)
                 .await
                 .unwrap(),
             None
@@ -102,15 +105,14 @@ async fn a_listing_is_never_stale() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_renamed_or_made_anew_is_not_taken_for_the_old_one() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
+async fn a_new_folder_with_the_name_of_a_renamed_or_deleted_folder_is_another_folder() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
         client.ok("CREATE Work");
-        client.append("Work", "()", &note("old", "x"));
+        client.append("Work", "()", &short_message("old", "x"));
         let list = async |folder| {
-            world
-                .mail
-                .messages(&world.access, folder, 0, 10)
+            test.mail
+                .messages(&test.access, folder, 0, 10)
                 .await
                 .unwrap()
         };
@@ -119,7 +121,7 @@ async fn a_folder_renamed_or_made_anew_is_not_taken_for_the_old_one() {
         assert_eq!(list("Work").await, None);
         client.ok("CREATE Work");
         assert_eq!(list("Work").await.unwrap().total, 0);
-        client.append("Work", "()", &note("new", "x"));
+        client.append("Work", "()", &short_message("new", "x"));
         let new = list("Work").await.unwrap().messages;
         assert_eq!(subjects(&new), ["new"]);
         assert_ne!(new[0].uid, old[0].uid);
@@ -127,7 +129,7 @@ async fn a_folder_renamed_or_made_anew_is_not_taken_for_the_old_one() {
         assert_eq!(list("Work").await, None);
         // The old number refers to no message, and not to a new one.
         assert_eq!(
-            world.mail.message(&world.access, new[0].uid).await.unwrap(),
+            test.mail.message(&test.access, new[0].uid).await.unwrap(),
             None
         );
     })
@@ -135,28 +137,26 @@ async fn a_folder_renamed_or_made_anew_is_not_taken_for_the_old_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reading_leaves_every_flag_as_it_was() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
-        client.append("INBOX", "(\\Answered $Forwarded custom)", &note("a", "x"));
-        let listing = world.listing("INBOX", 0, 10).await;
+async fn reading_does_not_change_flags() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
+        client.append(
+            "INBOX",
+            "(\\Answered $Forwarded custom)",
+            &short_message("a", "x"),
+        );
+        let listing = test.listing("INBOX", 0, 10).await;
         let mut flags = listing.messages[0].flags.clone();
         flags.sort();
         assert_eq!(flags, ["$Forwarded", "\\Answered", "custom"]);
         let uid = listing.messages[0].uid;
-        world
-            .mail
-            .message(&world.access, uid)
+        test.detail(uid).await;
+        test.mail
+            .attachment(&test.access, uid, 0)
             .await
             .unwrap()
             .unwrap();
-        world
-            .mail
-            .attachment(&world.access, uid, 0)
-            .await
-            .unwrap()
-            .unwrap();
-        let after = world.listing("INBOX", 0, 10).await;
+        let after = test.listing("INBOX", 0, 10).await;
         assert_eq!(after, listing);
         // The message is still recent for a client that opens the folder.
         assert!(client.ok("SELECT INBOX").contains("* 1 RECENT"));
@@ -167,20 +167,20 @@ async fn reading_leaves_every_flag_as_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_messages_with_keywords_are_listed_in_two_pages() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
         for n in 0..200 {
             client.append(
                 "INBOX",
                 &format!("(keyword{} \\Seen)", n % 7),
-                &note(&format!("m{n}"), "x"),
+                &short_message(&format!("m{n}"), "x"),
             );
         }
         let mut seen = HashSet::new();
         for page in 0..2 {
-            let listing = world
+            let listing = test
                 .mail
-                .messages(&world.access, "INBOX", page * 100, 100)
+                .messages(&test.access, "INBOX", page * 100, 100)
                 .await
                 .unwrap()
                 .unwrap();
@@ -197,16 +197,16 @@ async fn two_hundred_messages_with_keywords_are_listed_in_two_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parallel_listings_give_the_same_numbers() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
+async fn concurrent_listings_return_the_same_numbers() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
         for n in 0..60 {
-            client.append("INBOX", "()", &note(&format!("m{n}"), "x"));
+            client.append("INBOX", "()", &short_message(&format!("m{n}"), "x"));
         }
         let tasks: Vec<_> = (0..16)
             .map(|n| {
                 let (mail, access) = (
-                    Arc::clone(&world.mail),
+                    Arc::clone(&test.mail),
                     super::access("ada", &format!("c{}", n % 3)),
                 );
                 tokio::spawn(async move {
@@ -230,20 +230,20 @@ async fn parallel_listings_give_the_same_numbers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newsletter_whose_text_lies_deep_has_a_preview() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
+async fn a_message_whose_text_starts_late_has_a_preview() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
         let style = ".x{color:red}\r\n".repeat(1500);
         let newsletter = format!(
             "Subject: news\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<html><head><style>{style}</style></head><body><p>Gr\u{fc}\u{df}e</p><p>an alle</p>"
         );
         client.append("INBOX", "()", newsletter.as_bytes());
-        client.append("INBOX", "()", &note("plain", &"word ".repeat(100)));
-        let listing = world.listing("INBOX", 0, 10).await;
+        client.append("INBOX", "()", &short_message("plain", &"word ".repeat(100)));
+        let listing = test.listing("INBOX", 0, 10).await;
         assert_eq!(listing.messages[1].preview, "Grüße an alle");
         assert!(listing.messages[0].preview.starts_with("word word"));
         for summary in listing.messages {
-            let detail = world.mail.message(&world.access, summary.uid).await.unwrap().unwrap();
+            let detail = test.detail(summary.uid).await;
             assert_eq!(detail.summary, summary);
         }
     })
@@ -251,9 +251,9 @@ async fn a_newsletter_whose_text_lies_deep_has_a_preview() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_date_the_time_of_arrival_counts() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
+async fn a_message_without_a_date_has_the_time_of_its_arrival() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
         client.append(
             "INBOX",
             r#"() " 7-Nov-2026 10:00:00 +0100""#,
@@ -269,7 +269,7 @@ async fn without_a_date_the_time_of_arrival_counts() {
             r#"() "07-Nov-2026 10:00:00 +0100""#,
             b"\r\n\xff\xfe\x00 text without a header\r\n",
         );
-        let listing = world.listing("INBOX", 0, 10).await;
+        let listing = test.listing("INBOX", 0, 10).await;
         assert_eq!(listing.messages.len(), 3);
         for message in listing.messages {
             assert_eq!(message.date.to_string(), "2026-11-07T09:00:00.000Z");
@@ -280,9 +280,9 @@ async fn without_a_date_the_time_of_arrival_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_with_a_header_of_any_length_is_listed_as_it_is() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
+async fn a_message_with_a_very_long_header_is_listed_correctly() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
         let copies = "copy@example.org,\r\n ".repeat(4_000);
         for n in [1, 2] {
             // The headers of the two messages differ only after the first 64 KiB.
@@ -293,23 +293,23 @@ async fn a_message_with_a_header_of_any_length_is_listed_as_it_is() {
             );
             client.append("INBOX", "() \"20-Nov-2026 10:00:00 +0100\"", long.as_bytes());
         }
-        client.append("INBOX", "()", &note("short", "x"));
-        let list = async || world.listing("INBOX", 0, 10).await;
+        client.append("INBOX", "()", &short_message("short", "x"));
+        let list = async || test.listing("INBOX", 0, 10).await;
         let first = list().await;
         assert_eq!(subjects(&first.messages), ["short", "long 2", "long 1"]);
         assert_eq!(first.messages[1].preview, "text 2");
         assert_eq!(first.messages[2].preview, "text 1");
         for summary in &first.messages {
-            let detail = world.mail.message(&world.access, summary.uid).await.unwrap().unwrap();
+            let detail = test.detail(summary.uid).await;
             assert_eq!(detail.summary, *summary);
         }
         assert_eq!(list().await, first);
         // The identity covers the same bytes in every folder, so the copies have the identities of their originals.
         client.ok("SELECT INBOX");
         client.ok("COPY 1:2 Trash");
-        let copies = world.listing("Trash", 0, 10).await;
+        let copies = test.listing("Trash", 0, 10).await;
         assert_eq!(subjects(&copies.messages), ["long 2", "long 1"]);
-        let identities = world.fresh.number("SELECT COUNT(DISTINCT identity) FROM messages").await;
+        let identities = test.fresh.number("SELECT COUNT(DISTINCT identity) FROM messages").await;
         assert_eq!(identities, 3);
     })
     .await;

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use tokio::sync::Semaphore;
 
-use super::{World, in_a_world};
-use crate::bounds::LARGE_MIB;
+use super::{TestMailbox, with_mailbox};
+use crate::bounds::LARGE_MESSAGE_MIB;
 use crate::{Access, Attachment, AttachmentContent, Error, Mail};
 
-const LETTER: &[u8] = b"From: =?utf-8?Q?B=C3=B6?= <bo@example.net>\r\n\
+const MESSAGE: &[u8] = b"From: =?utf-8?Q?B=C3=B6?= <bo@example.net>\r\n\
 To: ada@example.org, Team: x@example.org, y@example.org;\r\n\
 Cc: cc@example.org\r\n\
 Reply-To: replies@example.net\r\n\
@@ -58,7 +58,7 @@ a footer\r\n\
 epilogue\r\n";
 
 /// Downloads an attachment. Returns `None` if the message has no such attachment.
-async fn downloaded(
+async fn download(
     mail: &Arc<Mail>,
     access: &Access,
     uid: u64,
@@ -69,27 +69,22 @@ async fn downloaded(
         attachment,
         content,
     } = found.unwrap().unwrap()?;
-    let pieces: Vec<Bytes> = content.open().try_collect().await.unwrap();
-    Some((attachment, pieces.concat()))
+    let chunks: Vec<Bytes> = content.open().try_collect().await.unwrap();
+    Some((attachment, chunks.concat()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_is_read_with_its_text_its_html_and_its_attachments() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
-        client.append("INBOX", "()", &super::note("before", "x"));
-        client.append("INBOX", "(\\Flagged)", LETTER);
-        let listing = world.listing("INBOX", 0, 10).await;
+async fn a_message_has_its_text_html_and_attachments() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
+        client.append("INBOX", "()", &super::short_message("before", "x"));
+        client.append("INBOX", "(\\Flagged)", MESSAGE);
+        let listing = test.listing("INBOX", 0, 10).await;
         let uid = listing.messages[0].uid;
-        let detail = world
-            .mail
-            .message(&world.access, uid)
-            .await
-            .unwrap()
-            .unwrap();
+        let detail = test.detail(uid).await;
         assert_eq!(detail.summary, listing.messages[0]);
         assert_eq!(detail.summary.seq, 2);
-        assert_eq!(detail.summary.size, LETTER.len() as u64);
+        assert_eq!(detail.summary.size, MESSAGE.len() as u64);
         assert_eq!(detail.summary.subject, "Grüße");
         assert_eq!(detail.summary.preview, "Schöne Grüße");
         assert_eq!(detail.summary.flags, ["\\Flagged"]);
@@ -112,7 +107,7 @@ async fn a_message_is_read_with_its_text_its_html_and_its_attachments() {
         assert_eq!(detail.text.as_deref(), Some("Schöne Grüße"));
         assert_eq!(detail.html.as_deref(), Some("<p>Schöne Grüße</p>"));
         assert!(!detail.truncated);
-        let shown = |index, filename: &str, content_type: &str, size| Attachment {
+        let attachment = |index, filename: &str, content_type: &str, size| Attachment {
             index,
             filename: filename.into(),
             content_type: content_type.into(),
@@ -121,9 +116,9 @@ async fn a_message_is_read_with_its_text_its_html_and_its_attachments() {
         assert_eq!(
             detail.attachments,
             [
-                shown(0, "a_b.pdf", "application/pdf", 4),
-                shown(1, "attachment-2.eml", "message/rfc822", 29),
-                shown(2, "attachment-3.txt", "text/plain", 8),
+                attachment(0, "a_b.pdf", "application/pdf", 4),
+                attachment(1, "attachment-2.eml", "message/rfc822", 29),
+                attachment(2, "attachment-3.txt", "text/plain", 8),
             ]
         );
         let contents: [&[u8]; 3] = [
@@ -132,93 +127,84 @@ async fn a_message_is_read_with_its_text_its_html_and_its_attachments() {
             b"a footer",
         ];
         for (attachment, bytes) in detail.attachments.iter().zip(contents) {
-            let read = downloaded(&world.mail, &world.access, uid, attachment.index).await;
+            let read = download(&test.mail, &test.access, uid, attachment.index).await;
             assert_eq!(read, Some((attachment.clone(), bytes.to_vec())));
         }
-        assert_eq!(downloaded(&world.mail, &world.access, uid, 3).await, None);
+        assert_eq!(download(&test.mail, &test.access, uid, 3).await, None);
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_that_names_nothing_is_none() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
-        client.append("INBOX", "()", &super::note("a", "x"));
-        let uid = world.listing("INBOX", 0, 1).await.messages[0].uid;
-        let found = world.mail.message(&world.access, uid).await.unwrap();
+async fn an_unknown_number_returns_none() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
+        client.append("INBOX", "()", &super::short_message("a", "x"));
+        let uid = test.listing("INBOX", 0, 1).await.messages[0].uid;
+        let found = test.mail.message(&test.access, uid).await.unwrap();
         assert!(found.is_some());
         for unknown in [0, uid + 1, u64::from(u32::MAX), u64::MAX] {
             assert_eq!(
-                world.mail.message(&world.access, unknown).await.unwrap(),
+                test.mail.message(&test.access, unknown).await.unwrap(),
                 None
             );
-            let attachment = world.mail.attachment(&world.access, unknown, 0).await;
+            let attachment = test.mail.attachment(&test.access, unknown, 0).await;
             assert!(attachment.unwrap().is_none());
         }
         // Numbers are separate for each mailbox: the number of one account means nothing in another.
-        world
-            .fresh
+        test.fresh
             .directory
             .with("bob", "bob@example.org", &[])
             .await;
         let bob = super::access("bob", "bobs");
-        assert_eq!(world.mail.message(&bob, uid).await.unwrap(), None);
+        assert_eq!(test.mail.message(&bob, uid).await.unwrap(), None);
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_message_comes_whole() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
-        let mut large = b"Subject: large\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: image/png\r\n\r\n".to_vec();
-        large.extend(std::iter::repeat_n(b"0123456789abcdef\r\n", 500_000).flatten());
-        large.extend_from_slice(b"\r\n--b--\r\n");
-        client.append("INBOX", "()", &large);
-        let summary = &world.listing("INBOX", 0, 1).await.messages[0];
-        let detail = world.mail.message(&world.access, summary.uid).await.unwrap().unwrap();
+async fn a_large_message_is_not_truncated() {
+    with_mailbox(async |test| {
+        let number = append_large(&test, 500_000).await;
+        let summary = &test.listing("INBOX", 0, 1).await.messages[0];
+        let detail = test.detail(number).await;
         assert_eq!(&detail.summary, summary);
-        assert_eq!((detail.attachments[0].size, detail.truncated), (9_000_000, false));
+        assert_eq!(
+            (detail.attachments[0].size, detail.truncated),
+            (9_000_000, false)
+        );
     })
     .await;
 }
 
 /// Appends a message with an attachment of `lines` lines, each of 16 bytes and a line break. Returns its number.
-async fn large(world: &World, lines: usize) -> u64 {
-    large_in(world, "INBOX", lines).await
+async fn append_large(test: &TestMailbox, lines: usize) -> u64 {
+    append_large_to(test, "INBOX", lines).await
 }
 
-async fn large_in(world: &World, folder: &str, lines: usize) -> u64 {
+async fn append_large_to(test: &TestMailbox, folder: &str, lines: usize) -> u64 {
     let mut large = b"Subject: large\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: image/png\r\n\r\n".to_vec();
     large.extend(std::iter::repeat_n(b"0123456789abcdef\r\n", lines).flatten());
     large.extend_from_slice(b"\r\n--b--\r\n");
-    world.dovecot.client("ada").append(folder, "()", &large);
-    let listing = world.mail.messages(&world.access, folder, 0, 1).await;
+    test.dovecot.client("ada").append(folder, "()", &large);
+    let listing = test.mail.messages(&test.access, folder, 0, 1).await;
     listing.unwrap().unwrap().messages[0].uid
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_of_more_than_one_reply_is_read_to_its_last_byte() {
-    in_a_world(async |world| {
+async fn a_message_larger_than_the_first_read_is_read_completely() {
+    with_mailbox(async |test| {
         // Just below the size of the first read, at it, and above it.
         for lines in [58_000, 58_240, 58_260, 166_667] {
-            let uid = large(&world, lines).await;
+            let uid = append_large(&test, lines).await;
             let size = lines as u64 * 18;
-            let detail = world
-                .mail
-                .message(&world.access, uid)
-                .await
-                .unwrap()
-                .unwrap();
+            let detail = test.detail(uid).await;
             assert_eq!(
                 (detail.attachments[0].size, detail.truncated),
                 (size, false)
             );
             assert_eq!(detail.text.as_deref(), Some("text"));
-            let (_, content) = downloaded(&world.mail, &world.access, uid, 0)
-                .await
-                .unwrap();
+            let (_, content) = download(&test.mail, &test.access, uid, 0).await.unwrap();
             assert_eq!(content.len() as u64, size);
             assert!(
                 content
@@ -231,25 +217,25 @@ async fn a_message_of_more_than_one_reply_is_read_to_its_last_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attachment_in_a_folder_that_was_made_anew_is_not_anothers() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
+async fn an_attachment_of_a_message_is_not_read_from_a_new_folder_with_the_same_name() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
         client.ok("CREATE Films");
-        let before = large_in(&world, "Films", 60_000).await;
-        let (mail, access) = (&world.mail, &world.access);
-        assert!(downloaded(mail, access, before, 0).await.is_some());
-        for again in ["RENAME Films Old", "CREATE Films"] {
-            client.ok(again);
+        let before = append_large_to(&test, "Films", 60_000).await;
+        let (mail, access) = (&test.mail, &test.access);
+        assert!(download(mail, access, before, 0).await.is_some());
+        for command in ["RENAME Films Old", "CREATE Films"] {
+            client.ok(command);
         }
         // The same UID with another UIDVALIDITY.
-        let after = large_in(&world, "Films", 60_000).await;
+        let after = append_large_to(&test, "Films", 60_000).await;
         assert_ne!(before, after);
         // The first message is found in its renamed folder. After its deletion, no other message is returned for its number.
-        assert!(downloaded(mail, access, before, 0).await.is_some());
+        assert!(download(mail, access, before, 0).await.is_some());
         client.ok("DELETE Old");
-        let gone = mail.attachment(access, before, 0).await.unwrap();
-        assert!(gone.is_none());
-        let (_, bytes) = downloaded(mail, access, after, 0).await.unwrap();
+        let deleted = mail.attachment(access, before, 0).await.unwrap();
+        assert!(deleted.is_none());
+        let (_, bytes) = download(mail, access, after, 0).await.unwrap();
         assert_eq!(bytes.len(), 60_000 * 18);
         client.ok("DELETE Films");
         assert!(mail.attachment(access, after, 0).await.unwrap().is_none());
@@ -258,31 +244,31 @@ async fn an_attachment_in_a_folder_that_was_made_anew_is_not_anothers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn room_for_large_messages_is_given_back_and_waited_for() {
-    in_a_world(async |world| {
-        let uid = large(&world, 166_667).await;
-        let mut config = world.dovecot.config();
+async fn memory_for_large_messages_is_released_and_waited_for() {
+    with_mailbox(async |test| {
+        let uid = append_large(&test, 166_667).await;
+        let mut config = test.dovecot.config();
         config.timeout = Duration::from_secs(5);
-        let mut mail = Mail::new(&config, world.fresh.directory.db().clone()).unwrap();
-        // The memory suffices for one message of 3 MB at a time.
-        let all = LARGE_MIB as usize + 1;
-        let room = Arc::new(Semaphore::new(all));
-        mail.room = Arc::clone(&room);
+        let mut mail = Mail::new(&config, test.fresh.directory.db().clone()).unwrap();
+        // The memory is sufficient for one message of 3 MB at a time.
+        let all = LARGE_MESSAGE_MIB as usize + 1;
+        let memory = Arc::new(Semaphore::new(all));
+        mail.message_memory = Arc::clone(&memory);
         let mail = Arc::new(mail);
         for _ in 0..5 {
-            assert!(mail.message(&world.access, uid).await.unwrap().is_some());
-            assert_eq!(room.available_permits(), all);
+            assert!(mail.message(&test.access, uid).await.unwrap().is_some());
+            assert_eq!(memory.available_permits(), all);
         }
         let readers: Vec<_> = (0..6)
             .map(|n| {
-                let (mail, access) = (Arc::clone(&mail), world.access.clone());
+                let (mail, access) = (Arc::clone(&mail), test.access.clone());
                 tokio::spawn(async move {
                     match n % 2 {
                         0 => mail
                             .message(&access, uid)
                             .await
                             .map(|found| found.is_some()),
-                        _ => Ok(downloaded(&mail, &access, uid, 0).await.is_some()),
+                        _ => Ok(download(&mail, &access, uid, 0).await.is_some()),
                     }
                 })
             })
@@ -290,34 +276,33 @@ async fn room_for_large_messages_is_given_back_and_waited_for() {
         for reader in readers {
             assert!(reader.await.unwrap().unwrap());
         }
-        assert_eq!(room.available_permits(), all);
-        // Without free memory, a small message can be read and a large one waits.
-        let taken = Arc::clone(&room)
-            .acquire_many_owned(LARGE_MIB + 1)
+        assert_eq!(memory.available_permits(), all);
+        // Without free memory, a small message can be read and a large message waits.
+        let permits = Arc::clone(&memory)
+            .acquire_many_owned(LARGE_MESSAGE_MIB + 1)
             .await
             .unwrap();
-        world
-            .dovecot
+        test.dovecot
             .client("ada")
-            .append("INBOX", "()", &super::note("small", "x"));
+            .append("INBOX", "()", &super::short_message("small", "x"));
         let small = mail
-            .messages(&world.access, "INBOX", 0, 1)
+            .messages(&test.access, "INBOX", 0, 1)
             .await
             .unwrap()
             .unwrap()
             .messages[0]
             .uid;
-        assert!(mail.message(&world.access, small).await.unwrap().is_some());
-        let refused = mail.message(&world.access, uid).await;
-        assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
-        drop(taken);
-        assert!(mail.message(&world.access, uid).await.unwrap().is_some());
+        assert!(mail.message(&test.access, small).await.unwrap().is_some());
+        let result = mail.message(&test.access, uid).await;
+        assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");
+        drop(permits);
+        assert!(mail.message(&test.access, uid).await.unwrap().is_some());
         // A cancelled call returns its memory.
         for millis in [0, 1, 2, 4, 8, 16] {
-            let call = mail.message(&world.access, uid);
+            let call = mail.message(&test.access, uid);
             let _ = tokio::time::timeout(Duration::from_millis(millis), call).await;
         }
-        assert!(mail.message(&world.access, uid).await.unwrap().is_some());
+        assert!(mail.message(&test.access, uid).await.unwrap().is_some());
     })
     .await;
 }

@@ -1,18 +1,18 @@
 //! Tests of searches.
 
-use super::in_a_world;
+use super::with_mailbox;
 
-const LETTER: &str = "From: =?utf-8?Q?J=C3=BCrgen?= <juergen@example.net>\r\nTo: Ада <ada@example.org>\r\nCc: third@example.com\r\n\
+const MESSAGE: &str = "From: =?utf-8?Q?J=C3=BCrgen?= <juergen@example.net>\r\nTo: Ада <ada@example.org>\r\nCc: third@example.com\r\n\
     Subject: =?utf-8?B?0J/RgNC40LLQtdGC?= 日本\r\nDate: Fri, 20 Nov 2026 09:00:00 +0100\r\nMessage-ID: <l@x>\r\nMIME-Version: 1.0\r\n\
     Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n\
     Stra=C3=9Fe \"quoted\" {3} 100% a*b back\\slash\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_text_in_any_case_is_found_where_it_stands() {
-    in_a_world(async |world| {
-        let mut client = world.dovecot.client("ada");
-        client.append("INBOX", "()", LETTER.as_bytes());
-        client.append("INBOX", "()", &super::note("other", "nothing"));
+async fn a_search_finds_any_text_in_the_searched_fields_and_ignores_case() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
+        client.append("INBOX", "()", MESSAGE.as_bytes());
+        client.append("INBOX", "()", &super::short_message("other", "nothing"));
         for (term, found) in [
             ("jürgen", 1_u32),
             ("JÜRGEN", 1),
@@ -33,7 +33,7 @@ async fn any_text_in_any_case_is_found_where_it_stands() {
             ("Message-ID", 0),
             (&"long ".repeat(300), 0),
         ] {
-            let listing = world.mail.search(&world.access, "INBOX", term, 0, 10).await;
+            let listing = test.mail.search(&test.access, "INBOX", term, 0, 10).await;
             let listing = listing.unwrap().unwrap();
             assert_eq!(
                 (u32::try_from(listing.messages.len()), listing.total),
@@ -41,9 +41,9 @@ async fn any_text_in_any_case_is_found_where_it_stands() {
                 "{term:?}"
             );
         }
-        let none = world
+        let none = test
             .mail
-            .search(&world.access, "Nope", "x", 0, 10)
+            .search(&test.access, "Nope", "x", 0, 10)
             .await
             .unwrap();
         assert!(none.is_none());
@@ -52,15 +52,15 @@ async fn any_text_in_any_case_is_found_where_it_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_found_is_answered_newest_first_by_pages_under_the_numbers_of_the_listing() {
-    in_a_world(async |world| {
-        let uids = world
-            .with("INBOX", &["red 1", "blue", "red 2", "red 3"])
+async fn search_results_are_paged_newest_first_with_the_numbers_of_the_listing() {
+    with_mailbox(async |test| {
+        let uids = test
+            .append("INBOX", &["red 1", "blue", "red 2", "red 3"])
             .await;
         let found = async |offset, limit| {
-            let found = world
+            let found = test
                 .mail
-                .search(&world.access, "inbox", "RED", offset, limit)
+                .search(&test.access, "inbox", "RED", offset, limit)
                 .await;
             let found = found.unwrap().unwrap();
             let uids: Vec<u64> = found.messages.iter().map(|m| m.uid).collect();

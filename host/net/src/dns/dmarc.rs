@@ -1,10 +1,10 @@
 //! Checks whether a domain publishes a DMARC policy (RFC 7489). Does not evaluate the policy.
 
-/// Returns `true` if the TXT records at `_dmarc.<domain>` contain a policy. Exactly one DMARC record must exist: of several, none counts (section 6.6.3).
-pub(super) fn states_a_policy(published: &[String]) -> bool {
+/// Returns `true` if the TXT records at `_dmarc.<domain>` contain a policy. If there are several DMARC records, all are ignored (section 6.6.3).
+pub(super) fn has_policy(published: &[String]) -> bool {
     let mut records = published.iter().filter_map(|record| tags(record));
     match (records.next(), records.next()) {
-        (Some(tags), None) => has_policy(&tags),
+        (Some(tags), None) => is_policy(&tags),
         _ => false,
     }
 }
@@ -24,21 +24,21 @@ fn tag(part: &str) -> Option<(String, &str)> {
 }
 
 /// Returns `true` if the tags contain a valid policy, or a report address, which counts as the policy `none` (section 6.6.3).
-fn has_policy(tags: &[(String, &str)]) -> bool {
+fn is_policy(tags: &[(String, &str)]) -> bool {
     let value = |wanted| {
         let mut found = tags.iter().filter(|(name, _)| name == wanted);
         found.next().map(|(_, value)| *value)
     };
-    let known = |policy: &str| {
+    let is_known = |policy: &str| {
         ["none", "quarantine", "reject"]
             .iter()
             .any(|one| one.eq_ignore_ascii_case(policy))
     };
-    let readable = value("p").is_some_and(known) && value("sp").is_none_or(known);
-    readable || value("rua").is_some_and(|uris| uris.split(',').any(reports_to))
+    let is_valid = value("p").is_some_and(is_known) && value("sp").is_none_or(is_known);
+    is_valid || value("rua").is_some_and(|uris| uris.split(',').any(is_mailto))
 }
 
-fn reports_to(uri: &str) -> bool {
+fn is_mailto(uri: &str) -> bool {
     uri.trim().split_once(':').is_some_and(|(scheme, address)| {
         scheme.eq_ignore_ascii_case("mailto")
             && address
@@ -51,13 +51,13 @@ fn reports_to(uri: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn state(records: &[&str]) -> bool {
+    fn published(records: &[&str]) -> bool {
         let records: Vec<String> = records.iter().map(ToString::to_string).collect();
-        states_a_policy(&records)
+        has_policy(&records)
     }
 
     #[test]
-    fn any_policy_counts_however_it_is_written() {
+    fn every_policy_counts_in_every_valid_notation() {
         for record in [
             "v=DMARC1; p=none",
             "v=DMARC1;p=Reject;rua=mailto:a@b.example",
@@ -69,12 +69,12 @@ mod tests {
             "v=DMARC1; p=all; rua=https://b.example, MAILTO:a@b.example!10m",
             "v=DMARC1; p=none; sp=all; rua=mailto:a@b.example",
         ] {
-            assert!(state(&[record]), "{record}");
+            assert!(published(&[record]), "{record}");
         }
     }
 
     #[test]
-    fn what_states_no_policy_does_not_count() {
+    fn records_without_a_valid_policy_do_not_count() {
         for record in [
             "",
             ";",
@@ -92,15 +92,15 @@ mod tests {
             "v=dmarc1; p=none",
             "v=spf1 -all",
         ] {
-            assert!(!state(&[record]), "{record}");
+            assert!(!published(&[record]), "{record}");
         }
     }
 
     #[test]
-    fn a_policy_counts_only_where_it_is_the_only_one() {
-        assert!(!state(&[]));
-        assert!(!state(&["v=DMARC1; p=none", "v=DMARC1; p=reject"]));
-        assert!(!state(&["v=DMARC1; p=none", "v=DMARC1; p=all"]));
-        assert!(state(&["some note", "v=DMARC1; p=none", "v=spf1 -all"]));
+    fn a_policy_counts_only_if_it_is_the_only_one() {
+        assert!(!published(&[]));
+        assert!(!published(&["v=DMARC1; p=none", "v=DMARC1; p=reject"]));
+        assert!(!published(&["v=DMARC1; p=none", "v=DMARC1; p=all"]));
+        assert!(published(&["some note", "v=DMARC1; p=none", "v=spf1 -all"]));
     }
 }

@@ -8,12 +8,24 @@ use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DomainName(String);
 
-/// The text is not a domain name that an account can own.
+/// The error for a text that is not a domain name that an account can own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a domain that can be claimed")]
-pub struct NoDomain;
+#[error("not a domain that an account can own")]
+pub struct InvalidDomain;
 
 impl DomainName {
+    /// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Converts letters of other scripts to `xn--…`. This form is always
+    /// shown, so that a domain cannot imitate a similar one.
+    ///
+    /// # Errors
+    /// Returns [`InvalidDomain`] for invalid host names (DNS, STD 3), IP addresses, single labels and public suffixes.
+    pub fn parse(text: &str) -> Result<Self, InvalidDomain> {
+        let ascii = normalize_host(text.trim())?;
+        // Returns `None` for a public suffix. A single label counts as one.
+        psl::domain_str(&ascii).ok_or(InvalidDomain)?;
+        Ok(Self(ascii))
+    }
+
     /// Returns the normalized name.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -33,37 +45,25 @@ impl From<DomainName> for String {
     }
 }
 
-/// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Letters of other scripts become `xn--…`, and this form is always shown, so
-/// that a domain cannot imitate a similar one.
-///
-/// # Errors
-/// Returns [`NoDomain`] for invalid host names (DNS, STD 3), IP addresses, single labels and public suffixes.
-pub fn fold(typed: &str) -> Result<DomainName, NoDomain> {
-    let ascii = host(typed.trim())?;
-    // `None` for a public suffix. A single label counts as one.
-    psl::domain_str(&ascii).ok_or(NoDomain)?;
-    Ok(DomainName(ascii))
-}
-
-/// Normalizes a host name, which may also be a public suffix or a single label.
-pub(crate) fn host(typed: &str) -> Result<String, NoDomain> {
-    let bare = typed.strip_suffix('.').unwrap_or(typed);
+/// Normalizes a host name, which can also be a public suffix or a single label.
+pub(crate) fn normalize_host(text: &str) -> Result<String, InvalidDomain> {
+    let name = text.strip_suffix('.').unwrap_or(text);
     let ascii = Uts46::new()
         .to_ascii(
-            bare.as_bytes(),
+            name.as_bytes(),
             AsciiDenyList::STD3,
             Hyphens::Check,
             DnsLength::Verify,
         )
-        .map_err(|_| NoDomain)?;
-    // A name whose last label is a number is parsed as an IPv4 address (URL standard, "ends in a number"), and no top-level domain is a number.
+        .map_err(|_| InvalidDomain)?;
+    // URL parsers read a name whose last label is a number as an IPv4 address (URL standard, "ends in a number"). No top-level domain is a number.
     let last = ascii.rsplit('.').next().unwrap_or_default();
-    let decimal = last.bytes().all(|byte| byte.is_ascii_digit());
-    let hexadecimal = last
+    let is_decimal = last.bytes().all(|byte| byte.is_ascii_digit());
+    let is_hexadecimal = last
         .strip_prefix("0x")
         .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    if decimal || hexadecimal {
-        return Err(NoDomain);
+    if is_decimal || is_hexadecimal {
+        return Err(InvalidDomain);
     }
     Ok(ascii.into_owned())
 }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_to_write_a_domain_are_one() {
+    fn notations_of_one_domain_have_one_normal_form() {
         for (typed, folded) in [
             ("ada.example", "ada.example"),
             ("  Ada.EXAMPLE. ", "ada.example"),
@@ -87,17 +87,17 @@ mod tests {
             ("XN--BCHER-KVA.example", "xn--bcher-kva.example"),
             ("a\u{ad}da.example", "ada.example"),
             ("straße.example", "xn--strae-oqa.example"),
-            // With a Cyrillic а, which is another domain and visibly so.
+            // With a Cyrillic а. The normal form shows that it is another domain.
             ("аda.example", "xn--da-6kc.example"),
             ("a-b.example", "a-b.example"),
         ] {
-            let found = fold(typed).map(String::from);
+            let found = DomainName::parse(typed).map(String::from);
             assert_eq!(found.as_deref(), Ok(folded), "{typed}");
         }
     }
 
     #[test]
-    fn what_can_be_nobodys_is_refused() {
+    fn names_that_no_account_can_own_are_rejected() {
         let label = "a".repeat(64);
         let long = format!("{}.example", ["a".repeat(61).as_str(); 4].join("."));
         assert_eq!(long.len(), 255);
@@ -141,7 +141,7 @@ mod tests {
             "xn--.example",
             "xn--a.example",
             "xn--zzzzzzzzzzz.example",
-            // Decodes to plain ASCII, or the input is not in the encoded form.
+            // Labels that decode to ASCII, or that mix both forms.
             "xn--ada-.example",
             "xn--BCHER-KVA\u{fc}.example",
             "xn--80ak6aa92e\u{200d}.example",
@@ -151,12 +151,12 @@ mod tests {
             &format!("{label}.example"),
             &long,
         ] {
-            assert_eq!(fold(typed), Err(NoDomain), "{typed:?}");
+            assert_eq!(DomainName::parse(typed), Err(InvalidDomain), "{typed:?}");
         }
     }
 
     #[test]
-    fn a_name_may_be_as_long_as_the_dns_takes() {
+    fn a_name_can_have_253_characters() {
         let name = |last: usize| {
             format!(
                 "{}.{}.example",
@@ -165,8 +165,8 @@ mod tests {
             )
         };
         assert_eq!(name(59).len(), 253);
-        assert!(fold(&name(59)).is_ok());
-        assert!(fold(&format!("{}.", name(59))).is_ok());
-        assert_eq!(fold(&name(60)), Err(NoDomain));
+        assert!(DomainName::parse(&name(59)).is_ok());
+        assert!(DomainName::parse(&format!("{}.", name(59))).is_ok());
+        assert_eq!(DomainName::parse(&name(60)), Err(InvalidDomain));
     }
 }

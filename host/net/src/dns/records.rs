@@ -1,17 +1,18 @@
-//! The records that a domain needs, and their current state.
+//! Checks the DNS records that a domain needs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokio::time::{Instant, timeout_at};
 
+use super::client::{Dns, LookupError};
 use super::tags::{tags, value};
-use super::{Dns, Unreadable, dmarc, spf};
+use super::{dmarc, spf};
 
-/// The time limit of all states together, in lookup timeouts. SPF needs several lookups in sequence, and the caller waits for the slowest state. A state that
-/// is not known by then is reported as unknown.
-const IN_A_ROW: u32 = 2;
+/// The timeout of all checks together, as a multiple of the timeout of one lookup. SPF needs several lookups in sequence. A check that does not complete in
+/// time has an unknown result.
+const TIMEOUT_FACTOR: u32 = 2;
 
-/// The recommended DMARC record: the mildest policy that has an effect. Any other policy is accepted too.
+/// The recommended DMARC record: the weakest policy that has an effect. Any other policy is accepted too.
 const DMARC_VALUE: &str = "v=DMARC1; p=quarantine";
 
 /// Returns the recommended SPF record.
@@ -65,37 +66,37 @@ pub struct Record {
 }
 
 impl Dns {
-    /// Looks up the records that a domain needs, all at once. `dkim` is the selector and the public key (`SubjectPublicKeyInfo`, DER, base64), if the domain
+    /// Checks the records that a domain needs, concurrently. `dkim` is the selector and the public key (`SubjectPublicKeyInfo`, DER, base64), if the domain
     /// has a key. Returns within twice the timeout of one lookup.
-    pub async fn states(&self, domain: &str, dkim: Option<(&str, &str)>) -> Vec<Record> {
-        let until = Instant::now() + self.patience * IN_A_ROW;
-        let mx = record(
+    pub async fn check_records(&self, domain: &str, dkim: Option<(&str, &str)>) -> Vec<Record> {
+        let deadline = Instant::now() + self.timeout * TIMEOUT_FACTOR;
+        let mx = check(
             Kind::Mx,
             domain.into(),
             self.mail_host.clone(),
-            until,
+            deadline,
             self.has_mx(domain),
         );
-        let spf = record(
+        let spf = check(
             Kind::Spf,
             domain.into(),
             spf_value(&self.mail_host),
-            until,
+            deadline,
             spf::includes(self, domain, &self.mail_host),
         );
         let at = format!("_dmarc.{domain}");
-        let dmarc = record(
+        let dmarc = check(
             Kind::Dmarc,
             at.clone(),
             DMARC_VALUE.into(),
-            until,
+            deadline,
             self.has_dmarc(&at),
         );
         let dkim = async {
             let (selector, key) = dkim?;
             let at = format!("{selector}._domainkey.{domain}");
             let published = self.has_key(&at, key);
-            Some(record(Kind::Dkim, at.clone(), dkim_value(key), until, published).await)
+            Some(check(Kind::Dkim, at.clone(), dkim_value(key), deadline, published).await)
         };
         let (mx, spf, dkim, dmarc) = tokio::join!(mx, spf, dkim, dmarc);
         [Some(mx), Some(spf), dkim, Some(dmarc)]
@@ -104,28 +105,29 @@ impl Dns {
             .collect()
     }
 
-    async fn has_mx(&self, domain: &str) -> Result<bool, Unreadable> {
+    async fn has_mx(&self, domain: &str) -> Result<bool, LookupError> {
         Ok(self.mx(domain).await?.contains(&self.mail_host))
     }
 
-    async fn has_key(&self, at: &str, key: &str) -> Result<bool, Unreadable> {
+    async fn has_key(&self, at: &str, key: &str) -> Result<bool, LookupError> {
         let published = self.txt(at).await?;
-        Ok(published.iter().any(|record| is_key(record, key)))
+        Ok(published.iter().any(|record| publishes_key(record, key)))
     }
 
-    async fn has_dmarc(&self, at: &str) -> Result<bool, Unreadable> {
-        Ok(dmarc::states_a_policy(&self.txt(at).await?))
+    async fn has_dmarc(&self, at: &str) -> Result<bool, LookupError> {
+        Ok(dmarc::has_policy(&self.txt(at).await?))
     }
 }
 
-async fn record(
+/// Waits for a check until `deadline` and returns the record with its result.
+async fn check(
     kind: Kind,
     host: String,
     value: String,
-    until: Instant,
-    state: impl Future<Output = Result<bool, Unreadable>>,
+    deadline: Instant,
+    is_published: impl Future<Output = Result<bool, LookupError>>,
 ) -> Record {
-    let ok = match timeout_at(until, state).await {
+    let ok = match timeout_at(deadline, is_published).await {
         Ok(Ok(ok)) => Some(ok),
         Ok(Err(error)) => {
             tracing::debug!(%error, "failed to look up a record");
@@ -144,8 +146,8 @@ async fn record(
     }
 }
 
-/// Returns `true` if a record publishes this key for signatures of mail (RFC 6376, section 3.6.1), in any notation.
-fn is_key(record: &str, key: &str) -> bool {
+/// Returns `true` if a record publishes `key` for signatures of mail (RFC 6376, section 3.6.1), in any valid notation.
+fn publishes_key(record: &str, key: &str) -> bool {
     let Some(tags) = tags(record) else {
         return false;
     };
@@ -154,19 +156,19 @@ fn is_key(record: &str, key: &str) -> bool {
         value(&tags, name)
             .is_none_or(|list| list.split(':').any(|one| wanted.contains(&one.trim())))
     };
-    let said_right = version.is_none_or(|at| at == 0 && tags[0].1 == "DKIM1")
+    let has_right_type = version.is_none_or(|at| at == 0 && tags[0].1 == "DKIM1")
         && value(&tags, "k").is_none_or(|kind| kind == "rsa")
         && lists("h", &["sha256"])
         && lists("s", &["*", "email"]);
-    let published = value(&tags, "p").and_then(decoded);
-    said_right
+    let published = value(&tags, "p").and_then(decode);
+    has_right_type
         && published
-            .is_some_and(|published| !published.is_empty() && Some(published) == decoded(key))
+            .is_some_and(|published| !published.is_empty() && Some(published) == decode(key))
 }
 
-fn decoded(base64: &str) -> Option<Vec<u8>> {
-    let bare: String = base64.split_ascii_whitespace().collect();
-    STANDARD.decode(bare).ok()
+fn decode(base64: &str) -> Option<Vec<u8>> {
+    let base64: String = base64.split_ascii_whitespace().collect();
+    STANDARD.decode(base64).ok()
 }
 
 #[cfg(test)]
@@ -174,12 +176,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dkim_record_holds_the_whole_key_on_one_line() {
+    fn a_dkim_record_contains_the_whole_key_on_one_line() {
         assert_eq!(dkim_value("AbC="), "v=DKIM1; k=rsa; p=AbC=");
     }
 
     #[test]
-    fn a_key_counts_however_it_is_written() {
+    fn a_key_is_recognized_in_every_valid_notation() {
         for record in [
             "v=DKIM1; k=rsa; p=AQID",
             "v=DKIM1;k=rsa;p=AQID;",
@@ -187,7 +189,7 @@ mod tests {
             " k=rsa ; p=A Q\tI D ; t=y; n=a note",
             "v=DKIM1; h=sha1:sha256; s=email:other; p=AQID",
         ] {
-            assert!(is_key(record, "AQID"), "{record}");
+            assert!(publishes_key(record, "AQID"), "{record}");
         }
         for record in [
             "",
@@ -202,7 +204,7 @@ mod tests {
             "v=DKIM1; p=AQID; nonsense",
             "AQID",
         ] {
-            assert!(!is_key(record, "AQID"), "{record}");
+            assert!(!publishes_key(record, "AQID"), "{record}");
         }
     }
 }

@@ -1,58 +1,59 @@
-//! Checks whether a domain's SPF record (RFC 7208) includes a host. Follows references within the RFC's limits. Does not evaluate sender addresses.
+//! Checks whether a domain's SPF record (RFC 7208) includes a host. Follows references to other records within the limits of the RFC. Does not evaluate the
+//! addresses of senders.
 
 mod policy;
 
 use std::future::Future;
 use std::pin::Pin;
 
-use self::policy::{Mechanism, has_macro, read, terms};
-use super::{Dns, Unreadable};
+use self::policy::{Mechanism, has_macro, parse, terms};
+use super::client::{Dns, LookupError};
 
 /// Maximum number of terms that cause a lookup in one evaluation (RFC 7208, section 4.6.4).
-const LOOK_UPS: u32 = 10;
+const MAX_LOOKUPS: u32 = 10;
 /// Maximum number of these lookups without a result (same section).
-const VOID: u32 = 2;
+const MAX_VOID_LOOKUPS: u32 = 2;
 
 /// The result of evaluating a record.
 enum Outcome {
     /// The record includes the host.
     Found,
-    /// The record does not include the host.
+    /// The record does not include the host, and no mechanism ended the evaluation.
     Absent,
-    /// The record does not include the host, and evaluation ended at `all`.
-    Closed,
+    /// The evaluation ended before it reached the host. Later terms have no effect.
+    Ended,
     /// The result depends on the sender's address (macros).
     Unknown,
 }
 
 /// The reason why an evaluation failed.
-enum Stop {
-    /// A record is invalid, so no server may send (permerror).
-    Broken,
-    Unreadable(Unreadable),
+enum Error {
+    /// A record is invalid or a limit is exceeded, so no server may send (permerror).
+    Permanent,
+    Lookup(LookupError),
 }
 
-impl From<Unreadable> for Stop {
-    fn from(unreadable: Unreadable) -> Self {
-        Self::Unreadable(unreadable)
+impl From<LookupError> for Error {
+    fn from(error: LookupError) -> Self {
+        Self::Lookup(error)
     }
 }
 
 /// The remaining lookups of an evaluation.
-struct Left {
-    look_ups: u32,
+struct Limits {
+    lookups: u32,
     void: u32,
 }
 
-impl Left {
-    fn look_up(&mut self) -> Result<(), Stop> {
-        self.look_ups = self.look_ups.checked_sub(1).ok_or(Stop::Broken)?;
+impl Limits {
+    fn count_lookup(&mut self) -> Result<(), Error> {
+        self.lookups = self.lookups.checked_sub(1).ok_or(Error::Permanent)?;
         Ok(())
     }
 
-    fn found(&mut self, something: bool) -> Result<(), Stop> {
-        if !something {
-            self.void = self.void.checked_sub(1).ok_or(Stop::Broken)?;
+    fn count_result(&mut self, has_records: bool) -> Result<(), Error> {
+        if !has_records {
+            self.void = self.void.checked_sub(1).ok_or(Error::Permanent)?;
         }
         Ok(())
     }
@@ -61,45 +62,51 @@ impl Left {
 /// Returns `true` if an evaluation of the record of `domain` reaches `include:<host>`.
 ///
 /// # Errors
-/// Returns [`Unreadable`] if the DNS cannot be read or the result depends on a macro.
-pub(super) async fn includes(dns: &Dns, domain: &str, host: &str) -> Result<bool, Unreadable> {
-    let mut left = Left {
-        look_ups: LOOK_UPS,
-        void: VOID,
+/// Returns [`LookupError`] if a lookup fails or the result depends on a macro.
+pub(super) async fn includes(dns: &Dns, domain: &str, host: &str) -> Result<bool, LookupError> {
+    let mut limits = Limits {
+        lookups: MAX_LOOKUPS,
+        void: MAX_VOID_LOOKUPS,
     };
-    match record(dns, domain.to_owned(), host, &mut left).await {
+    match evaluate(dns, domain.to_owned(), host, &mut limits).await {
         Ok(Outcome::Found) => Ok(true),
-        Ok(Outcome::Absent | Outcome::Closed) | Err(Stop::Broken) => Ok(false),
-        Ok(Outcome::Unknown) => Err(Unreadable(format!(
+        Ok(Outcome::Absent | Outcome::Ended) | Err(Error::Permanent) => Ok(false),
+        Ok(Outcome::Unknown) => Err(LookupError(format!(
             "SPF of {domain}: the record contains macros, so the result depends on the sender"
         ))),
-        Err(Stop::Unreadable(unreadable)) => Err(unreadable),
+        Err(Error::Lookup(error)) => Err(error),
     }
 }
 
-type Reading<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Stop>> + Send + 'a>>;
+type Evaluation<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send + 'a>>;
 
-fn record<'a>(dns: &'a Dns, domain: String, host: &'a str, left: &'a mut Left) -> Reading<'a> {
+/// Evaluates the record of `domain`. The function is recursive, so it returns a boxed future.
+fn evaluate<'a>(
+    dns: &'a Dns,
+    domain: String,
+    host: &'a str,
+    limits: &'a mut Limits,
+) -> Evaluation<'a> {
     Box::pin(async move {
         let published = dns.txt(&domain).await?;
         let mut records = published.iter().filter_map(|record| terms(record));
         let (Some(terms), None) = (records.next(), records.next()) else {
             // A missing record is an error in an include, and several records are always an error (sections 4.5 and 5.2).
-            return Err(Stop::Broken);
+            return Err(Error::Permanent);
         };
-        let policy = read(terms, &domain).ok_or(Stop::Broken)?;
+        let policy = parse(terms, &domain).ok_or(Error::Permanent)?;
         let mut unknown = false;
         for directive in policy.directives {
             let target = match directive.mechanism {
                 Mechanism::Include(target) => target,
                 Mechanism::All if unknown => return Ok(Outcome::Unknown),
-                Mechanism::All => return Ok(Outcome::Closed),
+                Mechanism::All => return Ok(Outcome::Ended),
                 other => {
-                    passed_over(dns, other, left).await?;
+                    count_mechanism(dns, other, limits).await?;
                     continue;
                 }
             };
-            left.look_up()?;
+            limits.count_lookup()?;
             if has_macro(&target) {
                 unknown = true;
                 continue;
@@ -108,48 +115,51 @@ fn record<'a>(dns: &'a Dns, domain: String, host: &'a str, left: &'a mut Left) -
             let outcome = if target == host {
                 Outcome::Found
             } else {
-                record(dns, target, host, left).await?
+                evaluate(dns, target, host, limits).await?
             };
             match outcome {
                 Outcome::Found if directive.passes => return Ok(Outcome::Found),
-                // With another qualifier than `+`, mail from the host does not pass.
-                Outcome::Found => return Ok(Outcome::Closed),
-                Outcome::Absent | Outcome::Closed => {}
+                // Mail from the host passes only with the qualifier `+`.
+                Outcome::Found => return Ok(Outcome::Ended),
+                Outcome::Absent | Outcome::Ended => {}
                 Outcome::Unknown => unknown = true,
             }
         }
         let followed = match policy.redirect {
             Some(target) => {
-                left.look_up()?;
+                limits.count_lookup()?;
                 if has_macro(&target) {
                     Outcome::Unknown
                 } else {
-                    record(dns, target, host, left).await?
+                    evaluate(dns, target, host, limits).await?
                 }
             }
             None => Outcome::Absent,
         };
         Ok(match followed {
-            Outcome::Absent | Outcome::Closed if unknown => Outcome::Unknown,
+            Outcome::Absent | Outcome::Ended if unknown => Outcome::Unknown,
             followed => followed,
         })
     })
 }
 
-/// Counts the lookups of a mechanism that includes no other record. They count towards the limits of the evaluation, and so can prevent it from reaching the
-/// host.
-async fn passed_over(dns: &Dns, mechanism: Mechanism, left: &mut Left) -> Result<(), Stop> {
-    let (target, exchange) = match mechanism {
+/// Counts the lookups of a mechanism that includes no other record. If they exceed the limits, the evaluation fails before it reaches the host.
+async fn count_mechanism(
+    dns: &Dns,
+    mechanism: Mechanism,
+    limits: &mut Limits,
+) -> Result<(), Error> {
+    let (target, is_mx) = match mechanism {
         Mechanism::A(target) | Mechanism::Exists(target) => (target, false),
         Mechanism::Mx(target) => (target, true),
-        Mechanism::Ptr => return left.look_up(),
+        Mechanism::Ptr => return limits.count_lookup(),
         Mechanism::All | Mechanism::Include(_) | Mechanism::Network => return Ok(()),
     };
-    left.look_up()?;
+    limits.count_lookup()?;
     if has_macro(&target) {
         return Ok(());
     }
-    left.found(if exchange {
+    limits.count_result(if is_mx {
         !dns.mx(&target).await?.is_empty()
     } else {
         dns.has_address(&target).await?

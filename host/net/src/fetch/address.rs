@@ -2,68 +2,72 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use latchmail_core::network::Network;
+use ipnet::{Ipv4Net, Ipv6Net};
 
 /// Special-purpose blocks of IPv4 (IANA registry of special-purpose addresses), multicast and reserved addresses.
-const SPECIAL_V4: [(Ipv4Addr, u32); 15] = [
-    (Ipv4Addr::UNSPECIFIED, 8),           // this network
-    (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
-    (Ipv4Addr::new(100, 64, 0, 0), 10),   // shared address space of carriers (CGNAT)
-    (Ipv4Addr::new(127, 0, 0, 0), 8),     // loopback
-    (Ipv4Addr::new(169, 254, 0, 0), 16),  // link-local, with the metadata services of clouds
-    (Ipv4Addr::new(172, 16, 0, 0), 12),   // private
-    (Ipv4Addr::new(192, 0, 0, 0), 24),    // protocol assignments
-    (Ipv4Addr::new(192, 0, 2, 0), 24),    // documentation
-    (Ipv4Addr::new(192, 88, 99, 0), 24),  // relays of 6to4
-    (Ipv4Addr::new(192, 168, 0, 0), 16),  // private
-    (Ipv4Addr::new(198, 18, 0, 0), 15),   // benchmarks
-    (Ipv4Addr::new(198, 51, 100, 0), 24), // documentation
-    (Ipv4Addr::new(203, 0, 113, 0), 24),  // documentation
-    (Ipv4Addr::new(224, 0, 0, 0), 4),     // multicast
-    (Ipv4Addr::new(240, 0, 0, 0), 4),     // reserved, broadcast
+const SPECIAL_V4: [Ipv4Net; 15] = [
+    v4([0, 0, 0, 0], 8),       // this network
+    v4([10, 0, 0, 0], 8),      // private
+    v4([100, 64, 0, 0], 10),   // shared address space of carriers (CGNAT)
+    v4([127, 0, 0, 0], 8),     // loopback
+    v4([169, 254, 0, 0], 16),  // link-local, with the metadata services of clouds
+    v4([172, 16, 0, 0], 12),   // private
+    v4([192, 0, 0, 0], 24),    // protocol assignments
+    v4([192, 0, 2, 0], 24),    // documentation
+    v4([192, 88, 99, 0], 24),  // relays of 6to4
+    v4([192, 168, 0, 0], 16),  // private
+    v4([198, 18, 0, 0], 15),   // benchmarks
+    v4([198, 51, 100, 0], 24), // documentation
+    v4([203, 0, 113, 0], 24),  // documentation
+    v4([224, 0, 0, 0], 4),     // multicast
+    v4([240, 0, 0, 0], 4),     // reserved, broadcast
 ];
 
 /// Special-purpose blocks within [`GLOBAL_V6`].
-const SPECIAL_V6: [(Ipv6Addr, u32); 4] = [
-    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments, including Teredo
-    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
-    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4: can contain any IPv4 address
-    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20), // documentation
+const SPECIAL_V6: [Ipv6Net; 4] = [
+    v6(0x2001, 0, 23),     // protocol assignments, including Teredo
+    v6(0x2001, 0xdb8, 32), // documentation
+    v6(0x2002, 0, 16),     // 6to4: can contain any IPv4 address
+    v6(0x3fff, 0, 20),     // documentation
 ];
 
 /// The assigned global unicast addresses of IPv6. Other addresses are loopback, private, link-local, multicast, translations or unassigned.
-const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
 
 /// The well-known prefix with which IPv6-only networks reach IPv4 addresses (NAT64, RFC 6052).
-const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
+const NAT64: Ipv6Net = v6(0x64, 0xff9b, 96);
 
-/// Returns whether an address belongs to the public internet.
+const fn v4([a, b, c, d]: [u8; 4], prefix_length: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix_length)
+}
+
+/// Returns the network whose address begins with these two segments.
+const fn v6(first: u16, second: u16, prefix_length: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(
+        Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0),
+        prefix_length,
+    )
+}
+
+/// Returns `true` if an address belongs to the public internet.
 pub(crate) fn is_public(address: IpAddr) -> bool {
-    match plain(address) {
-        IpAddr::V4(v4) => !SPECIAL_V4
-            .into_iter()
-            .any(|(base, bits)| within(base.into(), bits, v4.into())),
+    match embedded_v4(address) {
+        IpAddr::V4(v4) => !SPECIAL_V4.iter().any(|network| network.contains(&v4)),
         IpAddr::V6(v6) => {
-            let in_v6 = |(base, bits): (Ipv6Addr, u32)| within(base.into(), bits, v6.into());
-            in_v6(GLOBAL_V6) && !SPECIAL_V6.into_iter().any(in_v6)
+            GLOBAL_V6.contains(&v6) && !SPECIAL_V6.iter().any(|network| network.contains(&v6))
         }
     }
 }
 
-/// Returns the IPv4 address that an IPv4-mapped or NAT64 address stands for, otherwise the address itself.
-pub(super) fn plain(address: IpAddr) -> IpAddr {
-    let canonical = address.to_canonical();
-    match canonical {
-        IpAddr::V6(v6) if within(NAT64.0.into(), NAT64.1, canonical) => {
+/// Returns the IPv4 address in an IPv4-mapped or NAT64 address. Returns any other address unchanged.
+pub(super) fn embedded_v4(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) if NAT64.contains(&v6) => {
             let [.., a, b, c, d] = v6.octets();
             Ipv4Addr::new(a, b, c, d).into()
         }
-        _ => canonical,
+        canonical => canonical,
     }
-}
-
-fn within(base: IpAddr, bits: u32, address: IpAddr) -> bool {
-    Network::new(base, bits).holds(address)
 }
 
 #[cfg(test)]
@@ -71,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_the_public_internets_is_told_apart_in_every_form() {
+    fn special_purpose_addresses_are_not_public_in_any_notation() {
         for special in [
             "0.0.0.0",
             "0.1.2.3",
@@ -129,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_public_internet_is_the_rest() {
+    fn all_other_addresses_are_public() {
         for public in [
             "1.1.1.1",
             "8.8.8.8",

@@ -1,5 +1,5 @@
-//! Connections to servers on the internet, each to an address that was checked. A name is resolved once, its addresses are checked, and the
-//! connection goes to one of these addresses. A later DNS response cannot redirect it.
+//! Connects to servers on the internet. A name is resolved once, its addresses are checked, and the connection goes to one of these addresses. So a later DNS
+//! response cannot redirect the connection to an address that was not checked.
 
 use std::fmt;
 use std::io;
@@ -14,22 +14,22 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::target::{Host, Target};
-use crate::dial::{self, Io};
 use crate::dns::Dns;
+use crate::endpoint::{Io, tls_connector};
 
 /// Timeout of one address, after which the next address is tried.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of addresses of one name that are tried.
-const MOST: usize = 8;
+const MAX_ADDRESSES: usize = 8;
 
-/// Why there is no connection. Nothing was sent.
+/// The reason why there is no connection. No data was sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The server's name resolves only to blocked addresses.
     #[error("resolves only to blocked addresses: {0}")]
-    Forbidden(String),
-    /// The server cannot be reached or its certificate is not valid for it. The message is for the log.
+    Blocked(String),
+    /// The server does not respond or has no valid certificate. The message is for the log.
     #[error("{0}")]
     Unreachable(String),
 }
@@ -48,9 +48,9 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// Creates a connector that trusts this machine's certificate store.
+    /// Creates a connector that trusts the certificates in the system's trust store.
     pub(crate) fn new(dns: Arc<Dns>) -> Result<Self, StartError> {
-        let tls = dial::tls_towards("internet hosts")?;
+        let tls = tls_connector("internet hosts")?;
         Ok(Self::with(dns, tls))
     }
 
@@ -58,17 +58,16 @@ impl Connector {
         Self { dns, tls }
     }
 
-    /// Connects to a server at one of its addresses for which `may` returns true.
+    /// Connects to a server at one of the addresses for which `is_allowed` returns `true`.
     ///
     /// # Errors
-    /// Returns [`Error::Forbidden`] if the server has addresses but `may` accepts none, and [`Error::Unreachable`] if every connection
-    /// fails.
+    /// Returns [`Error::Blocked`] if `is_allowed` rejects all addresses of the server, and [`Error::Unreachable`] if every connection fails.
     pub(crate) async fn connect(
         &self,
         target: &Target,
-        may: impl Fn(SocketAddr) -> bool,
+        is_allowed: impl Fn(SocketAddr) -> bool,
     ) -> Result<Box<dyn Io>, Error> {
-        let stream = self.tcp(target, may).await?;
+        let stream = self.connect_tcp(target, is_allowed).await?;
         stream.set_nodelay(true).map_err(unreachable)?;
         if !target.tls {
             return Ok(Box::new(stream));
@@ -81,34 +80,34 @@ impl Connector {
         Ok(Box::new(stream))
     }
 
-    async fn tcp(
+    async fn connect_tcp(
         &self,
         target: &Target,
-        may: impl Fn(SocketAddr) -> bool,
+        is_allowed: impl Fn(SocketAddr) -> bool,
     ) -> Result<TcpStream, Error> {
         let found = match &target.host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.dns.addresses(name).await.map_err(unreachable)?,
         };
-        let at = |address| SocketAddr::new(address, target.port);
-        let open: Vec<SocketAddr> = found
+        let with_port = |address| SocketAddr::new(address, target.port);
+        let allowed: Vec<SocketAddr> = found
             .iter()
             .copied()
-            .map(at)
-            .filter(|at| may(*at))
+            .map(with_port)
+            .filter(|address| is_allowed(*address))
             .collect();
-        if open.is_empty() && !found.is_empty() {
-            return Err(Error::Forbidden(format!("{found:?}")));
+        if allowed.is_empty() && !found.is_empty() {
+            return Err(Error::Blocked(format!("{found:?}")));
         }
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in open.into_iter().take(MOST) {
-            last = match timeout(PATIENCE, TcpStream::connect(address)).await {
+        let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in allowed.into_iter().take(MAX_ADDRESSES) {
+            last_error = match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => error,
-                Err(late) => late.into(),
+                Err(elapsed) => elapsed.into(),
             };
         }
-        Err(unreachable(last))
+        Err(unreachable(last_error))
     }
 }
 

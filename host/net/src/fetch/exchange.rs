@@ -1,4 +1,4 @@
-//! One HTTP/1.1 request and its whole response over a new connection, within limits.
+//! Sends one HTTP/1.1 request and reads its whole response over a new connection, within limits.
 
 use std::pin::pin;
 
@@ -9,14 +9,14 @@ use hyper::body::Body as _;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use crate::dial::Io;
+use crate::endpoint::Io;
 
 /// Maximum number of response headers, and maximum size of status line and headers in bytes.
-const MOST_HEADERS: usize = 128;
-const LARGEST_HEAD: usize = 64 * 1024;
+const MAX_HEADERS: usize = 128;
+const MAX_HEAD_SIZE: usize = 64 * 1024;
 
-/// Headers of the connection in either direction (RFC 9110, section 7.6.1), and headers that belong to them by convention.
-pub(super) const OF_THE_CONNECTION: [HeaderName; 8] = [
+/// Hop-by-hop headers in either direction (RFC 9110, section 7.6.1), including those that are hop-by-hop by convention.
+pub(super) const HOP_BY_HOP_HEADERS: [HeaderName; 8] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -30,15 +30,15 @@ pub(super) const OF_THE_CONNECTION: [HeaderName; 8] = [
 /// A response.
 #[derive(Debug)]
 pub struct Response {
-    /// Any status.
+    /// The status, also of an error or a redirect.
     pub status: StatusCode,
-    /// Headers, without those of the connection.
+    /// The headers, without hop-by-hop headers.
     pub headers: HeaderMap,
     /// The whole body.
     pub body: Bytes,
 }
 
-/// Why there is no complete response.
+/// The reason why there is no complete response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// The body exceeds the limit.
@@ -46,40 +46,40 @@ pub(super) enum Error {
     TooLarge,
     /// The exchange failed. The message is for the log.
     #[error("{0}")]
-    Broken(String),
+    Failed(String),
 }
 
-/// Sends a request and reads its response, with a body of at most `largest` bytes. Dropping the future closes the connection.
+/// Sends a request and reads its response, with a body of at most `max_body_size` bytes. Dropping the future closes the connection.
 pub(super) async fn exchange(
     stream: Box<dyn Io>,
     request: http::Request<Full<Bytes>>,
-    largest: usize,
+    max_body_size: usize,
 ) -> Result<Response, Error> {
     let handshake = http1::Builder::new()
-        .max_headers(MOST_HEADERS)
-        .max_buf_size(LARGEST_HEAD)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEAD_SIZE)
         .handshake(TokioIo::new(stream))
         .await;
-    let (mut sender, connection) = handshake.map_err(broken)?;
-    let mut answer = pin!(async {
+    let (mut sender, connection) = handshake.map_err(failed)?;
+    let mut response = pin!(async {
         let (parts, body) = sender
             .send_request(request)
             .await
-            .map_err(broken)?
+            .map_err(failed)?
             .into_parts();
-        if body.size_hint().lower() > largest as u64 {
+        if body.size_hint().lower() > max_body_size as u64 {
             return Err(Error::TooLarge);
         }
-        let body = Limited::new(body, largest).collect().await;
+        let body = Limited::new(body, max_body_size).collect().await;
         let body = body.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 Error::TooLarge
             } else {
-                broken(error)
+                failed(error)
             }
         })?;
         let mut headers = parts.headers;
-        for name in OF_THE_CONNECTION {
+        for name in HOP_BY_HOP_HEADERS {
             headers.remove(name);
         }
         Ok(Response {
@@ -91,11 +91,11 @@ pub(super) async fn exchange(
     tokio::select! {
         // Poll the response first, to read data that arrived before the connection closed.
         biased;
-        answer = &mut answer => answer,
-        _ = connection => answer.await,
+        result = &mut response => result,
+        _ = connection => response.await,
     }
 }
 
-fn broken(error: impl std::fmt::Display) -> Error {
-    Error::Broken(error.to_string())
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Failed(error.to_string())
 }

@@ -1,9 +1,11 @@
 //! HTTP client for requests to servers on the internet, used on behalf of modules and of the service itself.
 //!
-//! A request goes only to servers on a list of hosts, and never to an address that the list does not open. Time and size of every exchange
-//! are limited. Redirects are not followed and proxies are not used, because either could lead to a server that was not checked.
+//! A request goes only to servers on a list of hosts, and only to addresses that the list allows. Time and size of every exchange are limited. Redirects are
+//! not followed and proxies are not used, because either could lead to a server that was not checked.
 //!
 //! Every request uses its own connection, so no state of an earlier request is reused. This module does not depend on WIT or on modules.
+//!
+//! The client is our own code on top of hyper, because reqwest 0.12 adds an `Accept` header to requests and has no limit on the size of response headers.
 
 mod address;
 mod connect;
@@ -26,23 +28,23 @@ pub use exchange::Response;
 pub use hosts::Hosts;
 pub use target::{Host, Target};
 
-/// Maximum size of a body in bytes, of requests and of responses.
-pub const LARGEST_BODY: usize = 4 * 1024 * 1024;
+/// Maximum size of a request body or response body in bytes.
+pub const MAX_BODY_SIZE: usize = 4 * 1024 * 1024;
 
-/// Timeout of a request that sets no shorter one.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Maximum timeout of a request, and the default.
+pub const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of request headers, and their maximum total size in bytes.
-const MOST_HEADERS: usize = 64;
-const LARGEST_HEADERS: usize = 16 * 1024;
+const MAX_HEADERS: usize = 64;
+const MAX_HEADERS_SIZE: usize = 16 * 1024;
 
-const LONGEST_URL: usize = 8 * 1024;
+const MAX_URL_LENGTH: usize = 8 * 1024;
 
 /// `User-Agent` of a request that sets none.
 const USER_AGENT: &str = concat!("latchmail/", env!("CARGO_PKG_VERSION"));
 
-/// Request headers that the sender must not set, in addition to the headers of the connection.
-const HOSTS_OWN: [HeaderName; 5] = [
+/// Request headers that the sender must not set, in addition to hop-by-hop headers.
+const RESERVED_HEADERS: [HeaderName; 5] = [
     header::CONTENT_LENGTH,
     header::EXPECT,
     header::HOST,
@@ -53,21 +55,21 @@ const HOSTS_OWN: [HeaderName; 5] = [
 /// A request to send.
 #[derive(Default)]
 pub struct Request {
-    /// HTTP method.
+    /// The HTTP method.
     pub method: String,
-    /// Absolute URL.
+    /// The absolute URL.
     pub url: String,
-    /// Request headers as name and value.
+    /// The names and values of the headers.
     pub headers: Vec<(String, String)>,
-    /// Request body.
+    /// The body.
     pub body: Bytes,
-    /// Timeout of the whole exchange, at most [`PATIENCE`].
+    /// The timeout of the whole exchange, at most [`MAX_TIMEOUT`], which is the default.
     pub timeout: Option<Duration>,
-    /// Maximum size of the response body in bytes, at most [`LARGEST_BODY`].
-    pub largest: Option<usize>,
+    /// The maximum size of the response body in bytes, at most [`MAX_BODY_SIZE`], which is the default.
+    pub max_response_size: Option<usize>,
 }
 
-/// Why a request has no response.
+/// The reason why a request has no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server is not on the list of hosts. The message can be shown to the sender.
@@ -75,11 +77,11 @@ pub enum Error {
     Denied(String),
     /// The server's name resolves only to blocked addresses.
     #[error("{target} resolves only to blocked addresses")]
-    Forbidden {
+    Blocked {
         /// The server as scheme, host and port.
         target: String,
         /// The addresses, for the log.
-        found: String,
+        addresses: String,
     },
     /// The request cannot be sent. The message can be shown to the sender.
     #[error("{0}")]
@@ -87,13 +89,12 @@ pub enum Error {
     /// The request or its response exceeds a size limit. The message can be shown to the sender.
     #[error("{0}")]
     TooLarge(String),
-    /// The server could not be reached or the response to a safe request is missing. The request changed nothing. The message is for the
-    /// log.
+    /// The server could not be reached, or the response to a safe request is missing. The request changed nothing. The message is for the log.
     #[error("{0}")]
     Unavailable(String),
     /// The request was sent and the server may have processed it, but the response is missing. The message is for the log.
     #[error("{0}")]
-    Unknown(String),
+    OutcomeUnknown(String),
 }
 
 /// The HTTP client.
@@ -118,53 +119,59 @@ impl Fetch {
     /// # Errors
     /// Returns any of [`Error`].
     pub async fn send(&self, hosts: &Hosts, request: Request) -> Result<Response, Error> {
-        let end = Instant::now() + request.timeout.unwrap_or(PATIENCE).min(PATIENCE);
-        let largest = request.largest.unwrap_or(LARGEST_BODY).min(LARGEST_BODY);
-        let (target, request) = prepared(request)?;
-        if !hosts.list(&target) {
+        let deadline = Instant::now() + request.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
+        let max_body_size = request
+            .max_response_size
+            .unwrap_or(MAX_BODY_SIZE)
+            .min(MAX_BODY_SIZE);
+        let (target, request) = prepare(request)?;
+        if !hosts.allows(&target) {
             return Err(Error::Denied(format!("{target} is not a permitted host")));
         }
-        let unavailable = |why: &str| Error::Unavailable(format!("{target}: {why}"));
-        let connecting = self.connector.connect(&target, |at| hosts.open(at));
-        let stream = match timeout_at(end, connecting).await {
+        let unavailable = |reason: &str| Error::Unavailable(format!("{target}: {reason}"));
+        let connecting = self
+            .connector
+            .connect(&target, |address| hosts.allows_address(address));
+        let stream = match timeout_at(deadline, connecting).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(connect::Error::Forbidden(found))) => {
-                return Err(Error::Forbidden {
+            Ok(Err(connect::Error::Blocked(addresses))) => {
+                return Err(Error::Blocked {
                     target: target.to_string(),
-                    found,
+                    addresses,
                 });
             }
-            Ok(Err(connect::Error::Unreachable(why))) => return Err(unavailable(&why)),
+            Ok(Err(connect::Error::Unreachable(reason))) => return Err(unavailable(&reason)),
             Err(_) => return Err(unavailable("connecting timed out")),
         };
-        let reads = request.method().is_safe();
-        let why = match timeout_at(end, exchange::exchange(stream, request, largest)).await {
-            Ok(Ok(response)) => return Ok(response),
-            Ok(Err(exchange::Error::TooLarge)) => {
-                return Err(Error::TooLarge(format!(
-                    "The response is larger than {largest} bytes"
-                )));
-            }
-            Ok(Err(exchange::Error::Broken(why))) => why,
-            Err(_) => "the response timed out".to_owned(),
-        };
-        if reads {
-            Err(unavailable(&why))
+        let is_safe = request.method().is_safe();
+        let reason =
+            match timeout_at(deadline, exchange::exchange(stream, request, max_body_size)).await {
+                Ok(Ok(response)) => return Ok(response),
+                Ok(Err(exchange::Error::TooLarge)) => {
+                    return Err(Error::TooLarge(format!(
+                        "The response is larger than {max_body_size} bytes"
+                    )));
+                }
+                Ok(Err(exchange::Error::Failed(reason))) => reason,
+                Err(_) => "the response timed out".to_owned(),
+            };
+        if is_safe {
+            Err(unavailable(&reason))
         } else {
-            Err(Error::Unknown(format!("{target}: {why}")))
+            Err(Error::OutcomeUnknown(format!("{target}: {reason}")))
         }
     }
 }
 
 /// Validates a request and returns its target and the request to send.
-fn prepared(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Error> {
+fn prepare(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Error> {
     let method = Method::from_bytes(request.method.as_bytes())
         .ok()
         .filter(|method| ![Method::CONNECT, Method::TRACE].contains(method))
         .ok_or_else(|| Error::Invalid("method is invalid or not allowed".into()))?;
-    if request.url.len() > LONGEST_URL {
+    if request.url.len() > MAX_URL_LENGTH {
         return Err(Error::TooLarge(format!(
-            "url is longer than {LONGEST_URL} bytes"
+            "url is longer than {MAX_URL_LENGTH} bytes"
         )));
     }
     let uri = request.url.parse::<Uri>().ok();
@@ -174,13 +181,13 @@ fn prepared(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Er
             "url must be an absolute http or https URL in ASCII, without user information".into(),
         ));
     };
-    if request.body.len() > LARGEST_BODY {
+    if request.body.len() > MAX_BODY_SIZE {
         return Err(Error::TooLarge(format!(
-            "The body is larger than {LARGEST_BODY} bytes"
+            "The body is larger than {MAX_BODY_SIZE} bytes"
         )));
     }
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    // A URL without a path may have a query only.
+    // A URL can have a query without a path.
     let path = if path.starts_with('/') {
         path.to_owned()
     } else {
@@ -198,22 +205,23 @@ fn prepared(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Er
     Ok((target, prepared))
 }
 
+/// Validates the headers, and adds `User-Agent` if it is missing.
 fn headers(given: Vec<(String, String)>) -> Result<HeaderMap, Error> {
     let bytes: usize = given
         .iter()
         .map(|(name, value)| name.len() + value.len())
         .sum();
-    if given.len() > MOST_HEADERS || bytes > LARGEST_HEADERS {
+    if given.len() > MAX_HEADERS || bytes > MAX_HEADERS_SIZE {
         return Err(Error::TooLarge(format!(
-            "A request has at most {MOST_HEADERS} headers of {LARGEST_HEADERS} bytes in total"
+            "A request has at most {MAX_HEADERS} headers of {MAX_HEADERS_SIZE} bytes in total"
         )));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in given {
-        let invalid = |why: &str| Error::Invalid(format!("header {name:?} {why}"));
+        let invalid = |problem: &str| Error::Invalid(format!("header {name:?} {problem}"));
         let header =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("has an invalid name"))?;
-        if HOSTS_OWN.contains(&header) || exchange::OF_THE_CONNECTION.contains(&header) {
+        if RESERVED_HEADERS.contains(&header) || exchange::HOP_BY_HOP_HEADERS.contains(&header) {
             return Err(invalid("must not be set"));
         }
         let value = HeaderValue::from_str(&value).map_err(|_| invalid("has an invalid value"))?;

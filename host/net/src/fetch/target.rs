@@ -1,4 +1,4 @@
-//! The server of a request: scheme, host and port. URLs and the operator's list of hosts are parsed by the same rules.
+//! The server of a request: scheme, host and port. URLs and the operator's list of hosts are parsed with the same rules.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use crate::dns;
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Whether the scheme is `https`.
+    /// `true` if the scheme is `https`.
     pub tls: bool,
     /// The host.
     pub host: Host,
@@ -39,7 +39,7 @@ impl Target {
         Self::parse(tls, uri.authority()?.as_str())
     }
 
-    /// Parses `host` or `host:port`. An IPv6 address is in brackets.
+    /// Parses `host` or `host:port`. An IPv6 address must be in brackets.
     pub(super) fn parse(tls: bool, authority: &str) -> Option<Self> {
         let (host, rest) = if let Some(rest) = authority.strip_prefix('[') {
             let (address, rest) = rest.split_once(']')?;
@@ -48,11 +48,11 @@ impl Target {
         } else {
             let end = authority.find(':').unwrap_or(authority.len());
             let (host, rest) = authority.split_at(end);
-            (Host::named(host)?, rest)
+            (Host::parse(host)?, rest)
         };
         let port = match rest.strip_prefix(':') {
-            Some(digits) => port(digits)?,
-            None if rest.is_empty() => own_port(tls),
+            Some(digits) => parse_port(digits)?,
+            None if rest.is_empty() => default_port(tls),
             None => return None,
         };
         Some(Self { tls, host, port })
@@ -60,7 +60,7 @@ impl Target {
 
     /// Returns the value of the `Host` header: the host, and the port if it is not the scheme's default.
     pub(super) fn authority(&self) -> String {
-        if self.port == own_port(self.tls) {
+        if self.port == default_port(self.tls) {
             self.host.to_string()
         } else {
             format!("{}:{}", self.host, self.port)
@@ -69,11 +69,12 @@ impl Target {
 }
 
 impl Host {
-    fn named(host: &str) -> Option<Self> {
+    /// Parses a name or an IPv4 address.
+    fn parse(host: &str) -> Option<Self> {
         if let Ok(address) = host.parse::<Ipv4Addr>() {
             return Some(Self::Address(address.into()));
         }
-        dns::host(host).ok().map(Self::Name)
+        dns::normalize_host(host).ok().map(Self::Name)
     }
 }
 
@@ -94,26 +95,26 @@ impl fmt::Display for Target {
     }
 }
 
-const fn own_port(tls: bool) -> u16 {
+const fn default_port(tls: bool) -> u16 {
     if tls { 443 } else { 80 }
 }
 
-fn port(digits: &str) -> Option<u16> {
-    let all = digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits.parse().ok().filter(|port| all && *port != 0)
+fn parse_port(digits: &str) -> Option<u16> {
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|port| is_number && *port != 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(url: &str) -> Option<String> {
+    fn parsed(url: &str) -> Option<String> {
         let target = Target::of(&url.parse().ok()?)?;
         Some(target.to_string())
     }
 
     #[test]
-    fn ways_to_write_a_server_are_one() {
+    fn notations_of_one_server_have_one_normal_form() {
         for (url, server) in [
             ("https://api.example.com/a?b", "https://api.example.com"),
             ("HTTPS://API.Example.COM:443/", "https://api.example.com"),
@@ -125,12 +126,12 @@ mod tests {
             ("https://[2A00:0:0::1]:8443/", "https://[2a00::1]:8443"),
             ("https://[::ffff:127.0.0.1]/", "https://127.0.0.1"),
         ] {
-            assert_eq!(read(url).as_deref(), Some(server), "{url}");
+            assert_eq!(parsed(url).as_deref(), Some(server), "{url}");
         }
     }
 
     #[test]
-    fn what_could_be_read_in_two_ways_is_not_read() {
+    fn ambiguous_and_invalid_urls_are_rejected() {
         for url in [
             "",
             "/path",
@@ -162,11 +163,11 @@ mod tests {
             "https://evil.example\\@api.example.com/",
             "https://api.example.com#@evil.example/",
         ] {
-            let read = read(url);
-            // The last URL has a fragment; its host is the one before it.
+            let server = parsed(url);
+            // The last URL is valid: its host ends before the fragment.
             assert!(
-                read.is_none() || read.as_deref() == Some("https://api.example.com"),
-                "{url}: {read:?}"
+                server.is_none() || server.as_deref() == Some("https://api.example.com"),
+                "{url}: {server:?}"
             );
         }
     }

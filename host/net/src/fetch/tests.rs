@@ -17,7 +17,7 @@ use super::*;
 const CERTIFICATE: &[u8] = include_bytes!("tests/certificate.pem");
 const KEY: &[u8] = include_bytes!("tests/key.pem");
 
-const MOMENT: Duration = Duration::from_millis(200);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(200);
 
 fn dns() -> Arc<Dns> {
     Arc::new(Dns::new(&config::Dns::default(), "mail.invalid").unwrap())
@@ -61,46 +61,47 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> String {
         if whole {
             return text;
         }
-        let more = stream.read(&mut piece).await.unwrap();
-        assert!(more > 0, "it ended after {text:?}");
-        read.extend_from_slice(&piece[..more]);
+        let length = stream.read(&mut piece).await.unwrap();
+        assert!(length > 0, "the request ended after {text:?}");
+        read.extend_from_slice(&piece[..length]);
     }
 }
 
-async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, answer: &[u8]) -> String {
-    let asked = read(&mut stream).await;
+/// Reads one request, sends `response`, and returns the request.
+async fn respond(mut stream: impl AsyncRead + AsyncWrite + Unpin, response: &[u8]) -> String {
+    let request = read(&mut stream).await;
     // The client may close the connection before it has read the whole response.
-    let _ = stream.write_all(answer).await;
+    let _ = stream.write_all(response).await;
     let _ = stream.shutdown().await;
-    asked
+    request
 }
 
 /// Starts a server for one request. Returns its address, and the request that it received.
-async fn server(said: impl Into<Vec<u8>>) -> (SocketAddr, JoinHandle<String>) {
+async fn server(response: impl Into<Vec<u8>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (at, said) = (listener.local_addr().unwrap(), said.into());
-    let asked = tokio::spawn(async move {
+    let (at, response) = (listener.local_addr().unwrap(), response.into());
+    let request = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
-        answer(stream, &said).await
+        respond(stream, &response).await
     });
-    (at, asked)
+    (at, request)
 }
 
-/// Returns the result of a request to a server that responds with `said`.
-async fn told(
-    said: impl Into<Vec<u8>>,
+/// Returns the result of a request to a server that responds with `response`.
+async fn send_to_server(
+    response: impl Into<Vec<u8>>,
     request: impl FnOnce(&str) -> Request,
 ) -> Result<Response, Error> {
-    let (at, _asked) = server(said).await;
+    let (at, _request) = server(response).await;
     let server = format!("http://{at}");
     let request = request(&format!("{server}/"));
     fetch().send(&hosts(&server), request).await
 }
 
 #[tokio::test]
-async fn a_request_goes_out_as_it_was_given_and_its_answer_comes_back_whole() {
-    let said = "HTTP/1.1 418 I'm a teapot\r\nX-One: 1\r\nX-One: 2\r\nConnection: close\r\nKeep-Alive: timeout=5\r\nContent-Length: 3\r\n\r\ntea";
-    let (at, asked) = server(said).await;
+async fn request_and_response_are_transferred_unchanged() {
+    let response = "HTTP/1.1 418 I'm a teapot\r\nX-One: 1\r\nX-One: 2\r\nConnection: close\r\nKeep-Alive: timeout=5\r\nContent-Length: 3\r\n\r\ntea";
+    let (at, received) = server(response).await;
     let mut request = post(&format!("http://{at}/a%20b?c=d&e#f"));
     request.headers = vec![
         ("Authorization".into(), "Bearer x".into()),
@@ -117,10 +118,10 @@ async fn a_request_goes_out_as_it_was_given_and_its_answer_comes_back_whole() {
     assert_eq!(ones, ["1", "2"]);
     assert!(!got.headers.contains_key("connection") && !got.headers.contains_key("keep-alive"));
 
-    let asked = asked.await.unwrap();
+    let received = received.await.unwrap();
     assert!(
-        asked.starts_with("POST /a%20b?c=d&e HTTP/1.1\r\n"),
-        "{asked}"
+        received.starts_with("POST /a%20b?c=d&e HTTP/1.1\r\n"),
+        "{received}"
     );
     for line in [
         &*format!("host: {at}"),
@@ -130,21 +131,25 @@ async fn a_request_goes_out_as_it_was_given_and_its_answer_comes_back_whole() {
         "content-length: 4",
         "user-agent: latchmail/",
     ] {
-        assert!(asked.contains(&format!("\r\n{line}")), "{line} in {asked}");
+        assert!(
+            received.contains(&format!("\r\n{line}")),
+            "{line} in {received}"
+        );
     }
-    assert!(asked.ends_with("\r\n\r\nbody"));
+    assert!(received.ends_with("\r\n\r\nbody"));
 }
 
 #[tokio::test]
-async fn a_redirect_is_an_answer_like_any_other() {
-    let said = "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n";
-    let got = told(said, get).await.unwrap();
+async fn a_redirect_is_returned_and_not_followed() {
+    let response =
+        "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n";
+    let got = send_to_server(response, get).await.unwrap();
     assert_eq!(got.status, 302);
     assert_eq!(got.headers["location"], "http://127.0.0.1:1/");
 }
 
 #[tokio::test]
-async fn a_host_that_is_not_listed_hears_nothing() {
+async fn a_host_that_is_not_listed_receives_no_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let port = at.port();
@@ -166,15 +171,15 @@ async fn a_host_that_is_not_listed_hears_nothing() {
             "{listed} {url}: {denied}"
         );
     }
-    let heard = tokio::time::timeout(MOMENT, listener.accept()).await;
-    assert!(heard.is_err());
+    let connection = tokio::time::timeout(SHORT_TIMEOUT, listener.accept()).await;
+    assert!(connection.is_err());
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_refused_before_anybody_is_asked() {
+async fn an_invalid_request_is_rejected_before_any_connection() {
     let url = "https://api.example.com/";
     let listed = hosts("api.example.com");
-    let refused = async |request: Request| fetch().send(&listed, request).await.unwrap_err();
+    let rejection = async |request: Request| fetch().send(&listed, request).await.unwrap_err();
     for method in [
         "",
         "CONNECT",
@@ -184,7 +189,7 @@ async fn what_is_no_request_is_refused_before_anybody_is_asked() {
     ] {
         let mut request = get(url);
         request.method = method.into();
-        let error = refused(request).await;
+        let error = rejection(request).await;
         assert!(matches!(error, Error::Invalid(_)), "{method:?}: {error}");
     }
     for (name, value) in [
@@ -204,7 +209,7 @@ async fn what_is_no_request_is_refused_before_anybody_is_asked() {
     ] {
         let mut request = get(url);
         request.headers = vec![(name.into(), value.into())];
-        let error = refused(request).await;
+        let error = rejection(request).await;
         assert!(matches!(error, Error::Invalid(_)), "{name:?}: {error}");
     }
     for url in [
@@ -213,36 +218,36 @@ async fn what_is_no_request_is_refused_before_anybody_is_asked() {
         "https://user@api.example.com/",
         "gopher://api.example.com/",
     ] {
-        let error = refused(get(url)).await;
+        let error = rejection(get(url)).await;
         assert!(matches!(error, Error::Invalid(_)), "{url:?}: {error}");
     }
-    let mut much = Vec::new();
-    much.push(get(&format!("{url}{}", "a".repeat(9_000))));
-    much.push(Request {
+    let mut too_large = Vec::new();
+    too_large.push(get(&format!("{url}{}", "a".repeat(9_000))));
+    too_large.push(Request {
         headers: vec![("x".into(), "y".into()); 65],
         ..get(url)
     });
-    much.push(Request {
+    too_large.push(Request {
         headers: vec![("x".into(), "y".repeat(17_000))],
         ..get(url)
     });
-    much.push(Request {
-        body: vec![0; LARGEST_BODY + 1].into(),
+    too_large.push(Request {
+        body: vec![0; MAX_BODY_SIZE + 1].into(),
         ..post(url)
     });
-    for request in much {
-        let error = refused(request).await;
+    for request in too_large {
+        let error = rejection(request).await;
         assert!(matches!(error, Error::TooLarge(_)), "{error}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_is_read_up_to_its_bound_however_it_is_framed() {
+async fn the_size_of_a_response_body_is_limited_for_every_framing() {
     let head = "HTTP/1.1 200 OK\r\n";
-    let whole = [format!("{head}\r\n").as_bytes(), &vec![b'x'; LARGEST_BODY]].concat();
+    let whole = [format!("{head}\r\n").as_bytes(), &vec![b'x'; MAX_BODY_SIZE]].concat();
     assert_eq!(
-        told(whole.clone(), get).await.unwrap().body.len(),
-        LARGEST_BODY
+        send_to_server(whole.clone(), get).await.unwrap().body.len(),
+        MAX_BODY_SIZE
     );
     let mut over = whole;
     over.push(b'x');
@@ -252,17 +257,17 @@ async fn an_answer_is_read_up_to_its_bound_however_it_is_framed() {
         chunk.repeat(5)
     );
     let claimed = format!("{head}Content-Length: 99999999999\r\n\r\n").into_bytes();
-    for said in [over, chunks.into_bytes(), claimed] {
-        let error = told(said, get).await.unwrap_err();
+    for response in [over, chunks.into_bytes(), claimed] {
+        let error = send_to_server(response, get).await.unwrap_err();
         assert!(matches!(error, Error::TooLarge(_)), "{error}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_is_honest_about_what_may_have_happened() {
+async fn the_outcome_of_an_unsafe_request_without_a_readable_response_is_unknown() {
     let long = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(1 << 20));
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: y\r\n".repeat(1000));
-    for said in [
+    for response in [
         "",
         "SSH-2.0-OpenSSH_9.2\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
@@ -270,39 +275,45 @@ async fn an_answer_that_cannot_be_read_is_honest_about_what_may_have_happened() 
         &long,
         &many,
     ] {
-        let read = told(said, get).await.unwrap_err();
-        assert!(matches!(read, Error::Unavailable(_)), "{read}");
-        let changed = told(said, post).await.unwrap_err();
-        assert!(matches!(changed, Error::Unknown(_)), "{changed}");
+        let error = send_to_server(response, get).await.unwrap_err();
+        assert!(matches!(error, Error::Unavailable(_)), "{error}");
+        let error = send_to_server(response, post).await.unwrap_err();
+        assert!(matches!(error, Error::OutcomeUnknown(_)), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_waited_for_no_longer_than_asked() {
+async fn a_request_to_a_silent_server_ends_at_its_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
-    let patient = |request: Request| Request {
-        timeout: Some(MOMENT),
+    let with_timeout = |request: Request| Request {
+        timeout: Some(SHORT_TIMEOUT),
         ..request
     };
-    let ask = async |request| {
-        let asked = fetch();
+    let failure = async |request| {
+        let client = fetch();
         let listed = hosts(&server);
-        let asking = asked.send(&listed, patient(request));
-        tokio::time::timeout(PATIENCE / 2, asking)
+        let sending = client.send(&listed, with_timeout(request));
+        tokio::time::timeout(MAX_TIMEOUT / 2, sending)
             .await
             .unwrap()
             .unwrap_err()
     };
-    assert!(matches!(ask(get(&server)).await, Error::Unavailable(_)));
-    assert!(matches!(ask(post(&server)).await, Error::Unknown(_)));
+    assert!(matches!(failure(get(&server)).await, Error::Unavailable(_)));
+    assert!(matches!(
+        failure(post(&server)).await,
+        Error::OutcomeUnknown(_)
+    ));
     drop(listener);
     // No server listens, so the request was not sent.
-    assert!(matches!(ask(post(&server)).await, Error::Unavailable(_)));
+    assert!(matches!(
+        failure(post(&server)).await,
+        Error::Unavailable(_)
+    ));
 }
 
 #[tokio::test]
-async fn a_request_that_is_given_up_leaves_no_connection() {
+async fn dropping_a_request_closes_its_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
     let (fetch, listed) = (fetch(), hosts(&server));
@@ -315,7 +326,7 @@ async fn a_request_that_is_given_up_leaves_no_connection() {
         } => stream,
     };
     let mut rest = Vec::new();
-    let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+    let end = tokio::time::timeout(MAX_TIMEOUT, stream.read_to_end(&mut rest)).await;
     assert!(end.is_ok() && rest.is_empty());
 }
 
@@ -333,16 +344,16 @@ async fn tls_server(at: &str) -> SocketAddr {
     let at = listener.local_addr().unwrap();
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
-        let said = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret";
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret";
         if let Ok(stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await {
-            answer(stream, said).await;
+            respond(stream, response).await;
         }
     });
     at
 }
 
 #[tokio::test]
-async fn a_server_has_to_be_who_it_is_asked_to_be() {
+async fn the_certificate_must_be_trusted_and_valid_for_the_server() {
     let mut roots = RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_slice(CERTIFICATE).unwrap())

@@ -7,13 +7,13 @@ use latchmail_core::caller::{Caller, Credential, Scope, missing};
 use latchmail_core::clock::Timestamp;
 use latchmail_directory::aliases::Alias;
 
-use super::Call;
-use super::convert::failed;
+use super::call::Call;
+use super::convert::account_error;
 
 impl Host for Call {
     async fn list(&mut self) -> wasmtime::Result<Result<Vec<wit::Alias>, Error>> {
         Ok(async move {
-            let caller = self.holder(Scope::AliasesRead)?;
+            let caller = self.require_scope(Scope::AliasesRead)?;
             let aliases = self
                 .services
                 .aliases
@@ -27,7 +27,7 @@ impl Host for Call {
 
     async fn domains(&mut self) -> wasmtime::Result<Result<Vec<String>, Error>> {
         Ok(async move {
-            let caller = self.holder(Scope::AliasesRead)?;
+            let caller = self.require_scope(Scope::AliasesRead)?;
             self.services
                 .aliases
                 .domains(caller)
@@ -42,21 +42,21 @@ impl Host for Call {
         name: String,
         domain: String,
     ) -> wasmtime::Result<Result<wit::Alias, Error>> {
-        let caller = match self.holder(Scope::AliasesWrite) {
+        let caller = match self.require_scope(Scope::AliasesWrite) {
             Ok(caller) => caller,
             Err(error) => return Ok(Err(error)),
         };
         let aliases = &self.services.aliases;
         match aliases.create(caller, &name, &domain, &self.origin).await {
-            // The error ends the call, and the client receives it instead of the module's response.
+            // This error ends the call. The client receives the failure instead of the module's response.
             Err(aliases::Error::Spent(failure)) => Err(wasmtime::Error::new(failure)),
-            made => Ok(made.map(alias).map_err(alias_error)),
+            created => Ok(created.map(alias).map_err(alias_error)),
         }
     }
 
     async fn check(&mut self, name: String, domain: String) -> wasmtime::Result<Result<(), Error>> {
         Ok(async move {
-            let caller = self.holder(Scope::AliasesRead)?;
+            let caller = self.require_scope(Scope::AliasesRead)?;
             let aliases = &self.services.aliases;
             aliases
                 .check(caller, &name, &domain)
@@ -68,7 +68,7 @@ impl Host for Call {
 
     async fn set_active(&mut self, id: u64, active: bool) -> wasmtime::Result<Result<(), Error>> {
         Ok(async move {
-            let caller = self.changer()?;
+            let caller = self.require_change()?;
             let aliases = &self.services.aliases;
             aliases
                 .set_active(caller, id, active, &self.origin)
@@ -80,7 +80,7 @@ impl Host for Call {
 
     async fn delete(&mut self, id: u64) -> wasmtime::Result<Result<(), Error>> {
         Ok(async move {
-            let caller = self.changer()?;
+            let caller = self.require_change()?;
             self.services
                 .aliases
                 .delete(caller, id, &self.origin)
@@ -92,9 +92,9 @@ impl Host for Call {
 }
 
 impl Call {
-    /// Returns the caller if it may change existing aliases. An OAuth token may only create an alias, at the agent endpoint.
-    fn changer(&self) -> Result<&Caller, Error> {
-        let caller = self.holder(Scope::AliasesWrite)?;
+    /// Returns the caller if it may change existing aliases. With an OAuth token a caller can only create aliases.
+    fn require_change(&self) -> Result<&Caller, Error> {
+        let caller = self.require_scope(Scope::AliasesWrite)?;
         match caller.credential {
             Credential::OAuth { .. } => Err(Error::Denied(missing(Scope::AliasesWrite))),
             Credential::Session { .. } | Credential::ApiToken { .. } => Ok(caller),
@@ -112,7 +112,7 @@ fn alias(alias: Alias) -> wit::Alias {
     }
 }
 
-/// The module receives the kind of an error. The details are logged here.
+/// Converts an error for the module, which receives only the kind. The details are logged.
 fn alias_error(error: aliases::Error) -> Error {
     let sentence = error.to_string();
     match error {
@@ -122,7 +122,7 @@ fn alias_error(error: aliases::Error) -> Error {
         aliases::Error::Full(_) => Error::TooLarge(sentence),
         aliases::Error::Unknown => Error::NotFound,
         aliases::Error::CredentialOver => Error::CredentialRefused,
-        aliases::Error::Spent(failure) => failed(failure),
+        aliases::Error::Spent(failure) => account_error(failure),
         aliases::Error::Directory(_) => {
             tracing::error!("failed to read or change aliases: {sentence}");
             Error::Internal

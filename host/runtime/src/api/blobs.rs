@@ -1,14 +1,14 @@
-//! `blobs`: bytes that stay in the host. A handle is valid only within its request, because its table is dropped with the call.
+//! `blobs`: bytes that stay in the host. A handle is valid only within its request, because the table of handles is dropped with the call.
 
 use latchmail_bindings::Blob;
 use latchmail_bindings::latchmail::host::blobs::{Host, HostBlob};
 use latchmail_bindings::latchmail::host::types::Error;
 use wasmtime::component::Resource;
 
-use super::Call;
+use super::call::Call;
 
 /// The maximum length of one `read`, in bytes.
-const LARGEST_READ: u32 = 65_536;
+const MAX_READ: u32 = 65_536;
 
 impl Host for Call {}
 
@@ -24,9 +24,9 @@ impl HostBlob for Call {
         length: u32,
     ) -> wasmtime::Result<Result<Vec<u8>, Error>> {
         let blob = self.table.get_mut(&blob)?;
-        if length > LARGEST_READ {
+        if length > MAX_READ {
             return Ok(Err(Error::TooLarge(format!(
-                "At most {LARGEST_READ} bytes are read at once"
+                "length must be at most {MAX_READ} bytes"
             ))));
         }
         match blob.read(offset, length as usize).await {

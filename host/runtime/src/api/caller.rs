@@ -4,7 +4,8 @@ use latchmail_bindings::latchmail::host::caller::{Host, Identity, Kind};
 use latchmail_core::caller::{Credential, Scope};
 use secrecy::SecretString;
 
-use super::{Call, convert};
+use super::call::Call;
+use super::convert;
 
 impl Host for Call {
     async fn current(&mut self) -> wasmtime::Result<Identity> {
@@ -27,7 +28,7 @@ impl Host for Call {
             scopes: Scope::ALL
                 .into_iter()
                 .filter(|scope| caller.holds(*scope))
-                .map(convert::scope)
+                .map(convert::scope_to_wit)
                 .collect(),
         })
     }

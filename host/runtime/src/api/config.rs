@@ -1,11 +1,11 @@
-//! `config`: the module's own settings from the configuration. Of the service's settings it contains only those that
-//! the agents' module receives (`Config::modules_with_service_settings`).
+//! `config`: the module's own settings from the configuration. Only the module for agents also receives settings of the service
+//! (`Config::modules_with_service_settings`).
 
 use latchmail_bindings::latchmail::host::config::Host;
 
-use super::Call;
+use super::call::Call;
 
-/// In builds for tests the host panics if a guest reads this key. Tests need it to check that a panic of a host function does not end the service.
+/// In builds for tests the host panics if a guest reads this key. A test checks that a panic of a host function does not end the service.
 #[cfg(feature = "testing")]
 const PANIC: &str = "latchmail-test-panic";
 

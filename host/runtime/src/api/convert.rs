@@ -5,12 +5,8 @@ use latchmail_bindings::latchmail::host::types as wit;
 use latchmail_core::caller::Scope;
 use latchmail_core::error::{Failure, Kind};
 
-use super::Call;
-
-impl wit::Host for Call {}
-
 /// Converts a scope of the host to WIT.
-pub(super) fn scope(scope: Scope) -> wit::Scope {
+pub(super) fn scope_to_wit(scope: Scope) -> wit::Scope {
     match scope {
         Scope::MailRead => wit::Scope::MailRead,
         Scope::MailSend => wit::Scope::MailSend,
@@ -21,8 +17,8 @@ pub(super) fn scope(scope: Scope) -> wit::Scope {
     }
 }
 
-/// Converts a scope of WIT to the host's.
-pub(crate) fn held(scope: wit::Scope) -> Scope {
+/// Converts a scope of WIT to the host.
+pub(crate) fn scope_from_wit(scope: wit::Scope) -> Scope {
     match scope {
         wit::Scope::MailRead => Scope::MailRead,
         wit::Scope::MailSend => Scope::MailSend,
@@ -33,9 +29,9 @@ pub(crate) fn held(scope: wit::Scope) -> Scope {
     }
 }
 
-/// Converts a failure of `auth` or `domains`. The text of an invalid request is passed on. A failure other than of the request or the credential is internal: it is
-/// logged here, and the module does not receive its details.
-pub(crate) fn failed(failure: Failure) -> wit::Error {
+/// Converts a failure of the accounts for the module. The text of an invalid request is passed on. All failures except those of the request and the credential
+/// become [`wit::Error::Internal`], and their details are logged.
+pub(crate) fn account_error(failure: Failure) -> wit::Error {
     match failure.kind {
         Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),
         Kind::Unauthorized => wit::Error::CredentialRefused,
@@ -46,7 +42,7 @@ pub(crate) fn failed(failure: Failure) -> wit::Error {
     }
 }
 
-/// The module receives the kind of an error. The details are logged here.
+/// Converts an error for the module, which receives only the kind. The details are logged.
 pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
     match error {
         latchmail_mailbox::Error::CredentialRefused => wit::Error::CredentialRefused,
@@ -68,7 +64,7 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
     }
 }
 
-/// The module receives the kind of an error. The details are logged here.
+/// Converts an error for the module, which receives only the kind. The details are logged.
 pub(super) fn mail_server_error(error: mail_server::Error) -> wit::Error {
     match error {
         mail_server::Error::CredentialRefused => wit::Error::CredentialRefused,

@@ -8,49 +8,54 @@ use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_directory::domains::{Domain, Released};
 use latchmail_net::dns::{Kind, Record};
 
-use super::convert::failed;
-use super::{Call, Own};
+use super::call::Call;
+use super::convert::account_error;
+use super::session::SessionAccount;
 
-/// A signed-in caller and the domains service.
-struct Owner {
-    own: Own,
+/// The account of the caller and the domains service.
+struct AccountDomains {
+    account: SessionAccount,
     domains: Arc<Domains>,
 }
 
 impl Host for Call {
     async fn list(&mut self) -> wasmtime::Result<Result<wit::Held, Error>> {
-        Ok(async move { self.owner()?.list().await }.await)
+        Ok(async move { self.account_domains()?.list().await }.await)
     }
 
     async fn claim(&mut self, name: String) -> wasmtime::Result<Result<wit::Claimed, Error>> {
-        Ok(async move { self.owner()?.claim(&name).await }.await)
+        Ok(async move { self.account_domains()?.claim(&name).await }.await)
     }
 
     async fn inspect(&mut self, name: String) -> wasmtime::Result<Result<wit::Inspected, Error>> {
-        Ok(async move { self.owner()?.inspect(&name).await }.await)
+        Ok(async move { self.account_domains()?.inspect(&name).await }.await)
     }
 
     async fn verify(&mut self, name: String) -> wasmtime::Result<Result<wit::Verification, Error>> {
-        Ok(async move { self.owner()?.verify(&name).await }.await)
+        Ok(async move { self.account_domains()?.verify(&name).await }.await)
     }
 
     async fn release(&mut self, name: String) -> wasmtime::Result<Result<(), Error>> {
-        Ok(async move { self.owner()?.release(&name).await }.await)
+        Ok(async move { self.account_domains()?.release(&name).await }.await)
     }
 }
 
 impl Call {
-    fn owner(&self) -> Result<Owner, Error> {
-        Ok(Owner {
-            own: self.own()?,
+    fn account_domains(&self) -> Result<AccountDomains, Error> {
+        Ok(AccountDomains {
+            account: self.require_session()?,
             domains: Arc::clone(&self.services.domains),
         })
     }
 }
 
-impl Owner {
+impl AccountDomains {
     async fn list(&self) -> Result<wit::Held, Error> {
-        let held = self.domains.list(&self.own.account).await.map_err(failed)?;
+        let held = self
+            .domains
+            .list(&self.account.id)
+            .await
+            .map_err(account_error)?;
         Ok(wit::Held {
             domains: held.domains.into_iter().map(domain).collect(),
             limit: held.limit,
@@ -58,12 +63,12 @@ impl Owner {
     }
 
     async fn claim(&self, name: &str) -> Result<wit::Claimed, Error> {
-        let own = &self.own;
-        let claim = self.domains.claim(own.session(), name, &own.origin);
-        match claim.await.map_err(failed)? {
+        let account = &self.account;
+        let claim = self.domains.claim(account.session(), name, &account.origin);
+        match claim.await.map_err(account_error)? {
             Claim::New(claimed) => Ok(wit::Claimed::Created(domain(claimed))),
             Claim::Existing(claimed) => Ok(wit::Claimed::Existing(domain(claimed))),
-            Claim::Invalid => Err(not_ones_own()),
+            Claim::Invalid => Err(invalid_name()),
             Claim::Taken => Err(Error::Conflict(
                 "The domain is claimed by another account".into(),
             )),
@@ -77,8 +82,8 @@ impl Owner {
     }
 
     async fn inspect(&self, name: &str) -> Result<wit::Inspected, Error> {
-        let inspection = self.domains.inspect(&self.own.account, name).await;
-        match inspection.map_err(failed)? {
+        let inspection = self.domains.inspect(&self.account.id, name).await;
+        match inspection.map_err(account_error)? {
             Inspection::Found(found) => Ok(inspected(found)),
             Inspection::Unknown => Err(Error::NotFound),
             Inspection::Busy => Err(Error::Unavailable),
@@ -86,22 +91,26 @@ impl Owner {
     }
 
     async fn verify(&self, name: &str) -> Result<wit::Verification, Error> {
-        let own = &self.own;
-        let verification = self.domains.verify(own.session(), name, &own.origin);
-        match verification.await.map_err(failed)? {
+        let account = &self.account;
+        let verification = self
+            .domains
+            .verify(account.session(), name, &account.origin);
+        match verification.await.map_err(account_error)? {
             Verification::Active(found) => Ok(wit::Verification::Active(inspected(found))),
             Verification::Missing => Ok(wit::Verification::Missing),
             Verification::Taken => Ok(wit::Verification::Taken),
-            Verification::Invalid => Err(not_ones_own()),
+            Verification::Invalid => Err(invalid_name()),
             Verification::Unknown => Err(Error::NotFound),
             Verification::Unreadable => Err(Error::Unavailable),
         }
     }
 
     async fn release(&self, name: &str) -> Result<(), Error> {
-        let own = &self.own;
-        let released = self.domains.release(own.session(), name, &own.origin);
-        match released.await.map_err(failed)? {
+        let account = &self.account;
+        let released = self
+            .domains
+            .release(account.session(), name, &account.origin);
+        match released.await.map_err(account_error)? {
             Released::Released => Ok(()),
             Released::HasAliases => Err(Error::Conflict("There are aliases on the domain".into())),
             Released::Unknown | Released::SessionOver => Err(Error::NotFound),
@@ -109,7 +118,7 @@ impl Owner {
     }
 }
 
-fn not_ones_own() -> Error {
+fn invalid_name() -> Error {
     Error::Invalid("The name is not a domain that an account can claim".into())
 }
 

@@ -6,7 +6,7 @@ use latchmail_bindings::latchmail::host::http_client::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_net::fetch;
 
-use super::Call;
+use super::call::Call;
 
 impl Host for Call {
     async fn send(
@@ -21,38 +21,39 @@ impl Host for Call {
             timeout: request
                 .timeout
                 .map(|millis| Duration::from_millis(millis.into())),
-            largest: None,
+            max_response_size: None,
         };
         let sent = self
             .services
             .fetch
             .send(&self.settings.hosts, request)
             .await;
-        Ok(sent.map(response).map_err(|error| self.failed(error)))
+        Ok(sent
+            .map(response)
+            .map_err(|error| self.request_error(error)))
     }
 }
 
 impl Call {
-    /// Returns the error for the module, and logs the details. The log line counts towards the module's limit, because a module can repeat
-    /// requests.
-    fn failed(&mut self, error: fetch::Error) -> Error {
+    /// Converts an error for the module and logs the details. The line counts towards the limit on log lines, because a module can repeat requests.
+    fn request_error(&mut self, error: fetch::Error) -> Error {
         let sentence = error.to_string();
-        let (told, why) = match error {
+        let (converted, reason) = match error {
             fetch::Error::Denied(_) => return Error::Denied(sentence),
             fetch::Error::Invalid(_) => return Error::Invalid(sentence),
             fetch::Error::TooLarge(_) => return Error::TooLarge(sentence),
-            fetch::Error::Forbidden { found, .. } => {
-                let why = format!("{sentence}: {found}");
+            fetch::Error::Blocked { addresses, .. } => {
+                let why = format!("{sentence}: {addresses}");
                 (Error::Denied(sentence), why)
             }
             fetch::Error::Unavailable(_) => (Error::Unavailable, sentence),
-            fetch::Error::Unknown(_) => (Error::OutcomeUnknown, sentence),
+            fetch::Error::OutcomeUnknown(_) => (Error::OutcomeUnknown, sentence),
         };
-        if self.may_log() {
+        if self.count_log_line() {
             let module = &*self.module;
-            tracing::warn!(module, "an HTTP request of a module failed: {why}");
+            tracing::warn!(module, "an HTTP request of a module failed: {reason}");
         }
-        told
+        converted
     }
 }
 

@@ -1,23 +1,20 @@
-//! `log`: writes lines of a module to the host's log. Their size and number are limited and control characters are escaped, so that a guest can
-//! neither flood nor forge the log.
+//! `log`: writes lines of a module to the host's log and to the module's own log. The number of lines of a request is limited.
 
 use latchmail_bindings::latchmail::host::log::{Host, Level};
 
-use super::Call;
+use super::call::Call;
+use crate::log_line::to_log_line;
 use crate::module_log::{self, Source};
 
-/// The maximum length of a line, in bytes.
-const LONGEST: usize = 4096;
-
 /// The maximum number of lines of one request. Lines beyond it are only counted.
-const MOST: u32 = 100;
+const MAX_LINES: u32 = 100;
 
 impl Host for Call {
     async fn write(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
-        if !self.may_log() {
+        if !self.count_log_line() {
             return Ok(());
         }
-        let line = bounded(&message);
+        let line = to_log_line(&message);
         let module = &*self.module;
         match level {
             Level::Trace => tracing::trace!(target: "module", module, "{line}"),
@@ -26,7 +23,7 @@ impl Host for Call {
             Level::Warn => tracing::warn!(target: "module", module, "{line}"),
             Level::Error => tracing::error!(target: "module", module, "{line}"),
         }
-        self.keep(level.into(), line);
+        self.write_entry(level.into(), line);
         Ok(())
     }
 }
@@ -45,59 +42,27 @@ impl From<Level> for module_log::Level {
 
 impl Call {
     /// Adds a line to the module's own log.
-    fn keep(&self, level: module_log::Level, line: String) {
+    fn write_entry(&self, level: module_log::Level, line: String) {
         let request = self.origin.request.as_deref();
         self.log.write(request, level, Source::Log, line);
     }
 
-    /// Counts a line and returns whether it may be written.
-    pub(super) fn may_log(&mut self) -> bool {
-        self.lines = self.lines.saturating_add(1);
-        self.lines <= MOST
+    /// Counts a log line. Returns whether the line can be written.
+    pub(super) fn count_log_line(&mut self) -> bool {
+        self.log_lines = self.log_lines.saturating_add(1);
+        self.log_lines <= MAX_LINES
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if self.lines > MOST {
+        if self.log_lines > MAX_LINES {
             let line = format!(
-                "{} more lines in this request were not written",
-                self.lines - MOST
+                "dropped {} log lines: a request can write at most {MAX_LINES}",
+                self.log_lines - MAX_LINES
             );
             tracing::warn!(target: "module", module = &*self.module, "{line}");
-            self.keep(module_log::Level::Warn, line);
+            self.write_entry(module_log::Level::Warn, line);
         }
-    }
-}
-
-/// Escapes control characters and cuts the line at [`LONGEST`].
-pub(crate) fn bounded(message: &str) -> String {
-    let mut line = String::with_capacity(message.len().min(LONGEST));
-    for character in message.chars() {
-        if line.len() >= LONGEST {
-            line.push('…');
-            break;
-        }
-        if character.is_control() {
-            line.extend(character.escape_default());
-        } else {
-            line.push(character);
-        }
-    }
-    line
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_cannot_forge_another() {
-        assert_eq!(bounded("a\nERROR b\u{1b}[2J"), "a\\nERROR b\\u{1b}[2J");
-    }
-
-    #[test]
-    fn a_line_is_cut_at_its_bound() {
-        assert!(bounded(&"é".repeat(10_000)).len() <= LONGEST + "é…".len());
     }
 }

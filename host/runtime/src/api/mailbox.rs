@@ -6,22 +6,22 @@ use std::sync::Arc;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use latchmail_bindings::latchmail::host::mailbox::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
-use latchmail_bindings::{Blob, Pieces, Source};
+use latchmail_bindings::{Blob, BlobSource, ByteStream};
 use latchmail_core::caller::Scope;
 use latchmail_mailbox::Flag;
 
-use super::Call;
+use super::call::Call;
 use super::convert::mailbox_error;
 
 /// The maximum number of messages of one page.
-const LONGEST_PAGE: u32 = 100;
+const MAX_PAGE_SIZE: u32 = 100;
 
 /// The maximum length of a search term, in bytes.
-const LONGEST_TERM: usize = 1000;
+const MAX_TERM: usize = 1000;
 
 /// The maximum number of messages and of flags of one change.
-const MOST_UIDS: usize = 1000;
-const MOST_FLAGS: usize = 100;
+const MAX_UIDS: usize = 1000;
+const MAX_FLAGS: usize = 100;
 
 impl Host for Call {
     async fn list_folders(&mut self) -> wasmtime::Result<Result<Vec<wit::Folder>, Error>> {
@@ -54,7 +54,10 @@ impl Host for Call {
         };
         let content = match found.content.whole() {
             Some(bytes) => Blob::new(bytes),
-            None => Blob::from_source(found.attachment.size, Arc::new(Attached(found.content))),
+            None => Blob::from_source(
+                found.attachment.size,
+                Arc::new(AttachmentSource(found.content)),
+            ),
         };
         Ok(Ok(Some(wit::AttachmentContent {
             attachment: attachment(found.attachment),
@@ -68,7 +71,7 @@ impl Host for Call {
         term: String,
         page: wit::Page,
     ) -> wasmtime::Result<Result<wit::Listing, Error>> {
-        Ok(self.found(&folder, &term, page).await)
+        Ok(self.search(&folder, &term, page).await)
     }
 
     async fn set_flags(
@@ -77,7 +80,7 @@ impl Host for Call {
         flags: Vec<String>,
         action: wit::FlagAction,
     ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
-        Ok(self.flagged(&uids, &flags, action).await)
+        Ok(self.change_flags(&uids, &flags, action).await)
     }
 
     async fn move_messages(
@@ -85,29 +88,29 @@ impl Host for Call {
         uids: Vec<u64>,
         destination: String,
     ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
-        Ok(self.moved(&uids, &destination).await)
+        Ok(self.move_all(&uids, &destination).await)
     }
 
     async fn delete_messages(
         &mut self,
         uids: Vec<u64>,
     ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
-        Ok(self.deleted(&uids).await)
+        Ok(self.delete_all(&uids).await)
     }
 }
 
-/// An attachment as a blob.
-struct Attached(latchmail_mailbox::Download);
+/// Reads an attachment from the mail server.
+struct AttachmentSource(latchmail_mailbox::Download);
 
-impl Source for Attached {
-    fn open(&self) -> Pieces {
+impl BlobSource for AttachmentSource {
+    fn open(&self) -> ByteStream {
         self.0.open().map_err(io::Error::other).boxed()
     }
 }
 
 impl Call {
     async fn folders(&mut self) -> Result<Vec<wit::Folder>, Error> {
-        let access = self.mailbox(Scope::MailRead)?;
+        let access = self.mailbox_access(Scope::MailRead)?;
         let folders = self
             .services
             .mail
@@ -118,8 +121,8 @@ impl Call {
     }
 
     async fn messages(&mut self, folder: &str, page: wit::Page) -> Result<wit::Listing, Error> {
-        let access = self.mailbox(Scope::MailRead)?;
-        check(page)?;
+        let access = self.mailbox_access(Scope::MailRead)?;
+        check_page(page)?;
         let mail = &self.services.mail;
         let listing = mail
             .messages(&access, folder, page.offset, page.limit)
@@ -128,17 +131,17 @@ impl Call {
         listing.map(self::listing).ok_or(Error::NotFound)
     }
 
-    async fn found(
+    async fn search(
         &mut self,
         folder: &str,
         term: &str,
         page: wit::Page,
     ) -> Result<wit::Listing, Error> {
-        let access = self.mailbox(Scope::MailRead)?;
-        check(page)?;
-        if term.is_empty() || term.len() > LONGEST_TERM || term.chars().any(char::is_control) {
+        let access = self.mailbox_access(Scope::MailRead)?;
+        check_page(page)?;
+        if term.is_empty() || term.len() > MAX_TERM || term.chars().any(char::is_control) {
             return Err(Error::Invalid(format!(
-                "The search term must be 1 to {LONGEST_TERM} bytes without control characters"
+                "The search term must be 1 to {MAX_TERM} bytes without control characters"
             )));
         }
         let mail = &self.services.mail;
@@ -149,17 +152,15 @@ impl Call {
         listing.map(self::listing).ok_or(Error::NotFound)
     }
 
-    async fn flagged(
+    async fn change_flags(
         &mut self,
         uids: &[u64],
         flags: &[String],
         action: wit::FlagAction,
     ) -> Result<Vec<u64>, Error> {
-        let access = self.changing(uids)?;
-        if flags.len() > MOST_FLAGS {
-            return Err(Error::Invalid(format!(
-                "At most {MOST_FLAGS} flags at once"
-            )));
+        let access = self.change_access(uids)?;
+        if flags.len() > MAX_FLAGS {
+            return Err(Error::Invalid(format!("At most {MAX_FLAGS} flags at once")));
         }
         let flags: Option<Vec<Flag>> = flags.iter().map(|flag| Flag::named(flag)).collect();
         let flags = flags.filter(|flags| !flags.is_empty()).ok_or_else(|| {
@@ -173,8 +174,8 @@ impl Call {
             .map_err(mailbox_error)
     }
 
-    async fn moved(&mut self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
-        let access = self.changing(uids)?;
+    async fn move_all(&mut self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
+        let access = self.change_access(uids)?;
         let moved = self
             .services
             .mail
@@ -184,8 +185,8 @@ impl Call {
         moved.ok_or(Error::NotFound)
     }
 
-    async fn deleted(&mut self, uids: &[u64]) -> Result<Vec<u64>, Error> {
-        let access = self.changing(uids)?;
+    async fn delete_all(&mut self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+        let access = self.change_access(uids)?;
         self.services
             .mail
             .delete(&access, uids)
@@ -193,19 +194,19 @@ impl Call {
             .map_err(mailbox_error)
     }
 
-    /// Returns the mailbox of the caller if it may change this number of messages at once.
-    fn changing(&self, uids: &[u64]) -> Result<latchmail_mailbox::Access, Error> {
-        let access = self.mailbox(Scope::MailWrite)?;
-        if uids.len() > MOST_UIDS {
+    /// Returns access to the mailbox if the caller may change messages and their number is allowed.
+    fn change_access(&self, uids: &[u64]) -> Result<latchmail_mailbox::Access, Error> {
+        let access = self.mailbox_access(Scope::MailWrite)?;
+        if uids.len() > MAX_UIDS {
             return Err(Error::TooLarge(format!(
-                "At most {MOST_UIDS} messages at once"
+                "At most {MAX_UIDS} messages at once"
             )));
         }
         Ok(access)
     }
 
     async fn message(&mut self, uid: u64) -> Result<latchmail_mailbox::Detail, Error> {
-        let access = self.mailbox(Scope::MailRead)?;
+        let access = self.mailbox_access(Scope::MailRead)?;
         let detail = self
             .services
             .mail
@@ -220,7 +221,7 @@ impl Call {
         uid: u64,
         index: u32,
     ) -> Result<Option<latchmail_mailbox::AttachmentContent>, Error> {
-        let access = self.mailbox(Scope::MailRead)?;
+        let access = self.mailbox_access(Scope::MailRead)?;
         self.services
             .mail
             .attachment(&access, uid, index)
@@ -230,12 +231,12 @@ impl Call {
     }
 }
 
-fn check(page: wit::Page) -> Result<(), Error> {
-    if (1..=LONGEST_PAGE).contains(&page.limit) {
+fn check_page(page: wit::Page) -> Result<(), Error> {
+    if (1..=MAX_PAGE_SIZE).contains(&page.limit) {
         Ok(())
     } else {
         Err(Error::Invalid(format!(
-            "limit must be between 1 and {LONGEST_PAGE}"
+            "limit must be between 1 and {MAX_PAGE_SIZE}"
         )))
     }
 }

@@ -9,14 +9,14 @@ use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::Scope;
 use latchmail_mailbox::outbox;
 
-use super::Call;
+use super::call::Call;
 
-/// The maximum total size of the files of one message, in bytes. A message with larger files would exceed the limit of a message.
-const LARGEST: u64 = 25 * 1024 * 1024;
+/// The maximum total size of the files of one message, in bytes. It is the limit on the size of a message.
+const MAX_FILES_SIZE: u64 = 25 * 1024 * 1024;
 
 impl Host for Call {
     async fn check_sender(&mut self, address: String) -> wasmtime::Result<Result<(), Error>> {
-        Ok(self.sender(&address).await)
+        Ok(self.check_and_keep_sender(&address).await)
     }
 
     async fn send(
@@ -34,9 +34,9 @@ impl Host for Call {
         }
         let draft = outbox::Draft {
             from: draft.from,
-            to: people(draft.to),
-            cc: people(draft.cc),
-            bcc: people(draft.bcc),
+            to: addresses(draft.to),
+            cc: addresses(draft.cc),
+            bcc: addresses(draft.bcc),
             subject: draft.subject,
             text: draft.text,
             html: draft.html,
@@ -44,13 +44,14 @@ impl Host for Call {
             references: draft.references,
             files: Vec::new(),
         };
-        Ok(self.sent(draft, files, key.as_deref()).await)
+        Ok(self.send_draft(draft, files, key.as_deref()).await)
     }
 }
 
 impl Call {
-    async fn sender(&mut self, address: &str) -> Result<(), Error> {
-        let access = self.mailbox(Scope::MailSend)?;
+    /// Checks a sender, and keeps the result for [`send_draft`](Self::send_draft).
+    async fn check_and_keep_sender(&mut self, address: &str) -> Result<(), Error> {
+        let access = self.mailbox_access(Scope::MailSend)?;
         let outbox = &self.services.outbox;
         let sender = outbox
             .check_sender(&access, address)
@@ -60,21 +61,21 @@ impl Call {
         Ok(())
     }
 
-    async fn sent(
+    async fn send_draft(
         &mut self,
         mut draft: outbox::Draft,
         files: Vec<(String, String, Blob)>,
         key: Option<&str>,
     ) -> Result<wit::Sent, Error> {
-        let access = self.mailbox(Scope::MailSend)?;
-        if files.iter().map(|(_, _, blob)| blob.size()).sum::<u64>() > LARGEST {
+        let access = self.mailbox_access(Scope::MailSend)?;
+        if files.iter().map(|(_, _, blob)| blob.size()).sum::<u64>() > MAX_FILES_SIZE {
             return Err(outbox_error(outbox::Error::TooLarge));
         }
         for (filename, content_type, blob) in files {
             draft.files.push(outbox::File {
                 filename,
                 content_type,
-                content: whole(blob).await?,
+                content: read_all(blob).await?,
             });
         }
         let outbox = &self.services.outbox;
@@ -90,33 +91,33 @@ impl Call {
     }
 }
 
-/// Reads all bytes of a blob. A blob may be streamed, for example an attachment of another message.
-async fn whole(blob: Blob) -> Result<Bytes, Error> {
+/// Reads all bytes of a blob. Its bytes may come from a stream, for example an attachment of another message.
+async fn read_all(blob: Blob) -> Result<Bytes, Error> {
     let blob = match blob.into_bytes() {
         Ok(bytes) => return Ok(bytes),
         Err(blob) => blob,
     };
     let mut all = BytesMut::new();
-    let mut pieces = blob.into_pieces();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| {
+    let mut chunks = blob.into_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| {
             tracing::error!("failed to read a blob: {error}");
             Error::Internal
         })?;
-        all.extend_from_slice(&piece);
+        all.extend_from_slice(&chunk);
     }
     Ok(all.freeze())
 }
 
-fn people(people: Vec<Address>) -> Vec<latchmail_mailbox::Address> {
+fn addresses(addresses: Vec<Address>) -> Vec<latchmail_mailbox::Address> {
     let one = |one: Address| latchmail_mailbox::Address {
         name: one.name,
         address: one.address,
     };
-    people.into_iter().map(one).collect()
+    addresses.into_iter().map(one).collect()
 }
 
-/// The module receives the kind of an error. The details are logged here.
+/// Converts an error for the module, which receives only the kind. The details are logged.
 fn outbox_error(error: outbox::Error) -> Error {
     match error {
         outbox::Error::Denied(sentence) => Error::Denied(sentence.into()),

@@ -11,13 +11,14 @@ use latchmail_core::error::Failure;
 use latchmail_directory::profiles::Changes;
 use secrecy::SecretString;
 
-use super::convert::failed;
-use super::{Call, Own, confirmed};
+use super::call::Call;
+use super::convert::account_error;
+use super::session::{SessionAccount, confirmed};
 
 impl Host for Call {
     async fn get(&mut self) -> wasmtime::Result<Result<wit::Details, Error>> {
         Ok(async move {
-            let caller = self.holder(Scope::ProfileRead)?.clone();
+            let caller = self.require_scope(Scope::ProfileRead)?.clone();
             let auth = Arc::clone(&self.services.auth);
             details(&auth, caller).await
         }
@@ -25,7 +26,7 @@ impl Host for Call {
     }
 
     async fn update(&mut self, changes: wit::Changes) -> wasmtime::Result<Result<(), Error>> {
-        Ok(async move { self.own()?.update_profile(changes).await }.await)
+        Ok(async move { self.require_session()?.update_profile(changes).await }.await)
     }
 
     async fn change_password(
@@ -35,15 +36,15 @@ impl Host for Call {
     ) -> wasmtime::Result<Result<wit::PasswordChange, Error>> {
         self.count_password_check()?;
         let (current, new) = (SecretString::from(current), SecretString::from(new));
-        match self.own() {
-            Ok(own) => confirmed(own.new_password(current, new).await),
+        match self.require_session() {
+            Ok(session) => confirmed(session.change_password(current, new).await),
             Err(error) => Ok(Err(error)),
         }
     }
 }
 
 async fn details(auth: &Auth, caller: Caller) -> Result<wit::Details, Error> {
-    let profile = auth.profile(&caller.account).await.map_err(failed)?;
+    let profile = auth.profile(&caller.account).await.map_err(account_error)?;
     let profile = profile.ok_or(Error::NotFound)?;
     Ok(wit::Details {
         address: caller.address,
@@ -54,24 +55,24 @@ async fn details(auth: &Auth, caller: Caller) -> Result<wit::Details, Error> {
     })
 }
 
-impl Own {
+impl SessionAccount {
     async fn update_profile(&self, changes: wit::Changes) -> Result<(), Error> {
         let changes = Changes {
             first_name: changes.first_name,
             last_name: changes.last_name,
             dob: changes.dob,
         };
-        let there = self
+        let exists = self
             .auth
             .change_profile(self.session(), changes, &self.origin);
-        there
+        exists
             .await
-            .map_err(failed)?
+            .map_err(account_error)?
             .then_some(())
             .ok_or(Error::NotFound)
     }
 
-    async fn new_password(
+    async fn change_password(
         &self,
         current: SecretString,
         new: SecretString,

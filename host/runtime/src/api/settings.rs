@@ -1,4 +1,4 @@
-//! The settings of a module that host functions use: its own settings, its storage quota and its allowed hosts.
+//! The settings of a module for host functions: its own settings, its storage quota and its allowed hosts.
 
 use latchmail_core::config::{self, ModuleSettings};
 use latchmail_net::fetch::Hosts;
@@ -18,12 +18,12 @@ impl Settings {
     /// Converts a configuration section.
     ///
     /// # Errors
-    /// A phrase that names the invalid setting.
+    /// Returns a phrase that names the invalid setting.
     pub fn of(module: &config::Module) -> Result<Self, String> {
         Ok(Self {
             config: module.config.clone(),
             store: u64::from(module.store) * 1024,
-            hosts: Hosts::parse(&module.hosts).map_err(|why| format!("its `hosts` {why}"))?,
+            hosts: Hosts::parse(&module.hosts).map_err(|reason| format!("its `hosts` {reason}"))?,
         })
     }
 }

@@ -1,5 +1,5 @@
-//! `teams`: shared mailboxes, the caller's own and those of other accounts. A team's id identifies a mailbox and is not a credential: the teams
-//! service authorizes each operation.
+//! `teams`: the caller's own shared mailbox, and mailboxes that other accounts share with the caller. A team's id is not a credential: the teams service
+//! authorizes each operation.
 
 use std::sync::Arc;
 
@@ -10,22 +10,23 @@ use latchmail_core::permissions::{AliasSet, GrantedFolder, Resource, Right, Righ
 use latchmail_directory::teams::{Grant, Refusal};
 use secrecy::SecretString;
 
-use super::convert::{failed, mail_server_error};
-use super::{Call, Own, confirmed};
+use super::call::Call;
+use super::convert::{account_error, mail_server_error};
+use super::session::{SessionAccount, confirmed};
 
-/// A signed-in caller and the teams service.
-struct Asker {
-    own: Own,
+/// The account of the caller and the teams service.
+struct AccountTeams {
+    account: SessionAccount,
     teams: Arc<Teams>,
 }
 
 impl Host for Call {
     async fn list(&mut self) -> wasmtime::Result<Result<Vec<wit::Summary>, Error>> {
-        Ok(async move { self.asker()?.list().await }.await)
+        Ok(async move { self.account_teams()?.list().await }.await)
     }
 
     async fn members(&mut self, team: String) -> wasmtime::Result<Result<wit::Team, Error>> {
-        Ok(async move { self.asker()?.members(&team).await }.await)
+        Ok(async move { self.account_teams()?.members(&team).await }.await)
     }
 
     async fn invite(
@@ -37,11 +38,14 @@ impl Host for Call {
     ) -> wasmtime::Result<Result<wit::Invited, Refused>> {
         self.count_password_check()?;
         let password = SecretString::from(password);
-        let asker = match self.asker() {
-            Ok(asker) => asker,
+        let account_teams = match self.account_teams() {
+            Ok(account_teams) => account_teams,
             Err(error) => return Ok(Err(Refused::Failed(error))),
         };
-        match asker.invite(&team, &username, password, grant).await {
+        match account_teams
+            .invite(&team, &username, password, grant)
+            .await
+        {
             Err(teams::Error::Failed(failure)) => {
                 Ok(confirmed(Err(failure))?.map_err(Refused::Failed))
             }
@@ -56,10 +60,16 @@ impl Host for Call {
         grant: wit::NewGrant,
     ) -> wasmtime::Result<Result<String, Refused>> {
         Ok(async move {
-            let Asker { own, teams } = self.asker().map_err(Refused::Failed)?;
-            let grant = wanted(grant);
-            let added =
-                teams.add_grant(own.session(), &own.mail, &team, &member, grant, &own.origin);
+            let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
+            let grant = grant_request(grant);
+            let added = teams.add_grant(
+                account.session(),
+                &account.mail,
+                &team,
+                &member,
+                grant,
+                &account.origin,
+            );
             added.await.map_err(team_error)
         }
         .await)
@@ -72,9 +82,10 @@ impl Host for Call {
         rights: Vec<wit::Right>,
     ) -> wasmtime::Result<Result<(), Refused>> {
         Ok(async move {
-            let Asker { own, teams } = self.asker().map_err(Refused::Failed)?;
-            let rights = given(&rights);
-            let changed = teams.change_grant(own.session(), &team, &grant, rights, &own.origin);
+            let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
+            let rights = rights_from_wit(&rights);
+            let changed =
+                teams.change_grant(account.session(), &team, &grant, rights, &account.origin);
             changed.await.map_err(team_error)
         }
         .await)
@@ -86,8 +97,8 @@ impl Host for Call {
         grant: String,
     ) -> wasmtime::Result<Result<(), Refused>> {
         Ok(async move {
-            let Asker { own, teams } = self.asker().map_err(Refused::Failed)?;
-            let revoked = teams.revoke_grant(own.session(), &team, &grant, &own.origin);
+            let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
+            let revoked = teams.revoke_grant(account.session(), &team, &grant, &account.origin);
             revoked.await.map_err(team_error)
         }
         .await)
@@ -99,9 +110,9 @@ impl Host for Call {
         member: String,
     ) -> wasmtime::Result<Result<(), Refused>> {
         Ok(async move {
-            let Asker { own, teams } = self.asker().map_err(Refused::Failed)?;
-            let origin = own.origin.clone();
-            let removed = teams.remove_member(own.session(), &team, &member, origin);
+            let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
+            let origin = account.origin.clone();
+            let removed = teams.remove_member(account.session(), &team, &member, origin);
             removed.await.map_err(team_error)
         }
         .await)
@@ -109,25 +120,29 @@ impl Host for Call {
 }
 
 impl Call {
-    fn asker(&self) -> Result<Asker, Error> {
-        Ok(Asker {
-            own: self.own()?,
+    fn account_teams(&self) -> Result<AccountTeams, Error> {
+        Ok(AccountTeams {
+            account: self.require_session()?,
             teams: Arc::clone(&self.services.teams),
         })
     }
 }
 
-impl Asker {
+impl AccountTeams {
     async fn list(&self) -> Result<Vec<wit::Summary>, Error> {
-        let teams = self.teams.list(&self.own.account).await.map_err(failed)?;
+        let teams = self
+            .teams
+            .list(&self.account.id)
+            .await
+            .map_err(account_error)?;
         Ok(teams.into_iter().map(summary).collect())
     }
 
     async fn members(&self, team: &str) -> Result<wit::Team, Error> {
-        let roster = self.teams.members(self.own.session(), team).await;
+        let roster = self.teams.members(self.account.session(), team).await;
         roster
-            .map_err(failed)?
-            .map(roster_told)
+            .map_err(account_error)?
+            .map(roster_to_wit)
             .ok_or(Error::NotFound)
     }
 
@@ -138,15 +153,15 @@ impl Asker {
         password: SecretString,
         grant: wit::NewGrant,
     ) -> Result<wit::Invited, teams::Error> {
-        let own = &self.own;
-        let grant = wanted(grant);
+        let account = &self.account;
+        let grant = grant_request(grant);
         let invited = self.teams.invite(
-            own.confirmation(password),
-            &own.mail,
+            account.confirmation(password),
+            &account.mail,
             team,
             username,
             grant,
-            &own.origin,
+            &account.origin,
         );
         let invited = invited.await?;
         Ok(wit::Invited {
@@ -159,15 +174,15 @@ impl Asker {
 
 fn team_error(error: teams::Error) -> Refused {
     Refused::Failed(match error {
-        teams::Error::Refused(refusal) => return refused(refusal),
+        teams::Error::Refused(refusal) => return refusal_error(refusal),
         teams::Error::Invalid(sentence) => Error::Invalid(sentence),
         teams::Error::WrongPassword => Error::Denied("Wrong password".into()),
         teams::Error::MailServer(error) => mail_server_error(error),
-        teams::Error::Failed(failure) => failed(failure),
+        teams::Error::Failed(failure) => account_error(failure),
     })
 }
 
-fn refused(refusal: Refusal) -> Refused {
+fn refusal_error(refusal: Refusal) -> Refused {
     let denied = |sentence: &str| Refused::Failed(Error::Denied(sentence.into()));
     let invalid = |sentence: String| Refused::Failed(Error::Invalid(sentence));
     let conflict = |sentence: &str| Refused::Failed(Error::Conflict(sentence.into()));
@@ -192,12 +207,12 @@ fn refused(refusal: Refusal) -> Refused {
         )),
         Refusal::Member => conflict("The account is already a member"),
         Refusal::Full => conflict("The plan's limit of guests is reached"),
-        // The teams service reports these errors in other ways.
+        // The teams service returns the following refusals as other errors.
         Refusal::SessionOver => Refused::Failed(Error::CredentialRefused),
         Refusal::NotApplicable(_) => {
             invalid("rights must be those that apply to the resource".into())
         }
-        Refusal::Directory(error) => Refused::Failed(failed(error.into())),
+        Refusal::Directory(error) => Refused::Failed(account_error(error.into())),
     }
 }
 
@@ -216,8 +231,8 @@ fn rights(rights: Rights) -> Vec<wit::Right> {
     rights.iter().map(right).collect()
 }
 
-fn given(rights: &[wit::Right]) -> Rights {
-    let named = |right: &wit::Right| match right {
+fn rights_from_wit(rights: &[wit::Right]) -> Rights {
+    let convert = |right: &wit::Right| match right {
         wit::Right::MailRead => Right::MailRead,
         wit::Right::MailWrite => Right::MailWrite,
         wit::Right::MailSend => Right::MailSend,
@@ -225,11 +240,11 @@ fn given(rights: &[wit::Right]) -> Rights {
         wit::Right::AliasesWrite => Right::AliasesWrite,
         wit::Right::MembersManage => Right::MembersManage,
     };
-    let each = rights.iter().map(|right| Rights::of(&[named(right)]));
+    let each = rights.iter().map(|right| Rights::of(&[convert(right)]));
     each.fold(Rights::NONE, Rights::and)
 }
 
-fn wanted(grant: wit::NewGrant) -> GrantRequest {
+fn grant_request(grant: wit::NewGrant) -> GrantRequest {
     GrantRequest {
         resource: match grant.target {
             wit::Target::Mailbox => Resource::Mailbox,
@@ -243,7 +258,7 @@ fn wanted(grant: wit::NewGrant) -> GrantRequest {
             wit::Target::AliasesOf(domain) => Resource::AliasSet(AliasSet::Domain(domain)),
         },
         label: grant.label,
-        rights: given(&grant.rights),
+        rights: rights_from_wit(&grant.rights),
     }
 }
 
@@ -276,7 +291,7 @@ fn summary(team: TeamSummary) -> wit::Summary {
     }
 }
 
-fn roster_told(roster: Roster) -> wit::Team {
+fn roster_to_wit(roster: Roster) -> wit::Team {
     wit::Team {
         members: roster.members.into_iter().map(member).collect(),
         limit: roster.at_most,

@@ -1,41 +1,46 @@
-//! Runs one request in one sandbox: waits for permits, takes an idle instance or makes one, calls the guest under the deadline, and checks its
+//! Runs one request in one sandbox: waits for permits, takes an idle instance or creates one, calls the guest within the deadline, and checks its
 //! response.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchmail_core::caller::{Caller, Origin};
+use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
 
-use super::bounds::{self, CpuTime};
-use super::room::Seat;
+use super::convert;
+use super::error::CallError;
+use super::health::Failing;
+use super::limits::{self, CpuTime};
+use super::manifest::Route;
+use super::message::{Request, Response};
+use super::module::Module;
 use super::sandbox::{self, Instance};
-use super::{CallError, Failing, Module, Request, Response, Route, convert};
-use crate::api::{Call, bounded};
+use super::sandbox_permits::SandboxPermit;
+use crate::log_line::to_log_line;
 use crate::module_log::{Level, Source};
 
-/// How long a request waits for its permits before it fails with [`CallError::Busy`].
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The maximum time for which a request waits for its permits. After this time it fails with [`CallError::Busy`].
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The maximum time for making a sandbox ahead, during which it holds a permit.
-const AHEAD: Duration = Duration::from_secs(1);
+/// The maximum time for creating a sandbox in advance. A permit is in use during this time.
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Module {
-    /// Serves one request of `route`, in a fresh sandbox or, with `reuse`, in an idle one. The deadline covers the wait for permits and all host
-    /// calls of the guest.
+    /// Serves one request of `route`, in a new sandbox or, with `reuse`, in an idle one. The deadline includes the wait for permits and all host calls of
+    /// the guest.
     ///
     /// # Errors
-    /// Any [`CallError`]. An error response that the module itself returns is a [`Response`].
+    /// Returns any [`CallError`]. If the module itself returns an error response, the result is `Ok`.
     pub async fn handle(
         self: &Arc<Self>,
         route: &Route,
         request: Request,
     ) -> Result<Response, CallError> {
         let id = request.id.clone();
-        let served = self.in_time(route, self.serve(route, request)).await;
-        match &served {
-            Ok(_) => self.health.answered(),
+        let result = self.with_deadline(route, self.serve(route, request)).await;
+        match &result {
+            Ok(_) => self.health.succeeded(),
             Err(error) => {
                 self.report(&id, error);
                 if self.health.failed(error, self.clock.now()) {
@@ -47,17 +52,17 @@ impl Module {
                 }
             }
         }
-        served
+        result
     }
 
-    /// Runs `done` within the deadlines of the module and of the route.
-    pub(super) async fn in_time<T>(
+    /// Awaits `call` within the deadlines of the module and of the route.
+    pub(super) async fn with_deadline<T>(
         &self,
         route: &Route,
-        done: impl Future<Output = Result<T, CallError>>,
+        call: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
         let deadline = self.deadline.min(route.deadline);
-        tokio::time::timeout(deadline, done)
+        tokio::time::timeout(deadline, call)
             .await
             .unwrap_or_else(|_| {
                 Err(CallError::Deadline {
@@ -66,94 +71,101 @@ impl Module {
             })
     }
 
-    /// Adds a failed request to the module's log.
+    /// Writes a failed request to the module's log.
     fn report(&self, request: &str, error: &CallError) {
         let backtrace = match error {
-            // The host chose this response, and the client received it.
-            CallError::Refused { .. } => return,
+            // The client receives the reason.
+            CallError::EndedByHost { .. } => return,
             CallError::Trapped { backtrace, .. } => backtrace.clone(),
             _ => Vec::new(),
         };
         self.log
-            .report(request, bounded(&error.to_string()), backtrace);
+            .report(request, to_log_line(&error.to_string()), backtrace);
     }
 
+    /// Waits for the permits, runs the request, and keeps or replaces the sandbox.
     async fn serve(
         self: &Arc<Self>,
         route: &Route,
         request: Request,
     ) -> Result<Response, CallError> {
         let account = request.caller.as_ref().map(|caller| &caller.account);
-        let admitted = async {
-            let turn = match account {
-                Some(account) => self.permits.acquire(account).await,
+        let permits = async {
+            let account_permit = match account {
+                Some(account) => self.account_permits.acquire(account).await,
                 None => None,
             };
-            let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
-            let (seat, kept) = match self.idle.take() {
-                Some((seat, instance)) => (seat, Some(instance)),
-                None => (self.room.seat().await?, None),
+            let call_permit = Arc::clone(&self.call_permits).acquire_owned().await.ok()?;
+            let (sandbox_permit, idle) = match self.idle.take() {
+                Some((permit, instance)) => (permit, Some(instance)),
+                None => (self.sandbox_permits.acquire().await?, None),
             };
-            Some((turn, place, seat, kept))
+            Some((account_permit, call_permit, sandbox_permit, idle))
         };
-        // Released in the opposite order: the permit of a sandbox after the sandbox.
-        let admitted = tokio::time::timeout(PATIENCE, admitted).await;
-        let Ok(Some((turn, place, seat, kept))) = admitted else {
+        let permits = tokio::time::timeout(PERMIT_TIMEOUT, permits).await;
+        // The variables of this pattern are dropped in reverse order: the sandbox before its permit.
+        let Ok(Some((account_permit, call_permit, sandbox_permit, idle))) = permits else {
             return Err(self.busy());
         };
         // Boxed, so that the future of a request that waits for permits stays small.
-        let (response, instance) = Box::pin(self.run(route, request, kept)).await?;
-        let spent = if self.room.may_rest() {
-            self.idle
-                .keep(seat, instance, || self.call(None, Origin::default()))
+        let (response, instance) = Box::pin(self.run(route, request, idle)).await?;
+        let not_kept = if self.sandbox_permits.allows_idle() {
+            self.idle.keep(sandbox_permit, instance, || {
+                self.new_call(None, Origin::default())
+            })
         } else {
-            Some((seat, instance))
+            Some((sandbox_permit, instance))
         };
-        if let Some((seat, instance)) = spent {
-            // Wiping the memory and making the next sandbox happen after the response is returned. Only the next request of this permit
-            // waits for it.
+        if let Some((sandbox_permit, instance)) = not_kept {
+            // Wiping the memory and creating the next sandbox take time, so they happen after the response is returned. They delay only the next request
+            // that gets this permit.
             let (module, span) = (Arc::clone(self), tracing::Span::current());
             tokio::spawn(async move {
                 span.in_scope(|| drop(instance));
-                drop((turn, span));
-                module.make_ahead(seat).await;
-                drop(place);
+                drop((account_permit, span));
+                module.prepare_next(sandbox_permit).await;
+                drop(call_permit);
             });
         }
         Ok(response)
     }
 
-    /// Makes the sandbox of the next request with the permit of the last one, unless a sandbox is idle. If it fails, the next request makes its
-    /// own sandbox and reports the error. The caller holds one of the module's permits, so no request waits for the permit of an idle sandbox.
-    async fn make_ahead(&self, seat: Seat) {
-        if !self.room.may_rest() {
+    /// Creates the sandbox of the next request with the permit of the last one, unless a sandbox is idle. If this fails, the next request creates its own
+    /// sandbox and reports the error.
+    ///
+    /// The caller has one of the module's permits, so no request waits for the sandbox permit.
+    async fn prepare_next(&self, permit: SandboxPermit) {
+        if !self.sandbox_permits.allows_idle() {
             return;
         }
-        let Some(ahead) = self.idle.ahead() else {
+        let Some(preparation) = self.idle.prepare() else {
             return;
         };
-        match tokio::time::timeout(AHEAD, self.made()).await {
+        match tokio::time::timeout(PREPARE_TIMEOUT, self.instantiate()).await {
             Ok(Ok(instance)) => {
-                if let Some((seat, instance)) = ahead.made(seat, instance) {
+                if let Some((permit, instance)) = preparation.finish(permit, instance) {
                     drop(instance);
-                    drop(seat);
+                    drop(permit);
                 }
             }
-            Err(_) => tracing::debug!(module = &*self.name, "timed out making a sandbox ahead"),
+            Err(_) => tracing::debug!(
+                module = &*self.name,
+                "timed out creating a sandbox in advance"
+            ),
             Ok(Err(error)) => tracing::debug!(
                 module = &*self.name,
                 error,
-                "failed to make a sandbox ahead"
+                "failed to create a sandbox in advance"
             ),
         }
     }
 
-    /// Runs one request in the given idle sandbox or, without one, in a fresh sandbox. The caller holds the permits.
+    /// Runs one request in the given idle sandbox, or in a new sandbox if `idle` is `None`. The caller has the permits.
     pub(super) async fn run(
         &self,
         route: &Route,
         request: Request,
-        kept: Option<Instance>,
+        idle: Option<Instance>,
     ) -> Result<(Response, Instance), CallError> {
         let trapped = |detail| CallError::Trapped {
             module: self.name.to_string(),
@@ -163,15 +175,15 @@ impl Module {
         let mut request = request;
         let id = request.id.clone();
         let origin = request.origin();
-        let call = self.call(request.caller.take(), origin);
+        let call = self.new_call(request.caller.take(), origin);
         let mut cpu = CpuTime::new(self.budget.cpu);
-        let mut instance = match kept {
-            Some(kept) => kept.again(call, self.budget),
+        let mut instance = match idle {
+            Some(instance) => instance.reuse(call, self.budget),
             None => cpu
-                .spend(Instance::make(&self.engine, &self.pre, call, self.budget))
+                .spend(Instance::new(&self.engine, &self.pre, call, self.budget))
                 .await
                 .map_err(|e| {
-                    if bounds::no_room(&e) {
+                    if limits::is_pool_full(&e) {
                         self.busy()
                     } else {
                         trapped(format!("it cannot be instantiated: {e:#}"))
@@ -190,7 +202,7 @@ impl Module {
             Err(error) => {
                 let error = match error.downcast::<Failure>() {
                     Ok(failure) => {
-                        return Err(CallError::Refused {
+                        return Err(CallError::EndedByHost {
                             module: self.name.to_string(),
                             failure,
                         });
@@ -199,22 +211,22 @@ impl Module {
                 };
                 let trapped = CallError::Trapped {
                     module: self.name.to_string(),
-                    detail: sandbox::trap(store, &error),
+                    detail: sandbox::trap_reason(store, &error),
                     backtrace: sandbox::backtrace(&error),
                 };
-                // Wiping the memory can take long.
-                cpu.apart(|| drop(instance));
+                // Dropping wipes the memory, which can take long.
+                cpu.run_exclusively(|| drop(instance));
                 return Err(trapped);
             }
         };
-        if let Some(written) = sandbox::written(store) {
-            tracing::info!(target: "module", module = &*self.name, "it wrote: {written}");
+        if let Some(output) = sandbox::output(store) {
+            tracing::info!(target: "module", module = &*self.name, "it wrote: {output}");
             self.log
-                .write(Some(&id), Level::Info, Source::Output, written);
+                .write(Some(&id), Level::Info, Source::Output, output);
         }
         let table = &mut store.data_mut().call.table;
         let response = convert::response(response, self.budget, table).map_err(|detail| {
-            CallError::Answer {
+            CallError::InvalidResponse {
                 module: self.name.to_string(),
                 detail,
             }
@@ -226,23 +238,5 @@ impl Module {
         CallError::Busy {
             module: self.name.to_string(),
         }
-    }
-
-    /// Drops the idle sandboxes and keeps none from now on. For a module that no longer serves, so that it holds no permits. Running requests
-    /// finish normally, and the module is dropped after the last of them.
-    pub fn retire(&self) {
-        self.idle.close();
-    }
-
-    /// Makes the call state of a request of this module.
-    pub(super) fn call(&self, caller: Option<Caller>, origin: Origin) -> Call {
-        Call::new(
-            self.services.clone(),
-            Arc::clone(&self.name),
-            Arc::clone(&self.settings),
-            Arc::clone(&self.log),
-            caller,
-            origin,
-        )
     }
 }

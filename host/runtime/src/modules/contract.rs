@@ -1,5 +1,5 @@
-//! Checks that a component fits the contract of this host, and describes what does not fit. Versions with the same major number are compatible if the
-//! component uses only what both versions have (`docs/contract.md`).
+//! Checks that a component matches the contract of this host, and describes differences. Two versions with the same major number are compatible if the
+//! component uses only functions and types of both versions (`docs/contract.md`).
 
 use latchmail_bindings::VERSION;
 use wasmtime::Engine;
@@ -15,28 +15,33 @@ const PACKAGE: &str = "latchmail:host/";
 const EXPORT: &str = "module";
 const FUNCTIONS: [&str; 2] = ["describe", "handle"];
 
-/// Checks what names show: the version, unknown interfaces, and missing exports.
+/// Checks the names of imports and exports: the version, unknown interfaces, and missing exports. The types are checked when the component is linked.
 pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String> {
     let component = component.component_type();
     let imports: Vec<&str> = component.imports(engine).map(|(name, _)| name).collect();
     let exports: Vec<&str> = component.exports(engine).map(|(name, _)| name).collect();
-    for (interface, version) in imports.iter().chain(&exports).filter_map(|name| own(name)) {
+    for (interface, version) in imports
+        .iter()
+        .chain(&exports)
+        .filter_map(|name| contract_name(name))
+    {
         if major(version) != major(VERSION) {
             return Err(format!(
                 "it was built against version {version} of the contract ({PACKAGE}{interface}), but this host supports {VERSION}"
             ));
         }
     }
-    let known = |interface: &str| UNGRANTED.contains(&interface) || GRANTABLE.contains(&interface);
-    let mut own_imports = imports.iter().filter_map(|name| own(name));
-    if let Some((interface, version)) = own_imports.find(|(name, _)| !known(name)) {
+    let is_known =
+        |interface: &str| UNGRANTED.contains(&interface) || GRANTABLE.contains(&interface);
+    let mut contract_imports = imports.iter().filter_map(|name| contract_name(name));
+    if let Some((interface, version)) = contract_imports.find(|(name, _)| !is_known(name)) {
         return Err(format!(
             "it imports {PACKAGE}{interface}@{version}, which this host does not have; its contract is version {VERSION}"
         ));
     }
     let Some((name, module)) = component
         .exports(engine)
-        .find(|(name, _)| own(name).is_some_and(|(interface, _)| interface == EXPORT))
+        .find(|(name, _)| contract_name(name).is_some_and(|(interface, _)| interface == EXPORT))
     else {
         let exports = match &*exports {
             [] => "nothing".into(),
@@ -61,17 +66,17 @@ pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String
     }
 }
 
-/// Describes a link error: the function, and whether the function is missing or has another type.
-pub(crate) fn unlinkable(error: &wasmtime::Error) -> String {
+/// Describes a link error: the name of the function, and whether the function is missing or has another type.
+pub(crate) fn link_error(error: &wasmtime::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     let named: Option<(&str, &str)> = match causes.as_slice() {
         [import, function, ..] => quoted(import).zip(quoted(function)),
         _ => None,
     };
     let Some((import, function)) = named else {
-        return format!("it does not fit this host: {error:#}");
+        return format!("it cannot be linked: {error:#}");
     };
-    let contract = match own(import) {
+    let contract = match contract_name(import) {
         Some(_) => format!("; its contract is version {VERSION}"),
         None => String::new(),
     };
@@ -87,8 +92,8 @@ pub(crate) fn unlinkable(error: &wasmtime::Error) -> String {
     }
 }
 
-/// Describes a failed instantiation of a component that was linked.
-pub(crate) fn uninstantiable(error: &wasmtime::Error) -> String {
+/// Describes a failed instantiation of a linked component.
+pub(crate) fn instantiation_error(error: &wasmtime::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     match causes.as_slice() {
         // The types of exports are checked only at instantiation.
@@ -102,8 +107,8 @@ pub(crate) fn uninstantiable(error: &wasmtime::Error) -> String {
     }
 }
 
-/// Returns the interface and the version if the name belongs to the contract.
-fn own(name: &str) -> Option<(&str, &str)> {
+/// Splits the name of an interface of the contract into interface and version. Returns `None` for other names.
+fn contract_name(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix(PACKAGE)?;
     Some(name.split_once('@').unwrap_or((name, "unknown")))
 }

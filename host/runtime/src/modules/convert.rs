@@ -1,6 +1,8 @@
-//! Conversion between WIT types and host types. Manifests and responses are checked.
+//! Conversion between WIT types and host types, with checks of manifests and responses.
+//!
+//! A manifest is checked value by value. The HTTP server's router compares the routes with each other and with the API description, because it does this
+//! for the host's own routes too.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -8,33 +10,18 @@ use latchmail_bindings::Blob;
 use latchmail_bindings::exports::latchmail::host::module as wit;
 use wasmtime::component::ResourceTable;
 
+use super::headers;
+use super::manifest::{Access, BodyForm, Manifest, Route, check_path};
+use super::message::{Content, Request, Response};
 use super::sandbox::Budget;
-use super::{Access, BodyForm, Content, Manifest, Request, Response, Route, headers};
-use crate::api::held;
+use crate::api::scope_from_wit;
 
 /// The maximum request body of a route, in bytes: a message of 25 MB in base64 and some reserve.
-const LARGEST_BODY: u32 = 40 * 1024 * 1024;
+const MAX_BODY: u32 = 40 * 1024 * 1024;
 
-/// The maximum number of routes of a module, and the maximum size of its API description in bytes. Loading compares every route with every other
-/// route.
-const MOST_ROUTES: usize = 1000;
-const LARGEST_DESCRIPTION: usize = 1024 * 1024;
-
-/// The request headers that a module receives. None of them carries credentials.
-const HANDED_IN: [&str; 12] = [
-    "accept",
-    "accept-language",
-    "content-type",
-    "idempotency-key",
-    "if-match",
-    "if-none-match",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "origin",
-    "user-agent",
-];
+/// The maximum number of routes of a module, and the maximum size of its API description in bytes. The router compares every route with every other route.
+const MAX_ROUTES: usize = 1000;
+const MAX_DESCRIPTION: usize = 1024 * 1024;
 
 /// Converts and checks a manifest. The error is a phrase that follows "its manifest".
 pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
@@ -56,77 +43,72 @@ pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
             .all(|n| n.parse::<u32>().is_ok())
     {
         return Err(format!(
-            "has the version {:?}, which is not major.minor.patch",
+            "has the version {:?}, which is not of the form MAJOR.MINOR.PATCH",
             manifest.version
         ));
     }
     if manifest.routes.is_empty() {
-        return Err("has no route".into());
+        return Err("declares no routes".into());
     }
-    if manifest.routes.len() > MOST_ROUTES {
+    if manifest.routes.len() > MAX_ROUTES {
         return Err(format!(
-            "has {} routes; the maximum is {MOST_ROUTES}",
+            "has {} routes; the maximum is {MAX_ROUTES}",
             manifest.routes.len()
         ));
     }
-    if manifest.description.len() > LARGEST_DESCRIPTION {
+    if manifest.description.len() > MAX_DESCRIPTION {
         return Err(format!(
-            "has a description of {} bytes; the maximum is {LARGEST_DESCRIPTION}",
+            "has a description of {} bytes; the maximum is {MAX_DESCRIPTION}",
             manifest.description.len()
         ));
     }
-    let routes: Vec<Route> = manifest
-        .routes
-        .into_iter()
-        .map(route)
-        .collect::<Result<_, _>>()?;
-    let mut operations = BTreeSet::new();
-    if let Some(twice) = routes.iter().find(|r| !operations.insert(&r.operation)) {
-        return Err(format!("names the operation {:?} twice", twice.operation));
-    }
+    let description = serde_json::from_str(&manifest.description)
+        .map_err(|error| format!("has a description that is not JSON: {error}"))?;
     Ok(Manifest {
-        description: description(&manifest.description, &routes)?,
+        description,
         name: manifest.name,
         version: manifest.version,
-        routes,
+        routes: manifest
+            .routes
+            .into_iter()
+            .map(route)
+            .collect::<Result<_, _>>()?,
     })
 }
 
 fn route(route: wit::Route) -> Result<Route, String> {
-    let named = format!("route {:?}", route.path);
-    if !pattern(&route.path) {
-        return Err(format!(
-            "has the {named}, which is not an absolute path; each segment must be plain text or one {{name}}"
-        ));
+    let subject = format!("route {:?}", route.path);
+    if let Err(reason) = check_path(&route.path) {
+        return Err(format!("has the {subject}, whose path {reason}"));
     }
     if route.operation.is_empty() || !route.operation.bytes().all(|b| b.is_ascii_alphanumeric()) {
         return Err(format!(
-            "names the operation {:?} on {named}: letters and digits only",
+            "has the {subject} with the operation id {:?}, which is not letters and digits only",
             route.operation
         ));
     }
-    if let Some(odd) = route
+    if let Some(invalid) = route
         .blob_fields
         .iter()
         .find(|field| !field.starts_with('/'))
     {
         return Err(format!(
-            "requests the blob field {odd:?} on {named}, which is not a JSON pointer"
+            "has the {subject} with the blob field {invalid:?}, which is not a JSON pointer"
         ));
     }
     if !route.blob_fields.is_empty() && !matches!(route.body, wit::BodyForm::Bytes) {
         return Err(format!(
-            "requests blob fields on {named}, whose body is a blob"
+            "has the {subject} with blob fields, but its body is a blob"
         ));
     }
-    if route.max_body > LARGEST_BODY {
+    if route.max_body > MAX_BODY {
         return Err(format!(
-            "allows a body of {} bytes on {named}; the maximum is {LARGEST_BODY}",
+            "has the {subject} with a maximum body of {} bytes; the limit is {MAX_BODY}",
             route.max_body
         ));
     }
     if route.deadline == 0 {
-        return Err(format!("sets a deadline of 0 on {named}"));
+        return Err(format!("has the {subject} with a deadline of 0"));
     }
     Ok(Route {
         method: match route.method {
@@ -142,12 +124,12 @@ fn route(route: wit::Route) -> Result<Route, String> {
             wit::Access::Public => Access::Public,
             wit::Access::Session => Access::Session,
             wit::Access::Scoped(scoped) => Access::Scoped {
-                scope: held(scoped.scope),
+                scope: scope_from_wit(scoped.scope),
                 oauth: scoped.oauth,
             },
             wit::Access::Oauth => Access::OAuth,
         },
-        area: route.bucket,
+        bucket: route.bucket,
         max_body: route.max_body as usize,
         body: match route.body {
             wit::BodyForm::Bytes => BodyForm::Bytes,
@@ -158,79 +140,12 @@ fn route(route: wit::Route) -> Result<Route, String> {
     })
 }
 
-/// Returns whether each segment of the path is either plain text or one `{name}`.
-fn pattern(path: &str) -> bool {
-    let Some(rest) = path.strip_prefix('/') else {
-        return false;
-    };
-    let mut names = BTreeSet::new();
-    rest.split('/').all(|segment| {
-        match segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) {
-            Some(name) => {
-                !name.is_empty()
-                    && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-                    && names.insert(name)
-            }
-            None => {
-                !segment.is_empty()
-                    && segment
-                        .bytes()
-                        .all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(&b))
-            }
-        }
-    })
-}
-
-/// Parses the module's part of the API description. It must describe exactly the routes of the module.
-fn description(text: &str, routes: &[Route]) -> Result<serde_json::Value, String> {
-    let value: serde_json::Value = serde_json::from_str(text)
-        .map_err(|e| format!("has a description that is not JSON: {e}"))?;
-    let paths = value
-        .get("paths")
-        .and_then(serde_json::Value::as_object)
-        .ok_or("has a description without `paths`")?;
-    let mut described: BTreeSet<(String, String, String)> = BTreeSet::new();
-    for (path, item) in paths {
-        for (method, operation) in item.as_object().into_iter().flatten() {
-            if let Some(id) = operation.get("operationId").and_then(|id| id.as_str()) {
-                described.insert((method.to_ascii_uppercase(), path.clone(), id.into()));
-            }
-        }
-    }
-    for route in routes {
-        let key = (
-            route.method.to_string(),
-            route.path.clone(),
-            route.operation.clone(),
-        );
-        if !described.remove(&key) {
-            return Err(format!(
-                "does not describe {} {} as operation {:?}",
-                key.0, key.1, key.2
-            ));
-        }
-    }
-    match described.first() {
-        Some((method, path, _)) => Err(format!(
-            "describes {method} {path}, which it does not serve"
-        )),
-        None => Ok(value),
-    }
-}
-
 /// Converts a request for the sandbox that owns `table`.
 pub(crate) fn request(
     request: Request,
     body: BodyForm,
     table: &mut ResourceTable,
 ) -> wasmtime::Result<wit::Request> {
-    let headers = HANDED_IN
-        .into_iter()
-        .flat_map(|name| {
-            let values = request.headers.get_all(name).into_iter();
-            values.filter_map(move |value| Some((name.to_owned(), value.to_str().ok()?.to_owned())))
-        })
-        .collect();
     let blobs = request
         .blobs
         .into_iter()
@@ -240,7 +155,7 @@ pub(crate) fn request(
         id: request.id,
         path: request.path,
         query: request.query,
-        headers,
+        headers: headers::request(&request.headers),
         body: match body {
             BodyForm::Bytes => wit::Body::Bytes(request.body.into()),
             BodyForm::Blob => wit::Body::Blob(table.push(Blob::new(request.body))?),
@@ -249,7 +164,7 @@ pub(crate) fn request(
     })
 }
 
-/// Converts and checks a response of the sandbox that owns `table`, within `budget`. The error describes the invalid part.
+/// Converts and checks a response of the sandbox that owns `table`, within `budget`. The error names the invalid part.
 pub(crate) fn response(
     response: wit::Response,
     budget: Budget,
@@ -260,11 +175,11 @@ pub(crate) fn response(
         .filter(|s| (200..600).contains(&s.as_u16()))
         .ok_or_else(|| format!("status {}", response.status))?;
     let headers = headers::response(response.headers, budget.active_content)?;
-    let largest = budget.response;
+    let max = budget.response;
     let body = match response.body {
-        wit::Body::Bytes(bytes) if bytes.len() > largest => {
+        wit::Body::Bytes(bytes) if bytes.len() > max => {
             return Err(format!(
-                "a body of {} bytes; the maximum is {largest}, and larger bodies must be blobs",
+                "a body of {} bytes; the maximum is {max}, and larger bodies must be blobs",
                 bytes.len()
             ));
         }
@@ -289,18 +204,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_is_handed_no_credential() {
+    fn a_module_receives_no_credential() {
         let mut headers = HeaderMap::new();
         for name in [header::AUTHORIZATION, header::COOKIE, header::ACCEPT] {
             headers.insert(name, HeaderValue::from_static("secret"));
         }
-        let mut given = Request::probe();
-        given.headers = headers;
-        given.body = "body".into();
+        let mut received = Request::probe();
+        received.headers = headers;
+        received.body = "body".into();
         let mut table = ResourceTable::new();
-        let handed = request(given, BodyForm::Blob, &mut table).unwrap();
-        assert_eq!(handed.headers, [("accept".into(), "secret".into())]);
-        let wit::Body::Blob(blob) = handed.body else {
+        let passed = request(received, BodyForm::Blob, &mut table).unwrap();
+        assert_eq!(passed.headers, [("accept".into(), "secret".into())]);
+        let wit::Body::Blob(blob) = passed.body else {
             panic!("bytes");
         };
         let blob = table.delete(blob).unwrap();
@@ -330,19 +245,16 @@ mod tests {
         }
     }
 
-    const DESCRIBED: &str =
-        r#"{"paths": {"/a/{b}": {"get": {"operationId": "getB"}}}, "components": {}}"#;
-
     #[test]
-    fn a_manifest_whose_routes_are_described_is_taken() {
-        let taken = manifest(a_manifest(vec![a_route("/a/{b}", "getB")], DESCRIBED)).unwrap();
-        assert_eq!(taken.routes[0].path, "/a/{b}");
+    fn a_valid_manifest_is_accepted() {
+        let manifest = manifest(a_manifest(vec![a_route("/a/{b}", "getB")], "{}")).unwrap();
+        assert_eq!(manifest.routes[0].path, "/a/{b}");
     }
 
     #[test]
-    fn a_manifest_is_refused_with_what_is_wrong_with_it() {
-        let refused = |m| manifest(m).unwrap_err();
-        assert!(refused(a_manifest(vec![], DESCRIBED)).contains("no route"));
+    fn an_invalid_manifest_is_rejected_with_the_reason() {
+        let error = |m| manifest(m).unwrap_err();
+        assert!(error(a_manifest(vec![], "{}")).contains("no routes"));
         for path in [
             "a",
             "/",
@@ -354,19 +266,13 @@ mod tests {
             "/a/{*rest}",
         ] {
             assert!(
-                refused(a_manifest(vec![a_route(path, "x")], DESCRIBED)).contains("route"),
+                error(a_manifest(vec![a_route(path, "x")], "{}")).contains("whose path"),
                 "{path}"
             );
         }
-        let twice = vec![a_route("/a/{b}", "getB"), a_route("/c", "getB")];
-        assert!(refused(a_manifest(twice, DESCRIBED)).contains("twice"));
-        let more = vec![a_route("/a/{b}", "getB"), a_route("/c", "getC")];
-        assert!(refused(a_manifest(more, DESCRIBED)).contains("does not describe GET /c"));
-        let other = vec![a_route("/c", "getC")];
-        let both = DESCRIBED.replace(
-            "}, \"components",
-            ", \"/c\": {\"get\": {\"operationId\": \"getC\"}}}, \"components",
-        );
-        assert!(refused(a_manifest(other, &both)).contains("does not serve"));
+        let operation = a_manifest(vec![a_route("/a", "get-a")], "{}");
+        assert!(error(operation).contains("operation id"));
+        let description = a_manifest(vec![a_route("/a", "getA")], "{");
+        assert!(error(description).contains("not JSON"));
     }
 }

@@ -1,7 +1,7 @@
 //! The Wasmtime engine of the service: settings for allocation, limits and interruption of all sandboxes.
 //!
-//! Measurements behind the settings: a pool with `PAGEMAP_SCAN` and memory that is reset by copy-on-write makes a fresh sandbox in about 20 µs. A
-//! call is cheaper without support for concurrent guest tasks, which no interface of this host uses.
+//! Measurements: with a pool, `PAGEMAP_SCAN` and memory that is reset by copy-on-write, creating a sandbox takes about 20 µs. A call is faster without
+//! support for concurrent guest tasks, which no interface of this host uses.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,32 +12,31 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 
 use super::cache::cache;
 
-/// The interval at which a running guest yields. If as many guests run as there are threads, every other task waits up to this long at each step of a
-/// request.
+/// The interval at which a running guest yields. If every thread runs a guest, every other task waits up to this long at each step of a request.
 const TICK: Duration = Duration::from_millis(1);
-/// The interval while no guest runs. No task waits then, and the machine can sleep.
+/// The interval while no guest runs. It is longer, so that the CPU can sleep.
 const IDLE_TICK: Duration = Duration::from_millis(10);
 
 /// The maximum memory of a module, in MiB. Every entry of the pool has this size.
-pub(crate) const LARGEST_MEMORY_MIB: u32 = 256;
+pub(crate) const MAX_MEMORY_MIB: u32 = 256;
 
-/// The limits of one component. A Rust component has two core modules and the shims of adapters. A Python component has 14, because the libraries of
-/// its interpreter are separate modules.
+/// The maximum number of core instances and of tables of one component. A Rust component has two core modules and the shims of adapters. A Python component
+/// has 14 core modules, because the libraries of its interpreter are separate modules.
 const CORE_INSTANCES_EACH: u32 = 16;
 const TABLES_EACH: u32 = 4;
 
-/// The memory that stays mapped in an unused entry of the pool: about as much as a small request touches.
+/// The size of the memory that stays mapped in an unused entry of the pool: about the memory that a small request uses.
 const KEEP_RESIDENT: usize = 256 * 1024;
 
 /// The stack size for Wasm frames, and the stack size of a fiber, which includes host functions.
 const GUEST_STACK: usize = 512 * 1024;
 const FIBER_STACK: usize = GUEST_STACK + 512 * 1024;
 
-/// Makes the engine with a pool of `sandboxes` entries, and starts its ticker. Compiled components are cached in `cache_dir` under the digest of
+/// Creates the engine with a pool of `sandboxes` entries, and starts its ticker. Compiled components are cached in `cache_dir`. The key is the digest of
 /// their bytes, the version of the engine and its settings.
 ///
 /// # Errors
-/// The cache folder cannot be used, or the machine has too little memory for the pool.
+/// Returns an error if the cache folder cannot be used, or if the machine has too little memory for the pool.
 pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(sandboxes)
@@ -45,7 +44,7 @@ pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
         .max_core_instances_per_component(CORE_INSTANCES_EACH)
         .total_memories(sandboxes)
         .max_memories_per_component(1)
-        .max_memory_size(LARGEST_MEMORY_MIB as usize * 1024 * 1024)
+        .max_memory_size(MAX_MEMORY_MIB as usize * 1024 * 1024)
         .total_tables(sandboxes.saturating_mul(TABLES_EACH))
         .max_tables_per_component(TABLES_EACH)
         .total_stacks(sandboxes)
@@ -72,9 +71,9 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 static RAN: AtomicBool = AtomicBool::new(false);
 
 /// While this value exists, a guest is running and ticks have the short interval.
-pub(crate) struct Runs;
+pub(crate) struct RunningGuest;
 
-impl Runs {
+impl RunningGuest {
     /// Records that a guest starts to run.
     pub(crate) fn begin() -> Self {
         RUNNING.fetch_add(1, Ordering::Relaxed);
@@ -83,14 +82,14 @@ impl Runs {
     }
 }
 
-impl Drop for Runs {
+impl Drop for RunningGuest {
     fn drop(&mut self) {
         RUNNING.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Increments the epoch until the engine is dropped. This needs a separate thread: guests may occupy every thread of the runtime, and the epoch makes
-/// them yield.
+/// Increments the epoch until the engine is dropped, so that guests yield. This needs a separate thread, because guests may occupy every thread of the
+/// runtime.
 fn tick(engine: &Engine) -> Result<(), StartError> {
     let engine = engine.weak();
     std::thread::Builder::new()
@@ -106,7 +105,7 @@ fn tick(engine: &Engine) -> Result<(), StartError> {
         .map(drop)
         .map_err(|e| {
             StartError::new(format!(
-                "failed to start the thread of the sandbox ticker: {e}"
+                "failed to start the thread that interrupts sandboxes: {e}"
             ))
         })
 }

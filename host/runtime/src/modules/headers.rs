@@ -1,16 +1,32 @@
-//! Response headers of modules: which of them a client receives, and which content types need the operator's permission.
+//! The headers that modules receive and set, and the content types that need the operator's permission.
 //!
-//! Modules share an origin with the sign-in pages. A header that speaks for the origin, and content that a browser runs, could take it over. The headers that
-//! protect the origin are set for every response in `http::answer`.
+//! Modules share an origin with the sign-in pages. A response header that applies to the whole origin, or content that a browser runs, could take over the
+//! origin. The HTTP server sets the headers that protect the origin on every response.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// The maximum number of headers of one response, and their size in bytes.
+/// The request headers that a module receives. None of them contains a credential.
+const REQUEST_HEADERS: [&str; 12] = [
+    "accept",
+    "accept-language",
+    "content-type",
+    "idempotency-key",
+    "if-match",
+    "if-none-match",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "origin",
+    "user-agent",
+];
+
+/// The maximum number of headers of one response, and their maximum total size in bytes.
 const MAX_HEADERS: usize = 64;
 const MAX_SIZE: usize = 16 * 1024;
 
-/// Response headers that a module may set.
-const ALLOWED: [&str; 11] = [
+/// The response headers that a module may set.
+const RESPONSE_HEADERS: [&str; 11] = [
     "allow",
     "cache-control",
     "content-disposition",
@@ -24,13 +40,24 @@ const ALLOWED: [&str; 11] = [
     "www-authenticate",
 ];
 
-/// The prefix of the MCP headers, which a module may set.
+/// The prefix of the MCP headers, which a module may also set.
 const MCP_PREFIX: &str = "mcp-";
+
+/// Returns the request headers that a module receives.
+pub(super) fn request(headers: &HeaderMap) -> Vec<(String, String)> {
+    REQUEST_HEADERS
+        .into_iter()
+        .flat_map(|name| {
+            let values = headers.get_all(name).into_iter();
+            values.filter_map(move |value| Some((name.to_owned(), value.to_str().ok()?.to_owned())))
+        })
+        .collect()
+}
 
 /// Returns the response headers that a client receives. Headers that a module may not set are dropped and logged.
 ///
 /// # Errors
-/// A description of the invalid header. Without `active_content`, a content type that a browser runs is an error.
+/// Returns a phrase that names the invalid header. Without `active_content`, a content type that a browser runs is an error.
 pub(super) fn response(
     headers: Vec<(String, String)>,
     active_content: bool,
@@ -39,18 +66,18 @@ pub(super) fn response(
     if headers.len() > MAX_HEADERS || size > MAX_SIZE {
         return Err(format!("{} headers of {size} bytes", headers.len()));
     }
-    let mut kept = HeaderMap::new();
+    let mut allowed = HeaderMap::new();
     let mut dropped = Vec::new();
     for (name, value) in headers {
         let name =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("header name {name:?}"))?;
         let value =
             HeaderValue::from_str(&value).map_err(|_| format!("value of header {name:?}"))?;
-        if name == header::CONTENT_TYPE && kept.contains_key(&name) {
+        if name == header::CONTENT_TYPE && allowed.contains_key(&name) {
             return Err("two content types".into());
         }
-        if ALLOWED.contains(&name.as_str()) || name.as_str().starts_with(MCP_PREFIX) {
-            kept.append(name, value);
+        if RESPONSE_HEADERS.contains(&name.as_str()) || name.as_str().starts_with(MCP_PREFIX) {
+            allowed.append(name, value);
         } else {
             dropped.push(name);
         }
@@ -59,7 +86,7 @@ pub(super) fn response(
         tracing::warn!(target: "module", headers = ?dropped, "dropped response headers that modules may not set");
     }
     // Some browsers guess the type if the header is missing.
-    let content_type = kept
+    let content_type = allowed
         .entry(header::CONTENT_TYPE)
         .or_insert(HeaderValue::from_static("application/octet-stream"));
     if !active_content && is_active(content_type) {
@@ -67,11 +94,11 @@ pub(super) fn response(
             "content type {content_type:?} needs `active_content = true` in the module's section"
         ));
     }
-    Ok(kept)
+    Ok(allowed)
 }
 
-/// Whether a browser may run content of this type. A value that is not `type/subtype` with optional parameters counts, because browsers read such values
-/// in different ways.
+/// Returns whether a browser may run content of this type. Returns `true` if the value is not `type/subtype` with optional parameters, because browsers
+/// parse such values in different ways.
 fn is_active(content_type: &HeaderValue) -> bool {
     let Ok(value) = content_type.to_str() else {
         return true;
@@ -106,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_speak_for_the_origin_or_the_connection_are_dropped() {
+    fn headers_for_the_whole_origin_or_the_connection_are_dropped() {
         assert_eq!(one("ETag", "\"1\"").unwrap()["etag"], "\"1\"");
         assert_eq!(one("Mcp-Session-Id", "1").unwrap()["mcp-session-id"], "1");
         for name in [

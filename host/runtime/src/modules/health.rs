@@ -2,18 +2,18 @@
 //!
 //! This module only counts. The caller decides what to do about a failing module.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use latchmail_core::clock::Timestamp;
 
-use super::CallError;
-use crate::api::bounded;
+use super::error::CallError;
+use crate::log_line::to_log_line;
 
 /// The number of latest requests that decide whether a module is failing.
 const WINDOW: u32 = 20;
 
-/// The minimum number of requests for that decision.
-const ENOUGH: u32 = 10;
+/// The minimum number of requests before a module can be failing.
+const MIN_REQUESTS: u32 = 10;
 
 /// The results of the requests of a module since it was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,15 @@ pub struct Counts {
     pub failing: bool,
 }
 
+/// The notification that most of the latest requests of a module failed.
+#[derive(Clone, Debug)]
+pub struct Failing {
+    /// The name of the module.
+    pub module: Arc<str>,
+    /// The digest of its version.
+    pub digest: Arc<str>,
+}
+
 /// The health of one module.
 #[derive(Debug, Default)]
 pub(crate) struct Health(Mutex<State>);
@@ -43,25 +52,26 @@ struct State {
     counts: Counts,
     /// One bit for each of the latest requests, the newest in the lowest bit. A set bit is a failure.
     latest: u32,
-    seen: u32,
+    /// The number of requests in `latest`.
+    recorded: u32,
 }
 
 impl Health {
     /// Records a successful request.
-    pub(crate) fn answered(&self) {
+    pub(crate) fn succeeded(&self) {
         let mut state = self.state();
         state.counts.requests += 1;
-        state.saw(false);
+        state.record(false);
     }
 
     /// Records a failed request. Returns whether the module became failing with this request.
     pub(crate) fn failed(&self, error: &CallError, now: Timestamp) -> bool {
         let mut state = self.state();
         state.counts.requests += 1;
-        state.counts.last = Some((now, bounded(&error.to_string())));
+        state.counts.last = Some((now, to_log_line(&error.to_string())));
         match error {
             CallError::Trapped { .. } => state.counts.trapped += 1,
-            CallError::Answer { .. } => state.counts.wrong += 1,
+            CallError::InvalidResponse { .. } => state.counts.wrong += 1,
             CallError::Deadline { .. } => {
                 state.counts.late += 1;
                 return false;
@@ -70,9 +80,9 @@ impl Health {
                 state.counts.busy += 1;
                 return false;
             }
-            CallError::Refused { .. } => return false,
+            CallError::EndedByHost { .. } => return false,
         }
-        state.saw(true)
+        state.record(true)
     }
 
     /// Returns the current counts.
@@ -80,20 +90,21 @@ impl Health {
         self.state().counts.clone()
     }
 
-    /// Ignores a poisoned lock: the counts remain usable after a panic.
+    /// Locks the state. A poisoned lock is ignored, because the counts remain usable after a panic.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Records one result. Returns whether the module became failing with it.
-    fn saw(&mut self, failed: bool) -> bool {
+    /// Records one result. Returns whether the module became failing with this request.
+    fn record(&mut self, failed: bool) -> bool {
         self.latest = ((self.latest << 1) | u32::from(failed)) & ((1 << WINDOW) - 1);
-        self.seen = (self.seen + 1).min(WINDOW);
-        let before = self.counts.failing;
-        self.counts.failing = self.seen >= ENOUGH && self.latest.count_ones() * 2 > self.seen;
-        self.counts.failing && !before
+        self.recorded = (self.recorded + 1).min(WINDOW);
+        let was_failing = self.counts.failing;
+        self.counts.failing =
+            self.recorded >= MIN_REQUESTS && self.latest.count_ones() * 2 > self.recorded;
+        self.counts.failing && !was_failing
     }
 }
 
@@ -112,41 +123,41 @@ mod tests {
     }
 
     #[test]
-    fn a_module_fails_when_most_of_its_latest_requests_trap_and_is_said_to_once() {
+    fn a_module_becomes_failing_once_if_most_of_its_latest_requests_trap() {
         let health = Health::default();
-        let said: Vec<bool> = (0..15).map(|_| health.failed(&trap(), NOW)).collect();
-        assert_eq!(said.iter().filter(|&&said| said).count(), 1);
-        assert!(said[9], "the tenth is enough");
+        let became: Vec<bool> = (0..15).map(|_| health.failed(&trap(), NOW)).collect();
+        assert_eq!(became.iter().filter(|&&became| became).count(), 1);
+        assert!(became[9], "the tenth failure makes the module failing");
         assert!(health.counts().failing);
         assert_eq!(health.counts().trapped, 15);
     }
 
     #[test]
-    fn a_module_that_traps_on_half_of_its_requests_or_less_is_not_failing() {
+    fn a_module_that_traps_in_at_most_half_of_its_requests_is_not_failing() {
         let health = Health::default();
         for _ in 0..50 {
             assert!(!health.failed(&trap(), NOW) || !health.counts().failing);
-            health.answered();
-            health.answered();
+            health.succeeded();
+            health.succeeded();
         }
         assert!(!health.counts().failing);
         assert_eq!(health.counts().requests, 150);
     }
 
     #[test]
-    fn a_module_that_recovers_may_fail_again() {
+    fn a_module_that_recovered_can_become_failing_again() {
         let health = Health::default();
         let fail = || (0..20).any(|_| health.failed(&trap(), NOW));
         assert!(fail());
         for _ in 0..20 {
-            health.answered();
+            health.succeeded();
         }
         assert!(!health.counts().failing);
         assert!(fail());
     }
 
     #[test]
-    fn who_is_late_or_finds_no_place_is_counted_and_does_not_make_a_module_fail() {
+    fn passed_deadlines_and_busy_sandboxes_do_not_make_a_module_failing() {
         let health = Health::default();
         for _ in 0..20 {
             let module = String::from("x");

@@ -1,150 +1,165 @@
-//! Idle sandboxes of a module. With `reuse` these have served requests. Otherwise at most one unused sandbox is made ahead. A sandbox is here only
-//! while it serves no request.
+//! The idle sandboxes of a module, each with its permit. With `reuse`, idle sandboxes have served requests. Without `reuse`, there is at most one, which
+//! was created in advance and has served none.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::room::Seat;
 use super::sandbox::Instance;
+use super::sandbox_permits::SandboxPermit;
 use crate::api::Call;
 
-/// How long an idle sandbox is kept.
-const KEPT: Duration = Duration::from_mins(1);
+/// The maximum time for which a sandbox stays idle. The sweep task drops older ones at this interval.
+const MAX_IDLE: Duration = Duration::from_mins(1);
 
 /// The idle sandboxes of one module.
-pub(super) struct Idle {
-    /// Whether a sandbox serves several requests.
+pub(super) struct IdleSandboxes {
+    /// Whether a sandbox can serve several requests.
     reuse: bool,
-    room: Arc<Mutex<Room>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
-struct Room {
-    /// In order of their last use, the most recent at the end. The oldest are dropped first.
-    kept: Vec<Kept>,
-    /// Whether a sandbox is being made ahead.
-    making: bool,
+struct State {
+    /// In the order of their last use, the most recent at the end.
+    sandboxes: Vec<IdleSandbox>,
+    /// Whether a task creates a sandbox in advance.
+    is_preparing: bool,
     /// Whether the sweep task is running.
-    swept: bool,
-    /// Whether the module is retired, so that sandboxes are no longer kept.
-    closed: bool,
+    is_sweeping: bool,
+    /// Whether the module is retired. No more sandboxes are kept then.
+    is_closed: bool,
 }
 
-struct Kept {
+struct IdleSandbox {
+    // Declared before the permit, so that the instance is dropped before the permit is released.
     instance: Instance,
     since: Instant,
-    /// Released after the instance is dropped.
-    seat: Seat,
+    permit: SandboxPermit,
 }
 
-/// The right to make one sandbox ahead. While this value exists, no other task makes one for the module.
-pub(super) struct Ahead(Arc<Mutex<Room>>);
+/// The right to create one sandbox in advance. While this value exists, no other task creates one for the module.
+pub(super) struct Preparation(Arc<Mutex<State>>);
 
-impl Idle {
-    /// Makes an empty set. `reuse` is whether sandboxes serve several requests.
+impl IdleSandboxes {
+    /// Creates an empty set.
     pub(super) fn new(reuse: bool) -> Self {
         Self {
             reuse,
-            room: Arc::default(),
+            state: Arc::default(),
         }
     }
 
     /// Takes the most recently used sandbox and its permit.
-    pub(super) fn take(&self) -> Option<(Seat, Instance)> {
-        let Kept { instance, seat, .. } = open(&self.room).kept.pop()?;
-        Some((seat, instance))
+    pub(super) fn take(&self) -> Option<(SandboxPermit, Instance)> {
+        let IdleSandbox {
+            instance, permit, ..
+        } = lock(&self.state).sandboxes.pop()?;
+        Some((permit, instance))
     }
 
-    /// Returns the right to make a sandbox ahead. Returns `None` with `reuse`, if a sandbox is idle, if another task makes one, or after
+    /// Returns the right to create a sandbox in advance. Returns `None` with `reuse`, if a sandbox is idle, if another task creates one, or after
     /// [`close`](Self::close).
-    pub(super) fn ahead(&self) -> Option<Ahead> {
-        let mut room = open(&self.room);
-        if self.reuse || room.closed || room.making || !room.kept.is_empty() {
+    pub(super) fn prepare(&self) -> Option<Preparation> {
+        let mut state = lock(&self.state);
+        if self.reuse || state.is_closed || state.is_preparing || !state.sandboxes.is_empty() {
             return None;
         }
-        room.making = true;
-        Some(Ahead(Arc::clone(&self.room)))
+        state.is_preparing = true;
+        Some(Preparation(Arc::clone(&self.state)))
     }
 
-    /// Keeps a sandbox after a successful request, together with its permit. Returns both if the sandbox is not kept. `resting` makes a call
-    /// without a request. The number of idle sandboxes never exceeds the highest number of concurrent requests, because every caller holds a
-    /// permit.
+    /// Keeps a sandbox and its permit after a successful request. Returns both if the sandbox cannot serve another request. `idle_call` creates a call
+    /// state without a caller, which replaces the state of the last request.
+    ///
+    /// Every caller has one of the module's permits, so there are never more idle sandboxes than the maximum number of concurrent requests.
     pub(super) fn keep(
         &self,
-        seat: Seat,
+        permit: SandboxPermit,
         instance: Instance,
-        resting: impl FnOnce() -> Call,
-    ) -> Option<(Seat, Instance)> {
+        idle_call: impl FnOnce() -> Call,
+    ) -> Option<(SandboxPermit, Instance)> {
         if !self.reuse {
-            return Some((seat, instance));
+            return Some((permit, instance));
         }
-        match instance.rest(resting) {
-            Ok(rested) => put(&self.room, seat, rested),
-            Err(spent) => Some((seat, spent)),
+        match instance.into_idle(idle_call) {
+            Ok(instance) => add(&self.state, permit, instance),
+            Err(instance) => Some((permit, instance)),
         }
     }
 
-    /// Drops all idle sandboxes and keeps none from now on.
+    /// Drops all idle sandboxes, and keeps none from now on.
     pub(super) fn close(&self) {
-        let mut room = open(&self.room);
-        room.closed = true;
-        let kept = std::mem::take(&mut room.kept);
-        drop(room);
-        drop(kept);
+        let mut state = lock(&self.state);
+        state.is_closed = true;
+        let sandboxes = std::mem::take(&mut state.sandboxes);
+        // Dropping an instance takes long, so the lock is released first.
+        drop(state);
+        drop(sandboxes);
     }
 }
 
-impl Ahead {
-    /// Keeps the new sandbox and its permit. Returns both after [`Idle::close`].
-    pub(super) fn made(self, seat: Seat, instance: Instance) -> Option<(Seat, Instance)> {
-        put(&self.0, seat, instance)
+impl Preparation {
+    /// Keeps the new sandbox and its permit. Returns both after [`IdleSandboxes::close`].
+    pub(super) fn finish(
+        self,
+        permit: SandboxPermit,
+        instance: Instance,
+    ) -> Option<(SandboxPermit, Instance)> {
+        add(&self.0, permit, instance)
     }
 }
 
-impl Drop for Ahead {
+impl Drop for Preparation {
     fn drop(&mut self) {
-        open(&self.0).making = false;
+        lock(&self.0).is_preparing = false;
     }
 }
 
-fn put(shared: &Arc<Mutex<Room>>, seat: Seat, instance: Instance) -> Option<(Seat, Instance)> {
+/// Adds a sandbox. Returns it if the set is closed.
+fn add(
+    shared: &Arc<Mutex<State>>,
+    permit: SandboxPermit,
+    instance: Instance,
+) -> Option<(SandboxPermit, Instance)> {
     let since = Instant::now();
-    let mut room = open(shared);
-    if room.closed {
-        return Some((seat, instance));
+    let mut state = lock(shared);
+    if state.is_closed {
+        return Some((permit, instance));
     }
-    room.kept.push(Kept {
+    state.sandboxes.push(IdleSandbox {
         instance,
         since,
-        seat,
+        permit,
     });
-    if !room.swept {
-        room.swept = true;
+    if !state.is_sweeping {
+        state.is_sweeping = true;
         tokio::spawn(sweep(Arc::downgrade(shared)));
     }
     None
 }
 
-/// Drops sandboxes that were idle for too long. Ends when none is left.
-async fn sweep(room: Weak<Mutex<Room>>) {
+/// Drops sandboxes that were idle for too long. Ends when no sandbox is idle.
+async fn sweep(state: Weak<Mutex<State>>) {
     loop {
-        tokio::time::sleep(KEPT).await;
-        let Some(shared) = room.upgrade() else { return };
-        let mut room = open(&shared);
-        let young = room
-            .kept
-            .partition_point(|kept| kept.since.elapsed() > KEPT);
-        let old: Vec<Kept> = room.kept.drain(..young).collect();
-        room.swept = !room.kept.is_empty();
-        let done = !room.swept;
-        drop(room);
-        drop(old);
+        tokio::time::sleep(MAX_IDLE).await;
+        let Some(shared) = state.upgrade() else {
+            return;
+        };
+        let mut state = lock(&shared);
+        let expired = state
+            .sandboxes
+            .partition_point(|sandbox| sandbox.since.elapsed() > MAX_IDLE);
+        let expired: Vec<IdleSandbox> = state.sandboxes.drain(..expired).collect();
+        state.is_sweeping = !state.sandboxes.is_empty();
+        let done = !state.is_sweeping;
+        drop(state);
+        drop(expired);
         if done {
             return;
         }
     }
 }
 
-fn open(shared: &Mutex<Room>) -> MutexGuard<'_, Room> {
+fn lock(shared: &Mutex<State>) -> MutexGuard<'_, State> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The linker: links a module with the interfaces that its operator granted and with those that every module has.
+//! Links components with the interfaces that the operator granted and with the interfaces that every module has.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ pub const GRANTABLE: [&str; 10] = [
     "http-client",
 ];
 
-/// The interfaces of WASI 0.2 that standard libraries of languages need. They give access to nothing: no arguments, no environment, no files. Sockets
-/// are included because Python's standard library always imports them. Creating a socket and resolving a name are denied ([`super::sandbox`]).
+/// The interfaces of WASI 0.2 that the standard libraries of languages need. They give no access: no arguments, no environment, no files. Sockets are
+/// included because Python's standard library always imports them. Creating a socket and resolving a name are denied ([`super::sandbox`]).
 const WASI: [&str; 19] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -63,10 +63,10 @@ pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
 
 /// Returns whether an import is in `grants` or in the set that every module has.
 #[must_use]
-pub fn covered(import: &str, grants: &[String]) -> bool {
+pub fn is_granted(import: &str, grants: &[String]) -> bool {
     let interface = import.split('@').next().unwrap_or(import);
-    if let Some(own) = interface.strip_prefix("latchmail:host/") {
-        return UNGRANTED.contains(&own) || grants.iter().any(|grant| grant == own);
+    if let Some(name) = interface.strip_prefix("latchmail:host/") {
+        return UNGRANTED.contains(&name) || grants.iter().any(|grant| grant == name);
     }
     WASI.iter().any(|allowed| match allowed.strip_suffix('/') {
         Some(package) => interface
@@ -100,28 +100,32 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
             "http-client" => {
                 host::http_client::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
             }
-            unknown => return Err(wasmtime::Error::msg(format!("no interface `{unknown}`"))),
+            unknown => {
+                return Err(wasmtime::Error::msg(format!(
+                    "there is no interface `{unknown}`"
+                )));
+            }
         }
     }
     Ok(linker)
 }
 
-/// Returns a linker with all interfaces, for calling `describe` before the grants are known. The call has no caller, so functions that need one are
-/// denied.
+/// Returns a linker with all interfaces, for calling `describe` before the grants are known. The call has no caller, so functions that need a caller return
+/// an error.
 ///
 /// # Errors
-/// A sentence, if `component` imports an interface that the host does not have.
-pub(crate) fn whatever_it_imports(
+/// Returns a phrase that follows the name of the component if it imports an interface that the host does not have.
+pub(crate) fn linker_with_all(
     engine: &Engine,
     component: &Component,
 ) -> Result<Linker<Sandbox>, String> {
     let all = GRANTABLE.map(str::to_owned);
-    let mut strange = imports(engine, component);
-    strange.retain(|import| !covered(import, &all));
-    if !strange.is_empty() {
+    let mut unknown = imports(engine, component);
+    unknown.retain(|import| !is_granted(import, &all));
+    if !unknown.is_empty() {
         return Err(format!(
             "it imports interfaces that this host does not have: {}",
-            strange.join(", ")
+            unknown.join(", ")
         ));
     }
     linker(engine, &all).map_err(|e| format!("it cannot be linked: {e:#}"))
@@ -168,18 +172,18 @@ mod tests {
     #[test]
     fn an_import_is_covered_by_its_grant_alone() {
         let grants = ["caller".to_owned()];
-        assert!(covered("latchmail:host/caller@1.0.0", &grants));
-        assert!(covered("latchmail:host/log@1.0.0", &grants));
-        assert!(!covered("latchmail:host/mailbox@1.0.0", &grants));
-        assert!(covered("wasi:random/insecure-seed@0.2.6", &grants));
-        assert!(covered("wasi:io/streams@0.2.6", &grants));
-        assert!(covered("wasi:sockets/tcp@0.2.6", &grants));
-        assert!(!covered("wasi:http/outgoing-handler@0.2.6", &grants));
-        assert!(!covered("wasi:randomness/x@0.2.6", &grants));
+        assert!(is_granted("latchmail:host/caller@1.0.0", &grants));
+        assert!(is_granted("latchmail:host/log@1.0.0", &grants));
+        assert!(!is_granted("latchmail:host/mailbox@1.0.0", &grants));
+        assert!(is_granted("wasi:random/insecure-seed@0.2.6", &grants));
+        assert!(is_granted("wasi:io/streams@0.2.6", &grants));
+        assert!(is_granted("wasi:sockets/tcp@0.2.6", &grants));
+        assert!(!is_granted("wasi:http/outgoing-handler@0.2.6", &grants));
+        assert!(!is_granted("wasi:randomness/x@0.2.6", &grants));
     }
 
     #[test]
-    fn whatever_may_be_granted_can_be_linked() {
+    fn all_grantable_interfaces_can_be_linked() {
         let engine = Engine::default();
         let grants = GRANTABLE.map(str::to_owned);
         assert!(linker(&engine, &grants).is_ok());

@@ -1,16 +1,15 @@
-//! The module loader: makes a callable module from the bytes of a component. [`Loader::examine`] reads the manifest from an instance that has no
-//! access to user data. [`Loader::load`] checks the component against its policy, links it and tests it.
+//! The module loader: creates a callable module from the bytes of a component. [`Loader::examine`] reads the manifest from an instance that has no access to
+//! user data. [`Loader::load`] checks the component against its policy, links it and tests it.
 //!
-//! Each error is a sentence that follows the name of the module. This module does not decide which modules serve requests.
+//! Each error is a phrase that follows the name of the module. This module does not decide which modules serve requests.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::panic::AssertUnwindSafe;
-use std::path::Path;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use latchmail_bindings::EverythingPre;
+use latchmail_bindings::exports::latchmail::host::module as wit;
 use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
@@ -22,69 +21,57 @@ use tokio::sync::{Semaphore, mpsc};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::bounds::{self, CpuTime};
-use super::engine::{self, LARGEST_MEMORY_MIB};
-use super::health::Health;
-use super::idle::Idle;
-use super::room::Rooms;
+use super::compile::compile;
+use super::engine::{self, MAX_MEMORY_MIB};
+use super::health::{Failing, Health};
+use super::idle::IdleSandboxes;
+use super::limits::{self, CpuTime};
+use super::manifest::{Access, Manifest};
+use super::message::Request;
+use super::module::Module;
 use super::sandbox::{self, Budget, Instance, Sandbox};
-use super::{Access, Manifest, Module, contract, convert, linker};
+use super::sandbox_permits::SandboxPermits;
+use super::{contract, convert, linker, policy};
 use crate::api::{Call, Services, Settings};
 use crate::module_log::ModuleLog;
 
 /// The maximum duration of `describe`.
-const DESCRIBE: Duration = Duration::from_secs(5);
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The budget of `describe` if the policy of the component is not known yet.
+/// The limits of `describe` if the policy of the component is not known yet.
 const DESCRIBE_BUDGET: Budget = Budget {
-    memory: LARGEST_MEMORY_MIB as usize * 1024 * 1024,
-    cpu: DESCRIBE,
+    memory: MAX_MEMORY_MIB as usize * 1024 * 1024,
+    cpu: DESCRIBE_TIMEOUT,
     host_calls: 10_000,
     response: 1024 * 1024,
     active_content: false,
 };
 
-/// The first bytes of a component and of a core module.
-const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
-const MODULE: &[u8] = b"\0asm\x01\0\0\0";
+/// The maximum number of concurrent calls of one account, in all modules together. It is the default number of connections of one account to the mail server,
+/// because more calls would only wait for a connection.
+const MAX_ACCOUNT_CALLS: usize = 8;
 
-/// The maximum number of concurrent calls of one account, in all modules together. It equals the default number of connections of one account to the
-/// mail server: more calls would only wait for a connection.
-const SHARE: usize = 8;
+/// The maximum number of modules in the cache of compiled components.
+const MAX_CACHED_MODULES: usize = 64;
 
-/// The maximum response body that a policy can allow, in MiB. The host holds the whole body in memory, in addition to the copy in the sandbox.
-const LARGEST_RESPONSE_MIB: u32 = 64;
-
-/// The maximum number of modules whose compiled versions are cached.
-const MOST_REMEMBERED: usize = 64;
-
-/// Makes modules from components.
+/// Creates modules from components.
 #[derive(Debug)]
 pub struct Loader {
     engine: Engine,
     services: Services,
     clock: Clock,
-    permits: Arc<AccountPermits>,
-    rooms: Rooms,
-    /// The sandbox permits of each module. All versions of a module share them, because two versions run while one replaces the other.
-    places: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
+    account_permits: Arc<AccountPermits>,
+    sandbox_permits: SandboxPermits,
+    /// The permits of each module, with their number. All versions of a module share them, because two versions run while one replaces the other.
+    call_permits: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
     /// The log of each module.
     logs: Mutex<BTreeMap<String, Arc<ModuleLog>>>,
     failing: mpsc::UnboundedSender<Failing>,
-    /// The versions of each module that were loaded last. Loading one of them again needs no compilation.
-    recent: Mutex<BTreeMap<String, VecDeque<Examined>>>,
+    /// The last two loaded versions of each module, so that loading one of them again needs no compilation.
+    cache: Mutex<BTreeMap<String, VecDeque<Examined>>>,
 }
 
-/// The notification that most of the latest requests of a module failed.
-#[derive(Clone, Debug)]
-pub struct Failing {
-    /// The name of the module.
-    pub module: Arc<str>,
-    /// The digest of its version.
-    pub digest: Arc<str>,
-}
-
-/// Returns the identifier of a component: the SHA-256 digest of its bytes as 64 hexadecimal digits.
+/// Returns the SHA-256 digest of a component as 64 hexadecimal digits.
 #[must_use]
 pub fn digest(component: &[u8]) -> String {
     hexadecimal::lower(&Sha256::digest(component))
@@ -99,7 +86,7 @@ pub struct Examined {
     pub digest: Arc<str>,
     /// The imported interfaces, with their versions.
     pub imports: Arc<[String]>,
-    /// The bytes of the component. Empty if the component was read from the cache.
+    /// The bytes of the component. Empty if this value is from the cache.
     pub bytes: Bytes,
     component: Component,
 }
@@ -114,73 +101,73 @@ impl std::fmt::Debug for Examined {
 }
 
 impl Examined {
-    /// Returns all imports that a policy does not cover.
+    /// Returns the imports that a policy does not grant.
     #[must_use]
-    pub fn ungranted(&self, ceiling: &config::Module) -> Vec<String> {
-        let covered = |import: &&String| !linker::covered(import, &ceiling.grants);
-        self.imports.iter().filter(covered).cloned().collect()
+    pub fn ungranted(&self, policy: &config::Module) -> Vec<String> {
+        let is_missing = |import: &&String| !linker::is_granted(import, &policy.grants);
+        self.imports.iter().filter(is_missing).cloned().collect()
     }
 }
 
 impl Loader {
-    /// Makes the engine. The returned channel receives a message when most of the latest requests of a module failed.
+    /// Creates the engine and the permits. The returned channel receives a message when most of the latest requests of a module failed.
     ///
     /// # Errors
-    /// The engine cannot be made, or a policy in the configuration is invalid.
+    /// Returns an error if the engine cannot be created, or if a policy in the configuration is invalid.
     pub fn new(
         config: &Config,
         services: Services,
         clock: Clock,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Failing>), StartError> {
-        for (name, ceiling) in &config.modules {
-            check(ceiling).map_err(|reason| {
+        for (name, policy) in &config.modules {
+            policy::check(policy).map_err(|reason| {
                 StartError::new(format!("module `{name}` cannot be loaded: {reason}"))
             })?;
         }
-        if let Some(ceiling) = &config.new_modules {
-            check(ceiling).map_err(|reason| StartError::new(format!("`new_modules`: {reason}")))?;
+        if let Some(policy) = &config.new_modules {
+            policy::check(policy)
+                .map_err(|reason| StartError::new(format!("`new_modules`: {reason}")))?;
         }
-        let rooms = Rooms::new(config);
-        let (failing, told) = mpsc::unbounded_channel();
+        let sandbox_permits = SandboxPermits::new(config);
+        let (failing, failing_receiver) = mpsc::unbounded_channel();
         let loader = Self {
-            engine: engine::engine(rooms.size(), &config.cache_dir)?,
+            engine: engine::engine(sandbox_permits.size(), &config.cache_dir)?,
             services,
             clock,
-            permits: Arc::new(AccountPermits::new(SHARE)),
-            rooms,
-            places: Mutex::default(),
+            account_permits: Arc::new(AccountPermits::new(MAX_ACCOUNT_CALLS)),
+            sandbox_permits,
+            call_permits: Mutex::default(),
             logs: Mutex::default(),
             failing,
-            recent: Mutex::default(),
+            cache: Mutex::default(),
         };
-        Ok((loader, told))
+        Ok((loader, failing_receiver))
     }
 
-    /// Compiles a component and calls its `describe` function, without a caller: none of its imports has access to user data. `ceiling` is the
-    /// policy of the component, if its name is already known.
+    /// Compiles a component and calls its function `describe`. The call has no caller, so host functions give no access to user data. `policy` is the policy
+    /// of the component, if its name is already known.
     ///
     /// # Errors
-    /// A sentence that follows the name of the component.
+    /// Returns a phrase that follows the name of the component.
     pub async fn examine(
         &self,
         bytes: Bytes,
-        ceiling: Option<&config::Module>,
+        policy: Option<&config::Module>,
     ) -> Result<Examined, String> {
         let digest = digest(&bytes);
-        if let Some(examined) = self.recalled(&digest) {
+        if let Some(examined) = self.cached(&digest) {
             return Ok(Examined { bytes, ..examined });
         }
         let component = compile(&self.engine, bytes.clone()).await?;
         contract::check(&self.engine, &component)?;
         let imports = linker::imports(&self.engine, &component);
-        let pre = linker::whatever_it_imports(&self.engine, &component)?
+        let pre = linker::linker_with_all(&self.engine, &component)?
             .instantiate_pre(&component)
             .and_then(EverythingPre::new)
-            .map_err(|e| contract::unlinkable(&e))?;
-        let budget = ceiling.map_or(DESCRIBE_BUDGET, Budget::of);
-        let said = self.describe(&pre, budget).await?;
-        let manifest =
-            convert::manifest(said).map_err(|reason| format!("its manifest {reason}"))?;
+            .map_err(|error| contract::link_error(&error))?;
+        let budget = policy.map_or(DESCRIBE_BUDGET, policy::budget);
+        let manifest = convert::manifest(self.describe(&pre, budget).await?)
+            .map_err(|reason| format!("its manifest {reason}"))?;
         Ok(Examined {
             manifest,
             digest: digest.into(),
@@ -190,18 +177,18 @@ impl Loader {
         })
     }
 
-    /// Makes a module from a component, within its policy.
+    /// Creates a module from a component, within its policy, and tests it.
     ///
     /// # Errors
-    /// A sentence that follows the name of the module: an import that is not granted, a route outside the allowed paths, or a component that does
-    /// not fit the host.
+    /// Returns a phrase that follows the name of the module: an import is not granted, a route is outside the allowed paths, the component does not match
+    /// the contract, or the test failed.
     pub async fn load(
         &self,
         examined: &Examined,
-        ceiling: &config::Module,
+        policy: &config::Module,
     ) -> Result<Module, String> {
-        check(ceiling)?;
-        let missing = examined.ungranted(ceiling);
+        policy::check(policy)?;
+        let missing = examined.ungranted(policy);
         if !missing.is_empty() {
             return Err(format!(
                 "it imports interfaces that are not granted: {}",
@@ -209,22 +196,24 @@ impl Loader {
             ));
         }
         let manifest = examined.manifest.clone();
-        let elsewhere = manifest
-            .routes
-            .iter()
-            .find(|route| !ceiling.paths.iter().any(|own| route.path.starts_with(own)));
-        if let Some(route) = elsewhere {
+        let outside = manifest.routes.iter().find(|route| {
+            !policy
+                .paths
+                .iter()
+                .any(|prefix| route.path.starts_with(prefix))
+        });
+        if let Some(route) = outside {
             return Err(format!(
                 "its route {} is outside its allowed paths, which start with {}",
                 route.path,
-                ceiling.paths.join(" or ")
+                policy.paths.join(" or ")
             ));
         }
-        let pre = linker::linker(&self.engine, &ceiling.grants)
+        let pre = linker::linker(&self.engine, &policy.grants)
             .and_then(|linker| linker.instantiate_pre(&examined.component))
             .and_then(EverythingPre::new)
-            .map_err(|e| contract::unlinkable(&e))?;
-        let room = self.rooms.of_module(&manifest.name);
+            .map_err(|error| contract::link_error(&error))?;
+        let sandbox_permits = self.sandbox_permits.of_module(&manifest.name);
         let module = Module {
             name: manifest.name.as_str().into(),
             digest: Arc::clone(&examined.digest),
@@ -232,44 +221,47 @@ impl Loader {
             engine: self.engine.clone(),
             pre,
             services: self.services.clone(),
-            settings: Arc::new(Settings::of(ceiling)?),
+            settings: Arc::new(Settings::of(policy)?),
             log: self.log(&manifest.name),
-            budget: Budget::of(ceiling),
-            deadline: ceiling.deadline,
-            // The pool keeps the size that it had at the start, even if the configuration was reloaded with a higher concurrency.
-            places: self.places(&manifest.name, ceiling.concurrency.min(room.size())),
-            room: room.clone(),
-            idle: Idle::new(ceiling.reuse),
-            permits: Arc::clone(&self.permits),
+            budget: policy::budget(policy),
+            deadline: policy.deadline,
+            // The number of sandbox permits does not change after the start, even if the configuration is reloaded with a higher concurrency.
+            call_permits: self.call_permits(
+                &manifest.name,
+                policy.concurrency.min(sandbox_permits.size()),
+            ),
+            account_permits: Arc::clone(&self.account_permits),
+            sandbox_permits: sandbox_permits.clone(),
+            idle: IdleSandboxes::new(policy.reuse),
             health: Health::default(),
             failing: self.failing.clone(),
             clock: self.clock.clone(),
-            ceiling: ceiling.clone(),
+            policy: policy.clone(),
             manifest,
         };
-        // The permit comes from the spare pool, because the current version of the module may use all permits of the module.
-        let _seat = self.rooms.spare().seat().await;
-        module.stands().await?;
-        module.probed().await?;
-        self.remember(examined);
+        // A spare permit, because the current version of the module may use all permits of the module.
+        let _permit = self.sandbox_permits.spare().acquire().await;
+        module.check_instantiation().await?;
+        module.check_probe().await?;
+        self.add_to_cache(examined);
         Ok(module)
     }
 
     /// Returns the cached component with this digest, without its bytes.
     #[must_use]
-    pub fn recalled(&self, digest: &str) -> Option<Examined> {
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all = recent.values().flatten();
+    pub fn cached(&self, digest: &str) -> Option<Examined> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = cache.values().flatten();
         all.find(|examined| &*examined.digest == digest).cloned()
     }
 
-    /// Caches a compiled component. The cache holds two versions of each module.
-    fn remember(&self, examined: &Examined) {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if recent.len() >= MOST_REMEMBERED {
-            recent.clear();
+    /// Adds a compiled component to the cache, which contains up to two versions of each module.
+    fn add_to_cache(&self, examined: &Examined) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= MAX_CACHED_MODULES {
+            cache.clear();
         }
-        let of_module = recent.entry(examined.manifest.name.clone()).or_default();
+        let of_module = cache.entry(examined.manifest.name.clone()).or_default();
         of_module.retain(|other| other.digest != examined.digest);
         of_module.truncate(1);
         // The database has the bytes.
@@ -279,14 +271,18 @@ impl Loader {
         });
     }
 
-    fn places(&self, name: &str, concurrency: u32) -> Arc<Semaphore> {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        match places.get(name) {
-            Some((as_before, places)) if *as_before == concurrency => Arc::clone(places),
+    /// Returns the permits of a module. New permits are created if their number changed.
+    fn call_permits(&self, name: &str, concurrency: u32) -> Arc<Semaphore> {
+        let mut modules = self
+            .call_permits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match modules.get(name) {
+            Some((number, permits)) if *number == concurrency => Arc::clone(permits),
             _ => {
-                let made = Arc::new(Semaphore::new(concurrency as usize));
-                places.insert(name.to_owned(), (concurrency, Arc::clone(&made)));
-                made
+                let permits = Arc::new(Semaphore::new(concurrency as usize));
+                modules.insert(name.to_owned(), (concurrency, Arc::clone(&permits)));
+                permits
             }
         }
     }
@@ -306,11 +302,12 @@ impl Loader {
         logs.remove(name);
     }
 
+    /// Calls the function `describe` of a component.
     async fn describe(
         &self,
         pre: &EverythingPre<Sandbox>,
         budget: Budget,
-    ) -> Result<latchmail_bindings::exports::latchmail::host::module::Manifest, String> {
+    ) -> Result<wit::Manifest, String> {
         let call = Call::new(
             self.services.clone(),
             "new".into(),
@@ -319,43 +316,48 @@ impl Loader {
             None,
             Origin::default(),
         );
-        let _seat = self.rooms.spare().seat().await;
-        let asked = async {
+        let _permit = self.sandbox_permits.spare().acquire().await;
+        let described = async {
             let mut cpu = CpuTime::new(budget.cpu);
             let Instance { mut store, guest } = cpu
-                .spend(Instance::make(&self.engine, pre, call, budget))
+                .spend(Instance::new(&self.engine, pre, call, budget))
                 .await
-                .map_err(|e| uninstantiable(&e))?;
+                .map_err(|error| instantiation_error(&error))?;
             cpu.spend(guest.latchmail_host_module().call_describe(&mut store))
                 .await
-                .map_err(|e| format!("`describe` trapped: {}", sandbox::trap(&store, &e)))
+                .map_err(|e| format!("`describe` trapped: {}", sandbox::trap_reason(&store, &e)))
         };
-        tokio::time::timeout(DESCRIBE, asked)
+        tokio::time::timeout(DESCRIBE_TIMEOUT, described)
             .await
-            .map_err(|_| format!("`describe` took longer than {} s", DESCRIBE.as_secs()))?
+            .map_err(|_| {
+                format!(
+                    "`describe` took longer than {} s",
+                    DESCRIBE_TIMEOUT.as_secs()
+                )
+            })?
     }
 }
 
 impl Module {
-    /// Makes one sandbox, so that an error is found before the first request.
-    async fn stands(&self) -> Result<(), String> {
-        self.made().await.map(drop)
+    /// Creates one sandbox, so that an error is found before the first request.
+    async fn check_instantiation(&self) -> Result<(), String> {
+        self.instantiate().await.map(drop)
     }
 
-    /// Makes a sandbox without a request, within the CPU budget and the deadline of a request.
-    pub(super) async fn made(&self) -> Result<Instance, String> {
-        let call = self.call(None, Origin::default());
+    /// Creates a sandbox without a request, within the CPU limit and the deadline of a request.
+    pub(super) async fn instantiate(&self) -> Result<Instance, String> {
+        let call = self.new_call(None, Origin::default());
         let mut cpu = CpuTime::new(self.budget.cpu);
-        let made = cpu.spend(Instance::make(&self.engine, &self.pre, call, self.budget));
-        match tokio::time::timeout(self.deadline, made).await {
-            Ok(made) => made.map_err(|e| uninstantiable(&e)),
+        let instance = cpu.spend(Instance::new(&self.engine, &self.pre, call, self.budget));
+        match tokio::time::timeout(self.deadline, instance).await {
+            Ok(instance) => instance.map_err(|error| instantiation_error(&error)),
             Err(_) => Err("it was not instantiated within its deadline".into()),
         }
     }
 
-    /// Calls the route in `probe`, if the policy has one, within its deadline.
-    async fn probed(&self) -> Result<(), String> {
-        let path = &self.ceiling.probe;
+    /// Calls the route that the policy has as `probe`, if any, within its deadline.
+    async fn check_probe(&self) -> Result<(), String> {
+        let path = &self.policy.probe;
         if path.is_empty() {
             return Ok(());
         }
@@ -370,8 +372,8 @@ impl Module {
                 "its `probe` is {path}, but it has no public GET route with that path and without named segments"
             ));
         };
-        let asked = Box::pin(self.run(route, super::Request::probe(), None));
-        match self.in_time(route, asked).await {
+        let call = Box::pin(self.run(route, Request::probe(), None));
+        match self.with_deadline(route, call).await {
             Ok((response, _)) if response.status.is_server_error() => Err(format!(
                 "its probe {path} returned status {}",
                 response.status.as_u16()
@@ -382,90 +384,11 @@ impl Module {
     }
 }
 
-impl Budget {
-    fn of(ceiling: &config::Module) -> Self {
-        Self {
-            memory: ceiling.memory as usize * 1024 * 1024,
-            cpu: ceiling.cpu,
-            host_calls: ceiling.host_calls,
-            response: ceiling.response as usize * 1024 * 1024,
-            active_content: ceiling.active_content,
-        }
-    }
-}
-
 /// Returns the reason of a failed instantiation.
-fn uninstantiable(error: &wasmtime::Error) -> String {
-    if bounds::no_room(error) {
+fn instantiation_error(error: &wasmtime::Error) -> String {
+    if limits::is_pool_full(error) {
         "the sandbox pool is full".into()
     } else {
-        contract::uninstantiable(error)
-    }
-}
-
-/// Checks that the host supports a policy.
-fn check(ceiling: &config::Module) -> Result<(), String> {
-    let known: BTreeSet<&str> = linker::GRANTABLE.into_iter().collect();
-    if let Some(unknown) = ceiling.grants.iter().find(|g| !known.contains(g.as_str())) {
-        return Err(format!(
-            "its grants contain the unknown interface `{unknown}`; the known ones are {}",
-            linker::GRANTABLE.join(", ")
-        ));
-    }
-    if ceiling.memory == 0 || ceiling.memory > LARGEST_MEMORY_MIB {
-        return Err(format!(
-            "its memory is {} MiB; the allowed range is 1 to {LARGEST_MEMORY_MIB}",
-            ceiling.memory
-        ));
-    }
-    if !(1..=1000).contains(&ceiling.concurrency) {
-        return Err(format!(
-            "its concurrency is {}; the allowed range is 1 to 1000",
-            ceiling.concurrency
-        ));
-    }
-    if !(1..=LARGEST_RESPONSE_MIB).contains(&ceiling.response) {
-        return Err(format!(
-            "its response is {} MiB; the allowed range is 1 to {LARGEST_RESPONSE_MIB}",
-            ceiling.response
-        ));
-    }
-    Settings::of(ceiling)?;
-    Ok(())
-}
-
-/// Compiles a component into the cache in `cache_dir`. A service with the same folder uses the compiled code.
-///
-/// # Errors
-/// The folder cannot be used, or the component cannot be compiled.
-pub async fn precompile(cache_dir: &Path, component: Bytes) -> Result<(), StartError> {
-    let engine = engine::engine(1, cache_dir)?;
-    compile(&engine, component)
-        .await
-        .map(drop)
-        .map_err(StartError::new)
-}
-
-/// Compiles on a separate thread and catches panics: the compiler panics on rare inputs, and that must not end the service.
-async fn compile(engine: &Engine, bytes: Bytes) -> Result<Component, String> {
-    match bytes.get(..8) {
-        Some(COMPONENT) => {}
-        Some(MODULE) => {
-            return Err(
-                "it is a core WebAssembly module, not a component; in Rust, build it for wasm32-wasip2"
-                    .into(),
-            );
-        }
-        _ => return Err("it is not a WebAssembly component".into()),
-    }
-    let engine = engine.clone();
-    let compiled = tokio::task::spawn_blocking(move || {
-        std::panic::catch_unwind(AssertUnwindSafe(|| Component::new(&engine, bytes)))
-    })
-    .await;
-    match compiled {
-        Ok(Ok(Ok(component))) => Ok(component),
-        Ok(Ok(Err(e))) => Err(format!("it cannot be compiled: {e:#}")),
-        Ok(Err(_)) | Err(_) => Err("the compiler panicked".into()),
+        contract::instantiation_error(error)
     }
 }

@@ -1,13 +1,14 @@
-//! The manifest of a module in the host's own types, checked. The host's own routes use the same types, so that one router and one API description
-//! serve both.
+//! The checked manifest of a module, in the host's types. The host's own routes use the same types, so that one router and one API description contain
+//! both.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use http::Method;
 use latchmail_core::caller::Scope;
 
-/// Who may call a route.
+/// The callers that a route accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Any client, without a credential.
@@ -23,7 +24,7 @@ pub enum Access {
     },
     /// OAuth access tokens only.
     OAuth,
-    /// Web sessions of administrators. Only for the host's own routes: a module cannot request it.
+    /// Web sessions of administrators. Only the host's own routes can have this access.
     Admin,
 }
 
@@ -63,10 +64,10 @@ pub struct Route {
     pub path: String,
     /// The id of the operation.
     pub operation: String,
-    /// Who may call it.
+    /// The callers that the route accepts.
     pub access: Access,
     /// The rate-limit bucket, a key of `[limits]`. If empty, the route has no rate limit.
-    pub area: String,
+    pub bucket: String,
     /// The maximum size of a request body, in bytes.
     pub max_body: usize,
     /// The form of the body.
@@ -75,6 +76,36 @@ pub struct Route {
     pub blob_fields: Vec<String>,
     /// The maximum duration of a call.
     pub deadline: Duration,
+}
+
+/// Checks a path pattern: an absolute path in which each segment is either a plain word or one `{name}`.
+///
+/// # Errors
+/// Returns a phrase that follows "its path".
+pub fn check_path(path: &str) -> Result<(), &'static str> {
+    let Some(segments) = path.strip_prefix('/') else {
+        return Err("does not start with a slash");
+    };
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
+    let mut names = BTreeSet::new();
+    for segment in segments.split('/') {
+        match segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) {
+            Some(name) if name.is_empty() || !name.bytes().all(is_name) => {
+                return Err("has a named segment with an invalid name");
+            }
+            Some(name) if !names.insert(name) => {
+                return Err("has two named segments with the same name");
+            }
+            None if matches!(segment, "" | "." | "..") || !segment.bytes().all(is_plain) => {
+                return Err(
+                    "has a segment that is neither a plain word nor a name in braces such as `{name}`",
+                );
+            }
+            Some(_) | None => {}
+        }
+    }
+    Ok(())
 }
 
 /// The checked manifest of a module.

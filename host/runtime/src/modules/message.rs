@@ -19,11 +19,11 @@ pub struct Request {
     pub path: Vec<(String, String)>,
     /// The query's names and values, decoded.
     pub query: Vec<(String, String)>,
-    /// All headers. Only those on an allow-list are passed to a module, so a module does not get the credential.
+    /// All headers. A module receives only the headers of an allow-list, which do not contain the credential.
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// The fields that were extracted from the body: the route's blob fields, decoded, in their order.
+    /// The decoded values of the route's blob fields, in their order. They are not in `body`.
     pub blobs: Vec<Bytes>,
     /// The client's IP address. Behind trusted proxies, the address that the proxies report.
     pub client: IpAddr,
@@ -32,7 +32,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns a request of the host itself, for the probe of a module.
+    /// Returns a request of the host, for the probe of a module.
     pub(super) fn probe() -> Self {
         Self {
             id: "probe".into(),
@@ -78,7 +78,7 @@ impl Request {
     /// Returns the caller of a route that requires a credential.
     ///
     /// # Errors
-    /// Returns a failure if there is no caller because the route was declared public by mistake.
+    /// Returns a failure if there is no caller. This happens only if the route is declared public by mistake.
     pub fn caller(&self) -> Result<&Caller, Failure> {
         let missing = || Failure::unauthorized("Missing or invalid Authorization header");
         self.caller.as_ref().ok_or_else(missing)
@@ -94,7 +94,7 @@ pub enum Content {
     Blob(Blob),
 }
 
-/// A response. A module's response was checked: its status is 200 to 599, and it has only headers that a module may set.
+/// A response. The response of a module is already checked: its status is 200 to 599, and it contains only headers that a module may set.
 #[derive(Debug)]
 pub struct Response {
     /// The status.

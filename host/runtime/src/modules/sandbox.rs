@@ -1,5 +1,5 @@
-//! A sandbox: a store with an instance. By default it is made for one request and dropped after it, so that no data of one request can reach another.
-//! With `reuse` it serves several requests: all host state is replaced between them, and only the memory of the guest stays.
+//! A sandbox: a store with one instance. By default, a sandbox serves one request and is then dropped, so one request cannot read data of another. With
+//! `reuse`, a sandbox serves several requests: all state in the host is replaced between them, and only the memory of the guest stays.
 
 use std::time::Duration;
 
@@ -9,45 +9,45 @@ use wasmtime::{Engine, ResourceLimiter, Store, Trap, UpdateDeadline, WasmBacktra
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
-use super::bounds::{self, HostCalls};
-use crate::api::{self, Call};
+use super::limits::{self, HostCalls};
+use crate::api::{Call, MAX_HANDLES};
+use crate::log_line::to_log_line;
 
-/// The maximum size of the standard output and error of a guest, in bytes: the message of a panic and a little more.
-const LARGEST_OUTPUT: usize = 64 * 1024;
+/// The maximum size of the standard output and error of a guest, in bytes. This is enough for the message of a panic.
+const MAX_OUTPUT: usize = 64 * 1024;
 
-/// The maximum number of random bytes of one call. They are made in the host's memory.
-const LARGEST_RANDOM: u64 = 64 * 1024;
+/// The maximum number of random bytes that a guest gets in one call. The host creates them in its own memory.
+const MAX_RANDOM: u64 = 64 * 1024;
 
-/// Maximum number of functions in a backtrace, and the maximum length of each in characters.
+/// The maximum number of functions in a backtrace, and the maximum length of each in characters.
 const MAX_FRAMES: usize = 32;
-const LONGEST_FRAME: usize = 256;
+const MAX_FRAME_LENGTH: usize = 256;
 
-/// The maximum number of requests of a reused sandbox. It limits leaks in the guest.
-const MOST_REQUESTS: u32 = 1_000;
+/// The maximum number of requests that a reused sandbox serves. This limits memory leaks of the guest.
+const MAX_REQUESTS: u32 = 1_000;
 
 /// The data of a store: the state of the current call, and the WASI context without any access.
 pub(crate) struct Sandbox {
     pub(crate) call: Call,
     wasi: WasiCtx,
-    /// The resources of WASI. They are separate from those of the call, because the standard library may keep them for the lifetime of the
-    /// sandbox.
+    /// The resources of WASI. They are not in the table of the call, because the standard library may keep them as long as the sandbox exists.
     wasi_table: ResourceTable,
     limits: Limits,
     host_calls: HostCalls,
     output: MemoryOutputPipe,
-    /// The length of the output of earlier requests.
-    told: usize,
+    /// The length of the output of earlier requests, in bytes.
+    earlier_output: usize,
     /// The number of started requests.
     served: u32,
 }
 
 impl Sandbox {
-    /// Returns whether the sandbox may serve another request after a successful one: the last request left no resources in the host, and enough
-    /// memory and output space are left.
-    fn is_fit(&self) -> bool {
-        self.served < MOST_REQUESTS
-            && self.limits.has_room()
-            && self.output.contents().len() <= LARGEST_OUTPUT / 2
+    /// Returns whether the sandbox can serve another request after a successful one: the last request left no resources in the host, and enough memory and
+    /// output space are left.
+    fn is_reusable(&self) -> bool {
+        self.served < MAX_REQUESTS
+            && self.limits.has_free_memory()
+            && self.output.contents().len() <= MAX_OUTPUT / 2
             && self.call.table.is_empty()
     }
 }
@@ -72,31 +72,32 @@ pub(crate) struct Budget {
     pub(crate) host_calls: u32,
     /// The response body, in bytes, unless the body is a blob.
     pub(crate) response: usize,
-    /// Whether it may respond with content that a browser runs.
+    /// Whether the response may have content that a browser runs.
     pub(crate) active_content: bool,
 }
 
-/// The limits on the memory and tables of a guest. A refused growth is recorded, because a guest without memory usually traps in a way that does not
-/// show the cause.
+/// The limits on the memory and tables of a guest.
 struct Limits {
+    /// The maximum size of the memory, in bytes.
     memory: usize,
-    refused: bool,
-    /// The current size of the memory.
-    held: usize,
-    /// The size of the memory before the first request.
+    /// Whether the guest was denied more memory. It usually traps then, and the trap does not show the cause.
+    was_denied: bool,
+    /// The current size of the memory, in bytes.
+    current: usize,
+    /// The size of the memory before the first request, in bytes.
     initial: usize,
 }
 
 impl Limits {
-    /// Returns whether at most half of the allowed growth is used.
-    fn has_room(&self) -> bool {
-        let grown = self.held.saturating_sub(self.initial);
-        !self.refused && grown <= self.memory.saturating_sub(self.initial) / 2
+    /// Returns whether the guest has used at most half of the memory that it may add to its initial memory.
+    fn has_free_memory(&self) -> bool {
+        let grown = self.current.saturating_sub(self.initial);
+        !self.was_denied && grown <= self.memory.saturating_sub(self.initial) / 2
     }
 }
 
-/// The maximum number of entries of a table. Some components have one for each function.
-const LARGEST_TABLE: usize = 100_000;
+/// The maximum number of entries of a table. Some components have one entry for each function.
+const MAX_TABLE: usize = 100_000;
 
 impl ResourceLimiter for Limits {
     fn memory_growing(
@@ -106,9 +107,9 @@ impl ResourceLimiter for Limits {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let fits = desired <= self.memory;
-        self.refused |= !fits;
+        self.was_denied |= !fits;
         if fits {
-            self.held = self.held.max(desired);
+            self.current = self.current.max(desired);
         }
         Ok(fits)
     }
@@ -119,40 +120,40 @@ impl ResourceLimiter for Limits {
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(desired <= LARGEST_TABLE)
+        Ok(desired <= MAX_TABLE)
     }
 }
 
-/// An instance in a store of its own.
+/// An instance with its own store.
 pub(crate) struct Instance {
     pub(crate) store: Store<Sandbox>,
     pub(crate) guest: Everything,
 }
 
 impl Instance {
-    /// Makes a fresh instance for `call`. The guest yields as often as [`bounds::ticks`] says. The caller measures its time.
-    pub(crate) async fn make(
+    /// Creates an instance for `call`. The caller limits the CPU time and the wall-clock time of the guest.
+    pub(crate) async fn new(
         engine: &Engine,
         pre: &EverythingPre<Sandbox>,
         call: Call,
         budget: Budget,
     ) -> wasmtime::Result<Self> {
-        let output = MemoryOutputPipe::new(LARGEST_OUTPUT);
+        let output = MemoryOutputPipe::new(MAX_OUTPUT);
         let wasi = WasiCtx::builder()
             .stdout(output.clone())
             .stderr(output.clone())
-            .max_random_size(LARGEST_RANDOM)
-            // Denied before a socket is created.
+            .max_random_size(MAX_RANDOM)
+            // Without this, a guest can create sockets, although it cannot connect them.
             .allow_tcp(false)
             .allow_udp(false)
             .allow_ip_name_lookup(false)
             .build();
         let mut wasi_table = ResourceTable::new();
-        wasi_table.set_max_capacity(api::MOST_HANDLES);
+        wasi_table.set_max_capacity(MAX_HANDLES);
         let limits = Limits {
             memory: budget.memory,
-            refused: false,
-            held: 0,
+            was_denied: false,
+            current: 0,
             initial: 0,
         };
         let mut store = Store::new(
@@ -164,30 +165,30 @@ impl Instance {
                 limits,
                 host_calls: HostCalls::new(budget.host_calls),
                 output,
-                told: 0,
+                earlier_output: 0,
                 served: 1,
             },
         );
         store.limiter(|sandbox| &mut sandbox.limits);
-        store.set_hostcall_fuel(bounds::handover(budget.response));
-        // A handle counts once in the guest, and once more while it is lent to the host.
-        store.set_max_component_handles(2 * api::MOST_HANDLES);
+        store.set_hostcall_fuel(limits::max_transfer(budget.response));
+        // A handle counts twice while the guest lends it to the host.
+        store.set_max_component_handles(2 * MAX_HANDLES);
         store.call_hook(|mut store, hook| store.data_mut().host_calls.count(hook));
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|_| {
             Ok(UpdateDeadline::YieldCustom(
-                bounds::ticks(),
+                limits::ticks(),
                 Box::pin(tokio::task::yield_now()),
             ))
         });
         let guest = pre.instantiate_async(&mut store).await?;
         let limits = &mut store.data_mut().limits;
-        limits.initial = limits.held;
+        limits.initial = limits.current;
         Ok(Self { store, guest })
     }
 
-    /// Prepares a used instance for `call`.
-    pub(crate) fn again(mut self, call: Call, budget: Budget) -> Self {
+    /// Prepares an idle instance for the request of `call`.
+    pub(crate) fn reuse(mut self, call: Call, budget: Budget) -> Self {
         let sandbox = self.store.data_mut();
         sandbox.call = call;
         sandbox.host_calls = HostCalls::new(budget.host_calls);
@@ -196,42 +197,40 @@ impl Instance {
         self
     }
 
-    /// Prepares the instance for idling after a successful request and removes all data of the caller. Returns the instance unchanged as an error
-    /// if it may not serve again.
-    pub(crate) fn rest(mut self, resting: impl FnOnce() -> Call) -> Result<Self, Self> {
+    /// Removes all data of the caller after a successful request, so that the instance can be idle. `idle_call` creates the call state that replaces the
+    /// state of the request. Returns the instance unchanged as an error if it cannot serve another request.
+    pub(crate) fn into_idle(mut self, idle_call: impl FnOnce() -> Call) -> Result<Self, Self> {
         let sandbox = self.store.data_mut();
-        if !sandbox.is_fit() {
+        if !sandbox.is_reusable() {
             return Err(self);
         }
-        sandbox.call = resting();
-        sandbox.told = sandbox.output.contents().len();
+        sandbox.call = idle_call();
+        sandbox.earlier_output = sandbox.output.contents().len();
         Ok(self)
     }
 }
 
-/// Returns the reason of a trap for the log: a short description of a usual reason, and the end of the guest's output, such as the message of a
-/// panic.
-pub(crate) fn trap(store: &Store<Sandbox>, error: &wasmtime::Error) -> String {
+/// Returns the reason of a trap for the log, followed by the output of the guest, such as the message of a panic.
+pub(crate) fn trap_reason(store: &Store<Sandbox>, error: &wasmtime::Error) -> String {
     let sandbox = store.data();
-    let causes = || error.chain();
-    let how = if let Some(exceeded) = bounds::exceeded(error, store.hostcall_fuel()) {
+    let reason = if let Some(exceeded) = limits::exceeded(error, store.hostcall_fuel()) {
         exceeded.to_string()
     } else {
-        match causes().find_map(|e| e.downcast_ref::<Trap>()) {
+        match error.chain().find_map(|e| e.downcast_ref::<Trap>()) {
             Some(Trap::StackOverflow) => "it exceeded its stack".into(),
-            Some(Trap::UnreachableCodeReached) if sandbox.limits.refused => format!(
+            Some(Trap::UnreachableCodeReached) if sandbox.limits.was_denied => format!(
                 "it exceeded its memory of {} MiB",
                 sandbox.limits.memory / (1024 * 1024)
             ),
             Some(Trap::UnreachableCodeReached) => "it aborted".into(),
             Some(trap) => trap.to_string(),
-            // The error of a host function, without the frames of the guest.
+            // An error of a host function. The root cause does not contain the frames of the guest.
             None => error.root_cause().to_string(),
         }
     };
-    match written(store) {
-        Some(written) => format!("{how}; it wrote: {written}"),
-        None => how,
+    match output(store) {
+        Some(output) => format!("{reason}; it wrote: {output}"),
+        None => reason,
     }
 }
 
@@ -240,23 +239,23 @@ pub(crate) fn backtrace(error: &wasmtime::Error) -> Vec<String> {
     let Some(trace) = error.downcast_ref::<WasmBacktrace>() else {
         return Vec::new();
     };
-    // The first line is a heading, and each line starts with the number of its frame.
+    // The first line is a heading. Each other line starts with the number of its frame.
     let trace = trace.to_string();
     let frames = trace.lines().skip(1).take(MAX_FRAMES);
     frames
         .map(|line| {
             let frame = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
             let frame = frame.strip_prefix(": ").unwrap_or(frame).trim();
-            api::bounded(frame).chars().take(LONGEST_FRAME).collect()
+            to_log_line(frame).chars().take(MAX_FRAME_LENGTH).collect()
         })
         .collect()
 }
 
 /// Returns what the guest wrote to its standard output and error in this request, as one line for the log. Returns `None` if the guest wrote nothing.
-pub(crate) fn written(store: &Store<Sandbox>) -> Option<String> {
+pub(crate) fn output(store: &Store<Sandbox>) -> Option<String> {
     let sandbox = store.data();
     let output = sandbox.output.contents();
-    let written = String::from_utf8_lossy(output.get(sandbox.told..).unwrap_or_default());
-    let written = written.trim();
-    (!written.is_empty()).then(|| api::bounded(written))
+    let recent = String::from_utf8_lossy(output.get(sandbox.earlier_output..).unwrap_or_default());
+    let recent = recent.trim();
+    (!recent.is_empty()).then(|| to_log_line(recent))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Access, BodyForm, Route};
+use super::manifest::{Access, BodyForm, Route};
 
 /// Returns a public route without a rate limit and without a body.
 ///
@@ -16,7 +16,7 @@ pub fn route(method: &str, path: &str) -> Route {
         path: path.into(),
         operation: format!("{method} {path}"),
         access: Access::Public,
-        area: String::new(),
+        bucket: String::new(),
         max_body: 0,
         body: BodyForm::Bytes,
         blob_fields: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{Answer, Log, PASSWORD, Person, Service};
+use latchmail_tests::{Log, PASSWORD, Person, Response, Service};
 use serde_json::{Value, json};
 use totp_rs::{Builder, Secret};
 
@@ -19,7 +19,7 @@ struct Device {
 impl Device {
     async fn of(person: &Person<'_>) -> Self {
         let verb = format!("account two-factor {} on", person.address);
-        let shown = person.service.operator(&verb, "").await.done();
+        let shown = person.service.operator(&verb, "").await.succeeds();
         let secret = shown
             .lines()
             .find_map(|line| line.strip_prefix("secret  "))
@@ -39,7 +39,7 @@ impl Device {
         }
     }
 
-    /// The code at that number of seconds from now.
+    /// Returns the code at that number of seconds from now.
     fn code(&self, service: &Service, seconds: i64) -> String {
         let secret = Secret::try_from_base32(&self.secret).unwrap();
         let totp = Builder::new().with_secret(secret).build().unwrap();
@@ -48,15 +48,15 @@ impl Device {
     }
 }
 
-/// The recovery codes, which are printed last.
+/// Returns the recovery codes, which are printed last.
 fn recovery(shown: &str) -> Vec<String> {
-    let (_, codes) = shown.split_once("in place of a code:\n").unwrap();
+    let (_, codes) = shown.split_once("instead of a code:\n").unwrap();
     let codes: Vec<String> = codes.lines().map(ToOwned::to_owned).collect();
     assert_eq!(codes.len(), 10);
     codes
 }
 
-async fn sign_in(service: &Service, password: &str, code: Value) -> Answer {
+async fn sign_in(service: &Service, password: &str, code: Value) -> Response {
     let mut body = json!({ "email": "ada@first.test", "password": password, "code": code });
     if code.is_null() {
         body.as_object_mut().unwrap().remove("code");
@@ -65,7 +65,7 @@ async fn sign_in(service: &Service, password: &str, code: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_code_is_asked_for_once_the_password_was_right_and_is_good_once() {
+async fn a_code_is_required_after_the_right_password_and_is_valid_once() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
@@ -91,11 +91,11 @@ async fn a_code_is_asked_for_once_the_password_was_right_and_is_good_once() {
         .await
         .fails(401, INVALID);
     // Existing sessions continue.
-    ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    ada.send("GET /api/v1/mail/folders").await.succeeds(200);
 }
 
 #[tokio::test]
-async fn a_code_is_a_string() {
+async fn a_code_must_be_a_string() {
     let service = Service::with_mail().await;
     service.person("ada").await;
     for code in [json!(123_456), json!(null), json!(["123456"]), json!(true)] {
@@ -119,23 +119,23 @@ async fn without_two_factor_a_code_is_ignored() {
         .await
         .fails(401, INVALID);
     let off = "account two-factor ada@first.test off";
-    service.operator(off, "").await.done();
+    service.operator(off, "").await.succeeds();
     sign_in(&service, PASSWORD, json!("nonsense"))
         .await
         .succeeds(200);
-    let again = service.operator(off, "").await.done();
+    let again = service.operator(off, "").await.succeeds();
     assert!(again.contains("already"), "{again}");
 }
 
 #[tokio::test]
-async fn a_clock_may_be_one_step_off_and_not_two() {
+async fn a_clock_can_differ_by_one_step_but_not_by_two() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
     for (seconds, status) in [(-60, 401), (-30, 200), (0, 200), (60, 401), (30, 200)] {
         let code = device.code(&service, seconds);
-        let answer = sign_in(&service, PASSWORD, json!(code)).await;
-        assert_eq!(answer.status, status, "{seconds}");
+        let response = sign_in(&service, PASSWORD, json!(code)).await;
+        assert_eq!(response.status, status, "{seconds}");
     }
     // A later code was accepted, so earlier ones are no longer valid, used or not.
     service.clock.advance(Duration::from_secs(30));
@@ -148,7 +148,7 @@ async fn a_clock_may_be_one_step_off_and_not_two() {
 }
 
 #[tokio::test]
-async fn a_recovery_code_is_good_once_however_it_is_typed() {
+async fn a_recovery_code_is_valid_once_in_any_notation() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
@@ -166,15 +166,15 @@ async fn a_recovery_code_is_good_once_however_it_is_typed() {
             .await
             .fails(401, INVALID);
     }
-    let said = service.operator("audit --account ada@first.test", "").await;
-    let said = said.done();
+    let output = service.operator("audit --account ada@first.test", "").await;
+    let output = output.succeeds();
     assert!(
-        said.contains("with a recovery code; 9 left") && said.contains("; 6 left"),
-        "{said}"
+        output.contains("with a recovery code; 9 left") && output.contains("; 6 left"),
+        "{output}"
     );
 
     let verb = "account two-factor ada@first.test recovery-codes";
-    let anew = recovery(&service.operator(verb, "").await.done());
+    let anew = recovery(&service.operator(verb, "").await.succeeds());
     sign_in(&service, PASSWORD, json!(codes[4]))
         .await
         .fails(401, INVALID);
@@ -187,7 +187,7 @@ async fn a_recovery_code_is_good_once_however_it_is_typed() {
 }
 
 #[tokio::test]
-async fn codes_are_refused_for_a_while_once_ten_in_a_row_were_wrong() {
+async fn after_ten_wrong_codes_in_a_row_codes_are_refused_for_some_time() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
@@ -196,8 +196,8 @@ async fn codes_are_refused_for_a_while_once_ten_in_a_row_were_wrong() {
         let near: Vec<String> = [-30, 0, 30].map(|at| device.code(&service, at)).into();
         let wrong = (0..4).map(|n| format!("00000{n}"));
         let wrong = wrong.into_iter().find(|code| !near.contains(code));
-        let answer = sign_in(&service, PASSWORD, json!(wrong.unwrap())).await;
-        answer.fails(401, INVALID);
+        let response = sign_in(&service, PASSWORD, json!(wrong.unwrap())).await;
+        response.fails(401, INVALID);
     };
     for _ in 0..9 {
         wrong().await;
@@ -234,41 +234,41 @@ async fn codes_are_refused_for_a_while_once_ten_in_a_row_were_wrong() {
         .await
         .succeeds(200);
 
-    let said = service.operator("audit --account ada@first.test", "").await;
-    let said = said.done();
+    let output = service.operator("audit --account ada@first.test", "").await;
+    let output = output.succeeds();
     for words in [
         "wrong two-factor code, 10 in a row: codes are refused until",
         "wrong two-factor code, 11 in a row",
         "two-factor code refused, too many were wrong",
     ] {
-        assert!(said.contains(words), "{words} in {said}");
+        assert!(output.contains(words), "{words} in {output}");
     }
 }
 
 #[tokio::test]
-async fn of_parallel_sign_ins_with_one_code_one_wins() {
+async fn of_parallel_sign_ins_with_one_code_only_one_succeeds() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
     for code in [device.code(&service, 0), device.recovery[0].clone()] {
         let contenders = (0..6).map(|_| sign_in(&service, PASSWORD, json!(code)));
-        let answers = futures_util::future::join_all(contenders).await;
-        let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+        let responses = futures_util::future::join_all(contenders).await;
+        let mut statuses: Vec<u16> = responses.iter().map(|response| response.status).collect();
         statuses.sort_unstable();
         assert_eq!(statuses, [200, 401, 401, 401, 401, 401]);
     }
 }
 
 #[tokio::test]
-async fn a_sign_in_that_cannot_be_begun_uses_no_code_up() {
+async fn a_sign_in_that_fails_early_does_not_use_up_the_code() {
     let mut service = Service::with_own_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
     let code = device.code(&service, 0);
     service.stack().stop_imap().await.unwrap();
     for code in [&code, &device.recovery[0]] {
-        let answer = sign_in(&service, PASSWORD, json!(code)).await;
-        assert_eq!(answer.status, 503);
+        let response = sign_in(&service, PASSWORD, json!(code)).await;
+        assert_eq!(response.status, 503);
     }
     sign_in(&service, PASSWORD, json!("000000x"))
         .await
@@ -299,8 +299,8 @@ async fn two_factor_secrets_survive_a_new_key_of_the_service() {
 }
 
 #[tokio::test]
-async fn every_failure_is_recorded_with_the_factor_and_nothing_secret_is_written_anywhere() {
-    let log = Log::keep_at("trace");
+async fn every_failure_is_recorded_with_its_factor_and_without_secrets() {
+    let log = Log::capture_at("trace");
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let device = Device::of(&ada).await;
@@ -319,9 +319,12 @@ async fn every_failure_is_recorded_with_the_factor_and_nothing_secret_is_written
             "wrong recovery code",
         ),
     ] {
-        let answer = sign_in(&service, password, typed).await;
-        assert_eq!(answer.status, 401);
-        let last = service.operator("audit --limit 1 --json", "").await.done();
+        let response = sign_in(&service, password, typed).await;
+        assert_eq!(response.status, 401);
+        let last = service
+            .operator("audit --limit 1 --json", "")
+            .await
+            .succeeds();
         let event: Value = serde_json::from_str(&last).unwrap();
         assert_eq!(event["kind"], "sign_in_failed");
         assert_eq!(event["detail"], factor);
@@ -329,7 +332,7 @@ async fn every_failure_is_recorded_with_the_factor_and_nothing_secret_is_written
         assert_eq!(event["client"], "127.0.0.1");
         assert_eq!(
             event["requestId"].as_str(),
-            answer.header("x-request-id"),
+            response.header("x-request-id"),
             "{event}"
         );
     }
@@ -342,12 +345,12 @@ async fn every_failure_is_recorded_with_the_factor_and_nothing_secret_is_written
         .await
         .succeeds(200);
 
-    let mut said = service.operator("audit", "").await.done();
+    let mut output = service.operator("audit", "").await.succeeds();
     for verb in ["account list --json", "account show ada@first.test --json"] {
-        said += &service.operator(verb, "").await.done();
+        output += &service.operator(verb, "").await.succeeds();
     }
-    assert!(said.contains("two-factor code used before"), "{said}");
-    let traced = log.about("").join("\n");
+    assert!(output.contains("two-factor code used before"), "{output}");
+    let traced = log.lines_with("").join("\n");
     assert!(traced.contains("TRACE"), "the log is kept whole");
     for secret in [
         PASSWORD,
@@ -357,17 +360,17 @@ async fn every_failure_is_recorded_with_the_factor_and_nothing_secret_is_written
         &recovery.replace('-', ""),
         &format!("\"{code}\""),
     ] {
-        assert!(!said.contains(secret), "{secret} in {said}");
+        assert!(!output.contains(secret), "{secret} in {output}");
         let line = traced.lines().find(|line| line.contains(secret));
         assert!(line.is_none(), "{secret} in {line:?}");
     }
 }
 
 #[tokio::test]
-async fn routes_that_take_the_password_take_the_code_too() {
+async fn routes_that_require_the_password_require_the_code_too() {
     let service = Service::with_mail().await;
     let (ada, _bob) = (service.person("ada").await, service.person("bob").await);
-    let teams = ada.ask("GET /api/v1/teams").await.succeeds(200);
+    let teams = ada.send("GET /api/v1/teams").await.succeeds(200);
     let team = teams["teams"][0]["id"].as_str().unwrap();
     let invitations = format!("/api/v1/teams/{team}/invitations");
     let device = Device::of(&ada).await;
@@ -391,8 +394,8 @@ async fn routes_that_take_the_password_take_the_code_too() {
     ] {
         ada.post(path, body).await.fails(401, REQUIRED);
         for code in ["000000x", "1234567", &device.code(&service, 3600)] {
-            let answer = ada.post(path, &with(body.clone(), json!(code))).await;
-            answer.fails(status, wrong);
+            let response = ada.post(path, &with(body.clone(), json!(code))).await;
+            response.fails(status, wrong);
         }
     }
     // Each code works once, for any purpose.

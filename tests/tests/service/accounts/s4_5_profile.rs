@@ -10,25 +10,25 @@ const CHANGE: &str = "PATCH /api/v1/profile";
 const NEW_PASSWORD: &str = "/api/v1/profile/password";
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 const OTHER: &str = "Other-Horse-8";
-const OVER: &str = "Mail session expired, please log in again";
+const SESSION_ENDED: &str = "Mail session expired, please log in again";
 
 fn passwords(current: &str, new: &str) -> Value {
     json!({ "current_password": current, "new_password": new })
 }
 
-/// A person whose account the operator created.
-async fn made_by_the_operator(service: &Service) -> Person<'_> {
+/// Creates an account as the operator, and signs in to it.
+async fn account_of_operator(service: &Service) -> Person<'_> {
     let address = format!("ops@{DOMAIN}");
     service.create_account(&address).await;
     Person::sign_in(service, &address, PASSWORD).await
 }
 
 #[tokio::test]
-async fn a_profile_holds_what_was_said_at_registration() {
+async fn a_profile_contains_the_data_of_the_registration() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let made = service.clock.now();
-    let profile = ada.ask(PROFILE).await.succeeds(200);
+    let profile = ada.send(PROFILE).await.succeeds(200);
     assert_eq!(
         profile,
         json!({
@@ -38,25 +38,25 @@ async fn a_profile_holds_what_was_said_at_registration() {
 }
 
 #[tokio::test]
-async fn a_change_leaves_what_it_does_not_name() {
+async fn a_change_keeps_fields_that_it_does_not_contain() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let change = json!({ "last_name": "  King ", "email": "eve@first.test" });
-    let done = ada.send(CHANGE, &change).await.succeeds(200);
+    let done = ada.send_json(CHANGE, &change).await.succeeds(200);
     assert_eq!(done, json!({ "success": true }));
-    let profile = ada.ask(PROFILE).await.succeeds(200);
+    let profile = ada.send(PROFILE).await.succeeds(200);
     assert_eq!(profile["last_name"], "King");
     assert_eq!(profile["first_name"], "Ada");
     assert_eq!(profile["email"], "ada@first.test");
 }
 
 #[tokio::test]
-async fn a_change_that_will_not_do_names_its_field_and_changes_nothing() {
+async fn an_invalid_change_names_its_field_and_changes_nothing() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
-    let before = ada.ask(PROFILE).await.succeeds(200);
+    let before = ada.send(PROFILE).await.succeeds(200);
     for body in [json!({}), json!({ "nickname": "x" })] {
-        ada.send(CHANGE, &body)
+        ada.send_json(CHANGE, &body)
             .await
             .fails(400, "Nothing to update");
     }
@@ -73,31 +73,33 @@ async fn a_change_that_will_not_do_names_its_field_and_changes_nothing() {
         ("dob", json!(service.clock.now().date().to_string())),
     ] {
         let body = json!({ "first_name": "Eve", "last_name": "Eve", field: value });
-        ada.send(CHANGE, &body).await.fails_about(400, field);
+        ada.send_json(CHANGE, &body)
+            .await
+            .fails_mentioning(400, field);
     }
     for body in [&b"{"[..], b"", b"\xff"] {
         let request = service.request(CHANGE).bearer_auth(&ada.access).body(body);
-        let answer = latchmail_tests::Answer::of(request).await;
-        answer.fails(400, "Invalid JSON body");
+        let response = latchmail_tests::Response::of(request).await;
+        response.fails(400, "Invalid JSON body");
     }
-    assert_eq!(ada.ask(PROFILE).await.succeeds(200), before);
+    assert_eq!(ada.send(PROFILE).await.succeeds(200), before);
 }
 
 #[tokio::test]
-async fn a_mailbox_that_the_operator_made_has_no_profile_until_its_owner_gives_one() {
+async fn an_account_created_by_the_operator_has_no_profile_until_its_owner_sets_one() {
     let service = Service::with_mail().await;
-    let ops = made_by_the_operator(&service).await;
-    ops.ask(PROFILE).await.fails(404, "Profile not found");
+    let ops = account_of_operator(&service).await;
+    ops.send(PROFILE).await.fails(404, "Profile not found");
     let incomplete = "Profile does not exist. Provide first_name, last_name, and dob to create.";
     let part = json!({ "first_name": "Ops", "dob": "1990-12-10" });
-    ops.send(CHANGE, &part).await.fails(400, incomplete);
+    ops.send_json(CHANGE, &part).await.fails(400, incomplete);
     let whole = json!({ "first_name": "Ops", "last_name": "Team", "dob": "1990-12-10" });
-    ops.send(CHANGE, &whole).await.succeeds(200);
-    assert_eq!(ops.ask(PROFILE).await.succeeds(200)["last_name"], "Team");
+    ops.send_json(CHANGE, &whole).await.succeeds(200);
+    assert_eq!(ops.send(PROFILE).await.succeeds(200)["last_name"], "Team");
 }
 
 #[tokio::test]
-async fn a_new_password_is_the_one_that_signs_in() {
+async fn only_the_new_password_signs_in_after_a_change() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let done = ada.post(NEW_PASSWORD, &passwords(PASSWORD, OTHER)).await;
@@ -112,27 +114,27 @@ async fn a_new_password_is_the_one_that_signs_in() {
 }
 
 #[tokio::test]
-async fn a_new_password_keeps_the_session_that_asked_and_mail_clients_and_ends_all_else() {
+async fn a_new_password_keeps_the_callers_session_and_mail_clients_and_ends_all_others() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let bob = service.person("bob").await;
-    let elsewhere = ada.again().await;
+    let other_session = ada.sign_in_again().await;
     let token = ada.token(&["mail:read"]).await;
     let bobs = bob.token(&["mail:read"]).await;
     service.clock.advance(Duration::from_secs(1));
     let client = ada.app_password("Phone").await;
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
     ada.post(NEW_PASSWORD, &passwords(PASSWORD, OTHER))
         .await
         .succeeds(200);
 
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
     let refreshed = json!({ "refreshToken": ada.refresh });
     service
         .post("/api/v1/auth/refresh", &refreshed)
         .await
         .succeeds(200);
-    elsewhere.ask(FOLDERS).await.fails(401, OVER);
+    other_session.send(FOLDERS).await.fails(401, SESSION_ENDED);
     let secret = token["token"].as_str().unwrap();
     let refused = service.with_bearer(FOLDERS, secret).await;
     refused.fails(401, "This API token has been revoked");
@@ -142,9 +144,9 @@ async fn a_new_password_keeps_the_session_that_asked_and_mail_clients_and_ends_a
         .with_bearer(FOLDERS, bobs["token"].as_str().unwrap())
         .await
         .succeeds(200);
-    bob.ask(FOLDERS).await.succeeds(200);
+    bob.send(FOLDERS).await.succeeds(200);
 
-    let listed = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    let listed = ada.send("GET /api/v1/profile/sessions").await.succeeds(200);
     let kinds: Vec<&str> = listed["credentials"]
         .as_array()
         .unwrap()
@@ -155,7 +157,7 @@ async fn a_new_password_keeps_the_session_that_asked_and_mail_clients_and_ends_a
 }
 
 #[tokio::test]
-async fn a_change_of_password_is_refused_in_the_words_of_the_specification() {
+async fn an_invalid_password_change_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     for (body, text) in [
@@ -199,11 +201,11 @@ async fn a_change_of_password_is_refused_in_the_words_of_the_specification() {
     ] {
         ada.post(NEW_PASSWORD, &body).await.fails(text.0, text.1);
     }
-    ada.again().await.ask(FOLDERS).await.succeeds(200);
+    ada.sign_in_again().await.send(FOLDERS).await.succeeds(200);
 }
 
 #[tokio::test]
-async fn of_two_changes_at_once_one_is_made() {
+async fn of_two_concurrent_password_changes_one_succeeds() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let (one, other) = (
@@ -223,7 +225,7 @@ async fn of_two_changes_at_once_one_is_made() {
 }
 
 #[tokio::test]
-async fn a_session_that_changed_the_password_lives_on_as_long_as_before() {
+async fn a_password_change_does_not_extend_the_callers_session() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_mins(10));

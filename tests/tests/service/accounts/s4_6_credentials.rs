@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchmail_tests::{Answer, EVENTUALLY, PASSWORD, Person, Service, log_in};
+use latchmail_tests::{PASSWORD, Person, Response, Service, TEST_TIMEOUT, log_in};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const APP_PASSWORDS: &str = "/api/v1/app-passwords";
 const SESSIONS: &str = "GET /api/v1/profile/sessions";
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 const REVOKED: &str = "This API token has been revoked";
-const OVER: &str = "Mail session expired, please log in again";
+const SESSION_ENDED: &str = "Mail session expired, please log in again";
 const DAY: Duration = Duration::from_hours(24);
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -25,22 +25,22 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 async fn tokens(person: &Person<'_>) -> Vec<Value> {
-    let listed = person.ask(&format!("GET {TOKENS}")).await.succeeds(200);
+    let listed = person.send(&format!("GET {TOKENS}")).await.succeeds(200);
     listed["tokens"].as_array().unwrap().clone()
 }
 
-async fn revoke(person: &Person<'_>, id: &str) -> Answer {
-    person.ask(&format!("DELETE {TOKENS}/{id}")).await
+async fn revoke(person: &Person<'_>, id: &str) -> Response {
+    person.send(&format!("DELETE {TOKENS}/{id}")).await
 }
 
-/// One view of the list of credentials.
+/// Returns one of the two lists of credentials: `credentials` or `sessions`.
 async fn listed(person: &Person<'_>, view: &str) -> Vec<Value> {
-    let lists = person.ask(SESSIONS).await.succeeds(200);
+    let lists = person.send(SESSIONS).await.succeeds(200);
     lists[view].as_array().unwrap().clone()
 }
 
-/// Whether an SMTP client may log in and send with this password.
-async fn submits(service: &Service, address: &str, password: &str) -> bool {
+/// Returns whether an SMTP client may log in and send with this password.
+async fn can_submit(service: &Service, address: &str, password: &str) -> bool {
     let submission = service.mail().submission;
     let transport =
         AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(submission.ip().to_string())
@@ -59,13 +59,13 @@ async fn submits(service: &Service, address: &str, password: &str) -> bool {
 // API tokens
 
 #[tokio::test]
-async fn a_token_is_shown_once_and_opens_what_its_scopes_say() {
+async fn a_token_is_shown_once_and_is_limited_to_its_scopes() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let body = json!({ "label": "  CI ", "scopes": ["profile:read", "mail:read", "profile:read"], "expiresInDays": 30 });
-    let answer = ada.post(TOKENS, &body).await;
-    assert_eq!(answer.header("cache-control"), Some("no-store"));
-    let token = answer.succeeds(201);
+    let response = ada.post(TOKENS, &body).await;
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    let token = response.succeeds(201);
     let secret = text(&token, "token");
     let (prefix, symbols) = secret.split_at(4);
     assert_eq!((prefix, symbols.len()), ("lmk_", 43));
@@ -102,7 +102,7 @@ async fn a_token_is_shown_once_and_opens_what_its_scopes_say() {
 }
 
 #[tokio::test]
-async fn an_invalid_token_request_is_refused_in_the_words_of_the_specification() {
+async fn an_invalid_token_request_is_refused_with_the_specified_text() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let available = "mail:read, mail:send, mail:write, aliases:read, aliases:write, profile:read";
@@ -142,13 +142,13 @@ async fn an_invalid_token_request_is_refused_in_the_words_of_the_specification()
     ] {
         ada.post(TOKENS, &body).await.fails(400, &expected);
     }
-    let answer = ada
+    let response = ada
         .post(
             TOKENS,
             &json!({ "label": "x", "scopes": ["mail:read"], "expiresInDays": 1.5 }),
         )
         .await;
-    answer.fails_about(400, "expiresInDays");
+    response.fails_mentioning(400, "expiresInDays");
     ada.post_raw(TOKENS, "{")
         .await
         .fails(400, "Invalid JSON body");
@@ -156,7 +156,7 @@ async fn an_invalid_token_request_is_refused_in_the_words_of_the_specification()
 }
 
 #[tokio::test]
-async fn tokens_are_listed_newest_first_expired_ones_too() {
+async fn tokens_are_listed_newest_first_including_expired_ones() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let short = json!({ "label": "short", "scopes": ["mail:read"], "expiresInDays": 1 });
@@ -164,7 +164,7 @@ async fn tokens_are_listed_newest_first_expired_ones_too() {
     service.clock.advance(Duration::from_mins(1));
     ada.token(&["mail:send"]).await;
     service.clock.advance(DAY);
-    let ada = ada.again().await;
+    let ada = ada.sign_in_again().await;
     let labels: Vec<Value> = tokens(&ada)
         .await
         .iter()
@@ -191,16 +191,16 @@ async fn a_revoked_token_is_refused_at_once_on_every_connection_and_no_longer_li
     let secret = text(&token, "token");
     // Warms up several connections of one client.
     let warm = (0..4).map(|_| service.with_bearer(FOLDERS, secret));
-    for answer in join_all(warm).await {
-        answer.succeeds(200);
+    for response in join_all(warm).await {
+        response.succeeds(200);
     }
     for _ in 0..2 {
         let done = revoke(&ada, text(&token, "id")).await.succeeds(200);
         assert_eq!(done, json!({ "success": true }));
     }
     let cold = (0..4).map(|_| service.with_bearer(FOLDERS, secret));
-    for answer in join_all(cold).await {
-        answer.fails(401, REVOKED);
+    for response in join_all(cold).await {
+        response.fails(401, REVOKED);
     }
     let left = tokens(&ada).await;
     assert_eq!(left.len(), 1);
@@ -209,11 +209,11 @@ async fn a_revoked_token_is_refused_at_once_on_every_connection_and_no_longer_li
         .with_bearer(FOLDERS, text(&other, "token"))
         .await
         .succeeds(200);
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
 }
 
 #[tokio::test]
-async fn twenty_made_at_once_beside_nineteen_leave_twenty() {
+async fn concurrent_requests_cannot_exceed_twenty_tokens() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     for _ in 0..19 {
@@ -223,16 +223,16 @@ async fn twenty_made_at_once_beside_nineteen_leave_twenty() {
     let made = join_all((0..20).map(|_| ada.post(TOKENS, &body))).await;
     let full = "You already have 20 API tokens; revoke one before creating another";
     let mut kept = 0;
-    for answer in made {
-        if answer.status == 201 {
+    for response in made {
+        if response.status == 201 {
             kept += 1;
         } else {
-            answer.fails(409, full);
+            response.fails(409, full);
         }
     }
     assert_eq!(kept, 1);
     assert_eq!(tokens(&ada).await.len(), 20);
-    // Revoking a token frees its place.
+    // A revoked token does not count.
     let first = tokens(&ada).await.remove(0);
     revoke(&ada, text(&first, "id")).await.succeeds(200);
     ada.post(TOKENS, &body).await.succeeds(201);
@@ -247,14 +247,14 @@ async fn an_expired_token_counts_until_it_is_revoked() {
         ada.post(TOKENS, &body).await.succeeds(201);
     }
     service.clock.advance(DAY * 2);
-    let ada = ada.again().await;
+    let ada = ada.sign_in_again().await;
     let body = json!({ "label": "x", "scopes": ["mail:read"] });
     let full = "You already have 20 API tokens; revoke one before creating another";
     ada.post(TOKENS, &body).await.fails(409, full);
 }
 
 #[tokio::test]
-async fn the_last_use_is_shown_to_the_minute_before_and_after_it_is_written_down() {
+async fn the_last_use_is_shown_to_the_minute_before_and_after_it_is_stored() {
     let mut service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let token = ada.token(&["mail:read"]).await;
@@ -279,7 +279,7 @@ async fn the_last_use_is_shown_to_the_minute_before_and_after_it_is_written_down
 }
 
 #[tokio::test]
-async fn somebody_elses_token_is_not_found_and_lives_on() {
+async fn a_token_of_another_account_is_not_found_and_stays_valid() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let token = ada.token(&["mail:read"]).await;
@@ -293,7 +293,7 @@ async fn somebody_elses_token_is_not_found_and_lives_on() {
 }
 
 #[tokio::test]
-async fn a_token_whose_mail_credential_is_gone_is_told_so_and_the_session_left_alone() {
+async fn a_token_without_its_mail_credential_is_refused_and_the_session_stays_valid() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let token = ada.token(&["mail:read"]).await;
@@ -304,7 +304,7 @@ async fn a_token_whose_mail_credential_is_gone_is_told_so_and_the_session_left_a
     let unusable =
         "This API token's mail credential is no longer usable, please create a new token";
     refused.fails(401, unusable);
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
 }
 
 #[tokio::test]
@@ -320,22 +320,22 @@ async fn the_error_for_a_refused_token_differs_from_that_of_a_session() {
         .await;
     let refused = service.with_bearer(FOLDERS, text(&token, "token")).await;
     refused.fails(401, "This credential is no longer valid for mail access");
-    ada.ask(FOLDERS).await.fails(401, OVER);
+    ada.send(FOLDERS).await.fails(401, SESSION_ENDED);
     // Routes without mail work with both.
-    ada.ask(&format!("GET {TOKENS}")).await.succeeds(200);
+    ada.send(&format!("GET {TOKENS}")).await.succeeds(200);
 }
 
 // App passwords
 
 #[tokio::test]
-async fn an_app_password_opens_imap_and_smtp_at_once_and_neither_once_it_is_deleted() {
+async fn an_app_password_works_for_imap_and_smtp_until_it_is_deleted() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    let answer = ada
+    let response = ada
         .post(APP_PASSWORDS, &json!({ "label": " Phone " }))
         .await;
-    assert_eq!(answer.header("cache-control"), Some("no-store"));
-    let made = answer.succeeds(201);
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    let made = response.succeeds(201);
     let expected = json!({
         "id": made["id"], "type": "app_password", "label": "Phone", "username": "ada@first.test", "password": made["password"],
         "scopes": null, "access": "Full mailbox access over IMAP and SMTP",
@@ -345,19 +345,19 @@ async fn an_app_password_opens_imap_and_smtp_at_once_and_neither_once_it_is_dele
     let mut client = log_in(&service, &ada.address, password).await.unwrap();
     client.select("INBOX").await.unwrap();
     client.logout().await.unwrap();
-    assert!(submits(&service, &ada.address, password).await);
+    assert!(can_submit(&service, &ada.address, password).await);
 
     let line = format!("DELETE {APP_PASSWORDS}/{}", text(&made, "id"));
-    let done = ada.ask(&line).await.succeeds(200);
+    let done = ada.send(&line).await.succeeds(200);
     assert_eq!(done, json!({ "success": true }));
     assert!(log_in(&service, &ada.address, password).await.is_err());
-    assert!(!submits(&service, &ada.address, password).await);
-    ada.ask(&line).await.fails(404, "App password not found");
-    ada.ask(FOLDERS).await.succeeds(200);
+    assert!(!can_submit(&service, &ada.address, password).await);
+    ada.send(&line).await.fails(404, "App password not found");
+    ada.send(FOLDERS).await.succeeds(200);
 }
 
 #[tokio::test]
-async fn what_is_logged_in_with_a_deleted_app_password_is_ended_and_nothing_else() {
+async fn deleting_an_app_password_ends_only_its_own_connections() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let (one, other) = (
@@ -370,17 +370,17 @@ async fn what_is_logged_in_with_a_deleted_app_password_is_ended_and_nothing_else
     let mut goes_on = log_in(&service, &ada.address, text(&other, "password"))
         .await
         .unwrap();
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
     let line = format!("DELETE {APP_PASSWORDS}/{}", text(&one, "id"));
-    ada.ask(&line).await.succeeds(200);
+    ada.send(&line).await.succeeds(200);
     let over = async { while ended.noop().await.is_ok() {} };
-    timeout(EVENTUALLY, over).await.unwrap();
+    timeout(TEST_TIMEOUT, over).await.unwrap();
     goes_on.noop().await.unwrap();
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
 }
 
 #[tokio::test]
-async fn a_mail_clients_last_log_in_is_shown_as_its_last_use() {
+async fn the_last_login_of_a_mail_client_is_shown_as_last_use() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let made = ada.app_password("Phone").await;
@@ -399,13 +399,13 @@ async fn a_mail_clients_last_log_in_is_shown_as_its_last_use() {
             }
         }
     };
-    let at = timeout(EVENTUALLY, shown).await.unwrap();
+    let at = timeout(TEST_TIMEOUT, shown).await.unwrap();
     assert!(at.ends_with(":00.000Z"), "{at} is to the minute");
     client.unwrap().logout().await.unwrap();
 }
 
 #[tokio::test]
-async fn an_app_password_is_no_api_token_and_a_token_and_a_password_open_no_mailbox() {
+async fn an_app_password_is_not_an_api_token_and_only_an_app_password_opens_a_mailbox() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let made = ada.app_password("Phone").await;
@@ -441,7 +441,7 @@ async fn an_app_password_without_a_label_is_refused() {
 }
 
 #[tokio::test]
-async fn the_app_password_of_a_token_is_kept_and_the_token_named() {
+async fn the_app_password_of_a_token_cannot_be_deleted_and_the_error_names_the_token() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_secs(1));
@@ -456,7 +456,7 @@ async fn the_app_password_of_a_token_is_kept_and_the_token_named() {
         format!("DELETE {APP_PASSWORDS}/{id}"),
         format!("DELETE /api/v1/profile/sessions/{id}"),
     ] {
-        ada.ask(&line).await.fails(409, &named);
+        ada.send(&line).await.fails(409, &named);
     }
     service
         .with_bearer(FOLDERS, text(&token, "token"))
@@ -467,7 +467,7 @@ async fn the_app_password_of_a_token_is_kept_and_the_token_named() {
 // The list of all credentials
 
 #[tokio::test]
-async fn both_views_list_the_same_set_newest_first() {
+async fn both_lists_contain_the_same_app_passwords_newest_first() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_mins(1));
@@ -480,7 +480,7 @@ async fn both_views_list_the_same_set_newest_first() {
         "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0",
     );
     let body = json!({ "email": ada.address, "password": PASSWORD });
-    Answer::of(request.json(&body)).await.succeeds(200);
+    Response::of(request.json(&body)).await.succeeds(200);
     service.person("bob").await;
 
     let credentials = listed(&ada, "credentials").await;
@@ -543,49 +543,49 @@ async fn both_views_list_the_same_set_newest_first() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_ended_is_over_and_the_others_live() {
+async fn ending_a_session_ends_no_other_session() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    let elsewhere = ada.again().await;
-    let theirs = listed(&elsewhere, "sessions").await;
+    let other_session = ada.sign_in_again().await;
+    let theirs = listed(&other_session, "sessions").await;
     let theirs = theirs.iter().find(|s| s["current"] == true).unwrap();
     let line = format!("DELETE /api/v1/profile/sessions/{}", text(theirs, "id"));
-    ada.ask(&line).await.succeeds(200);
-    elsewhere.ask(FOLDERS).await.fails(401, OVER);
-    let refresh = json!({ "refreshToken": elsewhere.refresh });
+    ada.send(&line).await.succeeds(200);
+    other_session.send(FOLDERS).await.fails(401, SESSION_ENDED);
+    let refresh = json!({ "refreshToken": other_session.refresh });
     let refused = service.post("/api/v1/auth/refresh", &refresh).await;
     refused.fails(401, "Invalid or expired refresh token");
-    ada.ask(&line).await.fails(404, "Session not found");
-    ada.ask(FOLDERS).await.succeeds(200);
-    // The caller's own session too.
+    ada.send(&line).await.fails(404, "Session not found");
+    ada.send(FOLDERS).await.succeeds(200);
+    // The caller's own session can be ended too.
     let own = listed(&ada, "sessions").await;
     let line = format!("DELETE /api/v1/profile/sessions/{}", text(&own[0], "id"));
-    ada.ask(&line).await.succeeds(200);
-    ada.ask(FOLDERS).await.fails(401, OVER);
+    ada.send(&line).await.succeeds(200);
+    ada.send(FOLDERS).await.fails(401, SESSION_ENDED);
 }
 
 #[tokio::test]
-async fn somebody_elses_session_or_app_password_is_not_found_and_lives_on() {
+async fn a_session_or_app_password_of_another_account_is_not_found_and_stays_valid() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let client = ada.app_password("Phone").await;
     for session in listed(&ada, "sessions").await {
         let id = text(&session, "id");
         let line = format!("DELETE /api/v1/profile/sessions/{id}");
-        bob.ask(&line).await.fails(404, "Session not found");
+        bob.send(&line).await.fails(404, "Session not found");
         let line = format!("DELETE {APP_PASSWORDS}/{id}");
-        bob.ask(&line).await.fails(404, "App password not found");
+        bob.send(&line).await.fails(404, "App password not found");
     }
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
     let password = text(&client, "password");
     log_in(&service, &ada.address, password).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_session_that_is_over_is_not_listed() {
+async fn an_ended_session_is_not_listed() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(DAY * 31);
-    let ada = ada.again().await;
+    let ada = ada.sign_in_again().await;
     assert_eq!(listed(&ada, "credentials").await.len(), 1);
 }

@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use latchmail_tests::{Answer, Service};
+use latchmail_tests::{Response, Service};
 use serde_json::{Value, json};
 
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 const NONE: &str = "Missing or invalid Authorization header";
 const UNUSABLE: &str = "Invalid or expired access token";
 
-async fn with_header(service: &Service, value: &str) -> Answer {
-    Answer::of(service.request(FOLDERS).header("authorization", value)).await
+async fn with_header(service: &Service, value: &str) -> Response {
+    Response::of(service.request(FOLDERS).header("authorization", value)).await
 }
 
 #[tokio::test]
 async fn a_request_without_a_usable_header_is_refused() {
     let service = Service::with_mail().await;
-    service.ask(FOLDERS).await.fails(401, NONE);
+    service.send(FOLDERS).await.fails(401, NONE);
     for value in [
         "",
         "Bearer",
@@ -34,11 +34,11 @@ async fn a_request_without_a_usable_header_is_refused() {
         .request(FOLDERS)
         .header("authorization", "Bearer a")
         .header("authorization", "Bearer b");
-    Answer::of(twice).await.fails(401, NONE);
+    Response::of(twice).await.fails(401, NONE);
 }
 
 #[tokio::test]
-async fn tokens_that_nobody_was_given_are_refused_by_their_shape() {
+async fn invalid_tokens_are_refused_according_to_their_form() {
     let service = Service::with_mail().await;
     let unknown = format!("Bearer lmk_{}", "a".repeat(43));
     with_header(&service, &unknown)
@@ -53,13 +53,13 @@ async fn tokens_that_nobody_was_given_are_refused_by_their_shape() {
 }
 
 #[tokio::test]
-async fn an_access_token_lives_fifteen_minutes() {
+async fn an_access_token_is_valid_for_fifteen_minutes() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_secs(15 * 60 - 1));
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
     service.clock.advance(Duration::from_secs(1));
-    ada.ask(FOLDERS).await.fails(401, UNUSABLE);
+    ada.send(FOLDERS).await.fails(401, UNUSABLE);
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn a_token_of_another_service_is_refused() {
     // The same issuer and audience, but another key.
     let header = format!("Bearer {}", stranger.access);
     with_header(&service, &header).await.fails(401, UNUSABLE);
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
 }
 
 #[tokio::test]
@@ -107,10 +107,10 @@ async fn a_token_that_was_tampered_with_is_refused() {
             parts[2]
         ),
     ] {
-        let answer = with_header(&service, &format!("Bearer {forged}")).await;
-        answer.fails(401, UNUSABLE);
+        let response = with_header(&service, &format!("Bearer {forged}")).await;
+        response.fails(401, UNUSABLE);
     }
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
 }
 
 fn with(object: &Value, member: &str, value: &str) -> Value {

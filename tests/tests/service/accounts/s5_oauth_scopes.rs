@@ -12,7 +12,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// The scopes of the REST API that an access token has, as the routes show them.
+/// Returns the scopes of the REST API that an access token has, as the routes show them.
 async fn opened(service: &Service, token: &Value) -> Vec<&'static str> {
     let mut scopes = Vec::new();
     for (line, scope) in [
@@ -20,16 +20,16 @@ async fn opened(service: &Service, token: &Value) -> Vec<&'static str> {
         (DELETE, "mail:write"),
         (ALIASES, "aliases:read"),
     ] {
-        let answer = service.with_bearer(line, text(token)).await;
-        if answer.status != 403 {
-            assert!(matches!(answer.status, 200 | 404), "{line}");
+        let response = service.with_bearer(line, text(token)).await;
+        if response.status != 403 {
+            assert!(matches!(response.status, 200 | 404), "{line}");
             scopes.push(scope);
             continue;
         }
         let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
-        assert_eq!(answer.header("www-authenticate"), Some(&*challenge));
+        assert_eq!(response.header("www-authenticate"), Some(&*challenge));
         let missing = format!("This credential is missing the \"{scope}\" scope");
-        answer.fails(403, &missing);
+        response.fails(403, &missing);
     }
     scopes
 }
@@ -87,12 +87,12 @@ async fn the_sign_in_pages_list_only_the_scopes_that_are_granted() {
             "read and search your mail, and send mail as you",
         ),
     ] {
-        let sign_in = agent.page_with(&[("scope", scope)]).await;
-        let asked = format!("&scope={}", scope.replace(' ', "+"));
-        let device = agent.begin(&asked).await.succeeds(200);
-        let page = agent.page("/device", &[]).await;
+        let sign_in = agent.login_page(&[("scope", scope)]).await;
+        let parameter = format!("&scope={}", scope.replace(' ', "+"));
+        let device = agent.start_device_grant(&parameter).await.succeeds(200);
+        let page = agent.load_page("/device", &[]).await;
         let code = [("user_code", text(&device["user_code"]))];
-        let device = agent.fill("/device", &page, &code).await;
+        let device = agent.submit("/device", &page, &code).await;
         for page in [sign_in, device] {
             let listed = |interface: &str, grant: &str| {
                 if grant.is_empty() {
@@ -116,29 +116,29 @@ async fn an_unknown_scope_is_refused() {
     let service = Service::with_mail().await;
     let agent = Client::register(&service).await;
     for scope in ["mail", "mail:read openid", "profile:read", " "] {
-        let page = agent.page_with(&[("scope", scope)]).await;
-        assert_eq!(page.answer.status, 400, "{scope:?}");
+        let page = agent.login_page(&[("scope", scope)]).await;
+        assert_eq!(page.response.status, 400, "{scope:?}");
         assert!(page.text.contains("error=invalid_scope"), "{}", page.text);
-        let asked = format!("&scope={}", scope.replace(' ', "+"));
-        let refused = agent.begin(&asked).await.succeeds(400);
+        let parameter = format!("&scope={}", scope.replace(' ', "+"));
+        let refused = agent.start_device_grant(&parameter).await.succeeds(400);
         assert_eq!(refused["error"], "invalid_scope", "{scope:?}");
     }
 }
 
-/// The tools that an agent can see.
+/// Returns the tools that an agent can see.
 async fn tools(agent: &Agent<'_>) -> Vec<String> {
-    let listed = agent.ask("tools/list", json!({})).await.succeeds(200);
+    let listed = agent.send("tools/list", json!({})).await.succeeds(200);
     let tools = listed["result"]["tools"].as_array().unwrap().iter();
     tools.map(|tool| text(&tool["name"]).to_owned()).collect()
 }
 
 async fn agent<'a>(client: &Client<'a>, person: &Person<'a>, scope: &str) -> Agent<'a> {
     let tokens = client.tokens_with(person, &[("scope", scope)]).await;
-    Agent::with(person.service, text(&tokens["access_token"]))
+    Agent::with_token(person.service, text(&tokens["access_token"]))
 }
 
 #[tokio::test]
-async fn an_agent_has_the_tools_of_its_scopes_and_is_told_which_scope_others_need() {
+async fn an_agent_has_the_tools_of_its_scopes_and_errors_name_the_missing_scope() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let client = Client::register(&service).await;
@@ -168,14 +168,14 @@ async fn an_agent_has_the_tools_of_its_scopes_and_is_told_which_scope_others_nee
         (&manager, "get_message", json!({ "uid": 1 }), "mail:read"),
     ] {
         let call = json!({ "name": tool, "arguments": arguments });
-        let answer = agent.ask("tools/call", call).await;
-        assert_eq!(answer.status, 403, "{tool}: {}", answer.json);
+        let response = agent.send("tools/call", call).await;
+        assert_eq!(response.status, 403, "{tool}: {}", response.json);
         let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
-        assert_eq!(answer.header("www-authenticate"), Some(&*challenge));
+        assert_eq!(response.header("www-authenticate"), Some(&*challenge));
         let message = format!("This credential is missing the \"{scope}\" scope");
-        assert_eq!(answer.json["error"]["message"], message);
+        assert_eq!(response.json["error"]["message"], message);
     }
-    let left = ada.ask(ALIASES).await.succeeds(200);
+    let left = ada.send(ALIASES).await.succeeds(200);
     assert_eq!(left["aliases"], json!([]));
 }
 
@@ -221,16 +221,16 @@ async fn a_device_gets_the_scopes_that_it_requests() {
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
     for (requested, granted) in [("", ALL), ("&scope=aliases:write+mail:read", "mail:read")] {
-        let device = agent.begin(requested).await.succeeds(200);
-        let page = agent.page("/device", &[]).await;
+        let device = agent.start_device_grant(requested).await.succeeds(200);
+        let page = agent.load_page("/device", &[]).await;
         let code = [("user_code", text(&device["user_code"]))];
-        let page = agent.fill("/device", &page, &code).await;
+        let page = agent.submit("/device", &page, &code).await;
         let yes = [
             ("email", &*ada.address),
             ("password", PASSWORD),
             ("answer", "yes"),
         ];
-        agent.fill("/device", &page, &yes).await;
+        agent.submit("/device", &page, &yes).await;
         let tokens = agent.poll(&device).await.succeeds(200);
         assert_eq!(tokens["scope"], granted);
         let granted: Vec<_> = granted.split(' ').collect();

@@ -1,4 +1,4 @@
-//! Secrets that must not appear in the log, and what a thief of the disk could do.
+//! Secrets must not appear in the log, and a stolen disk must not give access to accounts.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ async fn tour(service: &Service) -> BTreeSet<String> {
     let ada = service.person("ada").await;
     let mut secrets = BTreeSet::from([PASSWORD, OTHER, WRONG].map(String::from));
     secrets.extend([ada.access.clone(), ada.refresh.clone()]);
-    let again = ada.again().await;
+    let again = ada.sign_in_again().await;
     secrets.extend([again.access.clone(), again.refresh.clone()]);
     let wrong = json!({ "email": ada.address, "password": WRONG });
     service
@@ -48,20 +48,20 @@ async fn tour(service: &Service) -> BTreeSet<String> {
     service
         .with_bearer("GET /api/v1/tokens", &token_secret)
         .await
-        .fails_about(403, "session");
+        .fails_mentioning(403, "session");
     let client = ada.app_password("Phone").await;
     let password = text(&client["password"]);
     log_in(service, &ada.address, &password).await.unwrap();
     let mail = json!({ "from": ada.address, "to": ada.address, "subject": "x", "text": "y" });
     ada.post("/api/v1/mail/send", &mail).await.succeeds(200);
-    ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    ada.send("GET /api/v1/profile/sessions").await.succeeds(200);
     let line = format!("DELETE /api/v1/tokens/{}", text(&token["id"]));
-    ada.ask(&line).await.succeeds(200);
+    ada.send(&line).await.succeeds(200);
     service
         .with_bearer(FOLDERS, &token_secret)
         .await
-        .fails_about(401, "revoked");
-    let teams = ada.ask("GET /api/v1/teams").await.succeeds(200);
+        .fails_mentioning(401, "revoked");
+    let teams = ada.send("GET /api/v1/teams").await.succeeds(200);
     let path = format!(
         "/api/v1/teams/{}/invitations",
         text(&teams["teams"][0]["id"])
@@ -74,7 +74,7 @@ async fn tour(service: &Service) -> BTreeSet<String> {
     let change = |current: &str| json!({ "current_password": current, "new_password": OTHER });
     ada.post("/api/v1/profile/password", &change(WRONG))
         .await
-        .fails_about(401, "incorrect");
+        .fails_mentioning(401, "incorrect");
     ada.post("/api/v1/profile/password", &change(PASSWORD))
         .await
         .succeeds(200);
@@ -83,28 +83,28 @@ async fn tour(service: &Service) -> BTreeSet<String> {
         .with_bearer(FOLDERS, &text(&kept["token"]))
         .await
         .succeeds(200);
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
     secrets.extend([token_secret, password, text(&kept["token"])]);
     secrets
 }
 
 #[tokio::test]
-async fn no_secret_is_ever_logged_at_whatever_level() {
-    let log = Log::keep_at("trace");
+async fn no_secret_is_logged_at_any_level() {
+    let log = Log::capture_at("trace");
     let mut service = Service::with_mail().await;
     let secrets = tour(&service).await;
     service.stop().await;
     assert!(
-        !log.about("request completed").is_empty(),
-        "the log was kept"
+        !log.lines_with("request completed").is_empty(),
+        "the log was captured"
     );
     for secret in secrets {
-        let told = log.about(&secret);
-        assert!(told.is_empty(), "{secret} is in the log: {}", told[0]);
+        let lines = log.lines_with(&secret);
+        assert!(lines.is_empty(), "{secret} is in the log: {}", lines[0]);
     }
 }
 
-/// All bytes of the service's files, except its key and the mail.
+/// Returns all bytes of the service's files, except its key and the mail.
 fn files(state: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut folders = vec![state.to_owned()];
@@ -112,7 +112,7 @@ fn files(state: &Path) -> Vec<u8> {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                // The mail itself would be the loot; sockets cannot be read.
+                // The mail itself needs no credential to be stolen. Sockets cannot be read.
                 if path.file_name() != Some("mail".as_ref()) {
                     folders.push(path);
                 }
@@ -124,7 +124,7 @@ fn files(state: &Path) -> Vec<u8> {
     bytes
 }
 
-/// All words that could be a password.
+/// Returns all words that have the form of a password.
 fn words(rows: &str) -> BTreeSet<String> {
     let word = |symbol: char| symbol.is_ascii_alphanumeric() || "_-+/=$,".contains(symbol);
     rows.split(|symbol| !word(symbol))
@@ -134,7 +134,7 @@ fn words(rows: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn a_stolen_disk_without_the_services_key_opens_no_mailbox_and_forges_no_session() {
+async fn a_stolen_disk_without_the_key_gives_access_to_no_mailbox_and_no_session() {
     let mut running = Service::with_mail().await;
     let service = &running;
     let secrets = tour(service).await;
@@ -151,8 +151,8 @@ async fn a_stolen_disk_without_the_services_key_opens_no_mailbox_and_forges_no_s
         let opened = log_in(service, "ada@first.test", word).await;
         assert!(opened.is_err(), "{word} opens the mailbox");
         for credential in [word.clone(), format!("lmk_{word}")] {
-            let answer = service.with_bearer(FOLDERS, &credential).await;
-            assert_eq!(answer.status, 401, "{credential}");
+            let response = service.with_bearer(FOLDERS, &credential).await;
+            assert_eq!(response.status, 401, "{credential}");
         }
     });
     stream::iter(tried)
@@ -160,7 +160,7 @@ async fn a_stolen_disk_without_the_services_key_opens_no_mailbox_and_forges_no_s
         .collect::<()>()
         .await;
 
-    let (account, sid) = service.a_session().await;
+    let (account, sid) = service.any_session().await;
     let forged = |key: &Path| {
         let keys = Keyring::load(key).unwrap();
         let tokens = AccessTokens::new("http://service.test");
@@ -187,10 +187,10 @@ async fn a_stolen_disk_without_the_services_key_opens_no_mailbox_and_forges_no_s
     service
         .with_bearer(FOLDERS, &another)
         .await
-        .fails_about(401, "Mail session expired");
+        .fails_mentioning(401, "Mail session expired");
     Person::sign_in(service, "ada@first.test", OTHER)
         .await
-        .ask(FOLDERS)
+        .send(FOLDERS)
         .await
         .succeeds(200);
 }

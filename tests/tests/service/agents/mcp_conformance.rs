@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use latchmail_tests::{Browser, Client, Conformance, Look, PASSWORD, Service, Setup, TokenProxy};
+use latchmail_tests::{
+    Browser, BrowserOptions, Client, Conformance, PASSWORD, Service, Setup, TokenProxy,
+};
 
 /// Scenarios that apply, by revision, each with its checks that do not apply.
-const APPLY: [(&str, &str, &[&str]); 12] = [
+const APPLICABLE: [(&str, &str, &[&str]); 12] = [
     ("2025-06-18", "server-initialize", &[]),
     ("2025-06-18", "ping", &[]),
     ("2025-06-18", "tools-list", &[]),
@@ -14,7 +16,7 @@ const APPLY: [(&str, &str, &[&str]); 12] = [
     ("2025-11-25", "ping", &[]),
     ("2025-11-25", "tools-list", &[]),
     ("2025-11-25", "dns-rebinding-protection", &[]),
-    // They call the suite's own tools: one that needs a capability that the client lacks, one that streams, one that logs.
+    // These checks call the suite's own tools: one needs a capability that the client lacks, one streams, one logs.
     (
         "2026-07-28",
         "server-stateless",
@@ -28,7 +30,7 @@ const APPLY: [(&str, &str, &[&str]); 12] = [
     ("2026-07-28", "tools-list", &[]),
     ("2026-07-28", "dns-rebinding-protection", &[]),
     ("2026-07-28", "http-header-validation", &[]),
-    // It also needs prompts and resources.
+    // This check also needs prompts and resources.
     (
         "2026-07-28",
         "caching",
@@ -41,21 +43,21 @@ const APPLY: [(&str, &str, &[&str]); 12] = [
 ];
 
 /// Prefixes of scenarios that do not apply, because the server has only its own tools.
-const APART: [(&str, &str); 14] = [
-    ("tools-call-", "they call tools of the suite's own"),
+const NOT_APPLICABLE: [(&str, &str); 14] = [
+    ("tools-call-", "the scenarios call the suite's own tools"),
     (
         "input-required-result-",
-        "they call tools of the suite's own",
+        "the scenarios call the suite's own tools",
     ),
     (
         "json-schema-2020-12",
-        "it looks at a tool of the suite's own",
+        "the scenario needs a tool of the suite",
     ),
     (
         "http-custom-header-server-validation",
-        "it looks for a tool whose parameters are mirrored in headers",
+        "the scenario needs a tool whose parameters are mirrored in headers",
     ),
-    ("elicitation-", "they call tools of the suite's own"),
+    ("elicitation-", "the scenarios call the suite's own tools"),
     ("server-session-lifecycle", "there are no sessions"),
     ("server-sse-", "there are no event streams"),
     ("resources-", "there are no resources"),
@@ -69,7 +71,7 @@ const APART: [(&str, &str); 14] = [
 
 /// The scenarios for authorization servers, which all apply. They run as a client without a secret: as a client with a secret, the suite sends only
 /// the id if the server also accepts public clients, which must be refused here.
-const AUTHORIZATION: [&str; 2] = [
+const AUTHORIZATION_SCENARIOS: [&str; 2] = [
     "authorization-server-metadata-endpoint",
     "authorization-code-grant",
 ];
@@ -82,24 +84,26 @@ async fn every_scenario_of_the_suite_is_listed() {
     let listed = Conformance::default().scenarios("--server").await;
     assert!(listed.len() > 40, "{listed:?}");
     for scenario in &listed {
-        let applies = APPLY.iter().any(|(_, name, _)| name == scenario);
-        let apart = APART.iter().any(|(begin, _)| scenario.starts_with(begin));
+        let applies = APPLICABLE.iter().any(|(_, name, _)| name == scenario);
+        let apart = NOT_APPLICABLE
+            .iter()
+            .any(|(begin, _)| scenario.starts_with(begin));
         assert!(applies != apart, "{scenario}: say here whether it applies");
     }
-    for (begin, reason) in APART {
+    for (begin, reason) in NOT_APPLICABLE {
         let is_one = listed.iter().any(|scenario| scenario.starts_with(begin));
         assert!(is_one && !reason.is_empty(), "{begin} is no scenario");
     }
 }
 
 #[tokio::test]
-async fn the_endpoint_is_as_the_protocol_asks() {
+async fn the_endpoint_passes_the_conformance_suite() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let token = ada.oauth_token().await;
     let proxy = TokenProxy::start(&service.base, &token).await;
     let suite = Conformance::default();
-    for (revision, scenario, aside) in APPLY {
+    for (revision, scenario, aside) in APPLICABLE {
         let report = suite.run(&proxy, revision, scenario).await;
         let failed: BTreeSet<&str> = report.failed.iter().map(|(id, _)| id.as_str()).collect();
         let expected: BTreeSet<&str> = aside.iter().copied().collect();
@@ -109,17 +113,20 @@ async fn the_endpoint_is_as_the_protocol_asks() {
 }
 
 #[tokio::test]
-async fn the_authorization_server_is_as_the_protocol_asks() {
+async fn the_authorization_server_passes_the_conformance_suite() {
     let suite = Conformance::default();
-    assert_eq!(suite.scenarios("--authorization").await, AUTHORIZATION);
+    assert_eq!(
+        suite.scenarios("--authorization").await,
+        AUTHORIZATION_SCENARIOS
+    );
     let service = Setup::default()
         .with_mail()
         .with("base_url = ''")
         .start()
         .await;
     let ada = service.person("ada").await;
-    let client = Client::called(&service, "The suite", &["http://127.0.0.1/callback"]).await;
-    let browser = Browser::open(&service.state, &Look::DESK).await;
+    let client = Client::register_as(&service, "The suite", &["http://127.0.0.1/callback"]).await;
+    let browser = Browser::open(&service.state, &BrowserOptions::DESKTOP).await;
     for revision in REVISIONS {
         let waiting = suite
             .authorization(&service.base, &client.client_id, revision)
@@ -128,7 +135,7 @@ async fn the_authorization_server_is_as_the_protocol_asks() {
         browser.sign_in(&ada.address, PASSWORD).await;
         let report = waiting.report().await;
         assert_eq!(report.failed, [], "{revision}");
-        for check in ["authorization-server-metadata", AUTHORIZATION[1]] {
+        for check in ["authorization-server-metadata", AUTHORIZATION_SCENARIOS[1]] {
             let passed = report.passed.iter().any(|id| id == check);
             assert!(passed, "{revision} {check}: {report:?}");
         }

@@ -8,4 +8,4 @@ mod s5_oauth_attacks;
 mod s5_oauth_pages;
 mod s5_oauth_pages_attacks;
 mod s5_oauth_pages_modules;
-mod s5_oauth_pages_return;
+mod s5_oauth_pages_redirects;

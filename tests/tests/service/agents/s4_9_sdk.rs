@@ -3,32 +3,34 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{Browser, Look, PASSWORD, Sdk, Setup};
+use latchmail_tests::{Browser, BrowserOptions, PASSWORD, Sdk, Setup};
 use serde_json::{Value, json};
 
-async fn is_let_in_and_stays(major: &str, revision: &str) {
+async fn connects_and_stays_connected(major: &str, revision: &str) {
     let service = Setup::default()
         .with_mail()
         .with("base_url = ''")
         .start()
         .await;
     let ada = service.person("ada").await;
-    ada.receives(
+    ada.receive(
         "From: Grace <grace@outside.test>\nTo: ada@first.test\nSubject: Compilers\n\nHello.\n",
     )
     .await;
     let mut agent = Sdk::start(major, &format!("{}/mcp", service.base));
 
-    let open = agent.says("open").await;
-    let browser = Browser::open(&service.state, &Look::DESK).await;
+    let open = agent.read_output("open").await;
+    let browser = Browser::open(&service.state, &BrowserOptions::DESKTOP).await;
     browser.go(open["open"].as_str().unwrap()).await;
-    browser.shows(&format!("An agent of major {major}")).await;
+    browser
+        .wait_for_text(&format!("An agent of major {major}"))
+        .await;
     browser.sign_in(&ada.address, PASSWORD).await;
-    browser.shows("You can close this page").await;
+    browser.wait_for_text("You can close this page").await;
 
-    let connected = agent.says("connected").await;
+    let connected = agent.read_output("connected").await;
     assert_eq!(connected["connected"]["revision"], revision);
-    let listed = agent.asked(&json!({})).await;
+    let listed = agent.result_of(&json!({})).await;
     let tools = listed["answer"]["tools"].as_array().unwrap().iter();
     let mut names: Vec<&str> = tools.map(|tool| tool["name"].as_str().unwrap()).collect();
     names.sort_unstable();
@@ -41,20 +43,20 @@ async fn is_let_in_and_stays(major: &str, revision: &str) {
         "search_messages",
     ];
     assert_eq!(names, expected);
-    let found = agent.asked(&json!({ "call": "list_messages" })).await;
+    let found = agent.result_of(&json!({ "call": "list_messages" })).await;
     let message = &found["answer"]["structuredContent"]["messages"][0];
     assert_eq!(message["subject"], "Compilers", "{found}");
     let wish = json!({ "call": "get_message", "arguments": { "uid": message["uid"] } });
-    let whole = agent.asked(&wish).await;
+    let whole = agent.result_of(&wish).await;
     let text = &whole["answer"]["structuredContent"]["text"];
     assert!(text.as_str().unwrap().contains("Hello."), "{whole}");
-    let kept = |said: &Value| said["kept"].clone();
+    let kept = |output: &Value| output["kept"].clone();
     assert_eq!(kept(&whole), json!({ "registrations": 1, "tokens": 1 }));
 
     // The access token expires. The client refreshes it without a browser.
     for renewed in [2, 3] {
         service.clock.advance(Duration::from_mins(61));
-        let folders = agent.asked(&json!({ "call": "list_folders" })).await;
+        let folders = agent.result_of(&json!({ "call": "list_folders" })).await;
         assert_ne!(folders["answer"]["isError"], true, "{folders}");
         let expected = json!({ "registrations": 1, "tokens": renewed });
         assert_eq!(kept(&folders), expected, "{folders}");
@@ -62,30 +64,30 @@ async fn is_let_in_and_stays(major: &str, revision: &str) {
 
     // The grant ends, so the client needs a new sign-in.
     let change = json!({ "current_password": PASSWORD, "new_password": "Another-Horse-8" });
-    let ada = ada.again().await;
+    let ada = ada.sign_in_again().await;
     ada.post("/api/v1/profile/password", &change)
         .await
         .succeeds(200);
-    agent.wish(&json!({ "call": "list_folders" })).await;
-    let open = agent.says("open").await;
+    agent.send_command(&json!({ "call": "list_folders" })).await;
+    let open = agent.read_output("open").await;
     browser.go(open["open"].as_str().unwrap()).await;
     browser
-        .shows("Sign in to give an application access to your mailbox")
+        .wait_for_text("Sign in to give an application access to your mailbox")
         .await;
-    agent.says("failed").await;
+    agent.read_output("failed").await;
 }
 
 #[tokio::test]
-async fn the_first_major_of_the_sdk_is_let_in_and_stays() {
-    is_let_in_and_stays("1", "2025-11-25").await;
+async fn version_one_of_the_sdk_connects_and_stays_connected() {
+    connects_and_stays_connected("1", "2025-11-25").await;
 }
 
 #[tokio::test]
-async fn the_second_major_is() {
-    is_let_in_and_stays("2", "2025-11-25").await;
+async fn version_two_of_the_sdk_connects_and_stays_connected() {
+    connects_and_stays_connected("2", "2025-11-25").await;
 }
 
 #[tokio::test]
-async fn the_second_major_is_in_the_newest_revision() {
-    is_let_in_and_stays("2-newest", "2026-07-28").await;
+async fn version_two_of_the_sdk_connects_with_the_newest_revision() {
+    connects_and_stays_connected("2-newest", "2026-07-28").await;
 }

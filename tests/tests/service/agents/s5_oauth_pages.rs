@@ -1,8 +1,8 @@
-//! Specification, section 5: the pages of the authorization server in a real browser, on a desktop and a phone. `s5_oauth_pages_return.rs` tests
+//! Specification, section 5: the pages of the authorization server in a real browser, on a desktop and a phone. `s5_oauth_pages_redirects.rs` tests
 //! where the form may lead, and `s5_oauth_pages_attacks.rs` attacks by other sites.
 
 use latchmail_tests::browser::{ENTER, TAB};
-use latchmail_tests::{Browser, Client, Look, PASSWORD, Person, Service, Setup, Site};
+use latchmail_tests::{Browser, BrowserOptions, Client, PASSWORD, Person, Service, Setup, Site};
 use totp_rs::{Builder, Secret};
 
 const WELCOME: &str = "<!doctype html><meta name=viewport content='width=device-width'><title>The application</title><p>You are back.";
@@ -11,7 +11,7 @@ const LETTERS: &str = "Sign in to connect a device";
 const LONG: &str =
     "An_application_whose_name_is_as_long_as_anybody_may_make_it_and_has_nowhere_to_break";
 
-/// A service that a browser reaches at the URL of its configuration.
+/// Starts a service that a browser reaches at the URL of its configuration.
 async fn service() -> Service {
     Setup::default()
         .with_mail()
@@ -25,16 +25,18 @@ async fn application() -> Site {
 }
 
 /// Asserts that a person can use the page: it fits the screen, all controls are large enough and have a name, and the browser logs no errors.
-async fn is_usable(browser: &Browser, look: &Look, picture: &str) {
-    browser.picture(&format!("{picture}-{}", look.name)).await;
+async fn assert_usable(browser: &Browser, options: &BrowserOptions, picture: &str) {
+    browser
+        .screenshot(&format!("{picture}-{}", options.name))
+        .await;
     let widths = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]";
-    let widths = browser.measure(widths).await;
+    let widths = browser.evaluate(widths).await;
     assert!(
         widths[0].as_u64() <= widths[1].as_u64(),
         "{picture}: {widths}"
     );
     let heights = "[...document.querySelectorAll('a, button, input:not([type=hidden])')].map(e => e.getBoundingClientRect().height)";
-    let heights = browser.measure(heights).await;
+    let heights = browser.evaluate(heights).await;
     for height in heights.as_array().unwrap() {
         assert!(height.as_f64().unwrap() >= 44.0, "{picture}: {heights}");
     }
@@ -42,22 +44,27 @@ async fn is_usable(browser: &Browser, look: &Look, picture: &str) {
         assert_ne!(field.name().await, "", "{picture}");
     }
     assert_eq!(browser.all("h1").await.len(), 1);
-    assert_eq!(browser.measure("document.documentElement.lang").await, "en");
-    let complaints = browser.complaints().await;
-    let of_policy = complaints
+    assert_eq!(
+        browser.evaluate("document.documentElement.lang").await,
+        "en"
+    );
+    let log_entries = browser.log_entries().await;
+    let of_policy = log_entries
         .iter()
-        .find(|said| said.contains("Content Security Policy"));
+        .find(|output| output.contains("Content Security Policy"));
     assert_eq!(of_policy, None, "{picture}");
 }
 
-/// A browser that a client has sent to sign in, with this redirect URI.
-async fn at_sign_in(agent: &Client<'_>, back: &str, look: &Look) -> Browser {
-    let browser = Browser::open(&agent.service.state, look).await;
-    browser.go(&agent.asking(&[("redirect_uri", back)])).await;
+/// Opens a browser on the sign-in page of a client with this redirect URI.
+async fn open_sign_in_page(agent: &Client<'_>, back: &str, options: &BrowserOptions) -> Browser {
+    let browser = Browser::open(&agent.service.state, options).await;
+    browser
+        .go(&agent.login_url(&[("redirect_uri", back)]))
+        .await;
     browser
 }
 
-/// The alert of the page for screen readers.
+/// Returns the alert of the page for screen readers.
 async fn alert(browser: &Browser) -> String {
     let alert = browser.find("[role=alert]").await;
     assert_eq!(alert.role().await, "alert");
@@ -65,64 +72,73 @@ async fn alert(browser: &Browser) -> String {
 }
 
 #[tokio::test]
-async fn who_signs_in_is_back_at_the_application_with_a_code() {
+async fn after_the_sign_in_the_user_returns_to_the_application_with_a_code() {
     let (service, application) = (service().await, application().await);
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let back = application.at("/callback");
-    let browser = Browser::open(&service.state, &Look::DESK).await;
-    for look in [Look::DESK, Look::PHONE] {
-        browser.look_like(&look).await;
-        browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
-        browser.shows("Test agent").await;
-        is_usable(&browser, &look, "sign-in").await;
+    let back = application.url("/callback");
+    let browser = Browser::open(&service.state, &BrowserOptions::DESKTOP).await;
+    for options in [BrowserOptions::DESKTOP, BrowserOptions::PHONE] {
+        browser.apply_options(&options).await;
+        browser
+            .go(&agent.login_url(&[("redirect_uri", &back)]))
+            .await;
+        browser.wait_for_text("Test agent").await;
+        assert_usable(&browser, &options, "sign-in").await;
         browser.sign_in(&ada.address, PASSWORD).await;
-        browser.arrives(&back).await;
-        browser.shows("You are back").await;
-        assert_eq!(browser.told("state").await.unwrap(), "a state & more");
-        assert_eq!(browser.told("iss").await.unwrap(), service.base);
-        assert_eq!(browser.told("error").await, None);
-        let code = browser.told("code").await.unwrap();
-        let asked = application.asked("/callback");
+        browser.wait_for_url(&back).await;
+        browser.wait_for_text("You are back").await;
+        assert_eq!(
+            browser.query_parameter("state").await.unwrap(),
+            "a state & more"
+        );
+        assert_eq!(browser.query_parameter("iss").await.unwrap(), service.base);
+        assert_eq!(browser.query_parameter("error").await, None);
+        let code = browser.query_parameter("code").await.unwrap();
+        let asked = application.requests("/callback");
         assert!(asked.last().unwrap().contains(&code), "{asked:?}");
-        assert_eq!(browser.complaints().await.join("\n"), "");
+        assert_eq!(browser.log_entries().await.join("\n"), "");
         let exchanged = agent.exchange_for(&code, &back).await;
         exchanged.succeeds(200);
     }
-    assert_eq!(application.asked("/callback").len(), 2);
+    assert_eq!(application.requests("/callback").len(), 2);
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_and_the_address_is_kept() {
+async fn a_wrong_password_is_reported_and_the_form_keeps_the_address() {
     let (service, application) = (service().await, application().await);
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let back = application.at("/callback");
-    let browser = Browser::open(&service.state, &Look::DESK).await;
-    for look in [Look::DESK, Look::PHONE] {
-        browser.look_like(&look).await;
-        browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    let back = application.url("/callback");
+    let browser = Browser::open(&service.state, &BrowserOptions::DESKTOP).await;
+    for options in [BrowserOptions::DESKTOP, BrowserOptions::PHONE] {
+        browser.apply_options(&options).await;
+        browser
+            .go(&agent.login_url(&[("redirect_uri", &back)]))
+            .await;
         browser.sign_in(&ada.address, "Wrong-Horse-7").await;
-        browser.shows("Incorrect email address").await;
-        is_usable(&browser, &look, "wrong").await;
+        browser.wait_for_text("Incorrect email address").await;
+        assert_usable(&browser, &options, "wrong").await;
         assert!(alert(&browser).await.contains("password"));
         assert_eq!(browser.find("#email").await.value().await, ada.address);
         assert_eq!(browser.find("#password").await.value().await, "");
         assert_eq!(browser.focused().await.id().await, "password");
-        assert!(application.asked("/callback").is_empty());
+        assert!(application.requests("/callback").is_empty());
     }
     // The right password succeeds.
-    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    browser
+        .go(&agent.login_url(&[("redirect_uri", &back)]))
+        .await;
     browser.sign_in(&ada.address, "Wrong-Horse-7").await;
-    browser.shows("Incorrect email address").await;
+    browser.wait_for_text("Incorrect email address").await;
     browser.keys(&format!("{PASSWORD}{ENTER}")).await;
-    browser.arrives(&format!("{back}?code=")).await;
+    browser.wait_for_url(&format!("{back}?code=")).await;
 }
 
 /// Turns two-factor sign-in on, and returns the secret.
-async fn authenticator(person: &Person<'_>) -> String {
+async fn enable_two_factor(person: &Person<'_>) -> String {
     let verb = format!("account two-factor {} on", person.address);
-    let shown = person.service.operator(&verb, "").await.done();
+    let shown = person.service.operator(&verb, "").await.succeeds();
     let mut lines = shown.lines();
     lines
         .find_map(|line| line.strip_prefix("secret  "))
@@ -134,69 +150,77 @@ async fn authenticator(person: &Person<'_>) -> String {
 async fn two_factor_sign_in_asks_for_a_code() {
     let (service, application) = (service().await, application().await);
     let ada = service.person("ada").await;
-    let secret = Secret::try_from_base32(&authenticator(&ada).await).unwrap();
+    let secret = Secret::try_from_base32(&enable_two_factor(&ada).await).unwrap();
     let codes = Builder::new().with_secret(secret).build().unwrap();
     let now = service.clock.now().seconds();
     let code = codes.generate(now.try_into().unwrap()).to_string();
     let agent = Client::register(&service).await;
-    let back = application.at("/callback");
-    let look = Look::PHONE;
-    let browser = at_sign_in(&agent, &back, &look).await;
+    let back = application.url("/callback");
+    let options = BrowserOptions::PHONE;
+    let browser = open_sign_in_page(&agent, &back, &options).await;
     browser.sign_in(&ada.address, PASSWORD).await;
-    browser.shows("Enter your two-factor code").await;
-    is_usable(&browser, &look, "two-factor").await;
+    browser.wait_for_text("Enter your two-factor code").await;
+    assert_usable(&browser, &options, "two-factor").await;
     assert!(alert(&browser).await.contains("two-factor code"));
     // Fields are in order; the browser does not submit the form without the code.
     browser.keys(&format!("{PASSWORD}{ENTER}")).await;
     assert_eq!(browser.focused().await.name().await, "Two-factor code");
     browser.keys(&format!("{code}{ENTER}")).await;
-    browser.arrives(&format!("{back}?code=")).await;
+    browser.wait_for_url(&format!("{back}?code=")).await;
 }
 
 #[tokio::test]
-async fn who_cancels_is_back_at_the_application_without_one() {
+async fn a_user_who_cancels_returns_to_the_application_without_a_code() {
     let (service, application) = (service().await, application().await);
     let agent = Client::register(&service).await;
-    let back = application.at("/callback");
-    let browser = at_sign_in(&agent, &back, &Look::PHONE).await;
-    assert!(application.asked("/").is_empty());
+    let back = application.url("/callback");
+    let browser = open_sign_in_page(&agent, &back, &BrowserOptions::PHONE).await;
+    assert!(application.requests("/").is_empty());
     browser.press("Cancel").await;
-    browser.arrives(&back).await;
-    assert_eq!(browser.told("error").await.unwrap(), "access_denied");
-    assert_eq!(browser.told("state").await.unwrap(), "a state & more");
-    assert_eq!(browser.told("iss").await.unwrap(), service.base);
-    assert_eq!(browser.told("code").await, None);
+    browser.wait_for_url(&back).await;
+    assert_eq!(
+        browser.query_parameter("error").await.unwrap(),
+        "access_denied"
+    );
+    assert_eq!(
+        browser.query_parameter("state").await.unwrap(),
+        "a state & more"
+    );
+    assert_eq!(browser.query_parameter("iss").await.unwrap(), service.base);
+    assert_eq!(browser.query_parameter("code").await, None);
 }
 
 #[tokio::test]
-async fn a_device_is_let_in_by_its_letters() {
+async fn a_device_is_approved_by_its_code() {
     let service = service().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let browser = Browser::open(&service.state, &Look::DESK).await;
-    for look in [Look::DESK, Look::PHONE] {
-        browser.look_like(&look).await;
-        let device = agent.device().await;
+    let browser = Browser::open(&service.state, &BrowserOptions::DESKTOP).await;
+    for options in [BrowserOptions::DESKTOP, BrowserOptions::PHONE] {
+        browser.apply_options(&options).await;
+        let device = agent.device_grant().await;
         browser
             .go(device["verification_uri"].as_str().unwrap())
             .await;
-        is_usable(&browser, &look, "device").await;
+        assert_usable(&browser, &options, "device").await;
         assert_eq!(browser.focused().await.name().await, "Code");
         browser.keys(&format!("bcdf-ghjk{ENTER}")).await;
-        browser.shows("This code is invalid or has expired").await;
-        is_usable(&browser, &look, "device-wrong").await;
+        browser
+            .wait_for_text("This code is invalid or has expired")
+            .await;
+        assert_usable(&browser, &options, "device-wrong").await;
         let letters = device["user_code"].as_str().unwrap();
-        let again = browser.measure("document.querySelector('#user_code').select()");
+        let again = browser.evaluate("document.querySelector('#user_code').select()");
         again.await;
         browser
             .keys(&format!("{}{ENTER}", letters.to_lowercase()))
             .await;
-        browser.shows(LETTERS).await;
-        browser.shows(letters).await;
-        is_usable(&browser, &look, "device-sign-in").await;
+        browser.wait_for_text(LETTERS).await;
+        browser.wait_for_text(letters).await;
+        assert_usable(&browser, &options, "device-sign-in").await;
         browser.sign_in(&ada.address, PASSWORD).await;
-        browser.shows("Device connected").await;
-        is_usable(&browser, &look, "device-done").await;
+        browser.wait_for_text("Device connected").await;
+        assert_usable(&browser, &options, "device-done").await;
         agent.poll(&device).await.succeeds(200);
     }
 }
@@ -205,89 +229,100 @@ async fn a_device_is_let_in_by_its_letters() {
 async fn the_user_can_deny_an_unknown_device() {
     let service = service().await;
     let agent = Client::register(&service).await;
-    let device = agent.device().await;
-    let browser = Browser::open(&service.state, &Look::PHONE).await;
+    let device = agent.device_grant().await;
+    let browser = Browser::open(&service.state, &BrowserOptions::PHONE).await;
     // The code is filled in, and nothing has started.
     let complete = device["verification_uri_complete"].as_str().unwrap();
     browser.go(complete).await;
     let letters = browser.find("#user_code").await.value().await;
     assert_eq!(letters, device["user_code"]);
     browser.press("Continue").await;
-    browser.shows(LETTERS).await;
+    browser.wait_for_text(LETTERS).await;
     browser.press("Deny").await;
-    browser.shows("Access denied").await;
-    let told = agent.poll(&device).await.succeeds(400);
-    assert_eq!(told["error"], "access_denied");
+    browser.wait_for_text("Access denied").await;
+    let polled = agent.poll(&device).await.succeeds(400);
+    assert_eq!(polled["error"], "access_denied");
 }
 
 #[tokio::test]
-async fn invalid_requests_are_explained_on_a_page() {
+async fn an_invalid_request_is_explained_on_a_page() {
     let settings = "base_url = ''\nlimits.sign_in = 1";
     let service = Setup::default().with_mail().with(settings).start().await;
     let application = application().await;
     let agent = Client::register(&service).await;
-    let back = application.at("/callback");
+    let back = application.url("/callback");
     let asking = |changes: &[(&str, &str)]| {
         let mut changes = changes.to_vec();
         changes.push(("redirect_uri", &back));
-        agent.asking(&changes)
+        agent.login_url(&changes)
     };
-    let browser = Browser::open(&service.state, &Look::DESK).await;
-    for look in [Look::DESK, Look::PHONE] {
-        browser.look_like(&look).await;
-        browser.go(&agent.asking(&[("client_id", "nobody")])).await;
-        is_usable(&browser, &look, "error-client").await;
+    let browser = Browser::open(&service.state, &BrowserOptions::DESKTOP).await;
+    for options in [BrowserOptions::DESKTOP, BrowserOptions::PHONE] {
+        browser.apply_options(&options).await;
+        browser
+            .go(&agent.login_url(&[("client_id", "nobody")]))
+            .await;
+        assert_usable(&browser, &options, "error-client").await;
         assert_ne!(alert(&browser).await, "");
         assert!(browser.all("a, form").await.is_empty());
         // The page does not redirect before the user presses the button.
         browser
             .go(&asking(&[("code_challenge_method", "plain")]))
             .await;
-        is_usable(&browser, &look, "error-request").await;
+        assert_usable(&browser, &options, "error-request").await;
         assert!(alert(&browser).await.contains("S256"));
         browser.press("Return to Test agent").await;
-        browser.arrives(&back).await;
-        assert_eq!(browser.told("error").await.unwrap(), "invalid_request");
+        browser.wait_for_url(&back).await;
+        assert_eq!(
+            browser.query_parameter("error").await.unwrap(),
+            "invalid_request"
+        );
     }
-    let look = Look::PHONE;
+    let options = BrowserOptions::PHONE;
     browser.go(&asking(&[])).await;
     browser
-        .measure("document.querySelector('[name=request]').value = 'old'")
+        .evaluate("document.querySelector('[name=request]').value = 'old'")
         .await;
     browser.sign_in("ada@first.test", PASSWORD).await;
-    browser.shows("This page has expired").await;
-    is_usable(&browser, &look, "error-old").await;
+    browser.wait_for_text("This page has expired").await;
+    assert_usable(&browser, &options, "error-old").await;
     browser.go(&asking(&[])).await;
     browser.sign_in("ada@first.test", PASSWORD).await;
-    browser.shows("Something went wrong").await;
-    is_usable(&browser, &look, "error-limit").await;
+    browser.wait_for_text("Something went wrong").await;
+    assert_usable(&browser, &options, "error-limit").await;
     assert_ne!(alert(&browser).await, "");
 }
 
 #[tokio::test]
-async fn every_page_fits_a_phone_whatever_the_application_calls_itself() {
+async fn every_page_fits_a_phone_with_any_application_name() {
     let service = service().await;
     let long = format!("https://{}.example/callback", "a-long-host-name".repeat(3));
-    let agent = Client::called(&service, LONG, &[&long]).await;
-    let browser = Browser::open(&service.state, &Look::PHONE).await;
-    for look in [Look::PHONE, Look::PHONE.dark(), Look::DESK.dark()] {
-        browser.look_like(&look).await;
-        browser.go(&agent.asking(&[("redirect_uri", &long)])).await;
-        browser.shows(LONG).await;
-        is_usable(&browser, &look, "long").await;
+    let agent = Client::register_as(&service, LONG, &[&long]).await;
+    let browser = Browser::open(&service.state, &BrowserOptions::PHONE).await;
+    for options in [
+        BrowserOptions::PHONE,
+        BrowserOptions::PHONE.dark(),
+        BrowserOptions::DESKTOP.dark(),
+    ] {
+        browser.apply_options(&options).await;
+        browser
+            .go(&agent.login_url(&[("redirect_uri", &long)]))
+            .await;
+        browser.wait_for_text(LONG).await;
+        assert_usable(&browser, &options, "long").await;
         browser.sign_in("nobody@first.test", "Wrong-Horse-7").await;
-        browser.shows("Incorrect email address").await;
-        is_usable(&browser, &look, "long-wrong").await;
+        browser.wait_for_text("Incorrect email address").await;
+        assert_usable(&browser, &options, "long-wrong").await;
     }
 }
 
 #[tokio::test]
-async fn the_keyboard_alone_is_enough() {
+async fn the_pages_can_be_used_with_the_keyboard_alone() {
     let (service, application) = (service().await, application().await);
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let back = application.at("/callback");
-    let browser = at_sign_in(&agent, &back, &Look::DESK).await;
+    let back = application.url("/callback");
+    let browser = open_sign_in_page(&agent, &back, &BrowserOptions::DESKTOP).await;
     let mut names = Vec::new();
     for _ in 0..5 {
         names.push(browser.focused().await.name().await);
@@ -301,18 +336,20 @@ async fn the_keyboard_alone_is_enough() {
         "Cancel",
     ];
     assert_eq!(names, expected);
-    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    browser
+        .go(&agent.login_url(&[("redirect_uri", &back)]))
+        .await;
     let typed = format!("{}{TAB}{PASSWORD}{ENTER}", ada.address);
     browser.keys(&typed).await;
-    browser.arrives(&format!("{back}?code=")).await;
+    browser.wait_for_url(&format!("{back}?code=")).await;
 }
 
 #[tokio::test]
-async fn a_screen_reader_says_what_a_field_is_for() {
+async fn every_field_has_an_accessible_name() {
     let service = service().await;
     let agent = Client::register(&service).await;
-    let browser = Browser::open(&service.state, &Look::DESK).await;
-    browser.go(&agent.asking(&[])).await;
+    let browser = Browser::open(&service.state, &BrowserOptions::DESKTOP).await;
+    browser.go(&agent.login_url(&[])).await;
     for (id, name) in [
         ("#email", "Email address"),
         ("#password", "Password"),
@@ -320,7 +357,7 @@ async fn a_screen_reader_says_what_a_field_is_for() {
     ] {
         assert_eq!(browser.find(id).await.name().await, name);
     }
-    let described = browser.measure("document.getElementById(document.querySelector('#code').getAttribute('aria-describedby')).textContent");
+    let described = browser.evaluate("document.getElementById(document.querySelector('#code').getAttribute('aria-describedby')).textContent");
     assert!(described.await.as_str().unwrap().contains("Six digits"));
     assert_eq!(browser.find("main").await.role().await, "main");
     assert_eq!(browser.find("h1").await.role().await, "heading");
@@ -328,29 +365,31 @@ async fn a_screen_reader_says_what_a_field_is_for() {
 }
 
 #[tokio::test]
-async fn no_script_is_needed() {
+async fn the_pages_work_without_scripts() {
     let (service, application) = (service().await, application().await);
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let back = application.at("/callback");
-    let look = Look::PHONE.without_scripts();
-    let browser = Browser::open(&service.state, &look).await;
+    let back = application.url("/callback");
+    let options = BrowserOptions::PHONE.without_scripts();
+    let browser = Browser::open(&service.state, &options).await;
     let scripted = "<!doctype html><title>off</title><script>document.title = 'on'</script>";
     let scripted = Site::start(scripted).await;
-    browser.go(&scripted.at("/")).await;
+    browser.go(&scripted.url("/")).await;
     assert_eq!(browser.title().await, "off");
-    browser.go(&agent.asking(&[("redirect_uri", &back)])).await;
+    browser
+        .go(&agent.login_url(&[("redirect_uri", &back)]))
+        .await;
     browser.sign_in(&ada.address, "Wrong-Horse-7").await;
-    browser.shows("Incorrect email address").await;
+    browser.wait_for_text("Incorrect email address").await;
     browser.find("#password").await.enter(PASSWORD).await;
     browser.press("Sign in and allow").await;
-    browser.arrives(&format!("{back}?code=")).await;
-    let device = agent.device().await;
+    browser.wait_for_url(&format!("{back}?code=")).await;
+    let device = agent.device_grant().await;
     browser
         .go(device["verification_uri_complete"].as_str().unwrap())
         .await;
     browser.press("Continue").await;
-    browser.shows(LETTERS).await;
+    browser.wait_for_text(LETTERS).await;
     browser.sign_in(&ada.address, PASSWORD).await;
-    browser.shows("Device connected").await;
+    browser.wait_for_text("Device connected").await;
 }

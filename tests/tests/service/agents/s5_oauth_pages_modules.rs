@@ -1,8 +1,8 @@
 //! The sign-in pages and a module that tries to take over their origin, in a real browser.
 
-use latchmail_tests::{Answer, Browser, Client, Look, Service, Setup, fixtures};
+use latchmail_tests::{Browser, BrowserOptions, Client, Response, Service, Setup, fixtures};
 
-/// A service with the hostile module, which the operator allows to respond with HTML and JavaScript.
+/// Starts a service with the hostile module, which the operator allows to respond with HTML and JavaScript.
 async fn service() -> Service {
     let source = fixtures().join("fixture_hostile.wasm");
     Setup::default()
@@ -23,16 +23,16 @@ modules.hostile.active_content = true",
 async fn a_page_of_a_module_runs_no_script_and_registers_no_service_worker() {
     let service = service().await;
     let agent = Client::register(&service).await;
-    let browser = Browser::open(&service.state, &Look::DESK).await;
+    let browser = Browser::open(&service.state, &BrowserOptions::DESKTOP).await;
     browser.go(&format!("{}/hostile/page", service.base)).await;
     assert_eq!(browser.title().await, "No script ran");
     // The page has an origin of its own, so it cannot script a window with the sign-in page.
-    assert_eq!(browser.measure("self.origin").await, "null");
-    browser.go(&agent.asking(&[])).await;
-    browser.shows("Test agent").await;
+    assert_eq!(browser.evaluate("self.origin").await, "null");
+    browser.go(&agent.login_url(&[])).await;
+    browser.wait_for_text("Test agent").await;
     assert_eq!(
         browser
-            .measure("navigator.serviceWorker.controller === null")
+            .evaluate("navigator.serviceWorker.controller === null")
             .await,
         true
     );
@@ -42,8 +42,8 @@ async fn a_page_of_a_module_runs_no_script_and_registers_no_service_worker() {
 async fn the_host_sets_the_headers_that_protect_the_origin() {
     let service = service().await;
     for (path, content_type) in [("page", "text/html"), ("script", "text/javascript")] {
-        let answer = service.ask(&format!("GET /hostile/{path}")).await;
-        assert_eq!(answer.status, 200);
+        let response = service.send(&format!("GET /hostile/{path}")).await;
+        assert_eq!(response.status, 200);
         for (name, value) in [
             ("content-type", Some(content_type)),
             (
@@ -57,11 +57,11 @@ async fn the_host_sets_the_headers_that_protect_the_origin() {
             ("service-worker-allowed", None),
             ("clear-site-data", None),
         ] {
-            assert_eq!(answer.header(name), value, "{path}: {name}");
+            assert_eq!(response.header(name), value, "{path}: {name}");
         }
     }
     let worker = service.request("GET /hostile/script");
-    Answer::of(worker.header("service-worker", "script"))
+    Response::of(worker.header("service-worker", "script"))
         .await
         .fails(403, "Service workers are not allowed");
 }

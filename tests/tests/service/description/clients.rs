@@ -2,12 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use latchmail_tests::{Generated, Nameserver, PASSWORD, RICH, Setup, Variant};
+use latchmail_tests::{GeneratedClient, Nameserver, PASSWORD, RICH_MESSAGE, Setup, Variant};
 use serde_json::{Value, json};
 
-/// A service with the accounts that a tour of all operations needs: one with mail and a claimed domain, a member of its mailbox, and an
-/// administrator.
-async fn tour(make: impl AsyncFnOnce(Generated)) {
+/// Starts a service with the accounts that calls of all operations need, and passes a generated client to `run`. One account has mail and a claimed
+/// domain, one is a member of its mailbox, and one is an administrator.
+async fn with_generated_client(run: impl AsyncFnOnce(GeneratedClient)) {
     let dns = Nameserver::start().await;
     let service = Setup::default()
         .with_mail()
@@ -17,7 +17,7 @@ async fn tour(make: impl AsyncFnOnce(Generated)) {
         .start()
         .await;
     let ada = service.person("ada").await;
-    ada.receives(RICH).await;
+    ada.receive(RICH_MESSAGE).await;
     let claim = json!({ "domain": "ada.example" });
     let claimed = ada.post("/api/v1/domains", &claim).await.succeeds(201);
     let text = |field: &str| claimed["verification"][field].as_str().unwrap();
@@ -25,7 +25,7 @@ async fn tour(make: impl AsyncFnOnce(Generated)) {
     let grace = service.person("grace").await;
     let root = service.person("root-person").await;
     let admin = format!("account admin {} on", root.address);
-    service.operator(&admin, "").await.done();
+    service.operator(&admin, "").await.succeeds();
     let components: Vec<Value> = ["1.0.0", "1.0.1"]
         .map(|version| {
             let variant = Variant {
@@ -35,7 +35,7 @@ async fn tour(make: impl AsyncFnOnce(Generated)) {
             STANDARD.encode(variant.component()).into()
         })
         .into();
-    let world = json!({
+    let data = json!({
         "base": service.base,
         "address": ada.address,
         "password": PASSWORD,
@@ -44,15 +44,15 @@ async fn tour(make: impl AsyncFnOnce(Generated)) {
         "domain": "ada.example",
         "components": components,
     });
-    make(Generated::of(&service, &world).await).await;
+    run(GeneratedClient::of(&service, &data).await).await;
 }
 
 #[tokio::test]
 async fn a_client_in_typescript_calls_every_operation() {
-    tour(async |generated| generated.typescript().await).await;
+    with_generated_client(async |generated| generated.typescript().await).await;
 }
 
 #[tokio::test]
 async fn a_client_in_python_calls_every_operation() {
-    tour(async |generated| generated.python().await).await;
+    with_generated_client(async |generated| generated.python().await).await;
 }

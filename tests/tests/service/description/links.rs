@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{described, description, operations, resolved};
 
-/// Every link: the operation, the status of its response, the link.
+/// Returns every link: the operation, the status of its response, the link.
 fn links(description: &Value) -> Vec<(String, String, Value)> {
     let mut all = Vec::new();
     for (_, operation) in operations(description) {
@@ -21,7 +21,7 @@ fn links(description: &Value) -> Vec<(String, String, Value)> {
 }
 
 #[tokio::test]
-async fn a_link_leads_to_an_operation_with_its_parameters() {
+async fn a_link_names_an_operation_and_its_parameters() {
     let description = description().await;
     for (from, _, link) in links(&description) {
         let to = link["operationId"].as_str().unwrap();
@@ -37,7 +37,7 @@ async fn a_link_leads_to_an_operation_with_its_parameters() {
 }
 
 #[tokio::test]
-async fn what_was_made_or_listed_leads_to_what_can_be_done_with_it() {
+async fn responses_with_ids_link_to_the_operations_on_them() {
     let description = description().await;
     let all = links(&description).into_iter();
     let all: BTreeSet<_> = all
@@ -70,7 +70,7 @@ async fn what_was_made_or_listed_leads_to_what_can_be_done_with_it() {
 }
 
 #[tokio::test]
-async fn following_a_link_deletes_what_was_made() {
+async fn a_link_can_be_followed_to_delete_a_new_resource() {
     let service = Service::start().await;
     let description = described(&service).await;
     let ada = service.person("ada").await;
@@ -97,14 +97,17 @@ async fn following_a_link_deletes_what_was_made() {
         let value = made.pointer(pointer.strip_prefix("$response.body#").unwrap());
         let value = value.unwrap().to_string();
         let request = format!("DELETE {path}/{}", value.trim_matches('"'));
-        ada.ask(&request).await.succeeds(200);
+        ada.send(&request).await.succeeds(200);
     }
 }
 
 #[tokio::test]
 async fn a_link_to_a_module_that_is_not_loaded_is_not_described() {
     let service = Service::start().await;
-    service.operator("module disable aliases", "").await.done();
+    service
+        .operator("module disable aliases", "")
+        .await
+        .succeeds();
     let description = described(&service).await;
     let left = links(&description);
     assert!(left.iter().any(|(from, ..)| from == "listTeams"));

@@ -8,17 +8,17 @@ mod links;
 mod schemas;
 mod statuses;
 
-/// The API description of a service with all modules.
+/// Returns the API description of a service with all modules.
 async fn description() -> Value {
     described(&Service::start().await).await
 }
 
-/// The API description of a service.
+/// Returns the API description of a service.
 async fn described(service: &Service) -> Value {
-    service.ask("GET /api/openapi.json").await.succeeds(200)
+    service.send("GET /api/openapi.json").await.succeeds(200)
 }
 
-/// Every operation with its method and path.
+/// Returns every operation with its method and path.
 fn operations(description: &Value) -> impl Iterator<Item = (String, &Value)> {
     let paths = description["paths"].as_object().unwrap();
     paths.iter().flat_map(|(path, item)| {
@@ -29,7 +29,7 @@ fn operations(description: &Value) -> impl Iterator<Item = (String, &Value)> {
     })
 }
 
-/// The target of a reference, or the value itself.
+/// Returns the target of a reference, or the value itself.
 fn resolved<'v>(description: &'v Value, value: &'v Value) -> &'v Value {
     match value["$ref"].as_str() {
         Some(reference) => description.pointer(&reference[1..]).unwrap(),

@@ -1,6 +1,6 @@
 //! Every status that an operation can return is described with its headers, its media types and the schema of its body.
 
-use latchmail_tests::{Answer, Service};
+use latchmail_tests::{Response, Service};
 use serde_json::{Value, json};
 
 use super::{described, description, operations, resolved};
@@ -41,7 +41,7 @@ const UNCOUNTED: [&str; 9] = [
     "POST /login",
 ];
 
-/// Whether the schema is that of an error, or allows it.
+/// Returns whether the schema is the error schema, or one of its alternatives is.
 fn is_error(schema: &Value) -> bool {
     let error = json!({ "$ref": "#/components/schemas/Error" });
     let one_of = |schemas: &Value| schemas.as_array().is_some_and(|all| all.contains(&error));
@@ -76,7 +76,7 @@ async fn every_operation_describes_the_failures_of_any_request() {
 
 /// Checks that the status, the media type and the headers of a response are described for the operation.
 #[track_caller]
-fn is_described(description: &Value, operation: (&str, &str), answer: &Answer, status: u16) {
+fn is_described(description: &Value, operation: (&str, &str), answer: &Response, status: u16) {
     assert_eq!(answer.status, status, "{operation:?}: {}", answer.json);
     let (method, path) = operation;
     let response = &description["paths"][path][method]["responses"][status.to_string()];
@@ -116,22 +116,22 @@ async fn failures_before_a_handler_are_as_described() {
     let token = token["token"].as_str().unwrap();
 
     let aliases = ("get", "/api/v1/aliases");
-    let bad = ada.ask("GET /api/v1/aliases?x=%FF").await;
+    let bad = ada.send("GET /api/v1/aliases?x=%FF").await;
     is_described(&description, aliases, &bad, 400);
-    let anonymous = service.ask("GET /api/v1/aliases").await;
+    let anonymous = service.send("GET /api/v1/aliases").await;
     is_described(&description, aliases, &anonymous, 401);
     let narrow = service.with_bearer("GET /api/v1/aliases", token).await;
     is_described(&description, aliases, &narrow, 403);
-    let foreign = ada.ask("GET /api/v1/aliases?mailbox=unknown").await;
+    let foreign = ada.send("GET /api/v1/aliases?mailbox=unknown").await;
     is_described(&description, aliases, &foreign, 404);
-    let wrong = ada.ask("PUT /api/v1/aliases").await;
+    let wrong = ada.send("PUT /api/v1/aliases").await;
     is_described(&description, aliases, &wrong, 405);
     let large = service
         .request("GET /api/v1/aliases")
         .bearer_auth(&ada.access)
         .body("{}");
-    is_described(&description, aliases, &Answer::of(large).await, 413);
-    let folders = ada.ask("GET /api/v1/mail/folders").await;
+    is_described(&description, aliases, &Response::of(large).await, 413);
+    let folders = ada.send("GET /api/v1/mail/folders").await;
     is_described(&description, ("get", "/api/v1/mail/folders"), &folders, 503);
 
     let worker = service
@@ -140,12 +140,12 @@ async fn failures_before_a_handler_are_as_described() {
     is_described(
         &description,
         ("get", "/api/health"),
-        &Answer::of(worker).await,
+        &Response::of(worker).await,
         403,
     );
     let domains = ("get", "/api/v1/auth/domains");
-    service.ask("GET /api/v1/auth/domains").await.succeeds(200);
-    let limited = service.ask("GET /api/v1/auth/domains").await;
+    service.send("GET /api/v1/auth/domains").await.succeeds(200);
+    let limited = service.send("GET /api/v1/auth/domains").await;
     is_described(&description, domains, &limited, 429);
 }
 
@@ -162,7 +162,7 @@ async fn pages_are_described_with_their_failures() {
         ("/device", "", 429),
         ("/login", "", 429),
     ] {
-        let answer = service.ask(&format!("GET {path}{query}")).await;
+        let answer = service.send(&format!("GET {path}{query}")).await;
         is_described(&description, ("get", path), &answer, status);
     }
 }

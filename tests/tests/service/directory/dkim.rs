@@ -6,33 +6,34 @@ use std::time::Duration;
 
 use latchmail_core::clock::Clock;
 use latchmail_dkim::{KeyPair, Signer};
-use latchmail_tests::dkim::{PKCS8, Records, domain, key_file, published, verified, verifies};
+use latchmail_tests::dkim::{PKCS8, Records, add_domain, dns_record, key_file, verify, verify_all};
 use latchmail_tests::{
-    EVENTUALLY, Imap, Person, Service, Setup, Stored, alias, imap, noise, refusal, stored,
+    Imap, Person, Service, Setup, StoredMessage, TEST_TIMEOUT, add_alias, imap, random_bytes,
+    start_error, stored_messages,
 };
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 const SEND: &str = "/api/v1/mail/send";
-/// The result for a message without signatures.
+/// The verification result of a message without signatures.
 const NONE: [bool; 0] = [];
 const POLL: Duration = Duration::from_millis(20);
 
-/// A message of Ada's from her own domain.
+/// Returns a message of Ada's from her own domain.
 fn mail(subject: &str, text: &str) -> Value {
     json!({ "from": "me@ada.example", "to": "ada@first.test", "subject": subject, "text": text })
 }
 
-async fn sends(person: &Person<'_>, mail: &Value) -> Value {
+async fn send(person: &Person<'_>, mail: &Value) -> Value {
     person.post(SEND, mail).await.succeeds(200)
 }
 
 /// Waits for the message in a folder.
-async fn comes(client: &mut Imap, folder: &str, sent: &Value) -> Stored {
+async fn wait_for_message(client: &mut Imap, folder: &str, sent: &Value) -> StoredMessage {
     let id = sent["messageId"].as_str().unwrap();
     let comes = async {
         loop {
-            let messages = stored(client, folder).await;
+            let messages = stored_messages(client, folder).await;
             let mut found = messages
                 .into_iter()
                 .filter(|message| message.header("message-id").as_deref() == Some(id));
@@ -42,23 +43,23 @@ async fn comes(client: &mut Imap, folder: &str, sent: &Value) -> Stored {
             sleep(POLL).await;
         }
     };
-    let came = timeout(EVENTUALLY, comes).await;
-    came.unwrap_or_else(|_| panic!("{id} never came"))
+    let received = timeout(TEST_TIMEOUT, comes).await;
+    received.unwrap_or_else(|_| panic!("{id} never came"))
 }
 
-/// The same message with another text instead of the first `what`.
-fn altered(message: &[u8], what: &str, other: &str) -> Vec<u8> {
+/// Returns the message with the first `what` replaced by another text.
+fn replace_text(message: &[u8], what: &str, other: &str) -> Vec<u8> {
     let text = String::from_utf8(message.to_vec()).unwrap();
     assert!(text.contains(what), "{what:?} in {text}");
     text.replacen(what, other, 1).into_bytes()
 }
 
 #[tokio::test]
-async fn what_leaves_from_a_verified_domain_is_signed_and_arrives_so() {
+async fn outgoing_mail_of_a_verified_domain_arrives_with_a_valid_signature() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    alias(&ada, "me@ada.example", true).await;
-    let records = domain(&ada, "ada.example").await;
+    add_alias(&ada, "me@ada.example", true).await;
+    let records = add_domain(&ada, "ada.example").await;
     let mut client = imap(&ada).await;
     for text in [
         "One line",
@@ -70,35 +71,37 @@ async fn what_leaves_from_a_verified_domain_is_signed_and_arrives_so() {
         "Grüße, 日本語, 🎉\nFrom here\n>From there\n=3D\n",
         &format!("{}\n{}", "x".repeat(5000), "ü".repeat(3000)),
     ] {
-        let sent = sends(&ada, &mail("Signed", text)).await;
-        let delivered = comes(&mut client, "INBOX", &sent).await;
-        let copy = comes(&mut client, "Sent", &sent).await;
+        let sent = send(&ada, &mail("Signed", text)).await;
+        let delivered = wait_for_message(&mut client, "INBOX", &sent).await;
+        let copy = wait_for_message(&mut client, "Sent", &sent).await;
         assert!(
             delivered.bytes.ends_with(&copy.bytes),
             "the same bytes went out and into Sent"
         );
-        let good = verified([&delivered.bytes[..], &copy.bytes], &records);
+        let good = verify_all([&delivered.bytes[..], &copy.bytes], &records);
         assert_eq!(good, [[true], [true]], "{text:?}");
     }
 }
 
 #[tokio::test]
-async fn what_is_changed_on_the_way_is_found_out() {
+async fn a_change_in_transit_invalidates_the_signature() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    alias(&ada, "me@ada.example", true).await;
-    let records = domain(&ada, "ada.example").await;
-    let sent = sends(&ada, &mail("Ten crowns", "Pay ten crowns.")).await;
-    let copy = comes(&mut imap(&ada).await, "Sent", &sent).await.bytes;
+    add_alias(&ada, "me@ada.example", true).await;
+    let records = add_domain(&ada, "ada.example").await;
+    let sent = send(&ada, &mail("Ten crowns", "Pay ten crowns.")).await;
+    let copy = wait_for_message(&mut imap(&ada).await, "Sent", &sent)
+        .await
+        .bytes;
     let before = |field: &str| [field.as_bytes(), b"\r\n", &copy].concat();
     let after = |body: &[u8]| [&copy, body].concat();
     let changed = [
-        altered(&copy, "Pay ten", "Pay six"),
-        altered(&copy, "Subject: Ten", "Subject: Six"),
-        altered(&copy, "To: <ada@", "To: <eve@"),
-        altered(&copy, "From: <me@", "From: <you@"),
-        altered(&copy, "Date: ", "X-Date: "),
-        altered(&copy, "text/plain", "text/html"),
+        replace_text(&copy, "Pay ten", "Pay six"),
+        replace_text(&copy, "Subject: Ten", "Subject: Six"),
+        replace_text(&copy, "To: <ada@", "To: <eve@"),
+        replace_text(&copy, "From: <me@", "From: <you@"),
+        replace_text(&copy, "Date: ", "X-Date: "),
+        replace_text(&copy, "text/plain", "text/html"),
         before("From: eve@ada.example"),
         before("Subject: Another"),
         before("To: eve@first.test"),
@@ -107,31 +110,31 @@ async fn what_is_changed_on_the_way_is_found_out() {
         before("Content-Transfer-Encoding: base64"),
         after(b"And more.\r\n"),
     ];
-    let good = verified(changed.iter().map(Vec::as_slice), &records);
+    let good = verify_all(changed.iter().map(Vec::as_slice), &records);
     for (changed, good) in changed.iter().zip(good) {
         assert_eq!(good, [false], "{}", String::from_utf8_lossy(changed));
     }
     let borne = [
         before("Received: from elsewhere"),
         before("List-Id: <list.example>"),
-        altered(&copy, "Subject: Ten crowns", "SUBJECT:   Ten\r\n  crowns "),
+        replace_text(&copy, "Subject: Ten crowns", "SUBJECT:   Ten\r\n  crowns "),
         after(b"\r\n\r\n"),
     ];
-    let good = verified(borne.iter().map(Vec::as_slice), &records);
+    let good = verify_all(borne.iter().map(Vec::as_slice), &records);
     assert_eq!(good, vec![vec![true]; borne.len()]);
     let other = KeyPair::generate().await.unwrap();
     let (name, _) = records.first_key_value().unwrap();
-    let (_, text) = published("ada.example", "", other.public_key());
+    let (_, text) = dns_record("ada.example", "", other.public_key());
     let others = Records::from([(name.clone(), text)]);
-    assert_eq!(verifies(&copy, &others), [false], "another's key");
+    assert_eq!(verify(&copy, &others), [false], "another's key");
 }
 
 #[tokio::test]
-async fn messages_of_every_form_arrive_with_a_good_signature() {
+async fn messages_of_every_form_arrive_with_a_valid_signature() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    alias(&ada, "me@ada.example", true).await;
-    let records = domain(&ada, "ada.example").await;
+    add_alias(&ada, "me@ada.example", true).await;
+    let records = add_domain(&ada, "ada.example").await;
     let mut client = imap(&ada).await;
     let words: String = "word ".repeat(199) + "end";
     let nested = "From: a@b.example\r\nSubject: inner\r\n\r\nGr\u{fc}\u{df}e \r\n.\r\n\r\n\r\n";
@@ -147,7 +150,7 @@ async fn messages_of_every_form_arrive_with_a_good_signature() {
     let mut mails: Vec<Value> = subjects.iter().map(|s| mail(s, "Text.\n")).collect();
     let further = [
         json!({ "html": "<p>Gr\u{fc}\u{df}e</p>\n\n", "text": "." }),
-        json!({ "attachments": [{ "filename": "übersicht.bin", "content": base64(&noise(100_000)) }] }),
+        json!({ "attachments": [{ "filename": "übersicht.bin", "content": base64(&random_bytes(100_000)) }] }),
         json!({ "attachments": [{ "filename": "m.eml", "contentType": "message/rfc822", "content": nested }] }),
         json!({ "cc": "\"Böhm, Bo\" <copy@outside.test>, \"a  b\" <c@outside.test>", "bcc": "secret@outside.test" }),
         json!({ "inReplyTo": "<one@outside.test>", "references": "<zero@outside.test> <one@outside.test>" }),
@@ -161,10 +164,10 @@ async fn messages_of_every_form_arrive_with_a_good_signature() {
     }
     let mut delivered = Vec::new();
     for mail in &mails {
-        let sent = sends(&ada, mail).await;
-        delivered.push(comes(&mut client, "INBOX", &sent).await.bytes);
+        let sent = send(&ada, mail).await;
+        delivered.push(wait_for_message(&mut client, "INBOX", &sent).await.bytes);
     }
-    let good = verified(delivered.iter().map(Vec::as_slice), &records);
+    let good = verify_all(delivered.iter().map(Vec::as_slice), &records);
     for (message, good) in delivered.iter().zip(good) {
         let text = String::from_utf8_lossy(message);
         assert_eq!(good, [true], "{text}");
@@ -173,35 +176,38 @@ async fn messages_of_every_form_arrive_with_a_good_signature() {
 }
 
 #[tokio::test]
-async fn a_domain_signs_from_its_verification_to_its_release_and_no_longer() {
+async fn a_domain_signs_from_its_verification_until_its_release() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    alias(&ada, "me@ada.example", true).await;
-    // A platform domain, so Ada may send from her alias on it.
+    add_alias(&ada, "me@ada.example", true).await;
+    // Makes it a platform domain, so that Ada may send from her alias on it.
     service
         .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
         .await;
     let signatures = async |client: &mut Imap, records: &Records| {
-        let sent = sends(&ada, &mail("s", "t")).await;
-        verifies(&comes(client, "Sent", &sent).await.bytes, records)
+        let sent = send(&ada, &mail("s", "t")).await;
+        verify(
+            &wait_for_message(client, "Sent", &sent).await.bytes,
+            records,
+        )
     };
     assert_eq!(signatures(&mut client, &Records::new()).await, NONE);
-    let first = domain(&ada, "ada.example").await;
+    let first = add_domain(&ada, "ada.example").await;
     assert_eq!(signatures(&mut client, &first).await, [true]);
     service.execute("DELETE FROM domains").await;
     assert_eq!(signatures(&mut client, &first).await, NONE);
-    let second = domain(&ada, "ada.example").await;
+    let second = add_domain(&ada, "ada.example").await;
     assert_eq!(signatures(&mut client, &first).await, [false]);
     assert_eq!(signatures(&mut client, &second).await, [true]);
 }
 
 #[tokio::test]
-async fn where_a_domains_key_cannot_be_opened_nothing_is_sent() {
+async fn nothing_is_sent_if_the_key_of_the_domain_cannot_be_decrypted() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    alias(&ada, "me@ada.example", true).await;
-    let records = domain(&ada, "ada.example").await;
+    add_alias(&ada, "me@ada.example", true).await;
+    let records = add_domain(&ada, "ada.example").await;
     service
         .execute("UPDATE domains SET dkim_selector = 'spoilt', dkim_private_key = (SELECT sealed_password FROM sessions LIMIT 1)")
         .await;
@@ -214,9 +220,9 @@ async fn where_a_domains_key_cannot_be_opened_nothing_is_sent() {
     // The mail of other domains is still sent.
     let own =
         json!({ "from": "ada@first.test", "to": "ada@first.test", "subject": "s", "text": "t" });
-    let sent = sends(&ada, &own).await;
-    let copy = comes(&mut imap(&ada).await, "Sent", &sent).await;
-    assert_eq!(verifies(&copy.bytes, &records), NONE);
+    let sent = send(&ada, &own).await;
+    let copy = wait_for_message(&mut imap(&ada).await, "Sent", &sent).await;
+    assert_eq!(verify(&copy.bytes, &records), NONE);
 }
 
 #[tokio::test]
@@ -225,24 +231,24 @@ async fn domains_keep_their_keys_when_the_services_own_key_is_replaced() {
     let file = service.state.join("latchmail.key");
     let records = {
         let ada = service.person("ada").await;
-        alias(&ada, "me@ada.example", true).await;
-        domain(&ada, "ada.example").await
+        add_alias(&ada, "me@ada.example", true).await;
+        add_domain(&ada, "ada.example").await
     };
     let old = std::fs::read_to_string(&file).unwrap();
-    let new = base64(&noise(32));
+    let new = base64(&random_bytes(32));
     for keys in [format!("{new}\n{old}"), new] {
         service.stop().await;
         std::fs::write(&file, keys).unwrap();
         service.restart().await;
         let ada = Person::sign_in(&service, "ada@first.test", latchmail_tests::PASSWORD).await;
-        let sent = sends(&ada, &mail("s", "t")).await;
-        let copy = comes(&mut imap(&ada).await, "Sent", &sent).await;
-        assert_eq!(verifies(&copy.bytes, &records), [true]);
+        let sent = send(&ada, &mail("s", "t")).await;
+        let copy = wait_for_message(&mut imap(&ada).await, "Sent", &sent).await;
+        assert_eq!(verify(&copy.bytes, &records), [true]);
     }
 }
 
 #[tokio::test]
-async fn a_platform_domain_signs_with_the_key_that_the_configuration_names() {
+async fn a_platform_domain_signs_with_its_configured_key() {
     let folder = tempfile::tempdir().unwrap();
     for (name, form) in [
         ("pkcs8", PKCS8),
@@ -258,24 +264,24 @@ async fn a_platform_domain_signs_with_the_key_that_the_configuration_names() {
             .start()
             .await;
         let ada = service.person("ada").await;
-        let records = Records::from([published("first.test", "2026a", &public)]);
+        let records = Records::from([dns_record("first.test", "2026a", &public)]);
         let mut client = imap(&ada).await;
         for (from, good) in [("ada@first.test", &[true][..]), ("ada@second.test", &[])] {
             if good.is_empty() {
-                alias(&ada, from, true).await;
+                add_alias(&ada, from, true).await;
             }
             let mail = json!({ "from": from, "to": "ada@first.test", "subject": "s", "text": "t" });
-            let sent = sends(&ada, &mail).await;
+            let sent = send(&ada, &mail).await;
             for place in ["Sent", "INBOX"] {
-                let message = comes(&mut client, place, &sent).await;
-                assert_eq!(verifies(&message.bytes, &records), good, "{name} {from}");
+                let message = wait_for_message(&mut client, place, &sent).await;
+                assert_eq!(verify(&message.bytes, &records), good, "{name} {from}");
             }
         }
     }
 }
 
 #[tokio::test]
-async fn a_configured_key_signs_for_nobody_but_the_platform() {
+async fn a_configured_key_signs_only_for_platform_domains() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     let public = key_file(&file, PKCS8);
@@ -289,14 +295,14 @@ async fn a_configured_key_signs_for_nobody_but_the_platform() {
         .await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    let own = domain(&ada, "ada.example").await;
-    alias(&ada, "me@ada.example", true).await;
-    let configured = Records::from([published("ada.example", "2026a", &public)]);
+    let own = add_domain(&ada, "ada.example").await;
+    add_alias(&ada, "me@ada.example", true).await;
+    let configured = Records::from([dns_record("ada.example", "2026a", &public)]);
     for (records, to_others) in [(&own, &configured), (&configured, &own)] {
-        let sent = sends(&ada, &mail("s", "t")).await;
-        let copy = comes(&mut client, "Sent", &sent).await;
-        assert_eq!(verifies(&copy.bytes, records), [true]);
-        assert_eq!(verifies(&copy.bytes, to_others), [false]);
+        let sent = send(&ada, &mail("s", "t")).await;
+        let copy = wait_for_message(&mut client, "Sent", &sent).await;
+        assert_eq!(verify(&copy.bytes, records), [true]);
+        assert_eq!(verify(&copy.bytes, to_others), [false]);
         service.execute("DELETE FROM domains").await;
         service
             .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example') ON CONFLICT (domain) DO NOTHING")
@@ -305,7 +311,7 @@ async fn a_configured_key_signs_for_nobody_but_the_platform() {
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_used_or_that_others_may_read_stops_the_start() {
+async fn an_unusable_or_readable_key_file_stops_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let made = |name: &str, form: &str| {
         let file = folder.path().join(name);
@@ -335,7 +341,7 @@ async fn a_key_that_cannot_be_used_or_that_others_may_read_stops_the_start() {
         (key("a.example", "s;", &good), "selector"),
         (key("a.example", "", &good), "selector"),
     ] {
-        let sentence = refusal(&format!("dkim.keys.main = {key}")).await;
+        let sentence = start_error(&format!("dkim.keys.main = {key}")).await;
         assert!(sentence.contains(why), "{key}: {sentence}");
         assert!(!sentence.contains("secret"), "{sentence}");
     }
@@ -344,11 +350,11 @@ async fn a_key_that_cannot_be_used_or_that_others_may_read_stops_the_start() {
         key("a.example", "s", &good),
         key("A.example", "t", &good)
     );
-    assert!(refusal(&twice).await.contains("another key"));
+    assert!(start_error(&twice).await.contains("another key"));
 }
 
 #[tokio::test]
-async fn whatever_a_message_is_made_of_its_signature_is_good() {
+async fn the_signature_of_any_generated_message_is_valid() {
     const PIECES: [&str; 12] = [
         " ",
         "\t",
@@ -365,7 +371,7 @@ async fn whatever_a_message_is_made_of_its_signature_is_good() {
     ];
     let pair = KeyPair::generate().await.unwrap();
     let signer = Signer::from_pkcs8("ada.example", "s", pair.private_key()).unwrap();
-    let mut random = noise(1 << 16).into_iter();
+    let mut random = random_bytes(1 << 16).into_iter();
     let mut made = |most: usize| -> String {
         let count = usize::from(random.next().unwrap()) % most;
         let piece = |_| PIECES[usize::from(random.next().unwrap()) % PIECES.len()];
@@ -381,9 +387,9 @@ async fn whatever_a_message_is_made_of_its_signature_is_good() {
         let field = signer.sign(message.as_bytes(), Clock::system().now());
         messages.push(field.unwrap() + &message);
     }
-    let (name, text) = published("ada.example", "s", pair.public_key());
+    let (name, text) = dns_record("ada.example", "s", pair.public_key());
     let records = Records::from([(name, text)]);
-    let good = verified(messages.iter().map(String::as_bytes), &records);
+    let good = verify_all(messages.iter().map(String::as_bytes), &records);
     for (message, good) in messages.iter().zip(good) {
         assert_eq!(good, [true], "{message:?}");
     }

@@ -1,10 +1,12 @@
-//! What mail clients submit themselves is signed by OpenDKIM, with the keys that the service gives it (docs/dkim.md).
+//! OpenDKIM signs mail that mail clients submit, with the keys that the service writes for it (docs/dkim.md).
 
 use std::time::Duration;
 
-use latchmail_tests::dkim::{PKCS8, Records, domain, key_file, published, verifies};
-use latchmail_tests::milter::Signing;
-use latchmail_tests::{EVENTUALLY, Imap, Nameserver, Person, Stored, alias, imap, stored};
+use latchmail_tests::dkim::{PKCS8, Records, add_domain, dns_record, key_file, verify};
+use latchmail_tests::milter::SigningService;
+use latchmail_tests::{
+    Imap, Nameserver, Person, StoredMessage, TEST_TIMEOUT, add_alias, imap, stored_messages,
+};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -12,10 +14,10 @@ const POLL: Duration = Duration::from_millis(20);
 const NONE: [bool; 0] = [];
 const DOMAINS: &str = "/api/v1/domains";
 
-async fn comes(client: &mut Imap, subject: &str) -> Stored {
+async fn wait_for_message(client: &mut Imap, subject: &str) -> StoredMessage {
     let comes = async {
         loop {
-            let messages = stored(client, "INBOX").await;
+            let messages = stored_messages(client, "INBOX").await;
             let mut found = messages.into_iter().filter(|m| m.subject() == subject);
             if let Some(message) = found.next() {
                 return message;
@@ -23,8 +25,8 @@ async fn comes(client: &mut Imap, subject: &str) -> Stored {
             sleep(POLL).await;
         }
     };
-    let came = timeout(EVENTUALLY, comes).await;
-    came.unwrap_or_else(|_| panic!("{subject} never came"))
+    let received = timeout(TEST_TIMEOUT, comes).await;
+    received.unwrap_or_else(|_| panic!("{subject} never came"))
 }
 
 fn letter(from: &str, subject: &str) -> String {
@@ -40,9 +42,9 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
         .unwrap_or_else(|| panic!("no {field} in {value}"))
 }
 
-/// The DKIM record of an active domain.
+/// Returns the DKIM record of an active domain.
 async fn key_of(person: &Person<'_>, domain: &str) -> Records {
-    let active = person.ask(&format!("GET {DOMAINS}/{domain}")).await;
+    let active = person.send(&format!("GET {DOMAINS}/{domain}")).await;
     let active = active.succeeds(200);
     let records = active["records"].as_array().unwrap().iter();
     let keys = records.filter(|record| record["kind"] == "DKIM");
@@ -51,9 +53,9 @@ async fn key_of(person: &Person<'_>, domain: &str) -> Records {
 }
 
 #[tokio::test]
-async fn a_domain_signs_from_its_verification_by_its_owner_or_the_operator() {
+async fn a_domain_signs_after_its_verification_by_the_owner_or_the_operator() {
     let dns = Nameserver::start().await;
-    let signing = Signing::start(&format!("dns.server = '{}'", dns.address)).await;
+    let signing = SigningService::start(&format!("dns.server = '{}'", dns.address)).await;
     let service = &signing.service;
     let ada = service.person("ada").await;
     let phone = ada.app_password("phone").await;
@@ -64,31 +66,31 @@ async fn a_domain_signs_from_its_verification_by_its_owner_or_the_operator() {
         dns.txt(text(wanted, "host"), &[text(wanted, "value")]);
         if by_the_operator {
             let verify = format!("domain verify {domain}");
-            service.operator(&verify, "").await.done();
+            service.operator(&verify, "").await.succeeds();
         } else {
             let verify = format!("POST {DOMAINS}/{domain}/verify");
-            ada.ask(&verify).await.succeeds(200);
+            ada.send(&verify).await.succeeds(200);
         }
         let from = format!("me@{domain}");
-        alias(&ada, &from, true).await;
+        add_alias(&ada, &from, true).await;
         let message = letter(&from, domain);
         let submitted = signing.submit(&phone, &from, "ada@first.test", &message);
         submitted.await.unwrap();
-        let message = comes(&mut client, domain).await;
+        let message = wait_for_message(&mut client, domain).await;
         let records = key_of(&ada, domain).await;
-        assert_eq!(verifies(&message.bytes, &records), [true], "{domain}");
+        assert_eq!(verify(&message.bytes, &records), [true], "{domain}");
     }
 }
 
 #[tokio::test]
-async fn what_a_mail_client_submits_is_signed_for_its_senders_domain_and_for_no_other() {
-    let signing = Signing::start("").await;
+async fn mail_from_a_mail_client_is_signed_only_for_the_senders_domain() {
+    let signing = SigningService::start("").await;
     let service = &signing.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    alias(&ada, "me@ada.example", true).await;
-    let mut records = domain(&ada, "ada.example").await;
-    records.extend(domain(&bob, "bob.example").await);
-    service.tell_milter().await;
+    add_alias(&ada, "me@ada.example", true).await;
+    let mut records = add_domain(&ada, "ada.example").await;
+    records.extend(add_domain(&bob, "bob.example").await);
+    service.sync_milter().await;
     let phone = ada.app_password("phone").await;
     let mut at_bob = imap(&bob).await;
     let submit = async |from: &str, message: &str| {
@@ -100,8 +102,8 @@ async fn what_a_mail_client_submits_is_signed_for_its_senders_domain_and_for_no_
     submit("me@ada.example", &letter("me@ada.example", "own"))
         .await
         .unwrap();
-    let message = comes(&mut at_bob, "own").await;
-    assert_eq!(verifies(&message.bytes, &records), [true]);
+    let message = wait_for_message(&mut at_bob, "own").await;
+    assert_eq!(verify(&message.bytes, &records), [true]);
     assert!(
         message
             .header("dkim-signature")
@@ -113,8 +115,8 @@ async fn what_a_mail_client_submits_is_signed_for_its_senders_domain_and_for_no_
     submit("ada@first.test", &letter("ada@first.test", "platform"))
         .await
         .unwrap();
-    let message = comes(&mut at_bob, "platform").await;
-    assert_eq!(verifies(&message.bytes, &records), NONE);
+    let message = wait_for_message(&mut at_bob, "platform").await;
+    assert_eq!(verify(&message.bytes, &records), NONE);
 
     // The milter of the service compares the login with the header From too.
     for from in ["ada@first.test", "me@ada.example"] {
@@ -122,14 +124,14 @@ async fn what_a_mail_client_submits_is_signed_for_its_senders_domain_and_for_no_
         assert!(refused.unwrap_err().is_permanent(), "{from}");
     }
 
-    // What the service submits itself is signed only once.
+    // Mail that the service submits is signed only once.
     let sent =
         json!({ "from": "me@ada.example", "to": "bob@first.test", "subject": "api", "text": "t" });
     ada.post("/api/v1/mail/send", &sent).await.succeeds(200);
-    let message = comes(&mut at_bob, "api").await;
-    assert_eq!(verifies(&message.bytes, &records), [true]);
+    let message = wait_for_message(&mut at_bob, "api").await;
+    assert_eq!(verify(&message.bytes, &records), [true]);
 
-    // A platform domain, so that her alias stays.
+    // Makes it a platform domain, so that Ada's alias stays active.
     service
         .execute(
             "DELETE FROM domains WHERE domain = 'ada.example'; INSERT INTO platform_domains (domain) VALUES ('ada.example')",
@@ -138,17 +140,17 @@ async fn what_a_mail_client_submits_is_signed_for_its_senders_domain_and_for_no_
     submit("me@ada.example", &letter("me@ada.example", "released"))
         .await
         .unwrap();
-    let message = comes(&mut at_bob, "released").await;
-    assert_eq!(verifies(&message.bytes, &records), NONE);
+    let message = wait_for_message(&mut at_bob, "released").await;
+    assert_eq!(verify(&message.bytes, &records), NONE);
 }
 
 #[tokio::test]
-async fn a_platform_domains_configured_key_signs_what_its_mail_clients_submit() {
+async fn the_configured_key_of_a_platform_domain_signs_mail_of_mail_clients() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     let public = key_file(&file, PKCS8);
-    let records = Records::from([published("first.test", "2026a", &public)]);
-    let signing = Signing::start(&format!(
+    let records = Records::from([dns_record("first.test", "2026a", &public)]);
+    let signing = SigningService::start(&format!(
         "dkim.keys.main = {{ domain = 'first.test', selector = '2026a', key_file = '{}' }}",
         file.display()
     ))
@@ -159,6 +161,6 @@ async fn a_platform_domains_configured_key_signs_what_its_mail_clients_submit() 
     let message = letter("ada@first.test", "platform");
     let submitted = signing.submit(&phone, "ada@first.test", "bob@first.test", &message);
     submitted.await.unwrap();
-    let message = comes(&mut imap(&bob).await, "platform").await;
-    assert_eq!(verifies(&message.bytes, &records), [true]);
+    let message = wait_for_message(&mut imap(&bob).await, "platform").await;
+    assert_eq!(verify(&message.bytes, &records), [true]);
 }

@@ -5,7 +5,7 @@
 
 mod dkim;
 mod dkim_milter;
-mod modules_life;
+mod module_management;
 mod modules_store;
 mod operator_accounts;
 mod operator_domains;

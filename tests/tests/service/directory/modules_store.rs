@@ -1,10 +1,10 @@
-//! What a module stores for accounts, as the clients of its routes see it.
+//! Values that a module stores for accounts, as clients of its routes see them.
 
-use latchmail_tests::{Answer, Person, Service, fixtures};
+use latchmail_tests::{Person, Response, Service, fixtures};
 use serde_json::{Value, json};
 
-/// The module with the store, and further lines of its section.
-fn keeper(more: &str) -> String {
+/// Returns the configuration of the module with the store, and further lines of its section.
+fn store_settings(more: &str) -> String {
     let source = fixtures().join("fixture_keeper.wasm");
     let mut settings = String::new();
     for line in [
@@ -20,18 +20,18 @@ fn keeper(more: &str) -> String {
     settings
 }
 
-/// The result of an operation: `{"ok": …}` or `{"failed": …}`.
-async fn keeps(person: &Person<'_>, deed: &Value) -> Value {
-    let answer = person.post("/keeper/store", deed).await;
-    answer.succeeds(200)
+/// Returns the result of an operation: `{"ok": …}` or `{"failed": …}`.
+async fn run_operation(person: &Person<'_>, operation: &Value) -> Value {
+    let response = person.post("/keeper/store", operation).await;
+    response.succeeds(200)
 }
 
 async fn set(person: &Person<'_>, key: &str, value: &str) -> Value {
-    keeps(person, &json!({ "do": "set", "key": key, "value": value })).await
+    run_operation(person, &json!({ "do": "set", "key": key, "value": value })).await
 }
 
 async fn get(person: &Person<'_>, key: &str) -> Value {
-    keeps(person, &json!({ "do": "get", "key": key })).await["ok"].clone()
+    run_operation(person, &json!({ "do": "get", "key": key })).await["ok"].clone()
 }
 
 fn done(value: impl Into<Value>) -> Value {
@@ -39,14 +39,14 @@ fn done(value: impl Into<Value>) -> Value {
 }
 
 #[track_caller]
-fn failed(answer: &Value, how: &str) {
-    let failed = answer["failed"].as_str().unwrap_or_default();
-    assert!(failed.starts_with(how), "{answer} is not {how}");
+fn assert_failed(response: &Value, how: &str) {
+    let failed = response["failed"].as_str().unwrap_or_default();
+    assert!(failed.starts_with(how), "{response} is not {how}");
 }
 
 #[tokio::test]
-async fn a_module_keeps_values_for_each_account_apart_and_finds_them_after_a_restart() {
-    let mut service = Service::with(&keeper("")).await;
+async fn stored_values_are_separate_for_each_account_and_survive_a_restart() {
+    let mut service = Service::with(&store_settings("")).await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     assert_eq!(get(&ada, "k").await, Value::Null);
     assert_eq!(set(&ada, "k", "ada's").await, done(()));
@@ -56,12 +56,12 @@ async fn a_module_keeps_values_for_each_account_apart_and_finds_them_after_a_res
     set(&ada, "kä", "1").await;
     set(&ada, "l", "1").await;
     let list = json!({ "do": "list", "prefix": "k", "limit": 10 });
-    assert_eq!(keeps(&ada, &list).await, done(json!(["k", "kä"])));
+    assert_eq!(run_operation(&ada, &list).await, done(json!(["k", "kä"])));
     let rest = json!({ "do": "list", "prefix": "", "after": "k", "limit": 1 });
-    assert_eq!(keeps(&ada, &rest).await, done(json!(["kä"])));
+    assert_eq!(run_operation(&ada, &rest).await, done(json!(["kä"])));
     let delete = json!({ "do": "delete", "key": "k" });
-    assert_eq!(keeps(&bob, &delete).await, done(()));
-    assert_eq!(keeps(&bob, &delete).await, done(()));
+    assert_eq!(run_operation(&bob, &delete).await, done(()));
+    assert_eq!(run_operation(&bob, &delete).await, done(()));
     assert_eq!(get(&bob, "k").await, Value::Null);
 
     let access = ada.access.clone();
@@ -70,20 +70,20 @@ async fn a_module_keeps_values_for_each_account_apart_and_finds_them_after_a_res
         .request("POST /keeper/store")
         .json(&json!({ "do": "get", "key": "k" }))
         .bearer_auth(access);
-    assert_eq!(Answer::of(request).await.succeeds(200), done("ada's"));
+    assert_eq!(Response::of(request).await.succeeds(200), done("ada's"));
 }
 
 #[tokio::test]
-async fn whatever_credential_the_routes_let_in_reaches_the_accounts_values() {
-    let service = Service::with(&keeper("")).await;
+async fn every_accepted_credential_gives_access_to_the_accounts_values() {
+    let service = Service::with(&store_settings("")).await;
     let ada = service.person("ada").await;
     set(&ada, "k", "v").await;
     let token = ada.token(&["mail:read"]).await;
     let token = token["token"].as_str().unwrap();
-    let with_token = async |deed: Value| {
+    let with_token = async |operation: Value| {
         let request = service.request("POST /keeper/scoped/store");
-        let answer = Answer::of(request.bearer_auth(token).json(&deed)).await;
-        answer.succeeds(200)
+        let response = Response::of(request.bearer_auth(token).json(&operation)).await;
+        response.succeeds(200)
     };
     assert_eq!(
         with_token(json!({ "do": "get", "key": "k" })).await,
@@ -96,32 +96,33 @@ async fn whatever_credential_the_routes_let_in_reaches_the_accounts_values() {
 
 #[tokio::test]
 async fn without_a_caller_the_store_is_denied() {
-    let service = Service::with(&keeper("")).await;
+    let service = Service::with(&store_settings("")).await;
     let ada = service.person("ada").await;
     set(&ada, "k", "v").await;
-    for deed in [
+    for operation in [
         json!({ "do": "get", "key": "k" }),
         json!({ "do": "set", "key": "k", "value": "w" }),
         json!({ "do": "delete", "key": "k" }),
         json!({ "do": "compare", "key": "k", "expected": "v" }),
         json!({ "do": "list", "prefix": "", "limit": 9 }),
     ] {
-        // Not even with a credential on a public route.
-        let by_ada = ada.post("/keeper/public/store", &deed).await;
-        failed(&by_ada.succeeds(200), "Error::Denied(");
-        let by_nobody = service.post("/keeper/public/store", &deed).await;
-        failed(&by_nobody.succeeds(200), "Error::Denied(");
+        // A public route has no caller, even if the request has a credential.
+        let by_ada = ada.post("/keeper/public/store", &operation).await;
+        assert_failed(&by_ada.succeeds(200), "Error::Denied(");
+        let by_nobody = service.post("/keeper/public/store", &operation).await;
+        assert_failed(&by_nobody.succeeds(200), "Error::Denied(");
     }
     assert_eq!(get(&ada, "k").await, "v");
 }
 
 #[tokio::test]
-async fn a_change_that_expects_something_else_is_not_made() {
-    let service = Service::with(&keeper("")).await;
+async fn a_change_with_an_unmet_expectation_is_not_made() {
+    let service = Service::with(&store_settings("")).await;
     let ada = service.person("ada").await;
     let compare = async |expected: Value, value: Value| {
-        let deed = json!({ "do": "compare", "key": "k", "expected": expected, "value": value });
-        keeps(&ada, &deed).await
+        let operation =
+            json!({ "do": "compare", "key": "k", "expected": expected, "value": value });
+        run_operation(&ada, &operation).await
     };
     assert_eq!(compare(json!("v"), json!("w")).await, done(false));
     assert_eq!(compare(Value::Null, json!("v")).await, done(true));
@@ -135,13 +136,13 @@ async fn a_change_that_expects_something_else_is_not_made() {
 
 #[tokio::test]
 async fn of_concurrent_changes_of_a_value_one_succeeds() {
-    let service = Service::with(&keeper("")).await;
+    let service = Service::with(&store_settings("")).await;
     let ada = service.person("ada").await;
     let claim = |number: u32| {
-        let deed =
+        let operation =
             json!({ "do": "compare", "key": "k", "expected": null, "value": number.to_string() });
         let ada = &ada;
-        async move { keeps(ada, &deed).await }
+        async move { run_operation(ada, &operation).await }
     };
     let claims = futures_util::future::join_all((0..8).map(claim)).await;
     let won = claims.iter().filter(|claim| **claim == done(true)).count();
@@ -150,8 +151,8 @@ async fn of_concurrent_changes_of_a_value_one_succeeds() {
 }
 
 #[tokio::test]
-async fn keys_values_and_lists_have_bounds_that_are_named() {
-    let service = Service::with(&keeper("")).await;
+async fn errors_name_the_limits_of_keys_values_and_lists() {
+    let service = Service::with(&store_settings("")).await;
     let ada = service.person("ada").await;
     let longest = "é".repeat(128);
     assert_eq!(set(&ada, &longest, "v").await, done(()));
@@ -164,36 +165,39 @@ async fn keys_values_and_lists_have_bounds_that_are_named() {
         "a\u{7f}b",
         "a\u{85}b",
     ] {
-        failed(&set(&ada, key, "v").await, "Error::Invalid(");
+        assert_failed(&set(&ada, key, "v").await, "Error::Invalid(");
         let get = json!({ "do": "get", "key": key });
-        failed(&keeps(&ada, &get).await, "Error::Invalid(");
+        assert_failed(&run_operation(&ada, &get).await, "Error::Invalid(");
     }
     let largest = "x".repeat(65_536);
     assert_eq!(set(&ada, "k", &largest).await, done(()));
     assert_eq!(get(&ada, "k").await, *largest);
     let over = set(&ada, "k", &format!("{largest}x")).await;
-    failed(&over, "Error::TooLarge(");
+    assert_failed(&over, "Error::TooLarge(");
     assert_eq!(get(&ada, "k").await, *largest);
     for limit in [0, 1001] {
         let list = json!({ "do": "list", "prefix": "", "limit": limit });
-        failed(&keeps(&ada, &list).await, "Error::Invalid(");
+        assert_failed(&run_operation(&ada, &list).await, "Error::Invalid(");
     }
     let list = json!({ "do": "list", "prefix": "\n", "limit": 1 });
-    failed(&keeps(&ada, &list).await, "Error::Invalid(");
+    assert_failed(&run_operation(&ada, &list).await, "Error::Invalid(");
     let list = json!({ "do": "list", "prefix": "", "limit": 1000 });
-    assert_eq!(keeps(&ada, &list).await, done(json!(["k", longest])));
+    assert_eq!(
+        run_operation(&ada, &list).await,
+        done(json!(["k", longest]))
+    );
 }
 
 #[tokio::test]
-async fn what_is_over_the_quota_of_an_account_is_refused_and_room_can_be_made() {
-    let service = Service::with(&keeper("store = 10")).await;
+async fn a_value_over_the_quota_is_refused_and_deletions_free_space() {
+    let service = Service::with(&store_settings("store = 10")).await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     // A key of one byte, and 64 bytes for the entry.
     let half = "x".repeat(5 * 1024 - 65);
     assert_eq!(set(&ada, "a", &half).await, done(()));
     assert_eq!(set(&ada, "b", &half).await, done(()));
-    failed(&set(&ada, "c", "").await, "Error::TooLarge(");
-    failed(
+    assert_failed(&set(&ada, "c", "").await, "Error::TooLarge(");
+    assert_failed(
         &set(&ada, "b", &format!("{half}x")).await,
         "Error::TooLarge(",
     );
@@ -201,12 +205,12 @@ async fn what_is_over_the_quota_of_an_account_is_refused_and_room_can_be_made() 
     assert_eq!(get(&ada, "c").await, Value::Null);
     assert_eq!(set(&bob, "a", &half).await, done(()));
     let delete = json!({ "do": "delete", "key": "a" });
-    assert_eq!(keeps(&ada, &delete).await, done(()));
+    assert_eq!(run_operation(&ada, &delete).await, done(()));
     assert_eq!(set(&ada, "c", &half).await, done(()));
 }
 
-/// The same module, installed instead of configured.
-async fn installed_keeper() -> Service {
+/// Starts a service and installs the module there, instead of configuring it.
+async fn service_with_installed_store() -> Service {
     let source = fixtures().join("fixture_keeper.wasm");
     let settings =
         "modules.keeper.grants = ['store', 'http-client']\nmodules.keeper.paths = ['/keeper/']";
@@ -216,28 +220,34 @@ async fn installed_keeper() -> Service {
 }
 
 #[tokio::test]
-async fn purge_deletes_the_values_of_a_module_with_it_or_after_it() {
-    let service = installed_keeper().await;
+async fn purge_deletes_the_values_of_a_module_when_or_after_it_is_removed() {
+    let service = service_with_installed_store().await;
     let component = std::fs::read(fixtures().join("fixture_keeper.wasm")).unwrap();
     let ada = service.person("ada").await;
     set(&ada, "k", "v").await;
-    service.operator("module remove keeper", "").await.done();
+    service
+        .operator("module remove keeper", "")
+        .await
+        .succeeds();
     service.install(std::slice::from_ref(&component)).await;
     assert_eq!(get(&ada, "k").await, "v", "the value stays without --purge");
-    service.operator("module remove keeper", "").await.done();
+    service
+        .operator("module remove keeper", "")
+        .await
+        .succeeds();
     let purge = "module remove keeper --purge";
-    service.operator(purge, "").await.done();
+    service.operator(purge, "").await.succeeds();
     service
         .operator(purge, "")
         .await
-        .fails_about("no stored data of a module with this name");
+        .fails_mentioning("no stored data of a module with this name");
     service.install(std::slice::from_ref(&component)).await;
     assert_eq!(get(&ada, "k").await, Value::Null);
     set(&ada, "k", "v").await;
-    service.operator(purge, "").await.done();
+    service.operator(purge, "").await.succeeds();
     service.install(&[component]).await;
     assert_eq!(get(&ada, "k").await, Value::Null);
-    let record = service.operator("audit --json", "").await.done();
+    let record = service.operator("audit --json", "").await.succeeds();
     let removed: Vec<String> = record
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
@@ -249,7 +259,7 @@ async fn purge_deletes_the_values_of_a_module_with_it_or_after_it() {
 
 #[tokio::test]
 async fn a_purge_that_fails_removes_nothing() {
-    let service = installed_keeper().await;
+    let service = service_with_installed_store().await;
     let ada = service.person("ada").await;
     set(&ada, "k", "v").await;
     let away = "ALTER TABLE stores RENAME TO stores_away";
@@ -258,9 +268,9 @@ async fn a_purge_that_fails_removes_nothing() {
     service
         .operator(purge, "")
         .await
-        .fails_about("The operation could not be completed");
+        .fails_mentioning("The operation could not be completed");
     let back = "ALTER TABLE stores_away RENAME TO stores";
     service.execute(back).await;
     assert_eq!(get(&ada, "k").await, "v");
-    service.operator(purge, "").await.done();
+    service.operator(purge, "").await.succeeds();
 }

@@ -2,11 +2,16 @@
 
 use std::path::Path;
 
-use latchmail_tests::{Said, program};
+use latchmail_tests::{ProgramOutput, program};
 use tokio::process::Command;
 
 /// Runs the program with this configuration and this environment.
-async fn run(folder: &Path, verb: &str, settings: &str, environment: &[(&str, &str)]) -> Said {
+async fn run(
+    folder: &Path,
+    verb: &str,
+    settings: &str,
+    environment: &[(&str, &str)],
+) -> ProgramOutput {
     let file = folder.join("latchmail.toml");
     let database = folder.join("latchmail.db");
     let text = format!(
@@ -23,7 +28,7 @@ async fn run(folder: &Path, verb: &str, settings: &str, environment: &[(&str, &s
         .envs(environment.iter().copied())
         .current_dir(folder);
     command.args(verb.split(' ')).arg("--config").arg(&file);
-    Said::by(&mut command, "").await
+    ProgramOutput::of(&mut command, "").await
 }
 
 #[tokio::test]
@@ -43,13 +48,17 @@ async fn every_list_setting_can_be_set_in_the_environment() {
         ("REGISTRATION__DOMAINS", "a.example,b.example"),
     ] {
         let variable = format!("LATCHMAIL_{variable}");
-        let said = run(folder.path(), "account list", "", &[(&variable, value)]).await;
-        assert_eq!((said.status, said.err.as_str()), (0, ""), "{variable}");
+        let output = run(folder.path(), "account list", "", &[(&variable, value)]).await;
+        assert_eq!(
+            (output.status, output.stderr.as_str()),
+            (0, ""),
+            "{variable}"
+        );
     }
 }
 
 #[tokio::test]
-async fn an_unencrypted_connection_to_another_machine_has_to_be_allowed() {
+async fn an_unencrypted_connection_to_another_machine_must_be_allowed() {
     let folder = tempfile::tempdir().unwrap();
     for (setting, key) in [
         ("imap.address = 'mail.example.com:143'", "imap.insecure"),
@@ -57,20 +66,20 @@ async fn an_unencrypted_connection_to_another_machine_has_to_be_allowed() {
         ("smtp.address = '[2001:db8::1]:587'", "smtp.insecure"),
     ] {
         let refused = run(folder.path(), "serve", setting, &[]).await;
-        refused.fails_about(&format!("`{key} = true`"));
+        refused.fails_mentioning(&format!("`{key} = true`"));
         let allowed = format!("{setting}\n{key} = true");
         run(folder.path(), "account list", &allowed, &[])
             .await
-            .done();
+            .succeeds();
     }
-    let elsewhere = (
+    let other_session = (
         "LATCHMAIL_DATABASE__URL",
         "postgres://ada:secret@192.0.2.1/latchmail",
     );
     for verb in ["serve", "account list", "milter"] {
         let settings = "listen = '127.0.0.1:0'\ninbound.listen = '127.0.0.1:0'\ninbound.authserv_id = 'mail.example.com'";
-        let refused = run(folder.path(), verb, settings, &[elsewhere]).await;
-        refused.fails_about("`database.insecure = true`");
-        assert!(!refused.err.contains("secret"), "{refused:?}");
+        let refused = run(folder.path(), verb, settings, &[other_session]).await;
+        refused.fails_mentioning("`database.insecure = true`");
+        assert!(!refused.stderr.contains("secret"), "{refused:?}");
     }
 }

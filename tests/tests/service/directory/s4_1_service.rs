@@ -2,35 +2,35 @@
 
 use std::net::SocketAddr;
 
-use latchmail_tests::{Answer, Service};
+use latchmail_tests::{Response, Service};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 #[tokio::test]
-async fn health_tells_the_time_to_anybody() {
+async fn health_returns_the_time_to_every_caller() {
     let service = Service::start().await;
-    let answer = service.ask("GET /api/health").await;
-    assert!(answer.header("x-request-id").is_some());
-    let health = answer.succeeds(200);
+    let response = service.send("GET /api/health").await;
+    assert!(response.header("x-request-id").is_some());
+    let health = response.succeeds(200);
     assert_eq!(health["status"], "ok");
     assert_eq!(health["timestamp"], service.clock.now().to_string());
 }
 
 #[tokio::test]
-async fn readiness_names_what_is_down_and_health_does_not_care() {
+async fn readiness_names_failed_dependencies_and_health_ignores_them() {
     let mut service = Service::with_own_mail().await;
-    let ready = service.ask("GET /api/readiness").await.succeeds(200);
+    let ready = service.send("GET /api/readiness").await.succeeds(200);
     assert_eq!(ready, json!({ "status": "ok", "database": "ok" }));
 
     service.stack().stop_imap().await.unwrap();
-    let down = service.ask("GET /api/readiness").await.succeeds(503);
+    let down = service.send("GET /api/readiness").await.succeeds(503);
     assert_eq!(down["database"], "ok");
     assert_ne!(down["mail"], "ok");
     assert_ne!(down["status"], "ok");
-    service.ask("GET /api/health").await.succeeds(200);
+    service.send("GET /api/health").await.succeeds(200);
 
     service.stack().start_imap().await.unwrap();
-    service.ask("GET /api/readiness").await.succeeds(200);
+    service.send("GET /api/readiness").await.succeeds(200);
 }
 
 #[tokio::test]
@@ -43,23 +43,23 @@ async fn an_unknown_path_is_404_and_a_known_one_with_another_method_405() {
         "/api/v1/mail/folders/",
         "/api/v2/mail/folders",
     ] {
-        let answer = service.ask(&format!("GET {path}")).await;
-        assert_eq!(answer.status, 404, "{path}");
-        assert!(answer.json["error"].is_string(), "{path}");
+        let response = service.send(&format!("GET {path}")).await;
+        assert_eq!(response.status, 404, "{path}");
+        assert!(response.json["error"].is_string(), "{path}");
     }
-    let answer = service.ask("DELETE /api/v1/auth/login").await;
-    assert_eq!(answer.status, 405);
-    assert!(answer.header("allow").unwrap().contains("POST"));
-    assert!(answer.json["error"].is_string());
-    let answer = service.ask("POST /api/v1/mail/folders").await;
-    assert_eq!(answer.status, 405);
-    assert!(answer.header("allow").unwrap().contains("GET"));
+    let response = service.send("DELETE /api/v1/auth/login").await;
+    assert_eq!(response.status, 405);
+    assert!(response.header("allow").unwrap().contains("POST"));
+    assert!(response.json["error"].is_string());
+    let response = service.send("POST /api/v1/mail/folders").await;
+    assert_eq!(response.status, 405);
+    assert!(response.header("allow").unwrap().contains("GET"));
 }
 
 #[tokio::test]
-async fn the_api_description_is_made_of_the_hosts_routes_and_the_modules() {
+async fn the_api_description_contains_the_routes_of_the_host_and_the_modules() {
     let service = Service::with_mail().await;
-    let description = service.ask("GET /api/openapi.json").await.succeeds(200);
+    let description = service.send("GET /api/openapi.json").await.succeeds(200);
     assert_eq!(description["openapi"], "3.1.1");
     assert_eq!(description["info"]["version"], "2.0.0");
     assert_eq!(
@@ -130,13 +130,13 @@ async fn requests_in_flight_are_finished_when_the_service_stops() {
     client.write_all(head.as_bytes()).await.unwrap();
     client.write_all(&body.as_bytes()[..5]).await.unwrap();
     // The service has the first request's head when it responds to a later request.
-    service.ask("GET /api/health").await.succeeds(200);
+    service.send("GET /api/health").await.succeeds(200);
     let (answered, ()) = tokio::join!(
         async {
             client.write_all(&body.as_bytes()[5..]).await.unwrap();
-            let mut answer = String::new();
-            client.read_to_string(&mut answer).await.unwrap();
-            answer
+            let mut response = String::new();
+            client.read_to_string(&mut response).await.unwrap();
+            response
         },
         service.stop()
     );
@@ -144,10 +144,10 @@ async fn requests_in_flight_are_finished_when_the_service_stops() {
 }
 
 #[tokio::test]
-async fn a_request_brings_its_own_id_only_through_a_proxy_that_is_trusted() {
+async fn a_request_id_is_accepted_only_from_a_trusted_proxy() {
     let service = Service::with("http.trusted_proxies = ['127.0.0.1']").await;
     let ask = async |service: &Service, id: &str| {
-        Answer::of(
+        Response::of(
             service
                 .request("GET /api/health")
                 .header("x-request-id", id),

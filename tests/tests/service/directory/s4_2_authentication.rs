@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{Days, Months};
 use latchmail_tests::{
-    Answer, DOMAIN, EVENTUALLY, PASSWORD, Person, Service, app_password, imap, log_in,
+    DOMAIN, PASSWORD, Person, Response, Service, TEST_TIMEOUT, app_password, imap, log_in,
 };
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const REGISTER: &str = "/api/v1/auth/register";
 const LOGOUT: &str = "/api/v1/auth/logout";
 
 #[tokio::test]
-async fn signing_in_answers_a_token_pair_and_the_user() {
+async fn signing_in_returns_a_token_pair_and_the_user() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     // The case of the address does not matter.
@@ -29,7 +29,7 @@ async fn signing_in_answers_a_token_pair_and_the_user() {
 }
 
 #[tokio::test]
-async fn signing_in_is_refused_in_the_words_of_the_specification() {
+async fn an_invalid_sign_in_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     service.person("ada").await;
     for body in [
@@ -42,8 +42,8 @@ async fn signing_in_is_refused_in_the_words_of_the_specification() {
         json!({ "email": "ada@first.test", "password": "" }),
         json!({ "email": "a b@first.test", "password": "x" }),
     ] {
-        let answer = service.post(LOGIN, &body).await;
-        answer.fails(400, "Invalid email or password format");
+        let response = service.post(LOGIN, &body).await;
+        response.fails(400, "Invalid email or password format");
     }
     for (email, password) in [
         ("ada@first.test", "Wrong-Horse-7"),
@@ -59,17 +59,17 @@ async fn signing_in_is_refused_in_the_words_of_the_specification() {
 }
 
 #[tokio::test]
-async fn signing_in_while_the_mail_server_is_away_is_503_only_for_who_knows_the_password() {
+async fn during_an_outage_of_the_mail_server_only_the_right_password_gets_503() {
     let mut service = Service::with_own_mail().await;
     service.person("ada").await;
     service.stack().stop_imap().await.unwrap();
     let right = json!({ "email": "ada@first.test", "password": PASSWORD });
-    let answer = service.post(LOGIN, &right).await;
-    answer.fails(
+    let response = service.post(LOGIN, &right).await;
+    response.fails(
         503,
         "Mail server is initializing, please try again in a moment",
     );
-    assert!(answer.header("retry-after").is_some());
+    assert!(response.header("retry-after").is_some());
     let wrong = json!({ "email": "ada@first.test", "password": "Wrong-Horse-7" });
     service
         .post(LOGIN, &wrong)
@@ -78,7 +78,7 @@ async fn signing_in_while_the_mail_server_is_away_is_503_only_for_who_knows_the_
 }
 
 #[tokio::test]
-async fn a_refresh_answers_a_new_pair_and_nothing_else() {
+async fn a_refresh_returns_a_new_pair_and_nothing_else() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let pair = refresh(&ada).await.succeeds(200);
@@ -89,18 +89,18 @@ async fn a_refresh_answers_a_new_pair_and_nothing_else() {
         access: pair["accessToken"].as_str().unwrap().into(),
         ..ada.clone()
     };
-    fresh.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    fresh.send("GET /api/v1/mail/folders").await.succeeds(200);
     // The earlier access token is valid until it expires.
-    ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    ada.send("GET /api/v1/mail/folders").await.succeeds(200);
 }
 
-async fn refresh(person: &Person<'_>) -> Answer {
+async fn refresh(person: &Person<'_>) -> Response {
     let body = json!({ "refreshToken": person.refresh });
     person.service.post(REFRESH, &body).await
 }
 
 #[tokio::test]
-async fn a_refresh_is_refused_in_the_words_of_the_specification() {
+async fn an_invalid_refresh_is_refused_with_the_specified_text() {
     let service = Service::start().await;
     for body in [
         json!({}),
@@ -120,7 +120,7 @@ async fn a_refresh_is_refused_in_the_words_of_the_specification() {
 }
 
 #[tokio::test]
-async fn a_second_use_at_once_is_refused_and_the_session_lives() {
+async fn an_immediate_second_use_is_refused_and_the_session_continues() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let fresh = refresh(&ada).await.succeeds(200);
@@ -146,13 +146,13 @@ async fn a_second_use_later_ends_the_session() {
         .post(REFRESH, &next)
         .await
         .fails(401, "Invalid or expired refresh token");
-    ada.ask("GET /api/v1/mail/folders")
+    ada.send("GET /api/v1/mail/folders")
         .await
         .fails(401, "Mail session expired, please log in again");
 }
 
 #[tokio::test]
-async fn of_two_refreshes_at_once_one_wins_and_the_session_lives() {
+async fn of_two_concurrent_refreshes_one_succeeds_and_the_session_continues() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let (one, other) = tokio::join!(refresh(&ada), refresh(&ada));
@@ -163,13 +163,13 @@ async fn of_two_refreshes_at_once_one_wins_and_the_session_lives() {
     };
     lost.fails(401, "Invalid or expired refresh token");
     let pair = won.succeeds(200);
-    ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    ada.send("GET /api/v1/mail/folders").await.succeeds(200);
     let next = json!({ "refreshToken": pair["refreshToken"] });
     service.post(REFRESH, &next).await.succeeds(200);
 }
 
 #[tokio::test]
-async fn a_session_lives_thirty_days_from_its_last_refresh() {
+async fn a_session_ends_thirty_days_after_its_last_refresh() {
     let service = Service::start().await;
     let day = Duration::from_hours(24);
     let mut ada = service.person("ada").await;
@@ -188,25 +188,25 @@ async fn a_session_lives_thirty_days_from_its_last_refresh() {
 async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    let elsewhere = ada.again().await;
+    let other_session = ada.sign_in_again().await;
     let bob = service.person("bob").await;
     let body = json!({ "refreshToken": ada.refresh });
     let done = ada.post(LOGOUT, &body).await.succeeds(200);
     assert_eq!(done, json!({ "success": true }));
-    for gone in [&ada, &elsewhere] {
-        gone.ask("GET /api/v1/mail/folders")
+    for gone in [&ada, &other_session] {
+        gone.send("GET /api/v1/mail/folders")
             .await
             .fails(401, "Mail session expired, please log in again");
         refresh(gone)
             .await
             .fails(401, "Invalid or expired refresh token");
     }
-    bob.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    bob.send("GET /api/v1/mail/folders").await.succeeds(200);
 }
 
-/// The login is that of a thief of a session's app password.
+/// Logs in as a thief who has the app password of a session.
 #[tokio::test]
-async fn signing_out_ends_what_is_open_at_the_mail_server() {
+async fn signing_out_ends_connections_to_the_mail_server() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let now = service.clock.now();
@@ -216,10 +216,10 @@ async fn signing_out_ends_what_is_open_at_the_mail_server() {
     adas.noop().await.unwrap();
     let body = json!({ "refreshToken": ada.refresh });
     ada.post(LOGOUT, &body).await.succeeds(200);
-    let patience = tokio::time::Instant::now() + EVENTUALLY;
+    let deadline = tokio::time::Instant::now() + TEST_TIMEOUT;
     while adas.noop().await.is_ok() {
         assert!(
-            tokio::time::Instant::now() < patience,
+            tokio::time::Instant::now() < deadline,
             "the session is still open"
         );
     }
@@ -227,7 +227,7 @@ async fn signing_out_ends_what_is_open_at_the_mail_server() {
 }
 
 #[tokio::test]
-async fn signing_out_is_refused_in_the_words_of_the_specification() {
+async fn an_invalid_sign_out_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     ada.post(LOGOUT, &json!({}))
@@ -245,7 +245,7 @@ async fn signing_out_is_refused_in_the_words_of_the_specification() {
         .await
         .fails(401, "Missing or invalid Authorization header");
     for alive in [&ada, &bob] {
-        alive.ask("GET /api/v1/mail/folders").await.succeeds(200);
+        alive.send("GET /api/v1/mail/folders").await.succeeds(200);
     }
 }
 
@@ -263,7 +263,7 @@ fn form_with(field: &str, value: impl Into<Value>) -> Value {
 }
 
 #[tokio::test]
-async fn registering_answers_a_token_pair_with_the_names() {
+async fn registering_returns_a_token_pair_with_the_names() {
     let service = Service::start().await;
     let pair = service
         .post(REGISTER, &form_with("local_part", "Ada.Lovelace_1-2"))
@@ -283,7 +283,7 @@ async fn registering_answers_a_token_pair_with_the_names() {
 }
 
 #[tokio::test]
-async fn a_form_that_breaks_a_rule_is_refused_and_makes_nothing() {
+async fn an_invalid_registration_is_refused_and_creates_nothing() {
     let service = Service::start().await;
     service
         .post(REGISTER, &form_with("local_part", "a"))
@@ -315,10 +315,10 @@ async fn a_form_that_breaks_a_rule_is_refused_and_makes_nothing() {
         ("dob", json!("1990-02-30")),
         ("dob", json!("2999-01-01")),
     ] {
-        let answer = service
+        let response = service
             .post(REGISTER, &form_with(field, value.clone()))
             .await;
-        assert_eq!(answer.status, 400, "{field} {value}: {}", answer.json);
+        assert_eq!(response.status, 400, "{field} {value}: {}", response.json);
     }
     for field in [
         "local_part",
@@ -330,27 +330,30 @@ async fn a_form_that_breaks_a_rule_is_refused_and_makes_nothing() {
     ] {
         let mut form = form();
         form.as_object_mut().unwrap().remove(field);
-        service.post(REGISTER, &form).await.fails_about(400, field);
+        service
+            .post(REGISTER, &form)
+            .await
+            .fails_mentioning(400, field);
     }
     let free = service
-        .ask("GET /api/v1/auth/username-available?username=ada")
+        .send("GET /api/v1/auth/username-available?username=ada")
         .await;
     assert_eq!(free.succeeds(200)["available"], true);
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_json_is_said_to_be_that() {
+async fn a_body_that_is_not_json_is_reported() {
     let service = Service::start().await;
     for path in [REGISTER, REFRESH] {
         let request = service
             .request(&format!("POST {path}"))
             .body("{\"local_part\":");
-        Answer::of(request).await.fails(400, "Invalid JSON body");
+        Response::of(request).await.fails(400, "Invalid JSON body");
     }
 }
 
 #[tokio::test]
-async fn a_person_who_registers_is_at_least_thirteen() {
+async fn a_person_must_be_thirteen_to_register() {
     let service = Service::start().await;
     let today = service.clock.now().date();
     let born = |days_short: u64| {
@@ -368,7 +371,7 @@ async fn a_person_who_registers_is_at_least_thirteen() {
 }
 
 #[tokio::test]
-async fn an_address_has_one_owner_even_when_two_ask_at_once() {
+async fn of_two_concurrent_registrations_of_an_address_one_succeeds() {
     let service = Service::start().await;
     let form = form();
     let (one, other) = tokio::join!(service.post(REGISTER, &form), service.post(REGISTER, &form));
@@ -391,12 +394,12 @@ async fn registration_can_be_switched_off() {
 }
 
 #[tokio::test]
-async fn a_user_name_is_free_until_it_is_taken() {
+async fn a_user_name_is_available_until_it_is_registered() {
     let service = Service::start().await;
     let ask = |name: &str| {
         let line = format!("GET /api/v1/auth/username-available?username={name}");
         let service = &service;
-        async move { service.ask(&line).await.succeeds(200) }
+        async move { service.send(&line).await.succeeds(200) }
     };
     assert_eq!(
         ask("Ada").await,
@@ -412,9 +415,9 @@ async fn a_user_name_is_free_until_it_is_taken() {
         "Username must be at least 2 characters"
     );
     for name in ["postmaster", ".ada", "a%20b"] {
-        let answer = ask(name).await;
-        assert_eq!(answer["available"], false, "{name}");
-        assert!(answer["reason"].is_string() && answer.get("address").is_none());
+        let response = ask(name).await;
+        assert_eq!(response["available"], false, "{name}");
+        assert!(response["reason"].is_string() && response.get("address").is_none());
     }
 }
 
@@ -422,7 +425,7 @@ async fn a_user_name_is_free_until_it_is_taken() {
 async fn the_registration_domains_are_listed_in_order() {
     let service = Service::start().await;
     assert_eq!(
-        service.ask("GET /api/v1/auth/domains").await.succeeds(200),
+        service.send("GET /api/v1/auth/domains").await.succeeds(200),
         json!({ "domains": [{ "domain": "first.test" }, { "domain": "second.test" }] })
     );
 }
@@ -438,17 +441,17 @@ async fn sessions_survive_a_restart_of_the_service() {
     let request = service
         .request("GET /api/v1/mail/folders")
         .bearer_auth(access);
-    Answer::of(request).await.succeeds(200);
+    Response::of(request).await.succeeds(200);
     let body = json!({ "refreshToken": refresh });
     service.post(REFRESH, &body).await.succeeds(200);
 }
 
 #[tokio::test]
-async fn an_account_has_a_hundred_sessions_and_the_least_recently_used_ends() {
+async fn an_account_has_at_most_a_hundred_sessions_and_the_least_recently_used_ends() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.clock.advance(Duration::from_mins(1));
-    let recent = ada.again().await;
+    let recent = ada.sign_in_again().await;
     // 98 more sessions, refreshed a day later.
     service
         .execute(
@@ -460,12 +463,12 @@ async fn an_account_has_a_hundred_sessions_and_the_least_recently_used_ends() {
                 (SELECT sealed_password, expires_at FROM sessions ORDER BY expires_at LIMIT 1) s WHERE p.selector = p.id",
         )
         .await;
-    ada.ask("GET /api/v1/profile").await.succeeds(200);
+    ada.send("GET /api/v1/profile").await.succeeds(200);
     service.clock.advance(Duration::from_mins(1));
-    let newest = recent.again().await;
-    let ended = ada.ask("GET /api/v1/profile").await;
+    let newest = recent.sign_in_again().await;
+    let ended = ada.send("GET /api/v1/profile").await;
     ended.fails(401, "Mail session expired, please log in again");
     for alive in [&recent, &newest] {
-        alive.ask("GET /api/v1/profile").await.succeeds(200);
+        alive.send("GET /api/v1/profile").await.succeeds(200);
     }
 }

@@ -9,16 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use latchmail_tests::process::{children_of, kill, pid_of};
-use latchmail_tests::{Imap, PASSWORD, Person, Process, Service, Stored, imap, log_in, stored};
+use latchmail_tests::{
+    HostProcess, Imap, PASSWORD, Person, Service, StoredMessage, imap, log_in, stored_messages,
+};
 use model::{Model, paths};
 use serde_json::Value;
 
 /// Changes between two checkpoints.
 const CHANGES: usize = 25;
 
-/// What the service has returned so far.
+/// The ids and numbers that the service has returned so far.
 #[derive(Default)]
-struct Told {
+struct ReturnedData {
     folders: BTreeMap<u64, String>,
     /// The `uid` of each message, with its subject.
     uids: BTreeMap<u64, (u64, String)>,
@@ -27,10 +29,10 @@ struct Told {
     used_folders: BTreeSet<String>,
 }
 
-impl Told {
+impl ReturnedData {
     /// Compares the list of folders and all listings with IMAP, and checks that ids are kept.
     async fn check(&mut self, model: &mut Model, client: &mut Imap, person: &Person<'_>) {
-        let listed = person.ask("GET /api/v1/mail/folders").await.succeeds(200);
+        let listed = person.send("GET /api/v1/mail/folders").await.succeeds(200);
         let listed = listed["folders"].as_array().unwrap();
         let known: BTreeSet<String> = model.folders.iter().map(|f| f.path.clone()).collect();
         assert_eq!(paths(client).await, known, "the model is wrong");
@@ -39,15 +41,21 @@ impl Told {
         assert_eq!(listed.len(), known.len());
         let (mut uids, mut folders) = (BTreeMap::new(), BTreeMap::new());
         for folder in &model.folders {
-            let there = stored(client, &folder.path).await;
-            let subjects: Vec<String> = there.iter().map(Stored::subject).collect();
+            let stored_in_folder = stored_messages(client, &folder.path).await;
+            let subjects: Vec<String> = stored_in_folder
+                .iter()
+                .map(StoredMessage::subject)
+                .collect();
             let expected: Vec<&str> = folder.messages.iter().map(|m| &*m.subject).collect();
             assert_eq!(subjects, expected, "the model is wrong");
             let shown = listed.iter().find(|f| f["path"] == folder.path).unwrap();
-            let unseen = there.iter().filter(|m| !m.flags.contains("\\Seen")).count();
+            let unseen = stored_in_folder
+                .iter()
+                .filter(|m| !m.flags.contains("\\Seen"))
+                .count();
             assert_eq!(
                 (&shown["messages"], &shown["unseen"]),
-                (&there.len().into(), &unseen.into())
+                (&stored_in_folder.len().into(), &unseen.into())
             );
             let id = text(&shown["id"]);
             match self.folders.get(&folder.id) {
@@ -56,8 +64,8 @@ impl Told {
             }
             folders.insert(folder.id, id);
             let messages = all(person, &folder.path).await;
-            assert_eq!(messages.len(), there.len(), "{}", folder.path);
-            let known = folder.messages.iter().zip(&there);
+            assert_eq!(messages.len(), stored_in_folder.len(), "{}", folder.path);
+            let known = folder.messages.iter().zip(&stored_in_folder);
             for ((message, stored), shown) in known.zip(messages.iter().rev()) {
                 assert_eq!(shown["subject"], message.subject, "{}", folder.path);
                 let flags = shown["flags"]
@@ -73,15 +81,15 @@ impl Told {
         }
         let different: BTreeSet<u64> = uids.values().map(|(uid, _)| *uid).collect();
         assert_eq!(different.len(), uids.len(), "a uid names two messages");
-        self.keeps(&uids, &model.moved);
+        self.check_numbers(&uids, &model.moved);
         self.used.extend(different);
         (self.uids, self.folders) = (uids, folders);
         model.moved.clear();
     }
 
-    /// Messages that stayed or moved keep their numbers, and numbers of deleted messages never return. If several copies of one message moved between
+    /// Checks that messages that stayed or moved keep their numbers, and that numbers of deleted messages never return. If several copies moved between
     /// two checkpoints, they cannot be distinguished: each has the number of one of them.
-    fn keeps(&self, now: &BTreeMap<u64, (u64, String)>, moved: &BTreeSet<u64>) {
+    fn check_numbers(&self, now: &BTreeMap<u64, (u64, String)>, moved: &BTreeSet<u64>) {
         let mut left: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
         for (id, (uid, subject)) in &self.uids {
             match now.get(id).filter(|_| !moved.contains(id)) {
@@ -114,13 +122,13 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-/// All messages of a folder, newest first.
+/// Returns all messages of a folder, newest first.
 async fn all(person: &Person<'_>, path: &str) -> Vec<Value> {
     let path = path.replace('/', "%2F");
     let mut messages = Vec::new();
     for page in 1.. {
         let line = format!("GET /api/v1/mail/folders/{path}/messages?limit=100&page={page}");
-        let listing = person.ask(&line).await.succeeds(200);
+        let listing = person.send(&line).await.succeeds(200);
         messages.extend(listing["messages"].as_array().unwrap().clone());
         if messages.len() as u64 >= listing["total"].as_u64().unwrap() {
             break;
@@ -134,12 +142,12 @@ async fn every_message_keeps_its_number_through_random_changes() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    let (mut model, mut told) = (Model::of(&mut client, 1).await, Told::default());
+    let (mut model, mut returned) = (Model::of(&mut client, 1).await, ReturnedData::default());
     for _ in 0..12 {
         for _ in 0..CHANGES {
             model.change(&mut client).await;
         }
-        told.check(&mut model, &mut client, &ada).await;
+        returned.check(&mut model, &mut client, &ada).await;
     }
 }
 
@@ -158,9 +166,9 @@ mod long {
             let made = ada.app_password("another client").await;
             (text(&made["password"]), ada.address)
         };
-        let mut host = service.become_process().await;
+        let mut host = service.restart_in_process().await;
         let mut client = log_in(&service, &address, &password).await.unwrap();
-        let (mut model, mut told) = (Model::of(&mut client, 2).await, Told::default());
+        let (mut model, mut returned) = (Model::of(&mut client, 2).await, ReturnedData::default());
         let checkpoints = ALL / CHANGES;
         let mut access = String::new();
         for checkpoint in 1..=checkpoints {
@@ -175,7 +183,7 @@ mod long {
             if checkpoint % (checkpoints / KILLS) == 0 {
                 let kind = checkpoint / (checkpoints / KILLS) % 3;
                 let ada = signed_in(&service, &address, &access);
-                interrupted(&mut model, &ada, kind, &host).await;
+                request_and_kill(&mut model, &ada, kind, &host).await;
                 match kind {
                     0 => host.start().await,
                     1 => {
@@ -186,7 +194,7 @@ mod long {
                 client = log_in(&service, &address, &password).await.unwrap();
             }
             let ada = signed_in(&service, &address, &access);
-            told.check(&mut model, &mut client, &ada).await;
+            returned.check(&mut model, &mut client, &ada).await;
         }
     }
 
@@ -199,8 +207,13 @@ mod long {
         }
     }
 
-    /// Requests everything and kills one of three processes during it. The responses do not matter.
-    async fn interrupted(model: &mut Model, person: &Person<'_>, kind: usize, host: &Process) {
+    /// Sends all kinds of requests, and kills one of three processes meanwhile. The responses do not matter.
+    async fn request_and_kill(
+        model: &mut Model,
+        person: &Person<'_>,
+        kind: usize,
+        host: &HostProcess,
+    ) {
         let pause = Duration::from_millis(model.random.below(60) as u64);
         let asking = async {
             person

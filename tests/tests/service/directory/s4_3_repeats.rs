@@ -2,68 +2,73 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{Answer, EVENTUALLY, Person, Relay, Service};
+use latchmail_tests::{Person, Relay, Response, Service, TEST_TIMEOUT};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::mail::s4_3_send::{POLL, SEND, all_that_came, arrives, mail, refused, sends, with};
+use crate::mail::s4_3_send::{
+    POLL, SEND, mail, received_subjects, refused, send_mail, wait_for_mail, with,
+};
 
-async fn keyed(person: &Person<'_>, key: &str, mail: &Value) -> Answer {
+async fn send_with_key(person: &Person<'_>, key: &str, mail: &Value) -> Response {
     let request = person.service.request(&format!("POST {SEND}"));
     let request = request.bearer_auth(&person.access).json(mail);
-    Answer::of(request.header("idempotency-key", key)).await
+    Response::of(request.header("idempotency-key", key)).await
 }
 
 /// Asserts that the response is a repetition of the first one.
 #[track_caller]
-fn replayed(answer: Answer) -> Value {
-    let header = answer.header("idempotent-replayed");
-    assert_eq!(header, Some("true"), "{}", answer.json);
-    answer.succeeds(200)
+fn assert_replayed(response: Response) -> Value {
+    let header = response.header("idempotent-replayed");
+    assert_eq!(header, Some("true"), "{}", response.json);
+    response.succeeds(200)
 }
 
 /// Asserts that the mail was sent by this request.
 #[track_caller]
-fn new(answer: Answer) -> Value {
-    let header = answer.header("idempotent-replayed");
-    assert_eq!(header, None, "{}", answer.json);
-    answer.succeeds(200)
+fn assert_sent(response: Response) -> Value {
+    let header = response.header("idempotent-replayed");
+    assert_eq!(header, None, "{}", response.json);
+    response.succeeds(200)
 }
 
 #[tokio::test]
-async fn a_mail_that_is_sent_again_under_its_key_goes_out_once() {
+async fn a_mail_that_is_repeated_with_its_key_is_sent_once() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mail = mail("once");
-    let first = new(keyed(&ada, "a-key", &mail).await);
+    let first = assert_sent(send_with_key(&ada, "a-key", &mail).await);
     assert_eq!(first["savedTo"], "Sent");
-    arrives(&bob, &first).await;
-    // Another session of the account too.
-    let elsewhere = ada.again().await;
-    for person in [&ada, &ada, &elsewhere] {
-        assert_eq!(replayed(keyed(person, "a-key", &mail).await), first);
+    wait_for_mail(&bob, &first).await;
+    // A key applies to all sessions of the account.
+    let other_session = ada.sign_in_again().await;
+    for person in [&ada, &ada, &other_session] {
+        assert_eq!(
+            assert_replayed(send_with_key(person, "a-key", &mail).await),
+            first
+        );
     }
-    assert_eq!(all_that_came(&ada, &bob).await, ["once"]);
+    assert_eq!(received_subjects(&ada, &bob).await, ["once"]);
     assert_eq!(ada.total("Sent").await, 2);
     // Another key sends another mail, and so does a request without a key.
-    let second = new(keyed(&ada, "A-KEY", &mail).await);
-    let third = sends(&ada, &mail).await;
+    let second = assert_sent(send_with_key(&ada, "A-KEY", &mail).await);
+    let third = send_mail(&ada, &mail).await;
     assert!(second != first && third != first && third != second);
-    arrives(&bob, &second).await;
-    arrives(&bob, &third).await;
+    wait_for_mail(&bob, &second).await;
+    wait_for_mail(&bob, &third).await;
 }
 
 #[tokio::test]
-async fn a_key_is_for_one_mail() {
+async fn a_key_is_valid_for_one_mail() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    let first = new(keyed(&ada, "a-key", &mail("one")).await);
+    let first = assert_sent(send_with_key(&ada, "a-key", &mail("one")).await);
     let file = |content: &str| {
         let file = serde_json::json!([{ "filename": "a.txt", "content": content }]);
         with(mail("with a file"), "attachments", file)
     };
-    new(keyed(&ada, "file", &file("YQ==")).await);
-    replayed(keyed(&ada, "file", &file("YQ==")).await);
+    assert_sent(send_with_key(&ada, "file", &file("YQ==")).await);
+    assert_replayed(send_with_key(&ada, "file", &file("YQ==")).await);
     for (key, other) in [
         ("a-key", mail("another")),
         ("a-key", with(mail("one"), "text", "Another text.")),
@@ -71,37 +76,46 @@ async fn a_key_is_for_one_mail() {
         ("file", file("YWI=")),
         ("file", mail("with a file")),
     ] {
-        let answer = keyed(&ada, key, &other).await;
-        refused(&answer, 409, other);
-        assert_eq!(answer.header("idempotent-replayed"), None);
+        let response = send_with_key(&ada, key, &other).await;
+        refused(&response, 409, other);
+        assert_eq!(response.header("idempotent-replayed"), None);
     }
-    assert_eq!(replayed(keyed(&ada, "a-key", &mail("one")).await), first);
-    assert_eq!(all_that_came(&ada, &bob).await, ["one", "with a file"]);
+    assert_eq!(
+        assert_replayed(send_with_key(&ada, "a-key", &mail("one")).await),
+        first
+    );
+    assert_eq!(received_subjects(&ada, &bob).await, ["one", "with a file"]);
 }
 
 #[tokio::test]
-async fn a_key_is_an_accounts_own() {
+async fn keys_of_accounts_are_separate() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let back = with(mail("back"), "from", "bob@first.test");
     let back = with(back, "to", "ada@first.test");
-    let there = new(keyed(&ada, "a-key", &mail("there")).await);
-    let back_again = new(keyed(&bob, "a-key", &back).await);
+    let there = assert_sent(send_with_key(&ada, "a-key", &mail("there")).await);
+    let back_again = assert_sent(send_with_key(&bob, "a-key", &back).await);
     assert!(there["messageId"] != back_again["messageId"]);
-    arrives(&bob, &there).await;
-    arrives(&ada, &back_again).await;
-    assert_eq!(replayed(keyed(&bob, "a-key", &back).await), back_again);
-    assert_eq!(replayed(keyed(&ada, "a-key", &mail("there")).await), there);
+    wait_for_mail(&bob, &there).await;
+    wait_for_mail(&ada, &back_again).await;
+    assert_eq!(
+        assert_replayed(send_with_key(&bob, "a-key", &back).await),
+        back_again
+    );
+    assert_eq!(
+        assert_replayed(send_with_key(&ada, "a-key", &mail("there")).await),
+        there
+    );
 }
 
 #[tokio::test]
-async fn a_key_is_good_for_a_day_and_outlives_a_restart() {
+async fn a_key_is_valid_for_a_day_and_survives_a_restart() {
     let mut service = Service::with_mail().await;
     let mail = mail("once a day");
     let (access, address, first) = {
         let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-        let first = new(keyed(&ada, "a-key", &mail).await);
-        arrives(&bob, &first).await;
+        let first = assert_sent(send_with_key(&ada, "a-key", &mail).await);
+        wait_for_mail(&bob, &first).await;
         (ada.access, ada.address, first)
     };
     service.restart().await;
@@ -111,19 +125,28 @@ async fn a_key_is_good_for_a_day_and_outlives_a_restart() {
         access,
         refresh: String::new(),
     };
-    assert_eq!(replayed(keyed(&ada, "a-key", &mail).await), first);
+    assert_eq!(
+        assert_replayed(send_with_key(&ada, "a-key", &mail).await),
+        first
+    );
     service.clock.advance(Duration::from_hours(23));
-    let ada = ada.again().await;
-    assert_eq!(replayed(keyed(&ada, "a-key", &mail).await), first);
+    let ada = ada.sign_in_again().await;
+    assert_eq!(
+        assert_replayed(send_with_key(&ada, "a-key", &mail).await),
+        first
+    );
     service.clock.advance(Duration::from_hours(2));
-    let ada = ada.again().await;
-    let second = new(keyed(&ada, "a-key", &mail).await);
+    let ada = ada.sign_in_again().await;
+    let second = assert_sent(send_with_key(&ada, "a-key", &mail).await);
     assert!(second["messageId"] != first["messageId"]);
-    assert_eq!(replayed(keyed(&ada, "a-key", &mail).await), second);
+    assert_eq!(
+        assert_replayed(send_with_key(&ada, "a-key", &mail).await),
+        second
+    );
 }
 
 #[tokio::test]
-async fn a_mail_that_was_refused_leaves_its_key_free() {
+async fn a_refused_mail_does_not_use_up_its_key() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for (number, (status, wrong)) in [
@@ -141,102 +164,115 @@ async fn a_mail_that_was_refused_leaves_its_key_free() {
     {
         let key = format!("key-{number}");
         for _ in 0..2 {
-            let answer = keyed(&ada, &key, &wrong).await;
-            refused(&answer, status, &wrong);
-            assert_eq!(answer.header("idempotent-replayed"), None);
+            let response = send_with_key(&ada, &key, &wrong).await;
+            refused(&response, status, &wrong);
+            assert_eq!(response.header("idempotent-replayed"), None);
         }
-        let right = new(keyed(&ada, &key, &mail("right")).await);
-        arrives(&bob, &right).await;
-        assert_eq!(replayed(keyed(&ada, &key, &mail("right")).await), right);
+        let right = assert_sent(send_with_key(&ada, &key, &mail("right")).await);
+        wait_for_mail(&bob, &right).await;
+        assert_eq!(
+            assert_replayed(send_with_key(&ada, &key, &mail("right")).await),
+            right
+        );
     }
-    assert_eq!(all_that_came(&ada, &bob).await, ["right"; 5]);
+    assert_eq!(received_subjects(&ada, &bob).await, ["right"; 5]);
 }
 
-/// A service that submits mail through a relay.
-async fn relayed() -> (Relay, Service) {
+/// Starts a service that submits mail through a relay.
+async fn service_behind_relay() -> (Relay, Service) {
     let relay = Relay::new().await;
     let service = Service::with_mail_and(&format!("smtp.address = '{}'", relay.address)).await;
-    relay.leads_to(service.mail().submission);
+    relay.set_target(service.mail().submission);
     (relay, service)
 }
 
 #[tokio::test]
-async fn a_key_in_flight_is_not_good_for_another_call() {
-    let (relay, service) = relayed().await;
+async fn a_key_in_use_is_refused_for_another_request() {
+    let (relay, service) = service_behind_relay().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     relay.hold();
     let mail = mail("in flight");
     let meanwhile = async {
-        relay.holds().await;
-        let same = keyed(&ada, "a-key", &mail).await;
-        let other = keyed(&ada, "a-key", &crate::mail::s4_3_send::mail("another")).await;
+        relay.wait_until_held().await;
+        let same = send_with_key(&ada, "a-key", &mail).await;
+        let other = send_with_key(&ada, "a-key", &crate::mail::s4_3_send::mail("another")).await;
         relay.release();
         (same, other)
     };
-    let (first, (same, other)) = tokio::join!(keyed(&ada, "a-key", &mail), meanwhile);
+    let (first, (same, other)) = tokio::join!(send_with_key(&ada, "a-key", &mail), meanwhile);
     refused(&same, 409, "the same");
     refused(&other, 409, "another");
-    let first = new(first);
-    assert_eq!(replayed(keyed(&ada, "a-key", &mail).await), first);
-    assert_eq!(all_that_came(&ada, &bob).await, ["in flight"]);
+    let first = assert_sent(first);
+    assert_eq!(
+        assert_replayed(send_with_key(&ada, "a-key", &mail).await),
+        first
+    );
+    assert_eq!(received_subjects(&ada, &bob).await, ["in flight"]);
 }
 
 #[tokio::test]
-async fn of_many_calls_at_once_under_one_key_one_sends() {
+async fn of_concurrent_requests_with_one_key_one_sends() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mail = mail("at once");
-    let calls = (0..10).map(|_| keyed(&ada, "a-key", &mail));
-    let answers = futures_util::future::join_all(calls).await;
+    let calls = (0..10).map(|_| send_with_key(&ada, "a-key", &mail));
+    let responses = futures_util::future::join_all(calls).await;
     let mut news = 0;
-    for answer in answers {
-        match (answer.status, answer.header("idempotent-replayed")) {
+    for response in responses {
+        match (response.status, response.header("idempotent-replayed")) {
             (200, None) => news += 1,
             (200, Some("true")) | (409, None) => (),
-            other => panic!("{other:?} {}", answer.json),
+            other => panic!("{other:?} {}", response.json),
         }
     }
     assert_eq!(news, 1);
-    assert_eq!(all_that_came(&ada, &bob).await, ["at once"]);
+    assert_eq!(received_subjects(&ada, &bob).await, ["at once"]);
 }
 
 #[tokio::test]
 async fn after_a_disconnect_the_key_returns_the_outcome() {
-    let (relay, service) = relayed().await;
+    let (relay, service) = service_behind_relay().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     relay.hold();
     let mail = mail("unheard");
     tokio::select! {
-        answer = keyed(&ada, "a-key", &mail) => panic!("{}", answer.json),
-        () = relay.holds() => (),
+        response = send_with_key(&ada, "a-key", &mail) => panic!("{}", response.json),
+        () = relay.wait_until_held() => (),
     }
     relay.release();
     let answered = async {
         loop {
-            let answer = keyed(&ada, "a-key", &mail).await;
-            if answer.status != 409 {
-                return answer;
+            let response = send_with_key(&ada, "a-key", &mail).await;
+            if response.status != 409 {
+                return response;
             }
             sleep(POLL).await;
         }
     };
-    let answer = timeout(EVENTUALLY, answered).await;
-    let sent = replayed(answer.expect("the call ends"));
-    arrives(&bob, &sent).await;
-    assert_eq!(all_that_came(&ada, &bob).await, ["unheard"]);
+    let response = timeout(TEST_TIMEOUT, answered).await;
+    let sent = assert_replayed(response.expect("the call ends"));
+    wait_for_mail(&bob, &sent).await;
+    assert_eq!(received_subjects(&ada, &bob).await, ["unheard"]);
 }
 
 #[tokio::test]
-async fn a_mail_that_could_not_be_sent_is_sent_under_the_same_key_later() {
-    let (mut relay, service) = relayed().await;
+async fn a_failed_mail_can_be_sent_later_with_the_same_key() {
+    let (mut relay, service) = service_behind_relay().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    relay.bar().await;
+    relay.block().await;
     let mail = mail("later");
     for _ in 0..2 {
-        refused(&keyed(&ada, "a-key", &mail).await, 503, "no mail server");
+        refused(
+            &send_with_key(&ada, "a-key", &mail).await,
+            503,
+            "no mail server",
+        );
     }
-    relay.clear().await;
-    let sent = new(keyed(&ada, "a-key", &mail).await);
-    assert_eq!(replayed(keyed(&ada, "a-key", &mail).await), sent);
-    assert_eq!(all_that_came(&ada, &bob).await, ["later"]);
+    relay.unblock().await;
+    let sent = assert_sent(send_with_key(&ada, "a-key", &mail).await);
+    assert_eq!(
+        assert_replayed(send_with_key(&ada, "a-key", &mail).await),
+        sent
+    );
+    assert_eq!(received_subjects(&ada, &bob).await, ["later"]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{EVENTUALLY, PASSWORD, Person, Raw, Service};
+use latchmail_tests::{PASSWORD, Person, RawClient, Service, TEST_TIMEOUT};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -12,15 +12,15 @@ const MIB: usize = 1024 * 1024;
 const SETTINGS: &str = "http.body_memory = 96\nhttp.body_timeout = 600";
 
 /// Starts to send a message with a body of `announced` bytes, and writes `sent` bytes of an attachment. The service holds three quarters of them.
-async fn slow_send(person: &Person<'_>, announced: usize, sent: usize) -> Raw {
-    let mut client = Raw::to(person.service).await;
+async fn slow_send(person: &Person<'_>, announced: usize, sent: usize) -> RawClient {
+    let mut client = RawClient::connect(person.service).await;
     let head = format!(
         "POST /api/v1/mail/send HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {announced}\r\n\r\n{{\"attachments\": [{{\"filename\": \"a\", \"content\": \"",
         person.access
     );
     // The service does not read from a client that it has refused.
-    if client.try_to_say(head).await {
-        client.try_to_say("x".repeat(sent)).await;
+    if client.try_send(head).await {
+        client.try_send("x".repeat(sent)).await;
     }
     client
 }
@@ -31,7 +31,7 @@ async fn small_send(person: &Person<'_>) -> u16 {
 }
 
 #[tokio::test]
-async fn slow_sends_of_one_account_make_no_request_of_another_fail() {
+async fn slow_uploads_of_one_account_do_not_affect_another() {
     let service = Service::with_mail_and(SETTINGS).await;
     let (mallory, ada) = (service.person("mallory").await, service.person("ada").await);
     let mut slow = Vec::new();
@@ -42,16 +42,16 @@ async fn slow_sends_of_one_account_make_no_request_of_another_fail() {
         slow.push(slow_send(&mallory, MIB, 900 * 1024).await);
     }
     // When Mallory's next request is refused, her share is used up.
-    let patience = Instant::now() + EVENTUALLY;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let mut probe = slow_send(&mallory, MIB, 0).await;
-        let answered = timeout(Duration::from_millis(200), probe.answer());
+        let answered = timeout(Duration::from_millis(200), probe.response());
         if let Ok(Some(answer)) = answered.await {
             answer.error(503);
             break;
         }
         assert!(
-            Instant::now() < patience,
+            Instant::now() < deadline,
             "Mallory's share is never used up"
         );
         sleep(Duration::from_millis(10)).await;

@@ -2,11 +2,11 @@
 
 mod body_memory;
 mod dns;
-mod rude_clients;
-mod rude_requests;
+mod malformed_requests;
+mod misbehaving_clients;
 mod s5_matrix;
-mod s8_exchanges;
 mod s8_limits;
+mod s8_token_endpoint;
 
 use latchmail_tests::{Service, Setup};
 

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use latchmail_core::caller::Scope;
 use latchmail_runtime::modules::Access;
-use latchmail_tests::{Answer, Client, DOMAIN, PASSWORD, Person, Raw, Service, log_in};
+use latchmail_tests::{Client, DOMAIN, PASSWORD, Person, RawClient, Response, Service, log_in};
 use serde_json::{Value, json};
 
-const NONE: &str = "Missing or invalid Authorization header";
+const NO_CREDENTIAL: &str = "Missing or invalid Authorization header";
 const UNUSABLE: &str = "Invalid or expired access token";
-const OVER: &str = "Mail session expired, please log in again";
+const SESSION_ENDED: &str = "Mail session expired, please log in again";
 const ADMINS_ONLY: &str = "This endpoint is only available to administrators";
 const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
-/// The access of each route (specification, section 4).
-fn declared() -> BTreeMap<&'static str, Access> {
+/// Returns the expected access of each route (specification, section 4).
+fn expected_access() -> BTreeMap<&'static str, Access> {
     let scoped = |scope, oauth| Access::Scoped { scope, oauth };
     let (read, write) = (
         scoped(Scope::MailRead, true),
@@ -75,12 +75,12 @@ fn declared() -> BTreeMap<&'static str, Access> {
         ("DELETE /api/v1/profile/sessions/{id}", Access::Session),
     ])
     .into_iter()
-    .chain(administered())
+    .chain(expected_access_of_administration())
     .collect()
 }
 
-/// The routes of domains, teams, agents and administration.
-fn administered() -> BTreeMap<&'static str, Access> {
+/// Returns the expected access of the routes of domains, teams, agents and administration.
+fn expected_access_of_administration() -> BTreeMap<&'static str, Access> {
     BTreeMap::from([
         ("GET /api/v1/domains", Access::Session),
         ("POST /api/v1/domains", Access::Session),
@@ -134,8 +134,8 @@ fn administered() -> BTreeMap<&'static str, Access> {
     ])
 }
 
-/// What a credential allows: the text with which it is refused everywhere, or its scopes.
-enum Held {
+/// The permissions of a credential: the text with which every route refuses it, or its scopes.
+enum Permissions {
     Nothing(&'static str),
     Session,
     Scopes(Vec<Scope>),
@@ -147,39 +147,41 @@ enum Held {
 }
 
 /// The scopes of OAuth tokens if agents may not send (specification, section 5).
-const OPEN_TO_OAUTH: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
+const OAUTH_SCOPES: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
 
 /// Forms of pages. Without the hidden field of the page they are refused for every caller.
 const FORMS: [&str; 2] = ["POST /login", "POST /device"];
 
-/// The refusal of a credential on a route; `None` if it has access.
-fn refusal(access: Access, held: &Held) -> Option<(u16, String)> {
-    match (access, held) {
+/// Returns the refusal of a credential on a route; `None` if it has access.
+fn refusal(access: Access, permissions: &Permissions) -> Option<(u16, String)> {
+    match (access, permissions) {
         (Access::Public, _)
-        | (Access::Session | Access::Scoped { .. }, Held::Session)
-        | (Access::OAuth, Held::OAuth { agent: true, .. }) => None,
+        | (Access::Session | Access::Scoped { .. }, Permissions::Session)
+        | (Access::OAuth, Permissions::OAuth { agent: true, .. }) => None,
         // The agent endpoint has the same response for all others (section 4.9).
-        (Access::OAuth, _) => Some((401, NONE.into())),
-        (_, Held::Nothing(text)) => Some((401, (*text).into())),
-        (Access::Session | Access::Admin, Held::Scopes(_) | Held::OAuth { .. }) => {
+        (Access::OAuth, _) => Some((401, NO_CREDENTIAL.into())),
+        (_, Permissions::Nothing(text)) => Some((401, (*text).into())),
+        (Access::Session | Access::Admin, Permissions::Scopes(_) | Permissions::OAuth { .. }) => {
             Some((403, SESSION_ONLY.into()))
         }
-        // No account here is an administrator; `directory/modules_life/install.rs` has one.
-        (Access::Admin, Held::Session) => Some((403, ADMINS_ONLY.into())),
-        (Access::Scoped { scope, .. }, Held::Scopes(scopes)) if scopes.contains(&scope) => None,
-        (Access::Scoped { scope, oauth }, Held::OAuth { scopes, .. })
+        // No account here is an administrator; `directory/module_management/install.rs` has one.
+        (Access::Admin, Permissions::Session) => Some((403, ADMINS_ONLY.into())),
+        (Access::Scoped { scope, .. }, Permissions::Scopes(scopes)) if scopes.contains(&scope) => {
+            None
+        }
+        (Access::Scoped { scope, oauth }, Permissions::OAuth { scopes, .. })
             if oauth && scopes.contains(&scope) =>
         {
             None
         }
-        (Access::Scoped { scope, .. }, Held::Scopes(_) | Held::OAuth { .. }) => {
+        (Access::Scoped { scope, .. }, Permissions::Scopes(_) | Permissions::OAuth { .. }) => {
             let text = format!("This credential is missing the \"{scope}\" scope");
             Some((403, text))
         }
     }
 }
 
-async fn asked(service: &Service, route: &str, credential: Option<&str>) -> Answer {
+async fn response_to(service: &Service, route: &str, credential: Option<&str>) -> Response {
     let line = route
         .replace("{folder}", "INBOX")
         .replace("{uid}", "999")
@@ -191,8 +193,8 @@ async fn asked(service: &Service, route: &str, credential: Option<&str>) -> Answ
         .replace("{grantId}", "none");
     let request = service.request(&line);
     match credential {
-        Some(credential) => Answer::of(request.bearer_auth(credential)).await,
-        None => Answer::of(request).await,
+        Some(credential) => Response::of(request.bearer_auth(credential)).await,
+        None => Response::of(request).await,
     }
 }
 
@@ -200,21 +202,21 @@ async fn asked(service: &Service, route: &str, credential: Option<&str>) -> Answ
 struct Kind {
     name: String,
     credential: Option<String>,
-    held: Held,
+    permissions: Permissions,
 }
 
-fn kind(name: &str, credential: impl Into<Option<String>>, held: Held) -> Kind {
+fn kind(name: &str, credential: impl Into<Option<String>>, permissions: Permissions) -> Kind {
     Kind {
         name: name.to_owned(),
         credential: credential.into(),
-        held,
+        permissions,
     }
 }
 
-/// The id of a session, as its owner sees it.
-async fn current(person: &Person<'_>) -> String {
+/// Returns the id of a session, as its owner sees it.
+async fn current_session_id(person: &Person<'_>) -> String {
     let lists = person
-        .ask("GET /api/v1/profile/sessions")
+        .send("GET /api/v1/profile/sessions")
         .await
         .succeeds(200);
     let sessions = lists["sessions"].as_array().unwrap();
@@ -222,23 +224,26 @@ async fn current(person: &Person<'_>) -> String {
     text(&own["id"])
 }
 
-/// A session that its owner has ended.
-async fn ended(person: &Person<'_>) -> String {
-    let gone = person.again().await;
-    let line = format!("DELETE /api/v1/profile/sessions/{}", current(&gone).await);
-    gone.ask(&line).await.succeeds(200);
+/// Returns the access token of a session that its owner has ended.
+async fn ended_session(person: &Person<'_>) -> String {
+    let gone = person.sign_in_again().await;
+    let line = format!(
+        "DELETE /api/v1/profile/sessions/{}",
+        current_session_id(&gone).await
+    );
+    gone.send(&line).await.succeeds(200);
     gone.access
 }
 
-/// A token that its owner has revoked.
-async fn revoked(person: &Person<'_>) -> String {
+/// Returns a token that its owner has revoked.
+async fn revoked_token(person: &Person<'_>) -> String {
     let token = person.token(&["mail:read"]).await;
     let line = format!("DELETE /api/v1/tokens/{}", text(&token["id"]));
-    person.ask(&line).await.succeeds(200);
+    person.send(&line).await.succeeds(200);
     text(&token["token"])
 }
 
-/// One credential of every kind.
+/// Returns one credential of every kind.
 async fn credentials(service: &Service) -> Vec<Kind> {
     let eve = service.person("eve").await;
     let short = json!({ "label": "short", "scopes": ["mail:read"], "expiresInDays": 1 });
@@ -246,9 +251,9 @@ async fn credentials(service: &Service) -> Vec<Kind> {
     service.clock.advance(Duration::from_hours(25));
     let ada = service.person("ada").await;
     let client = ada.app_password("Phone").await;
-    let nothing = Held::Nothing;
+    let nothing = Permissions::Nothing;
     let mut all = vec![
-        kind("nothing", None, nothing(NONE)),
+        kind("nothing", None, nothing(NO_CREDENTIAL)),
         kind("garbage", "garbage".to_owned(), nothing(UNUSABLE)),
         kind(
             "a forged JWT",
@@ -260,13 +265,17 @@ async fn credentials(service: &Service) -> Vec<Kind> {
             format!("lmk_{}", "a".repeat(43)),
             nothing("Invalid API token"),
         ),
-        kind("a session", ada.access.clone(), Held::Session),
+        kind("a session", ada.access.clone(), Permissions::Session),
         kind("an expired session", eve.access.clone(), nothing(UNUSABLE)),
-        kind("an ended session", ended(&ada).await, nothing(OVER)),
+        kind(
+            "an ended session",
+            ended_session(&ada).await,
+            nothing(SESSION_ENDED),
+        ),
         kind("a refresh token", ada.refresh.clone(), nothing(UNUSABLE)),
         kind(
             "a revoked token",
-            revoked(&ada).await,
+            revoked_token(&ada).await,
             nothing("This API token has been revoked"),
         ),
         kind(
@@ -280,62 +289,76 @@ async fn credentials(service: &Service) -> Vec<Kind> {
             nothing(UNUSABLE),
         ),
     ];
-    let agent = Client::register(service).await;
-    let granted = agent.granted(&ada).await;
-    let api = [("resource", "http://service.test/api/v1")];
-    let page = agent.page_with(&api).await;
-    let back = agent.sign_in(&page, &ada.address, PASSWORD).await;
-    let code = back.sent("code").unwrap();
-    let api = agent.exchange(&code).await.succeeds(200);
-    let api = text(&api["access_token"]);
-    all.extend([
-        kind(
-            "an OAuth token",
-            granted.access,
-            Held::OAuth {
-                agent: true,
-                scopes: OPEN_TO_OAUTH.to_vec(),
-            },
-        ),
-        kind(
-            "an OAuth token for the API",
-            api,
-            Held::OAuth {
-                agent: false,
-                scopes: OPEN_TO_OAUTH.to_vec(),
-            },
-        ),
-        kind("an OAuth refresh token", granted.refresh, nothing(UNUSABLE)),
-        kind("an authorization code", code, nothing(UNUSABLE)),
-    ]);
-    for scope in OPEN_TO_OAUTH {
-        let requested = [("scope", scope.name())];
-        let tokens = agent.tokens_with(&ada, &requested).await;
-        all.push(kind(
-            &format!("an OAuth token with {scope}"),
-            text(&tokens["access_token"]),
-            Held::OAuth {
-                agent: true,
-                scopes: vec![scope],
-            },
-        ));
-    }
+    all.extend(oauth_credentials(service, &ada).await);
     for scope in Scope::ALL {
         let token = ada.token(&[scope.name()]).await;
         let name = format!("a token with {scope}");
         all.push(kind(
             &name,
             text(&token["token"]),
-            Held::Scopes(vec![scope]),
+            Permissions::Scopes(vec![scope]),
         ));
     }
     let token = ada.token(&Scope::ALL.map(Scope::name)).await;
-    let held = Held::Scopes(Scope::ALL.to_vec());
+    let permissions = Permissions::Scopes(Scope::ALL.to_vec());
     all.push(kind(
         "a token with every scope",
         text(&token["token"]),
-        held,
+        permissions,
     ));
+    all
+}
+
+/// Returns one credential of every kind that OAuth issues.
+async fn oauth_credentials(service: &Service, ada: &Person<'_>) -> Vec<Kind> {
+    let agent = Client::register(service).await;
+    let granted = agent.tokens(ada).await;
+    let api = [("resource", "http://service.test/api/v1")];
+    let page = agent.login_page(&api).await;
+    let back = agent.sign_in(&page, &ada.address, PASSWORD).await;
+    let code = back.redirect_parameter("code").unwrap();
+    let api = agent.exchange(&code).await.succeeds(200);
+    let api = text(&api["access_token"]);
+    let mut all = vec![
+        kind(
+            "an OAuth token",
+            granted.access,
+            Permissions::OAuth {
+                agent: true,
+                scopes: OAUTH_SCOPES.to_vec(),
+            },
+        ),
+        kind(
+            "an OAuth token for the API",
+            api,
+            Permissions::OAuth {
+                agent: false,
+                scopes: OAUTH_SCOPES.to_vec(),
+            },
+        ),
+        kind(
+            "an OAuth refresh token",
+            granted.refresh,
+            Permissions::Nothing(UNUSABLE),
+        ),
+        kind(
+            "an authorization code",
+            code,
+            Permissions::Nothing(UNUSABLE),
+        ),
+    ];
+    for scope in OAUTH_SCOPES {
+        let requested = [("scope", scope.name())];
+        let tokens = agent.tokens_with(ada, &requested).await;
+        all.push(kind(
+            &format!("an OAuth token with {scope}"),
+            text(&tokens["access_token"]),
+            Permissions::OAuth {
+                agent: true,
+                scopes: vec![scope],
+            },
+        ));
+    }
     all
 }
 
@@ -344,14 +367,18 @@ fn text(value: &Value) -> String {
 }
 
 #[tokio::test]
-async fn every_route_lets_in_whom_the_specification_names_and_nobody_else() {
+async fn every_route_accepts_exactly_the_specified_credentials() {
     let service = Service::with_mail().await;
-    let declared = declared();
+    let declared = expected_access();
     let routes = service.routes();
     for (method, path, access) in &routes {
         let route = format!("{method} {path}");
         let expected = declared.get(route.as_str());
-        assert_eq!(expected, Some(access), "{route}: say here who may use it");
+        assert_eq!(
+            expected,
+            Some(access),
+            "{route}: add its access to this list"
+        );
     }
     assert_eq!(routes.len(), declared.len());
 
@@ -360,13 +387,13 @@ async fn every_route_lets_in_whom_the_specification_names_and_nobody_else() {
         for Kind {
             name,
             credential,
-            held,
+            permissions,
         } in &credentials
         {
-            let answer = asked(&service, route, credential.as_deref()).await;
+            let answer = response_to(&service, route, credential.as_deref()).await;
             let status = answer.status;
             let told = answer.json["error"].as_str().unwrap_or_default().to_owned();
-            if let Some(expected) = refusal(*access, held) {
+            if let Some(expected) = refusal(*access, permissions) {
                 assert_eq!((status, told), expected, "{route} with {name}");
             } else {
                 let form = FORMS.contains(route) && status == 403;
@@ -378,7 +405,7 @@ async fn every_route_lets_in_whom_the_specification_names_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_call_without_its_scope_never_reaches_the_mail_server() {
+async fn a_request_without_the_scope_never_reaches_the_mail_server() {
     let mut service = Service::with_own_mail().await;
     let token = {
         let ada = service.person("ada").await;
@@ -410,7 +437,7 @@ async fn no_route_finds_or_changes_resources_of_another_account() {
     let shop = json!({ "domain": DOMAIN, "name": "shop" });
     let shop = ada.post("/api/v1/aliases", &shop).await.succeeds(201);
     let aliases = vec![shop["id"].to_string()];
-    let listed = ada.ask("GET /api/v1/teams").await.succeeds(200);
+    let listed = ada.send("GET /api/v1/teams").await.succeeds(200);
     let teams = vec![text(&listed["teams"][0]["id"])];
     let cyd = json!({ "username": "cyd", "password": PASSWORD, "resource_kind": "mailbox", "rights": ["mail:read"] });
     service.person("cyd").await;
@@ -418,13 +445,13 @@ async fn no_route_finds_or_changes_resources_of_another_account() {
     let invited = ada.post(&path, &cyd).await.succeeds(201);
     let grant = text(&invited["grantId"]);
     let guests = format!("GET /api/v1/teams/{}/members", teams[0]);
-    let members = ada.ask(&guests).await.succeeds(200);
+    let members = ada.send(&guests).await.succeeds(200);
     let guest = text(&members["members"][1]["userId"]);
-    let lists = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    let lists = ada.send("GET /api/v1/profile/sessions").await.succeeds(200);
     let mut ids = vec![text(&token["id"]), text(&client["id"])];
     let sessions = lists["sessions"].as_array().unwrap();
     ids.extend(sessions.iter().map(|session| text(&session["id"])));
-    let before = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    let before = ada.send("GET /api/v1/profile/sessions").await.succeeds(200);
     let named = service
         .routes()
         .into_iter()
@@ -441,16 +468,16 @@ async fn no_route_finds_or_changes_resources_of_another_account() {
             let mut body = cyd.clone();
             body["active"] = json!(false);
             let answer = match method.as_str() {
-                "PATCH" | "POST" => bob.send(&line, &body).await,
-                _ => bob.ask(&line).await,
+                "PATCH" | "POST" => bob.send_json(&line, &body).await,
+                _ => bob.send(&line).await,
             };
             assert_eq!(answer.status, 404, "{line}: {}", answer.json);
         }
     }
-    let after = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    let after = ada.send("GET /api/v1/profile/sessions").await.succeeds(200);
     assert_eq!(after["credentials"], before["credentials"]);
-    assert_eq!(ada.ask(&guests).await.succeeds(200), members);
-    let left = ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    assert_eq!(ada.send(&guests).await.succeeds(200), members);
+    let left = ada.send("GET /api/v1/aliases").await.succeeds(200);
     assert_eq!(left["aliases"][0]["active"], true);
     service
         .with_bearer("GET /api/v1/mail/folders", &text(&token["token"]))
@@ -463,7 +490,7 @@ async fn no_route_finds_or_changes_resources_of_another_account() {
 
 /// Ending a session also affects requests under way: a body may arrive slowly.
 #[tokio::test]
-async fn a_request_whose_session_ends_while_its_body_comes_makes_nothing() {
+async fn a_request_whose_session_ends_during_its_body_has_no_effect() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     for (line, body) in [
@@ -480,35 +507,35 @@ async fn a_request_whose_session_ends_while_its_body_comes_makes_nothing() {
         ("POST /api/v1/domains", r#"{"domain": "eve.example"}"#),
     ] {
         for waited in [Duration::ZERO, Duration::from_secs(5)] {
-            let thief = ada.again().await;
-            let own = current(&thief).await;
+            let thief = ada.sign_in_again().await;
+            let own = current_session_id(&thief).await;
             let head = format!(
                 "{line} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
                 thief.access,
                 body.len()
             );
-            let mut slow = Raw::to(&service).await;
-            slow.say(head).await;
+            let mut slow = RawClient::connect(&service).await;
+            slow.send(head).await;
             // The request was authorized: the service asks for its body.
-            assert_eq!(slow.answer().await.unwrap().status, 100);
+            assert_eq!(slow.response().await.unwrap().status, 100);
             let over = format!("DELETE /api/v1/profile/sessions/{own}");
-            ada.ask(&over).await.succeeds(200);
+            ada.send(&over).await.succeeds(200);
             service.clock.advance(waited);
-            slow.say(body).await;
-            let answer = slow.answer().await.unwrap();
-            assert_eq!(answer.error(401), OVER, "{line} after {waited:?}");
+            slow.send(body).await;
+            let answer = slow.response().await.unwrap();
+            assert_eq!(answer.error(401), SESSION_ENDED, "{line} after {waited:?}");
         }
     }
     assert_eq!(
-        ada.ask("GET /api/v1/tokens").await.succeeds(200)["tokens"],
+        ada.send("GET /api/v1/tokens").await.succeeds(200)["tokens"],
         json!([])
     );
-    let lists = ada.ask("GET /api/v1/profile/sessions").await.succeeds(200);
+    let lists = ada.send("GET /api/v1/profile/sessions").await.succeeds(200);
     assert_eq!(lists["credentials"].as_array().unwrap().len(), 1);
-    let profile = ada.ask("GET /api/v1/profile").await.succeeds(200);
+    let profile = ada.send("GET /api/v1/profile").await.succeeds(200);
     assert_eq!(profile["first_name"], "Ada");
-    let aliases = ada.ask("GET /api/v1/aliases").await.succeeds(200);
+    let aliases = ada.send("GET /api/v1/aliases").await.succeeds(200);
     assert_eq!(aliases["aliases"], json!([]));
-    let held = ada.ask("GET /api/v1/domains").await.succeeds(200);
-    assert_eq!(held["used"], 0);
+    let permissions = ada.send("GET /api/v1/domains").await.succeeds(200);
+    assert_eq!(permissions["used"], 0);
 }

@@ -1,8 +1,8 @@
-//! No response ever contains another account's data, even with many concurrent requests.
+//! Responses never contain data of another account, even with many concurrent requests.
 
 use std::sync::Arc;
 
-use latchmail_tests::{Answer, Person, Service};
+use latchmail_tests::{Person, Response, Service};
 use tokio::task::JoinSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -15,7 +15,7 @@ async fn two_hundred_requests_of_twenty_accounts_never_mix() {
             "From: a@outside.test\nTo: {}\nSubject: secret-of-{number}-end\n\nbody-of-{number}-end\n",
             person.address
         );
-        person.receives(&secret).await;
+        person.receive(&secret).await;
         people.push(person);
     }
     let mut uids = Vec::new();
@@ -24,7 +24,7 @@ async fn two_hundred_requests_of_twenty_accounts_never_mix() {
     }
 
     let barrier = Arc::new(tokio::sync::Barrier::new(200));
-    let mut asked = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for round in 0..10 {
         for (number, person) in people.iter().enumerate() {
             let line = if round % 2 == 0 {
@@ -34,17 +34,17 @@ async fn two_hundred_requests_of_twenty_accounts_never_mix() {
             };
             let request = service.request(&line).bearer_auth(&person.access);
             let barrier = Arc::clone(&barrier);
-            asked.spawn(async move {
+            tasks.spawn(async move {
                 barrier.wait().await;
-                (number, Answer::of(request).await)
+                (number, Response::of(request).await)
             });
         }
     }
     let mut answered = 0;
-    while let Some(done) = asked.join_next().await {
-        let (number, answer) = done.unwrap();
-        let text = String::from_utf8(answer.body.clone()).unwrap();
-        answer.succeeds(200);
+    while let Some(done) = tasks.join_next().await {
+        let (number, response) = done.unwrap();
+        let text = String::from_utf8(response.body.clone()).unwrap();
+        response.succeeds(200);
         assert!(
             text.contains(&format!("-of-{number}-end")),
             "{number}: {text}"

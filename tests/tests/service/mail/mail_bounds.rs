@@ -21,12 +21,12 @@ async fn read(
 ) -> (Value, Value) {
     client.append("INBOX", None, None, message).await.unwrap();
     let summary = person
-        .ask("GET /api/v1/mail/folders/INBOX/messages?limit=1")
+        .send("GET /api/v1/mail/folders/INBOX/messages?limit=1")
         .await
         .succeeds(200)["messages"][0]
         .clone();
     let line = format!("GET /api/v1/mail/messages/{}", summary["uid"]);
-    (person.ask(&line).await.succeeds(200), summary)
+    (person.send(&line).await.succeeds(200), summary)
 }
 
 fn attachments(detail: &Value) -> &Vec<Value> {
@@ -38,7 +38,7 @@ fn length(text: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn parts_nested_too_deep_are_one_part_and_the_answer_says_so() {
+async fn parts_nested_too_deeply_are_one_part_and_the_response_reports_it() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -70,7 +70,7 @@ async fn parts_nested_too_deep_are_one_part_and_the_answer_says_so() {
 }
 
 #[tokio::test]
-async fn of_many_parts_a_thousand_are_answered_and_the_answer_says_so() {
+async fn at_most_a_thousand_parts_are_returned_and_the_response_reports_it() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -99,7 +99,7 @@ async fn of_many_parts_a_thousand_are_answered_and_the_answer_says_so() {
 }
 
 #[tokio::test]
-async fn a_header_of_a_megabyte_is_read_in_part_and_the_answer_says_so() {
+async fn a_header_of_a_megabyte_is_truncated_and_the_response_reports_it() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -137,7 +137,7 @@ async fn a_header_of_a_megabyte_is_read_in_part_and_the_answer_says_so() {
 }
 
 #[tokio::test]
-async fn of_a_text_a_mebibyte_is_answered_and_the_answer_says_so() {
+async fn a_text_is_truncated_at_a_mebibyte_and_the_response_reports_it() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -176,7 +176,7 @@ async fn of_a_text_a_mebibyte_is_answered_and_the_answer_says_so() {
 }
 
 #[tokio::test]
-async fn a_listing_answers_fewer_addresses_than_the_message() {
+async fn a_listing_returns_fewer_addresses_than_the_message() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;

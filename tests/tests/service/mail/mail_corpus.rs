@@ -10,19 +10,19 @@ use latchmail_tests::{Service, corpus};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn every_message_is_answered_as_it_was_agreed() {
+async fn every_message_is_returned_as_recorded() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut differing = Vec::new();
-    for read in corpus::read_by(&ada).await {
-        let answer = shown(&read);
+    for read in corpus::load(&ada).await {
+        let response = shown(&read);
         let mut settings = insta::Settings::clone_current();
         settings.set_snapshot_path("../../../mail/answers");
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
         // Compares the other messages too.
         let compared = catch_unwind(AssertUnwindSafe(|| {
-            settings.bind(|| insta::assert_snapshot!(read.sample.name.as_str(), answer));
+            settings.bind(|| insta::assert_snapshot!(read.sample.name.as_str(), response));
         }));
         if compared.is_err() {
             differing.push(read.sample.name);
@@ -32,18 +32,18 @@ async fn every_message_is_answered_as_it_was_agreed() {
 }
 
 #[tokio::test]
-async fn every_attachment_is_downloaded_with_the_size_that_was_announced() {
+async fn every_attachment_is_downloaded_with_the_announced_size() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    for read in corpus::read_by(&ada).await {
+    for read in corpus::load(&ada).await {
         let name = &read.sample.name;
         for attachment in read.detail["attachments"].as_array().unwrap() {
             let (uid, index) = (&read.detail["uid"], &attachment["index"]);
             let path = format!("GET /api/v1/mail/messages/{uid}/attachments/{index}");
-            let answer = ada.ask(&path).await;
-            assert_eq!(answer.status, 200, "{name}: {}", answer.json);
-            assert_eq!(answer.body.len() as u64, attachment["size"], "{name}");
-            let disposition = answer.header("content-disposition").unwrap();
+            let response = ada.send(&path).await;
+            assert_eq!(response.status, 200, "{name}: {}", response.json);
+            assert_eq!(response.body.len() as u64, attachment["size"], "{name}");
+            let disposition = response.header("content-disposition").unwrap();
             assert!(disposition.starts_with("attachment; filename=\""), "{name}");
             assert!(disposition.is_ascii(), "{name}");
         }
@@ -51,7 +51,7 @@ async fn every_attachment_is_downloaded_with_the_size_that_was_announced() {
 }
 
 #[test]
-fn every_message_is_described_and_has_its_answer() {
+fn every_message_has_a_description_and_a_recorded_response() {
     let names: BTreeSet<String> = corpus::samples().into_iter().map(|s| s.name).collect();
     let readme = std::fs::read_to_string(corpus::folder().join("README.md")).unwrap();
     let described: BTreeSet<String> = readme
@@ -68,8 +68,8 @@ fn every_message_is_described_and_has_its_answer() {
     assert_eq!(answered, names);
 }
 
-/// A response without values that differ between runs. Of the entry in the listing, only what differs from the message.
-fn shown(read: &corpus::Read) -> String {
+/// Returns a response without values that differ between runs. The entry in the listing is reduced to fields that differ from the message.
+fn shown(read: &corpus::ReadMessage) -> String {
     let mut detail = read.detail.clone();
     let mut listed = read.summary.clone();
     let size = detail["size"].as_u64().unwrap();
@@ -82,7 +82,7 @@ fn shown(read: &corpus::Read) -> String {
         .as_object_mut()
         .unwrap()
         .retain(|field, value| detail.get(field) != Some(value));
-    // It depends on how the message came into the mailbox (s4_3_senders.rs).
+    // The result depends on how the message arrived in the mailbox (s4_3_senders.rs).
     detail.as_object_mut().unwrap().remove("authentication");
     detail["uid"] = json!("[uid]");
     detail["seq"] = json!("[seq]");
@@ -90,9 +90,9 @@ fn shown(read: &corpus::Read) -> String {
         // The size includes the fields that Postfix adds.
         detail["size"] = json!("[size]");
     }
-    let mut answer = json!({ "message": detail, "otherwise in a listing": listed });
-    shorten(&mut answer);
-    visible(&serde_json::to_string_pretty(&answer).unwrap())
+    let mut response = json!({ "message": detail, "otherwise in a listing": listed });
+    shorten(&mut response);
+    visible(&serde_json::to_string_pretty(&response).unwrap())
 }
 
 /// Cuts the middle of long texts.

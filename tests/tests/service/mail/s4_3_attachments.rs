@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use latchmail_tests::{Person, RICH, Service, expunge_all, imap, noise};
+use latchmail_tests::{Person, RICH_MESSAGE, Service, expunge_all, imap, random_bytes};
 use serde_json::json;
 
 #[tokio::test]
-async fn an_attachment_is_downloaded_as_it_was_sent_with_the_headers_of_a_file() {
+async fn an_attachment_is_downloaded_unchanged_with_the_headers_of_a_file() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    ada.receives(RICH).await;
+    ada.receive(RICH_MESSAGE).await;
     let uid = ada.newest().await["uid"].as_u64().unwrap();
     let path = |index: &str| format!("GET /api/v1/mail/messages/{uid}/attachments/{index}");
-    let answer = ada.ask(&path("0")).await;
+    let answer = ada.send(&path("0")).await;
     assert_eq!(answer.status, 200, "{}", answer.json);
     assert_eq!(answer.body, b"%PDF-1.4");
     for (name, value) in [
@@ -29,23 +29,23 @@ async fn an_attachment_is_downloaded_as_it_was_sent_with_the_headers_of_a_file()
     ] {
         assert_eq!(answer.header(name), Some(value), "{name}");
     }
-    let nested = ada.ask(&path("1")).await;
+    let nested = ada.send(&path("1")).await;
     assert_eq!(nested.body, b"Subject: inner\r\n\r\nnested");
     // HEAD returns the headers and no bytes.
-    let head = ada.ask(&path("0").replace("GET", "HEAD")).await;
+    let head = ada.send(&path("0").replace("GET", "HEAD")).await;
     assert_eq!(
         (head.status, head.header("content-length")),
         (200, Some("8"))
     );
     assert!(head.body.is_empty());
-    let hinted = ada.ask(&format!("{}?folder=Trash", path("0"))).await;
+    let hinted = ada.send(&format!("{}?folder=Trash", path("0"))).await;
     assert_eq!(hinted.body, b"%PDF-1.4");
 }
 
 #[tokio::test]
-async fn an_attachment_is_described_as_bytes() {
+async fn an_attachment_is_described_as_binary_data() {
     let service = Service::with_mail().await;
-    let description = service.ask("GET /api/openapi.json").await.succeeds(200);
+    let description = service.send("GET /api/openapi.json").await.succeeds(200);
     let path = "/api/v1/mail/messages/{uid}/attachments/{index}";
     let content = &description["paths"][path]["get"]["responses"]["200"]["content"];
     let schema = &content["application/octet-stream"]["schema"];
@@ -54,10 +54,10 @@ async fn an_attachment_is_described_as_bytes() {
 }
 
 #[tokio::test]
-async fn an_attachment_that_is_none_is_refused_in_the_specifications_words() {
+async fn an_unknown_attachment_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    ada.receives(RICH).await;
+    ada.receive(RICH_MESSAGE).await;
     let uid = ada.newest().await["uid"].as_u64().unwrap();
     for (path, status, text) in [
         (format!("{uid}/attachments/2"), 404, "Attachment not found"),
@@ -84,21 +84,21 @@ async fn an_attachment_that_is_none_is_refused_in_the_specifications_words() {
         ("0/attachments/0".into(), 400, "Invalid message UID"),
         ("one/attachments/zero".into(), 400, "Invalid message UID"),
     ] {
-        ada.ask(&format!("GET /api/v1/mail/messages/{path}"))
+        ada.send(&format!("GET /api/v1/mail/messages/{path}"))
             .await
             .fails(status, text);
     }
     let bob = service.person("bob").await;
-    bob.ask(&format!("GET /api/v1/mail/messages/{uid}/attachments/0"))
+    bob.send(&format!("GET /api/v1/mail/messages/{uid}/attachments/0"))
         .await
         .fails(404, "Message not found");
     service
-        .ask(&format!("GET /api/v1/mail/messages/{uid}/attachments/0"))
+        .send(&format!("GET /api/v1/mail/messages/{uid}/attachments/0"))
         .await
         .fails(401, "Missing or invalid Authorization header");
 }
 
-/// A message with a text and a file with these bytes.
+/// Returns a message with a text and a file with these bytes.
 fn with_a_file(bytes: &[u8]) -> Vec<u8> {
     let mut message = b"From: grace@outside.test\r\nTo: ada@first.test\r\nSubject: A file\r\nMIME-Version: 1.0\r\n\
         Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nHere it is.\r\n--b\r\n\
@@ -113,7 +113,7 @@ fn with_a_file(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Puts a message into the inbox as another client does, and returns its number.
-async fn put(person: &Person<'_>, message: &[u8]) -> u64 {
+async fn append_message(person: &Person<'_>, message: &[u8]) -> u64 {
     imap(person)
         .await
         .append("INBOX", None, None, message)
@@ -123,13 +123,13 @@ async fn put(person: &Person<'_>, message: &[u8]) -> u64 {
 }
 
 #[tokio::test]
-async fn attachments_of_twenty_megabytes_come_whole_eight_at_once_also_to_slow_readers() {
+async fn eight_concurrent_downloads_of_twenty_megabytes_are_complete_for_slow_readers_too() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    let film = noise(20 * 1024 * 1024);
-    let uid = put(&ada, &with_a_file(&film)).await;
+    let film = random_bytes(20 * 1024 * 1024);
+    let uid = append_message(&ada, &with_a_file(&film)).await;
     let path = format!("GET /api/v1/mail/messages/{uid}/attachments/0");
-    let answer = ada.ask(&path).await;
+    let answer = ada.send(&path).await;
     assert_eq!(answer.header("content-length"), Some("20971520"));
     assert!(answer.body == film, "the file has changed");
     let downloads = (0..8).map(async |number| {
@@ -151,7 +151,7 @@ async fn attachments_of_twenty_megabytes_come_whole_eight_at_once_also_to_slow_r
     });
     futures_util::future::join_all(downloads).await;
     let detail = ada
-        .ask(&format!("GET /api/v1/mail/messages/{uid}"))
+        .send(&format!("GET /api/v1/mail/messages/{uid}"))
         .await
         .succeeds(200);
     assert_eq!(detail["text"], "Here it is.");
@@ -163,30 +163,30 @@ async fn attachments_of_twenty_megabytes_come_whole_eight_at_once_also_to_slow_r
 }
 
 #[tokio::test]
-async fn a_message_that_goes_away_while_it_is_downloaded_is_given_whole_or_visibly_not() {
+async fn a_download_of_a_deleted_message_is_complete_or_visibly_incomplete() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    let film = noise(20 * 1024 * 1024);
-    let uid = put(&ada, &with_a_file(&film)).await;
+    let film = random_bytes(20 * 1024 * 1024);
+    let uid = append_message(&ada, &with_a_file(&film)).await;
     let path = format!("GET /api/v1/mail/messages/{uid}/attachments/0");
     let request = service.request(&path).bearer_auth(&ada.access);
     let mut response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
-    let mut came = response.chunk().await.unwrap().unwrap().to_vec();
+    let mut received = response.chunk().await.unwrap().unwrap().to_vec();
     // The client pauses, so the service has released the mail server by then, unless it was slower still.
     tokio::time::sleep(Duration::from_millis(500)).await;
     expunge_all(&ada).await;
     let ended = loop {
         match response.chunk().await {
-            Ok(Some(piece)) => came.extend_from_slice(&piece),
+            Ok(Some(piece)) => received.extend_from_slice(&piece),
             ended => break ended,
         }
     };
     assert_eq!(
         ended.is_ok(),
-        came == film,
+        received == film,
         "a part was given for the whole"
     );
-    assert!(film.starts_with(&came));
-    ada.ask(&path).await.fails(404, "Message not found");
+    assert!(film.starts_with(&received));
+    ada.send(&path).await.fails(404, "Message not found");
 }

@@ -2,26 +2,28 @@
 //!
 //! Another IMAP client checks the result of a change, not only the API.
 
-use latchmail_tests::{Answer, Imap, Person, Service, imap, mark, put, stored, subjects};
+use latchmail_tests::{
+    Imap, Person, Response, Service, append_message, imap, store_flags, stored_messages, subjects,
+};
 use serde_json::{Value, json};
 
-const AWAY: &str = "Mail server is initializing, please try again in a moment";
+const MAIL_SERVER_DOWN: &str = "Mail server is initializing, please try again in a moment";
 const NONE: &str = "At least one uid is required";
 const MANY: &str = "Too many messages (max 200 per request)";
 const NOTHING: [&str; 0] = [];
 
-async fn bulk(person: &Person<'_>, action: &str, body: &Value) -> Answer {
+async fn bulk(person: &Person<'_>, action: &str, body: &Value) -> Response {
     let path = format!("/api/v1/mail/messages/bulk/{action}");
     person.post(&path, body).await
 }
 
 #[track_caller]
-fn counted(answer: Answer, count: usize) {
+fn counted(response: Response, count: usize) {
     let expected = json!({ "success": true, "count": count });
-    assert_eq!(answer.succeeds(200), expected);
+    assert_eq!(response.succeeds(200), expected);
 }
 
-/// The three changes with their bodies, without uids.
+/// Returns the three changes with their bodies, without uids.
 fn changes() -> [(&'static str, Value); 3] {
     [
         ("flag", json!({ "flags": ["\\Seen"], "action": "add" })),
@@ -37,32 +39,37 @@ fn with(body: &Value, field: &str, value: Value) -> Value {
 }
 
 /// Puts messages with these subjects into a folder, and returns their numbers in that order.
-async fn fill(person: &Person<'_>, client: &mut Imap, folder: &str, names: &[&str]) -> Vec<u64> {
+async fn append_messages(
+    person: &Person<'_>,
+    client: &mut Imap,
+    folder: &str,
+    names: &[&str],
+) -> Vec<u64> {
     let mut uids = Vec::new();
     for subject in names {
-        put(client, folder, subject).await;
+        append_message(client, folder, subject).await;
         uids.push(person.uid_of(&folder.replace('/', "%2F"), subject).await);
     }
     uids
 }
 
-/// The subjects of a folder's messages with a flag.
+/// Returns the subjects of a folder's messages with a flag.
 async fn flagged(client: &mut Imap, folder: &str, flag: &str) -> Vec<String> {
-    let stored = stored(client, folder).await;
+    let stored = stored_messages(client, folder).await;
     stored
         .iter()
         .filter(|message| message.flags.contains(flag))
-        .map(latchmail_tests::Stored::subject)
+        .map(latchmail_tests::StoredMessage::subject)
         .collect()
 }
 
 #[tokio::test]
-async fn flags_of_many_messages_are_changed_wherever_they_are() {
+async fn flags_of_many_messages_are_changed_in_all_folders() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    let inbox = fill(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
-    let archive = fill(&ada, &mut client, "Archive", &["four", "five"]).await;
+    let inbox = append_messages(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
+    let archive = append_messages(&ada, &mut client, "Archive", &["four", "five"]).await;
     let uids = json!([archive[1], inbox[2], inbox[0], archive[1], inbox[2]]);
     let body = json!({ "uids": uids, "flags": ["\\Flagged", "$label1"], "action": "add" });
     counted(bulk(&ada, "flag", &body).await, 3);
@@ -79,17 +86,17 @@ async fn flags_of_many_messages_are_changed_wherever_they_are() {
 }
 
 #[tokio::test]
-async fn many_messages_are_moved_under_their_numbers_wherever_they_are() {
+async fn many_messages_are_moved_from_all_folders_and_keep_their_numbers() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     for folder in ["Work", "Work/Reports"] {
         client.create(folder).await.unwrap();
     }
-    let inbox = fill(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
-    let archive = fill(&ada, &mut client, "Archive", &["four", "five"]).await;
-    let there = fill(&ada, &mut client, "Work/Reports", &["six"]).await;
-    let uids = [inbox[2], archive[0], there[0], inbox[0], inbox[0]];
+    let inbox = append_messages(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
+    let archive = append_messages(&ada, &mut client, "Archive", &["four", "five"]).await;
+    let in_reports = append_messages(&ada, &mut client, "Work/Reports", &["six"]).await;
+    let uids = [inbox[2], archive[0], in_reports[0], inbox[0], inbox[0]];
     let body = json!({ "uids": uids, "destination": "Work/Reports", "folder": "Nowhere" });
     counted(bulk(&ada, "move", &body).await, 4);
     let mut moved = subjects(&mut client, "Work/Reports").await;
@@ -100,7 +107,7 @@ async fn many_messages_are_moved_under_their_numbers_wherever_they_are() {
     for (uid, subject) in [
         (inbox[2], "three"),
         (archive[0], "four"),
-        (there[0], "six"),
+        (in_reports[0], "six"),
         (inbox[0], "one"),
     ] {
         assert_eq!(ada.message(uid).await["subject"], subject);
@@ -109,15 +116,15 @@ async fn many_messages_are_moved_under_their_numbers_wherever_they_are() {
 }
 
 #[tokio::test]
-async fn many_messages_are_deleted_wherever_they_are_and_no_other_with_them() {
+async fn many_messages_are_deleted_in_all_folders_and_no_other_with_them() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    let inbox = fill(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
-    let trash = fill(&ada, &mut client, "Trash", &["four", "five"]).await;
+    let inbox = append_messages(&ada, &mut client, "INBOX", &["one", "two", "three"]).await;
+    let trash = append_messages(&ada, &mut client, "Trash", &["four", "five"]).await;
     // Another client has marked it but not expunged it.
-    let marked = stored(&mut client, "INBOX").await[1].imap_uid;
-    mark(&mut client, "INBOX", marked, "+FLAGS (\\Deleted)").await;
+    let marked = stored_messages(&mut client, "INBOX").await[1].imap_uid;
+    store_flags(&mut client, "INBOX", marked, "+FLAGS (\\Deleted)").await;
     let body = json!({ "uids": [trash[1], inbox[0], inbox[2], inbox[0]] });
     counted(bulk(&ada, "delete", &body).await, 3);
     assert_eq!(subjects(&mut client, "INBOX").await, ["two"]);
@@ -125,28 +132,28 @@ async fn many_messages_are_deleted_wherever_they_are_and_no_other_with_them() {
     assert_eq!(subjects(&mut client, "Trash").await, ["four"]);
     for uid in [trash[1], inbox[0], inbox[2]] {
         let line = format!("GET /api/v1/mail/messages/{uid}");
-        ada.ask(&line).await.fails(404, "Message not found");
+        ada.send(&line).await.fails(404, "Message not found");
     }
     assert_eq!(ada.uids("INBOX").await, [inbox[1]]);
     assert_eq!(ada.uids("Trash").await, [trash[0]]);
 }
 
 #[tokio::test]
-async fn missing_messages_are_counted_and_the_others_changed() {
+async fn missing_messages_are_counted_and_the_others_are_changed() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&ada).await;
     let names = ["one", "two", "three", "four"];
-    let uids = fill(&ada, &mut client, "INBOX", &names).await;
+    let uids = append_messages(&ada, &mut client, "INBOX", &names).await;
     let line = format!("DELETE /api/v1/mail/messages/{}", uids[1]);
-    ada.ask(&line).await.succeeds(200);
+    ada.send(&line).await.succeeds(200);
     // Another client deletes the third message; the last two numbers do not exist.
-    let gone = stored(&mut client, "INBOX").await[1].imap_uid;
+    let gone = stored_messages(&mut client, "INBOX").await[1].imap_uid;
     client.select("INBOX").await.unwrap();
     client.uid_mv(gone.to_string(), "Junk").await.unwrap();
     client.delete("Junk").await.unwrap();
-    let asked = json!([uids[0], uids[1], uids[2], uids[3], 987_654_321, u64::MAX]);
-    let ask = |body: Value| with(&body, "uids", asked.clone());
+    let requested = json!([uids[0], uids[1], uids[2], uids[3], 987_654_321, u64::MAX]);
+    let ask = |body: Value| with(&body, "uids", requested.clone());
     let body = ask(json!({ "flags": ["\\Seen"], "action": "add" }));
     counted(bulk(&ada, "flag", &body).await, 6);
     let seen = flagged(&mut client, "INBOX", "\\Seen").await;
@@ -168,17 +175,17 @@ async fn missing_messages_are_counted_and_the_others_changed() {
 }
 
 #[tokio::test]
-async fn two_hundred_messages_are_changed_at_once_and_one_more_is_too_many() {
+async fn two_hundred_messages_can_be_changed_in_one_request_and_one_more_is_refused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     for number in 0..201 {
-        put(&mut client, "INBOX", &format!("message {number}")).await;
+        append_message(&mut client, "INBOX", &format!("message {number}")).await;
     }
     let mut uids = Vec::new();
     for page in 1..=3 {
         let line = format!("GET /api/v1/mail/folders/INBOX/messages?limit=100&page={page}");
-        let listing = ada.ask(&line).await.succeeds(200);
+        let listing = ada.send(&line).await.succeeds(200);
         let messages = listing["messages"].as_array().unwrap().iter();
         uids.extend(messages.map(|m| m["uid"].as_u64().unwrap()));
     }
@@ -190,11 +197,11 @@ async fn two_hundred_messages_are_changed_at_once_and_one_more_is_too_many() {
     assert_eq!(flagged(&mut client, "INBOX", "\\Seen").await, NOTHING);
     // Every second number first, so that the request contains no ranges.
     let (odd, even): (Vec<u64>, Vec<u64>) = uids[1..].iter().partition(|uid| *uid % 2 == 1);
-    let asked = json!([&odd[..], &even].concat());
-    let body = json!({ "uids": asked, "flags": ["\\Seen"], "action": "add" });
+    let requested = json!([&odd[..], &even].concat());
+    let body = json!({ "uids": requested, "flags": ["\\Seen"], "action": "add" });
     counted(bulk(&ada, "flag", &body).await, 200);
     assert_eq!(flagged(&mut client, "INBOX", "\\Seen").await.len(), 200);
-    let body = json!({ "uids": asked, "destination": "Archive" });
+    let body = json!({ "uids": requested, "destination": "Archive" });
     counted(bulk(&ada, "move", &body).await, 200);
     assert_eq!(subjects(&mut client, "INBOX").await, ["message 200"]);
     assert_eq!(subjects(&mut client, "Archive").await.len(), 200);
@@ -203,17 +210,20 @@ async fn two_hundred_messages_are_changed_at_once_and_one_more_is_too_many() {
         let subject = &ada.message(*uid).await["subject"];
         assert_eq!(*subject, format!("message {number}"));
     }
-    counted(bulk(&ada, "delete", &json!({ "uids": asked })).await, 200);
+    counted(
+        bulk(&ada, "delete", &json!({ "uids": requested })).await,
+        200,
+    );
     assert_eq!(subjects(&mut client, "Archive").await, NOTHING);
     assert_eq!(ada.uids("INBOX").await, uids[..1]);
 }
 
 #[tokio::test]
-async fn a_body_without_numbers_of_messages_is_refused() {
+async fn a_body_without_message_numbers_is_refused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    let uid = fill(&ada, &mut client, "INBOX", &["one"]).await[0];
+    let uid = append_messages(&ada, &mut client, "INBOX", &["one"]).await[0];
     for (action, body) in changes() {
         bulk(&ada, action, &body).await.fails(400, NONE);
         let none = with(&body, "uids", json!([]));
@@ -232,19 +242,19 @@ async fn a_body_without_numbers_of_messages_is_refused() {
             json!([uid, true]),
             json!([uid, 1e30]),
         ] {
-            let answer = bulk(&ada, action, &with(&body, "uids", uids.clone())).await;
-            let text = answer.json["error"].as_str().unwrap_or_default();
+            let response = bulk(&ada, action, &with(&body, "uids", uids.clone())).await;
+            let text = response.json["error"].as_str().unwrap_or_default();
             assert!(
-                answer.status == 400 && !text.is_empty(),
+                response.status == 400 && !text.is_empty(),
                 "{action} {uids}: {} {}",
-                answer.status,
-                answer.json
+                response.status,
+                response.json
             );
         }
         let path = format!("/api/v1/mail/messages/bulk/{action}");
         for body in ["", "{", "uids=1", "[1]", "null"] {
-            let answer = ada.post_raw(&path, body).await;
-            assert_eq!(answer.status, 400, "{action} {body}: {}", answer.json);
+            let response = ada.post_raw(&path, body).await;
+            assert_eq!(response.status, 400, "{action} {body}: {}", response.json);
         }
         let nobody = with(&body, "uids", json!([uid]));
         let nobody = service.post(&path, &nobody).await;
@@ -255,11 +265,11 @@ async fn a_body_without_numbers_of_messages_is_refused() {
 }
 
 #[tokio::test]
-async fn a_change_that_is_none_is_refused_in_the_specifications_words() {
+async fn an_invalid_change_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    let uids = json!(fill(&ada, &mut client, "INBOX", &["one", "two"]).await);
+    let uids = json!(append_messages(&ada, &mut client, "INBOX", &["one", "two"]).await);
     for body in [
         json!({}),
         json!({ "flags": ["\\Seen"] }),
@@ -277,9 +287,9 @@ async fn a_change_that_is_none_is_refused_in_the_specifications_words() {
         json!({ "flags": ["grün"], "action": "add" }),
         json!({ "flags": [""], "action": "add" }),
     ] {
-        let answer = bulk(&ada, "flag", &with(&body, "uids", uids.clone())).await;
+        let response = bulk(&ada, "flag", &with(&body, "uids", uids.clone())).await;
         assert_eq!(
-            (answer.status, &answer.json),
+            (response.status, &response.json),
             (400, &json!({ "error": "Invalid flag data" })),
             "{body}"
         );
@@ -291,31 +301,31 @@ async fn a_change_that_is_none_is_refused_in_the_specifications_words() {
         json!({ "destination": null }),
         json!({ "destination": ["Trash"] }),
     ] {
-        let answer = bulk(&ada, "move", &with(&body, "uids", uids.clone())).await;
+        let response = bulk(&ada, "move", &with(&body, "uids", uids.clone())).await;
         assert_eq!(
-            (answer.status, &answer.json),
+            (response.status, &response.json),
             (400, &json!({ "error": "Invalid move data" })),
             "{body}"
         );
     }
     for destination in ["Nowhere", "INBOX/Nowhere", "*", "x\r\nA1 LOGOUT", "{5}"] {
         let body = json!({ "uids": uids, "destination": destination });
-        let answer = bulk(&ada, "move", &body).await;
-        answer.fails(404, "Folder not found");
+        let response = bulk(&ada, "move", &body).await;
+        response.fails(404, "Folder not found");
     }
     assert_eq!(subjects(&mut client, "INBOX").await, ["one", "two"]);
-    for message in stored(&mut client, "INBOX").await {
+    for message in stored_messages(&mut client, "INBOX").await {
         assert!(message.flags.is_empty(), "{:?}", message.flags);
     }
 }
 
 #[tokio::test]
-async fn while_the_mail_server_is_away_nothing_is_changed_and_the_answer_says_so() {
+async fn while_the_mail_server_is_down_nothing_is_changed_and_the_response_is_503() {
     let mut service = Service::with_own_mail().await;
     let (access, uids) = {
         let ada = service.person("ada").await;
         let mut client = imap(&ada).await;
-        let uids = fill(&ada, &mut client, "INBOX", &["one", "two"]).await;
+        let uids = append_messages(&ada, &mut client, "INBOX", &["one", "two"]).await;
         (ada.access, uids)
     };
     service.stack().stop_imap().await.unwrap();
@@ -323,9 +333,9 @@ async fn while_the_mail_server_is_away_nothing_is_changed_and_the_answer_says_so
         let line = format!("POST /api/v1/mail/messages/bulk/{action}");
         let body = with(&body, "uids", json!(uids));
         let request = service.request(&line).bearer_auth(&access).json(&body);
-        let answer = Answer::of(request).await;
-        answer.fails(503, AWAY);
-        assert!(answer.header("retry-after").is_some(), "{action}");
+        let response = Response::of(request).await;
+        response.fails(503, MAIL_SERVER_DOWN);
+        assert!(response.header("retry-after").is_some(), "{action}");
     }
     service.stack().start_imap().await.unwrap();
     let ada = Person {

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use latchmail_tests::{Answer, Imap, Person, Service, imap, mark, put, stored, subjects};
+use latchmail_tests::{
+    Imap, Person, Response, Service, append_message, imap, store_flags, stored_messages, subjects,
+};
 use serde_json::{Value, json};
 
 const NO_NUMBERS: [&str; 7] = [
@@ -17,20 +19,20 @@ const NO_NUMBERS: [&str; 7] = [
     "99999999999999999999999",
 ];
 
-async fn flag(person: &Person<'_>, uid: u64, action: &str, flags: &[&str]) -> Answer {
+async fn flag(person: &Person<'_>, uid: u64, action: &str, flags: &[&str]) -> Response {
     let path = format!("/api/v1/mail/messages/{uid}/flag");
     let body = json!({ "flags": flags, "action": action });
     person.post(&path, &body).await
 }
 
 #[track_caller]
-fn done(answer: Answer) {
-    assert_eq!(answer.succeeds(200), json!({ "success": true }));
+fn done(response: Response) {
+    assert_eq!(response.succeeds(200), json!({ "success": true }));
 }
 
-/// The flags of the message with that subject, as another client sees them.
+/// Returns the flags of the message with that subject, as another client sees them.
 async fn flags_of(client: &mut Imap, folder: &str, subject: &str) -> BTreeSet<String> {
-    let stored = stored(client, folder).await;
+    let stored = stored_messages(client, folder).await;
     let message = stored.into_iter().find(|m| m.subject() == subject);
     message.expect("the message is there").flags
 }
@@ -39,7 +41,7 @@ fn set(flags: &[&str]) -> BTreeSet<String> {
     flags.iter().map(|&flag| flag.to_owned()).collect()
 }
 
-fn told(message: &Value) -> BTreeSet<String> {
+fn flags_in(message: &Value) -> BTreeSet<String> {
     let flags = message["flags"].as_array().unwrap().iter();
     flags.map(|f| f.as_str().unwrap().to_owned()).collect()
 }
@@ -49,8 +51,8 @@ async fn flags_are_added_and_removed_for_every_client() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    put(&mut client, "INBOX", "one").await;
-    put(&mut client, "INBOX", "two").await;
+    append_message(&mut client, "INBOX", "one").await;
+    append_message(&mut client, "INBOX", "two").await;
     let uid = ada.uid_of("INBOX", "one").await;
     for (action, flags, left) in [
         (
@@ -75,19 +77,19 @@ async fn flags_are_added_and_removed_for_every_client() {
         done(flag(&ada, uid, action, flags).await);
         let left = set(left);
         assert_eq!(flags_of(&mut client, "INBOX", "one").await, left);
-        assert_eq!(told(&ada.message(uid).await), left);
+        assert_eq!(flags_in(&ada.message(uid).await), left);
         let listed = ada.messages("INBOX").await;
-        assert_eq!(told(&listed[1]), left);
-        assert_eq!(told(&listed[0]), set(&[]), "the other message");
+        assert_eq!(flags_in(&listed[1]), left);
+        assert_eq!(flags_in(&listed[0]), set(&[]), "the other message");
     }
 }
 
 #[tokio::test]
-async fn a_flag_that_no_client_may_set_is_refused_and_nothing_is_changed() {
+async fn a_flag_that_clients_cannot_set_is_refused_and_nothing_is_changed() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    put(&mut client, "INBOX", "one").await;
+    append_message(&mut client, "INBOX", "one").await;
     let uid = ada.uid_of("INBOX", "one").await;
     for refused in [
         "\\Deleted",
@@ -121,11 +123,11 @@ async fn a_flag_that_no_client_may_set_is_refused_and_nothing_is_changed() {
         "флаг",
     ] {
         for action in ["add", "remove"] {
-            let answer = flag(&ada, uid, action, &[refused]).await;
-            answer.fails(400, "Invalid flag data");
+            let response = flag(&ada, uid, action, &[refused]).await;
+            response.fails(400, "Invalid flag data");
             // One invalid flag makes the whole request fail.
-            let answer = flag(&ada, uid, action, &["\\Seen", refused]).await;
-            answer.fails(400, "Invalid flag data");
+            let response = flag(&ada, uid, action, &["\\Seen", refused]).await;
+            response.fails(400, "Invalid flag data");
         }
     }
     assert_eq!(flags_of(&mut client, "INBOX", "one").await, set(&[]));
@@ -133,11 +135,11 @@ async fn a_flag_that_no_client_may_set_is_refused_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_change_of_flags_is_refused() {
+async fn an_invalid_body_for_a_change_of_flags_is_refused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    put(&mut client, "INBOX", "one").await;
+    append_message(&mut client, "INBOX", "one").await;
     let uid = ada.uid_of("INBOX", "one").await;
     let path = format!("/api/v1/mail/messages/{uid}/flag");
     for body in [
@@ -160,9 +162,9 @@ async fn a_body_that_is_no_change_of_flags_is_refused() {
         json!("add"),
         json!(null),
     ] {
-        let answer = ada.post(&path, &body).await;
+        let response = ada.post(&path, &body).await;
         assert_eq!(
-            (answer.status, &answer.json),
+            (response.status, &response.json),
             (400, &json!({ "error": "Invalid flag data" })),
             "{body}"
         );
@@ -173,19 +175,19 @@ async fn a_body_that_is_no_change_of_flags_is_refused() {
         "flags=add",
         "{\"flags\":[\"\\\\Seen\"],\"action\":\"add\"} x",
     ] {
-        let answer = ada.post_raw(&path, body).await;
-        answer.fails(400, "Invalid flag data");
+        let response = ada.post_raw(&path, body).await;
+        response.fails(400, "Invalid flag data");
     }
     assert_eq!(flags_of(&mut client, "INBOX", "one").await, set(&[]));
 }
 
 #[tokio::test]
-async fn a_message_is_moved_under_its_number_with_its_flags() {
+async fn a_moved_message_keeps_its_number_and_flags() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     for subject in ["one", "two", "three"] {
-        put(&mut client, "INBOX", subject).await;
+        append_message(&mut client, "INBOX", subject).await;
     }
     // "Projekte/Übersicht & Pläne" in modified UTF-7.
     let nested = "Projekte/&ANw-bersicht &- Pl&AOQ-ne";
@@ -220,7 +222,7 @@ async fn a_message_is_moved_under_its_number_with_its_flags() {
             assert_eq!(after[field], before[field], "{field}");
         }
     }
-    // Back, with the inbox's name in lower case.
+    // Moves it back, with the inbox's name in lower case.
     done(ada.move_to(uid, "inbox").await);
     assert_eq!(
         subjects(&mut client, "INBOX").await,
@@ -231,12 +233,12 @@ async fn a_message_is_moved_under_its_number_with_its_flags() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_moved_to_where_it_is_stays_one_message() {
+async fn a_message_that_is_moved_to_its_own_folder_is_not_duplicated() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     for subject in ["one", "two"] {
-        put(&mut client, "INBOX", subject).await;
+        append_message(&mut client, "INBOX", subject).await;
     }
     let uid = ada.uid_of("INBOX", "one").await;
     done(ada.move_to(uid, "INBOX").await);
@@ -248,11 +250,11 @@ async fn a_message_that_is_moved_to_where_it_is_stays_one_message() {
 }
 
 #[tokio::test]
-async fn a_move_that_cannot_be_done_is_refused_in_the_specifications_words() {
+async fn an_invalid_move_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    put(&mut client, "INBOX", "one").await;
+    append_message(&mut client, "INBOX", "one").await;
     let uid = ada.uid_of("INBOX", "one").await;
     let path = format!("/api/v1/mail/messages/{uid}/move");
     for body in [
@@ -265,16 +267,16 @@ async fn a_move_that_cannot_be_done_is_refused_in_the_specifications_words() {
         json!(["Trash"]),
         json!("Trash"),
     ] {
-        let answer = ada.post(&path, &body).await;
+        let response = ada.post(&path, &body).await;
         assert_eq!(
-            (answer.status, &answer.json),
+            (response.status, &response.json),
             (400, &json!({ "error": "Invalid move data" })),
             "{body}"
         );
     }
     for body in ["", "{", "destination=Trash"] {
-        let answer = ada.post_raw(&path, body).await;
-        answer.fails(400, "Invalid move data");
+        let response = ada.post_raw(&path, body).await;
+        response.fails(400, "Invalid move data");
     }
     let long = "x".repeat(3000);
     for destination in [
@@ -292,24 +294,24 @@ async fn a_move_that_cannot_be_done_is_refused_in_the_specifications_words() {
         "📬",
         &long,
     ] {
-        let answer = ada.move_to(uid, destination).await;
-        answer.fails(404, "Folder not found");
+        let response = ada.move_to(uid, destination).await;
+        response.fails(404, "Folder not found");
     }
     assert_eq!(subjects(&mut client, "INBOX").await, ["one"]);
     assert_eq!(ada.uids("INBOX").await, [uid]);
 }
 
 #[tokio::test]
-async fn a_message_is_deleted_for_good_and_no_other_with_it() {
+async fn a_message_is_deleted_permanently_and_no_other_with_it() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     for subject in ["one", "two", "three"] {
-        put(&mut client, "INBOX", subject).await;
+        append_message(&mut client, "INBOX", subject).await;
     }
     // Another client has marked it but not expunged it.
-    let marked = stored(&mut client, "INBOX").await[2].imap_uid;
-    mark(&mut client, "INBOX", marked, "+FLAGS.SILENT (\\Deleted)").await;
+    let marked = stored_messages(&mut client, "INBOX").await[2].imap_uid;
+    store_flags(&mut client, "INBOX", marked, "+FLAGS.SILENT (\\Deleted)").await;
     let uid = ada.uid_of("INBOX", "one").await;
     done(ada.delete(uid).await);
     assert_eq!(subjects(&mut client, "INBOX").await, ["two", "three"]);
@@ -318,12 +320,12 @@ async fn a_message_is_deleted_for_good_and_no_other_with_it() {
     assert_eq!(subjects(&mut client, "Trash").await, [""; 0]);
     ada.delete(uid).await.fails(404, "Message not found");
     let line = format!("GET /api/v1/mail/messages/{uid}");
-    ada.ask(&line).await.fails(404, "Message not found");
-    // In any folder, and with any hint.
+    ada.send(&line).await.fails(404, "Message not found");
+    // The message can be in any folder, and the hint does not matter.
     let uid = ada.uid_of("INBOX", "two").await;
     done(ada.move_to(uid, "Trash").await);
     let line = format!("DELETE /api/v1/mail/messages/{uid}?folder=Nowhere");
-    done(ada.ask(&line).await);
+    done(ada.send(&line).await);
     assert_eq!(subjects(&mut client, "Trash").await, [""; 0]);
     assert_eq!(subjects(&mut client, "INBOX").await, ["three"]);
 }
@@ -333,7 +335,7 @@ async fn the_folder_of_a_change_is_only_a_hint() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
-    put(&mut client, "INBOX", "one").await;
+    append_message(&mut client, "INBOX", "one").await;
     let uid = ada.uid_of("INBOX", "one").await;
     let path = |action: &str| format!("/api/v1/mail/messages/{uid}/{action}");
     for hint in ["INBOX", "Trash", "Nowhere", ""] {
@@ -349,7 +351,7 @@ async fn the_folder_of_a_change_is_only_a_hint() {
     assert_eq!(ada.uids("INBOX").await, [uid]);
 }
 
-/// Each change of the message with this number, with a valid body.
+/// Returns the request of each change of the message with this number, with a valid body.
 fn changes(uid: &str) -> [(String, Value); 3] {
     [
         (
@@ -364,37 +366,37 @@ fn changes(uid: &str) -> [(String, Value); 3] {
     ]
 }
 
-async fn change(person: &Person<'_>, (line, body): &(String, Value)) -> Answer {
+async fn change(person: &Person<'_>, (line, body): &(String, Value)) -> Response {
     if body.is_null() {
-        return person.ask(line).await;
+        return person.send(line).await;
     }
     person.post(line.trim_start_matches("POST "), body).await
 }
 
 #[tokio::test]
-async fn a_change_of_an_unknown_or_foreign_message_is_refused() {
+async fn a_change_of_an_unknown_message_or_one_of_another_account_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&ada).await;
-    put(&mut client, "INBOX", "one").await;
+    append_message(&mut client, "INBOX", "one").await;
     let uid = ada.uid_of("INBOX", "one").await;
     for none in NO_NUMBERS {
         for request in changes(none) {
-            let answer = change(&ada, &request).await;
-            answer.fails(400, "Invalid message UID");
+            let response = change(&ada, &request).await;
+            response.fails(400, "Invalid message UID");
         }
     }
     for missing in [uid + 1, 987_654_321, u64::MAX] {
         for request in changes(&missing.to_string()) {
-            let answer = change(&ada, &request).await;
-            answer.fails(404, "Message not found");
+            let response = change(&ada, &request).await;
+            response.fails(404, "Message not found");
         }
     }
     for request in changes(&uid.to_string()) {
-        let answer = change(&bob, &request).await;
-        answer.fails(404, "Message not found");
+        let response = change(&bob, &request).await;
+        response.fails(404, "Message not found");
         let (line, body) = &request;
-        let nobody = Answer::of(service.request(line).json(body)).await;
+        let nobody = Response::of(service.request(line).json(body)).await;
         nobody.fails(401, "Missing or invalid Authorization header");
     }
     assert_eq!(subjects(&mut client, "INBOX").await, ["one"]);
@@ -402,11 +404,11 @@ async fn a_change_of_an_unknown_or_foreign_message_is_refused() {
 }
 
 #[tokio::test]
-async fn while_the_mail_server_is_away_a_change_is_503_and_is_not_done_later() {
+async fn while_the_mail_server_is_down_a_change_returns_503_and_is_not_made_later() {
     let mut service = Service::with_own_mail().await;
     let (access, uid) = {
         let ada = service.person("ada").await;
-        put(&mut imap(&ada).await, "INBOX", "one").await;
+        append_message(&mut imap(&ada).await, "INBOX", "one").await;
         let uid = ada.uid_of("INBOX", "one").await;
         (ada.access, uid)
     };
@@ -416,12 +418,12 @@ async fn while_the_mail_server_is_away_a_change_is_503_and_is_not_done_later() {
         if !body.is_null() {
             request = request.json(&body);
         }
-        let answer = Answer::of(request).await;
-        answer.fails(
+        let response = Response::of(request).await;
+        response.fails(
             503,
             "Mail server is initializing, please try again in a moment",
         );
-        assert!(answer.header("retry-after").is_some(), "{line}");
+        assert!(response.header("retry-after").is_some(), "{line}");
     }
     service.stack().start_imap().await.unwrap();
     let ada = Person {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::TryStreamExt as _;
-use latchmail_tests::{Person, RICH, Service, expunge_all, imap};
+use latchmail_tests::{Person, RICH_MESSAGE, Service, expunge_all, imap};
 use serde_json::{Value, json};
 
 const PLAIN: &str = "From: Grace Hopper <grace@outside.test>
@@ -31,12 +31,12 @@ fn numbered(number: u32) -> String {
 }
 
 #[tokio::test]
-async fn a_new_mailbox_has_its_folders_and_those_with_a_role_lead() {
+async fn a_new_mailbox_has_its_folders_and_those_with_a_role_come_first() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    ada.receives(PLAIN).await;
-    let answer = ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
-    let folders = answer["folders"].as_array().unwrap();
+    ada.receive(PLAIN).await;
+    let response = ada.send("GET /api/v1/mail/folders").await.succeeds(200);
+    let folders = response["folders"].as_array().unwrap();
     let ids: BTreeSet<&str> = folders.iter().map(|f| f["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), folders.len());
     assert_eq!(
@@ -77,8 +77,8 @@ async fn folders_of_any_name_are_listed_and_opened_by_their_path() {
     ] {
         client.create(name).await.unwrap();
     }
-    let answer = ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
-    let paths: Vec<&str> = answer["folders"]
+    let response = ada.send("GET /api/v1/mail/folders").await.succeeds(200);
+    let paths: Vec<&str> = response["folders"]
         .as_array()
         .unwrap()
         .iter()
@@ -87,7 +87,7 @@ async fn folders_of_any_name_are_listed_and_opened_by_their_path() {
         .collect();
     assert!(paths.contains(&"Projekte/Übersicht & Pläne"), "{paths:?}");
     assert!(paths.is_sorted(), "{paths:?}");
-    let nested = &answer["folders"]
+    let nested = &response["folders"]
         .as_array()
         .unwrap()
         .iter()
@@ -124,7 +124,7 @@ async fn a_folder_that_does_not_exist_is_404() {
         &long,
     ] {
         let line = format!("GET /api/v1/mail/folders/{folder}/messages");
-        ada.ask(&line).await.fails(404, "Folder not found");
+        ada.send(&line).await.fails(404, "Folder not found");
     }
     // The mailbox is unchanged.
     assert_eq!(ada.total("INBOX").await, 0);
@@ -134,9 +134,9 @@ async fn a_folder_that_does_not_exist_is_404() {
 async fn a_message_is_listed_with_all_its_fields() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    ada.receives(PLAIN).await;
+    ada.receive(PLAIN).await;
     let mut listing = ada
-        .ask("GET /api/v1/mail/folders/INBOX/messages")
+        .send("GET /api/v1/mail/folders/INBOX/messages")
         .await
         .succeeds(200);
     assert_eq!(listing["total"], 1);
@@ -165,13 +165,13 @@ async fn a_folder_is_listed_newest_first_in_pages() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     for number in 1..=7 {
-        ada.receives(&numbered(number)).await;
+        ada.receive(&numbered(number)).await;
     }
     let page = |query: &'static str| {
         let ada = &ada;
         async move {
             let line = format!("GET /api/v1/mail/folders/INBOX/messages{query}");
-            let listing = ada.ask(&line).await.succeeds(200);
+            let listing = ada.send(&line).await.succeeds(200);
             assert_eq!(listing["total"], 7);
             let messages = listing["messages"].as_array().unwrap().clone();
             messages
@@ -205,17 +205,19 @@ async fn a_page_out_of_range_is_refused() {
         "limit=-5",
     ] {
         let line = format!("GET /api/v1/mail/folders/INBOX/messages?{query}");
-        ada.ask(&line).await.fails(400, "Invalid paging parameters");
+        ada.send(&line)
+            .await
+            .fails(400, "Invalid paging parameters");
     }
 }
 
 #[tokio::test]
-async fn a_number_is_a_messages_own_and_is_kept() {
+async fn a_number_identifies_one_message_and_never_changes() {
     let mut service = Service::with_mail().await;
     let (access, before) = {
         let ada = service.person("ada").await;
         for number in 1..=3 {
-            ada.receives(&numbered(number)).await;
+            ada.receive(&numbered(number)).await;
         }
         (ada.access.clone(), uids(&ada).await)
     };
@@ -228,7 +230,7 @@ async fn a_number_is_a_messages_own_and_is_kept() {
         refresh: String::new(),
     };
     assert_eq!(uids(&ada).await, before);
-    ada.receives(&numbered(4)).await;
+    ada.receive(&numbered(4)).await;
     let after = uids(&ada).await;
     assert_eq!(after[1..], before[..]);
     assert!(after[0] > before[0]);
@@ -243,7 +245,7 @@ async fn uids(person: &Person<'_>) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn listings_at_once_agree_on_the_numbers() {
+async fn concurrent_listings_return_the_same_numbers() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -260,7 +262,7 @@ async fn listings_at_once_agree_on_the_numbers() {
 async fn a_plain_message_is_read_with_its_headers_and_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    ada.receives(PLAIN).await;
+    ada.receive(PLAIN).await;
     let summary = ada.messages("INBOX").await[0].clone();
     let detail = ada.newest().await;
     for field in [
@@ -291,10 +293,10 @@ async fn a_plain_message_is_read_with_its_headers_and_text() {
 }
 
 #[tokio::test]
-async fn a_message_of_many_parts_is_read_with_both_texts_and_its_attachments() {
+async fn a_multipart_message_is_read_with_both_texts_and_its_attachments() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    ada.receives(RICH).await;
+    ada.receive(RICH_MESSAGE).await;
     let detail = ada.newest().await;
     assert_eq!(detail["text"].as_str().unwrap().trim(), "Café");
     assert_eq!(
@@ -318,7 +320,7 @@ async fn a_message_of_many_parts_is_read_with_both_texts_and_its_attachments() {
 async fn the_folder_of_a_message_is_only_a_hint() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    ada.receives(PLAIN).await;
+    ada.receive(PLAIN).await;
     let uid = ada.messages("INBOX").await[0]["uid"].clone();
     for hint in [
         "",
@@ -328,12 +330,12 @@ async fn the_folder_of_a_message_is_only_a_hint() {
         "?folder=",
     ] {
         let line = format!("GET /api/v1/mail/messages/{uid}{hint}");
-        assert_eq!(ada.ask(&line).await.succeeds(200)["uid"], uid, "{hint}");
+        assert_eq!(ada.send(&line).await.succeeds(200)["uid"], uid, "{hint}");
     }
 }
 
 #[tokio::test]
-async fn a_number_that_is_none_is_400_and_one_that_names_nothing_404() {
+async fn an_invalid_number_is_400_and_an_unknown_one_404() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for uid in [
@@ -346,40 +348,40 @@ async fn a_number_that_is_none_is_400_and_one_that_names_nothing_404() {
         "99999999999999999999999",
     ] {
         let line = format!("GET /api/v1/mail/messages/{uid}");
-        ada.ask(&line).await.fails(400, "Invalid message UID");
+        ada.send(&line).await.fails(400, "Invalid message UID");
     }
     for uid in ["1", "987654321", "18446744073709551615"] {
         let line = format!("GET /api/v1/mail/messages/{uid}");
-        ada.ask(&line).await.fails(404, "Message not found");
+        ada.send(&line).await.fails(404, "Message not found");
     }
     // A number of another account's mailbox does not exist here.
-    ada.receives(PLAIN).await;
+    ada.receive(PLAIN).await;
     let uid = ada.messages("INBOX").await[0]["uid"].clone();
     let line = format!("GET /api/v1/mail/messages/{uid}");
-    bob.ask(&line).await.fails(404, "Message not found");
+    bob.send(&line).await.fails(404, "Message not found");
 }
 
 #[tokio::test]
-async fn a_message_that_was_deleted_elsewhere_is_404_and_its_number_is_not_given_again() {
+async fn a_message_deleted_by_another_client_is_404_and_its_number_is_not_reused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    ada.receives(&numbered(1)).await;
+    ada.receive(&numbered(1)).await;
     let gone = ada.messages("INBOX").await[0]["uid"].clone();
     expunge_all(&ada).await;
     let line = format!("GET /api/v1/mail/messages/{gone}");
-    ada.ask(&line).await.fails(404, "Message not found");
+    ada.send(&line).await.fails(404, "Message not found");
     assert_eq!(ada.total("INBOX").await, 0);
-    ada.receives(&numbered(2)).await;
+    ada.receive(&numbered(2)).await;
     assert!(ada.messages("INBOX").await[0]["uid"].as_u64() > gone.as_u64());
 }
 
 #[tokio::test]
-async fn reading_never_marks_a_message_as_seen_and_flags_are_told_as_they_are() {
+async fn reading_does_not_mark_a_message_as_seen_and_flags_are_current() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    ada.receives(RICH).await;
+    ada.receive(RICH_MESSAGE).await;
     ada.newest().await;
-    let folders = ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    let folders = ada.send("GET /api/v1/mail/folders").await.succeeds(200);
     assert_eq!(folders["folders"][0]["unseen"], 1);
 
     let mut client = imap(&ada).await;
@@ -409,15 +411,15 @@ async fn reading_never_marks_a_message_as_seen_and_flags_are_told_as_they_are() 
         .map(|f| f.as_str().unwrap())
         .collect();
     assert_eq!(told, BTreeSet::from(["\\Seen", "\\Flagged", "$Forwarded"]));
-    let folders = ada.ask("GET /api/v1/mail/folders").await.succeeds(200);
+    let folders = ada.send("GET /api/v1/mail/folders").await.succeeds(200);
     assert_eq!(folders["folders"][0]["unseen"], 0);
 }
 
 #[tokio::test]
-async fn a_message_that_says_little_of_itself_is_still_read() {
+async fn a_message_with_few_headers_can_be_read() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    ada.receives_raw(b"X-Nothing: here\r\n\r\njust \xff\xfe bytes\r\n")
+    ada.receive_raw(b"X-Nothing: here\r\n\r\njust \xff\xfe bytes\r\n")
         .await;
     let detail = ada.newest().await;
     assert_eq!(detail["subject"], "");
@@ -427,7 +429,7 @@ async fn a_message_that_says_little_of_itself_is_still_read() {
 }
 
 #[tokio::test]
-async fn a_message_whose_header_is_long_is_listed_as_it_is_read() {
+async fn a_message_with_a_long_header_has_the_same_fields_in_the_listing() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -465,7 +467,7 @@ async fn a_page_of_hostile_messages_is_listed_and_each_is_read() {
         client.append("INBOX", None, None, message).await.unwrap();
     }
     let listing = ada
-        .ask("GET /api/v1/mail/folders/INBOX/messages?limit=100")
+        .send("GET /api/v1/mail/folders/INBOX/messages?limit=100")
         .await
         .succeeds(200);
     assert_eq!(listing["messages"].as_array().unwrap().len(), 100);

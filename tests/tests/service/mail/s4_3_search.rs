@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use latchmail_tests::{Answer, Imap, Person, Service, Setup, imap, put};
+use latchmail_tests::{Imap, Person, Response, Service, Setup, append_message, imap};
 use serde_json::{Value, json};
 
 const NONE: [&str; 0] = [];
 
-/// The path of a search for any term.
+/// Returns the request line of a search for a term.
 fn path(term: &str, rest: &str) -> String {
     format!("/api/v1/mail/search?q={}{rest}", encoded(term))
 }
@@ -21,33 +21,33 @@ fn encoded(text: &str) -> String {
     })
 }
 
-async fn ask(person: &Person<'_>, term: &str, rest: &str) -> Answer {
-    person.ask(&format!("GET {}", path(term, rest))).await
+async fn search(person: &Person<'_>, term: &str, rest: &str) -> Response {
+    person.send(&format!("GET {}", path(term, rest))).await
 }
 
-/// The subjects of a search in the inbox, in the order of the response.
+/// Returns the subjects of a search in the inbox, in the order of the response.
 async fn found(person: &Person<'_>, term: &str) -> Vec<String> {
-    let answer = ask(person, term, "").await.succeeds(200);
-    let subjects = subjects(&answer);
-    assert_eq!(answer["total"], subjects.len(), "{term}");
+    let response = search(person, term, "").await.succeeds(200);
+    let subjects = subjects(&response);
+    assert_eq!(response["total"], subjects.len(), "{term}");
     subjects
 }
 
-fn subjects(answer: &Value) -> Vec<String> {
-    let messages = answer["messages"].as_array().unwrap().iter();
+fn subjects(response: &Value) -> Vec<String> {
+    let messages = response["messages"].as_array().unwrap().iter();
     messages
         .map(|m| m["subject"].as_str().unwrap().to_owned())
         .collect()
 }
 
 /// Puts a message with this subject, these other fields and this body into the inbox.
-async fn file(client: &mut Imap, subject: &str, fields: &str, body: &str) {
+async fn append_message_with(client: &mut Imap, subject: &str, fields: &str, body: &str) {
     let message = format!("Subject: {subject}\n{fields}\n{body}\n").replace('\n', "\r\n");
     client.append("INBOX", None, None, message).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_term_is_found_in_the_subject_the_people_and_the_text() {
+async fn a_term_is_found_in_the_subject_the_addresses_and_the_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -94,7 +94,7 @@ async fn a_term_is_found_in_the_subject_the_people_and_the_text() {
         ),
         ("none of it", "X-Other: nothing of note\n".into(), "Hay."),
     ] {
-        file(&mut client, subject, &fields, body).await;
+        append_message_with(&mut client, subject, &fields, body).await;
     }
     for (term, expected) in [
         (
@@ -124,7 +124,7 @@ async fn a_term_is_found_in_the_subject_the_people_and_the_text() {
 }
 
 #[tokio::test]
-async fn terms_of_any_script_are_found_in_either_case() {
+async fn terms_in_any_script_are_found_in_upper_and_lower_case() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -135,18 +135,18 @@ async fn terms_of_any_script_are_found_in_either_case() {
             "MIME-Version: 1.0\nContent-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: base64\n"
         )
     };
-    file(&mut client, &word("Grüße aus Österreich"), "", "x").await;
-    file(&mut client, "Привет", &from("Лев Толстой"), "x").await;
+    append_message_with(&mut client, &word("Grüße aus Österreich"), "", "x").await;
+    append_message_with(&mut client, "Привет", &from("Лев Толстой"), "x").await;
     let body = STANDARD.encode("ἐν ἀρχῇ ἦν ὁ λόγος, в начале было слово");
-    file(&mut client, "slovo", &text("utf-8"), &body).await;
+    append_message_with(&mut client, "slovo", &text("utf-8"), &body).await;
     let latin = STANDARD.encode(b"\xc4rger und \xdcbermut");
-    file(&mut client, "latin", &text("iso-8859-1"), &latin).await;
+    append_message_with(&mut client, "latin", &text("iso-8859-1"), &latin).await;
     let koi8 = STANDARD.encode(b"\xf0\xd2\xc9\xd7\xc5\xd4"); // "Привет"
-    file(&mut client, "koi8", &text("koi8-r"), &koi8).await;
-    file(&mut client, &word("これは日本語の件名です"), "", "x").await;
+    append_message_with(&mut client, "koi8", &text("koi8-r"), &koi8).await;
+    append_message_with(&mut client, &word("これは日本語の件名です"), "", "x").await;
     let chinese = STANDARD.encode("你好，世界。");
-    file(&mut client, "chinese", &text("utf-8"), &chinese).await;
-    file(&mut client, &word("party 🎉🥳 tonight"), "", "x").await;
+    append_message_with(&mut client, "chinese", &text("utf-8"), &chinese).await;
+    append_message_with(&mut client, &word("party 🎉🥳 tonight"), "", "x").await;
     for (term, expected) in [
         ("grüße", &["Grüße aus Österreich"][..]),
         ("GRÜßE", &["Grüße aus Österreich"]),
@@ -168,7 +168,7 @@ async fn terms_of_any_script_are_found_in_either_case() {
 }
 
 #[tokio::test]
-async fn what_means_something_to_a_server_is_searched_for_as_it_is() {
+async fn special_characters_of_imap_are_searched_literally() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -193,9 +193,9 @@ async fn what_means_something_to_a_server_is_searched_for_as_it_is() {
     ];
     for (number, text) in literal.iter().enumerate() {
         let subject = format!("number {number}");
-        file(&mut client, &subject, "", &format!("Says {text}.")).await;
+        append_message_with(&mut client, &subject, "", &format!("Says {text}.")).await;
     }
-    put(&mut client, "INBOX", "unlike axb 100 xx").await;
+    append_message(&mut client, "INBOX", "unlike axb 100 xx").await;
     for (number, text) in literal.iter().enumerate() {
         // Servers may treat several spaces as one.
         if !text.contains("  ") {
@@ -221,8 +221,8 @@ async fn what_means_something_to_a_server_is_searched_for_as_it_is() {
         assert_eq!(found(&ada, term).await, expected, "{term}");
     }
     // A plus sign in a query may mean itself or a space; neither causes a failure.
-    let answer = ada.ask("GET /api/v1/mail/search?q=100%25+sure").await;
-    answer.succeeds(200);
+    let response = ada.send("GET /api/v1/mail/search?q=100%25+sure").await;
+    response.succeeds(200);
 }
 
 #[tokio::test]
@@ -232,16 +232,16 @@ async fn results_come_newest_first_in_pages_with_their_exact_total() {
     let mut client = imap(&ada).await;
     for number in 1..=12 {
         let subject = if number % 3 == 0 { "other" } else { "wanted" };
-        put(&mut client, "INBOX", &format!("{subject} {number}")).await;
+        append_message(&mut client, "INBOX", &format!("{subject} {number}")).await;
     }
     let page = async |rest: &str, page: u64, limit: u64| {
-        let answer = ask(&ada, "wanted", rest).await.succeeds(200);
-        let fields: Vec<_> = answer.as_object().unwrap().keys().collect();
+        let response = search(&ada, "wanted", rest).await.succeeds(200);
+        let fields: Vec<_> = response.as_object().unwrap().keys().collect();
         assert_eq!(fields, ["limit", "messages", "page", "total"]);
-        assert_eq!(answer["total"], 8, "{rest}");
-        assert_eq!(answer["page"], page, "{rest}");
-        assert_eq!(answer["limit"], limit, "{rest}");
-        let messages = answer["messages"].as_array().unwrap().iter();
+        assert_eq!(response["total"], 8, "{rest}");
+        assert_eq!(response["page"], page, "{rest}");
+        assert_eq!(response["limit"], limit, "{rest}");
+        let messages = response["messages"].as_array().unwrap().iter();
         messages
             .map(|m| m["seq"].as_u64().unwrap())
             .collect::<Vec<_>>()
@@ -259,9 +259,9 @@ async fn results_come_newest_first_in_pages_with_their_exact_total() {
     );
     // Each result equals the entry in the listing.
     let listed = ada.messages("INBOX").await;
-    let answer = ask(&ada, "wanted", "&limit=2").await.succeeds(200);
-    assert_eq!(answer["messages"], json!([listed[1], listed[2]]));
-    let nothing = ask(&ada, "in vain", "").await.succeeds(200);
+    let response = search(&ada, "wanted", "&limit=2").await.succeeds(200);
+    assert_eq!(response["messages"], json!([listed[1], listed[2]]));
+    let nothing = search(&ada, "in vain", "").await.succeeds(200);
     assert_eq!(
         nothing,
         json!({ "messages": [], "total": 0, "page": 1, "limit": 50 })
@@ -269,7 +269,7 @@ async fn results_come_newest_first_in_pages_with_their_exact_total() {
 }
 
 #[tokio::test]
-async fn one_folder_is_searched_the_inbox_where_none_is_named() {
+async fn a_search_covers_one_folder_by_default_the_inbox() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
@@ -283,7 +283,7 @@ async fn one_folder_is_searched_the_inbox_where_none_is_named() {
         ("Trash", "needle in the trash"),
         (nested, "needle in the plans"),
     ] {
-        put(&mut client, folder, subject).await;
+        append_message(&mut client, folder, subject).await;
     }
     for (folder, expected) in [
         ("", "needle in the inbox"),
@@ -295,32 +295,34 @@ async fn one_folder_is_searched_the_inbox_where_none_is_named() {
             "needle in the plans",
         ),
     ] {
-        let answer = ask(&ada, "needle", folder).await.succeeds(200);
-        assert_eq!(answer["total"], 1, "{folder}");
-        assert_eq!(subjects(&answer), [expected], "{folder}");
+        let response = search(&ada, "needle", folder).await.succeeds(200);
+        assert_eq!(response["total"], 1, "{folder}");
+        assert_eq!(subjects(&response), [expected], "{folder}");
     }
-    let empty = ask(&ada, "needle", "&folder=Projekte").await.succeeds(200);
+    let empty = search(&ada, "needle", "&folder=Projekte")
+        .await
+        .succeeds(200);
     assert_eq!(empty["total"], 0);
     // The result has the message's own number.
-    let answer = ask(&ada, "needle", "&folder=Trash").await.succeeds(200);
+    let response = search(&ada, "needle", "&folder=Trash").await.succeeds(200);
     assert_eq!(
-        answer["messages"][0]["uid"],
+        response["messages"][0]["uid"],
         ada.uid_of("Trash", "needle in the trash").await
     );
 }
 
 #[tokio::test]
-async fn a_search_that_is_none_is_refused_in_the_specifications_words() {
+async fn an_invalid_search_is_refused_with_the_specified_text() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    put(&mut imap(&ada).await, "INBOX", "one").await;
+    append_message(&mut imap(&ada).await, "INBOX", "one").await;
     for line in [
         "GET /api/v1/mail/search",
         "GET /api/v1/mail/search?q=",
         "GET /api/v1/mail/search?folder=INBOX",
         "GET /api/v1/mail/search?q=&folder=INBOX&page=1",
     ] {
-        ada.ask(line).await.fails(400, "Missing search term");
+        ada.send(line).await.fails(400, "Missing search term");
     }
     for paging in [
         "page=0",
@@ -334,8 +336,8 @@ async fn a_search_that_is_none_is_refused_in_the_specifications_words() {
         "limit=-5",
         "limit=",
     ] {
-        let answer = ask(&ada, "one", &format!("&{paging}")).await;
-        answer.fails(400, "Invalid search parameters");
+        let response = search(&ada, "one", &format!("&{paging}")).await;
+        response.fails(400, "Invalid search parameters");
     }
     for folder in [
         "Nowhere",
@@ -348,8 +350,8 @@ async fn a_search_that_is_none_is_refused_in_the_specifications_words() {
         "%0d%0aA1%20LOGOUT",
         "%F0%9F%93%AC",
     ] {
-        let answer = ask(&ada, "one", &format!("&folder={folder}")).await;
-        answer.fails(404, "Folder not found");
+        let response = search(&ada, "one", &format!("&folder={folder}")).await;
+        response.fails(404, "Folder not found");
     }
     for term in [
         "\r\nA1 LOGOUT",
@@ -362,16 +364,16 @@ async fn a_search_that_is_none_is_refused_in_the_specifications_words() {
         "one\u{7f}",
         "one\u{85}",
     ] {
-        let answer = ask(&ada, term, "").await;
-        let text = answer.json["error"].as_str().unwrap_or_default();
+        let response = search(&ada, term, "").await;
+        let text = response.json["error"].as_str().unwrap_or_default();
         assert!(
-            answer.status == 400 && !text.is_empty(),
+            response.status == 400 && !text.is_empty(),
             "{term:?}: {} {}",
-            answer.status,
-            answer.json
+            response.status,
+            response.json
         );
     }
-    let nobody = service.ask("GET /api/v1/mail/search?q=one").await;
+    let nobody = service.send("GET /api/v1/mail/search?q=one").await;
     nobody.fails(401, "Missing or invalid Authorization header");
     assert_eq!(found(&ada, "one").await, ["one"]);
     let post = ada.post("/api/v1/mail/search?q=one", &json!({})).await;
@@ -379,78 +381,78 @@ async fn a_search_that_is_none_is_refused_in_the_specifications_words() {
 }
 
 #[tokio::test]
-async fn a_long_term_is_searched_for_or_refused_and_hurts_nothing() {
+async fn a_long_term_is_searched_or_refused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     let long = "needle ".repeat(20) + "end";
-    file(&mut client, "long", "", &long).await;
+    append_message_with(&mut client, "long", "", &long).await;
     assert_eq!(found(&ada, &long).await, ["long"]);
     for term in ["x".repeat(10_000), "ü".repeat(10_000), "{".repeat(15_000)] {
-        let answer = ask(&ada, &term, "").await;
+        let response = search(&ada, &term, "").await;
         assert!(
-            answer.status == 400 || answer.json["total"] == 0,
+            response.status == 400 || response.json["total"] == 0,
             "{} {}",
-            answer.status,
-            answer.json
+            response.status,
+            response.json
         );
     }
     assert_eq!(found(&ada, "needle").await, ["long"]);
 }
 
 #[tokio::test]
-async fn while_the_mail_server_is_away_a_search_says_so() {
+async fn while_the_mail_server_is_down_a_search_returns_503() {
     let mut service = Service::with_own_mail().await;
     let access = {
         let ada = service.person("ada").await;
-        put(&mut imap(&ada).await, "INBOX", "one").await;
+        append_message(&mut imap(&ada).await, "INBOX", "one").await;
         assert_eq!(found(&ada, "one").await, ["one"]);
         ada.access
     };
     let search = async |service: &Service| {
         let line = "GET /api/v1/mail/search?q=one";
-        Answer::of(service.request(line).bearer_auth(&access)).await
+        Response::of(service.request(line).bearer_auth(&access)).await
     };
     service.stack().stop_imap().await.unwrap();
-    let answer = search(&service).await;
-    answer.fails(
+    let response = search(&service).await;
+    response.fails(
         503,
         "Mail server is initializing, please try again in a moment",
     );
-    assert!(answer.header("retry-after").is_some());
+    assert!(response.header("retry-after").is_some());
     service.stack().start_imap().await.unwrap();
     assert_eq!(search(&service).await.succeeds(200)["total"], 1);
 }
 
 #[tokio::test]
-async fn searches_have_a_budget_of_their_own() {
+async fn searches_have_their_own_budget() {
     let service = Setup::default()
         .with_mail()
         .with_default_limits()
         .start()
         .await;
     let ada = service.person("ada").await;
-    let header = |answer: &Answer, name: &str| -> i64 {
-        let value = answer.header(&format!("x-ratelimit-{name}"));
+    let header = |response: &Response, name: &str| -> i64 {
+        let value = response.header(&format!("x-ratelimit-{name}"));
         value.expect("a limited answer").parse().unwrap()
     };
     for left in (0..20).rev() {
         // Requests that are refused for another reason count too.
         let term = if left % 2 == 0 { "one" } else { "" };
-        let answer = ask(&ada, term, "").await;
-        assert_eq!(answer.status, if left % 2 == 0 { 200 } else { 400 });
-        assert_eq!(header(&answer, "limit"), 20);
-        assert_eq!(header(&answer, "remaining"), left);
+        let response = search(&ada, term, "").await;
+        assert_eq!(response.status, if left % 2 == 0 { 200 } else { 400 });
+        assert_eq!(header(&response, "limit"), 20);
+        assert_eq!(header(&response, "remaining"), left);
     }
-    let refused = ask(&ada, "one", "").await;
+    let refused = search(&ada, "one", "").await;
     refused.fails(429, "Too many requests, please try again later");
     assert_eq!(header(&refused, "limit"), 20);
     assert_eq!(header(&refused, "remaining"), 0);
     let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     // The other mail routes have a separate budget.
-    let folders = ada.ask("GET /api/v1/mail/folders").await;
+    let folders = ada.send("GET /api/v1/mail/folders").await;
     assert_eq!(header(&folders, "limit"), 60);
     assert_eq!(header(&folders, "remaining"), 59);
     service.clock.advance(std::time::Duration::from_secs(wait));
-    ask(&ada, "one", "").await.succeeds(200);
+    search(&ada, "one", "").await.succeeds(200);
 }

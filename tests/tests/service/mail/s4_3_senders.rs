@@ -1,11 +1,12 @@
-//! Specification, section 4.3: whether the sender of a message is who it says.
+//! Specification, section 4.3: verification of the sender of a message.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use latchmail_tests::dkim::domain;
+use latchmail_tests::dkim::add_domain;
 use latchmail_tests::{
-    Agent, DOMAIN, EVENTUALLY, Nameserver, Person, Service, Setup, alias, expunge_all, imap, stored,
+    Agent, DOMAIN, Nameserver, Person, Service, Setup, TEST_TIMEOUT, add_alias, expunge_all, imap,
+    stored_messages,
 };
 use lettre::address::Envelope;
 use lettre::transport::smtp::authentication::Credentials;
@@ -16,17 +17,17 @@ use tokio::time::{sleep, timeout};
 /// The warning of an agent's result about an unverified sender.
 const NOT_VERIFIED: &str = "sender not verified";
 
-/// A message to `person`, with these header fields above those of the sender.
-async fn arrives(person: &Person<'_>, fields: &str, from: &str) -> u64 {
+/// Delivers a message to `person` with these header fields above those of the sender, and waits until it arrives.
+async fn deliver_and_wait(person: &Person<'_>, fields: &str, from: &str) -> u64 {
     let message = format!(
         "{fields}From: {from}\nTo: {}\nSubject: Hello\n\nHello.\n",
         person.address
     );
-    person.receives(&message).await;
+    person.receive(&message).await;
     person.newest().await["uid"].as_u64().unwrap()
 }
 
-/// Both results of a message: the route's, and an agent's with whether it warns.
+/// Returns the result for the sender from the route, and whether an agent gets a warning.
 async fn results(person: &Person<'_>, agent: &Agent<'_>, uid: u64) -> (Value, bool) {
     let detail = person.message(uid).await;
     let read = agent.call("get_message", json!({ "uid": uid })).await;
@@ -40,10 +41,10 @@ async fn results(person: &Person<'_>, agent: &Agent<'_>, uid: u64) -> (Value, bo
 }
 
 #[tokio::test]
-async fn the_result_of_the_mail_servers_own_filter_is_in_messages() {
+async fn messages_contain_the_result_of_the_mail_servers_own_filter() {
     let service = Service::with_mail_and("inbound.authserv_id = 'mx.filter.test'").await;
     let ada = service.person("ada").await;
-    let agent = Agent::of(&ada).await;
+    let agent = Agent::for_person(&ada).await;
     let from = "Grace <grace@outside.test>";
     for (results_of, result, domain) in [
         (
@@ -78,7 +79,7 @@ async fn the_result_of_the_mail_servers_own_filter_is_in_messages() {
         ),
     ] {
         let fields = format!("Authentication-Results: {results_of}\n");
-        let uid = arrives(&ada, &fields, from).await;
+        let uid = deliver_and_wait(&ada, &fields, from).await;
         let expected = json!({ "result": result, "domain": domain });
         assert_eq!(
             results(&ada, &agent, uid).await,
@@ -92,19 +93,19 @@ async fn the_result_of_the_mail_servers_own_filter_is_in_messages() {
 async fn no_result_is_trusted_without_a_configured_name() {
     let service = Service::with_mail_and("inbound.authserv_id = ''").await;
     let ada = service.person("ada").await;
-    let agent = Agent::of(&ada).await;
+    let agent = Agent::for_person(&ada).await;
     let fields = "Authentication-Results: mx.filter.test; dmarc=pass header.from=outside.test\n";
-    let uid = arrives(&ada, fields, "grace@outside.test").await;
+    let uid = deliver_and_wait(&ada, fields, "grace@outside.test").await;
     let none = json!({ "result": "none", "domain": null });
     assert_eq!(results(&ada, &agent, uid).await, (none, true));
 }
 
-/// A domain elsewhere whose mail may come from this machine.
+/// An external domain whose SPF record allows this machine.
 const TRUSTED: &str = "trusted.example";
-/// A domain elsewhere whose mail may not.
+/// An external domain whose SPF record does not allow this machine.
 const FORGED: &str = "forged.example";
 
-/// Publishes who may send for the domains of these tests.
+/// Publishes the SPF and DMARC records of the domains of these tests.
 async fn dns() -> Nameserver {
     let dns = Nameserver::start().await;
     for (domain, spf) in [
@@ -118,19 +119,19 @@ async fn dns() -> Nameserver {
     dns
 }
 
-/// A service whose milter asks this DNS server.
-async fn checked(dns: &Nameserver, settings: &str) -> Service {
+/// Starts a service whose milter uses this DNS server.
+async fn service_with_milter(dns: &Nameserver, settings: &str) -> Service {
     let settings = format!("dns.server = '{}'\n{settings}", dns.address);
     Setup::default().with_milter(&settings).start().await
 }
 
-/// Sends a message to ada and bob's server as a client without authentication does.
-async fn delivers(service: &Service, sender: &str, message: &str) -> Result<(), String> {
+/// Sends a message to the mail server as a client without authentication does.
+async fn deliver(service: &Service, sender: &str, message: &str) -> Result<(), String> {
     let smtp = service.mail().smtp;
-    submits(smtp, None, sender, message).await
+    submit(smtp, None, sender, message).await
 }
 
-async fn submits(
+async fn submit(
     server: SocketAddr,
     login: Option<&Value>,
     sender: &str,
@@ -155,9 +156,9 @@ fn message(from: &str, subject: &str) -> String {
     format!("From: {from}\nTo: ada@first.test\nSubject: {subject}\n\nHello.\n")
 }
 
-/// The message of that subject, once it has arrived.
-async fn arrived(person: &Person<'_>, subject: &str) -> Value {
-    person.arrives(subject).await;
+/// Waits until the message with that subject has arrived, and returns it.
+async fn wait_for_message(person: &Person<'_>, subject: &str) -> Value {
+    person.wait_for_message(subject).await;
     let messages = person.messages("INBOX").await;
     let found = messages
         .iter()
@@ -169,9 +170,9 @@ async fn arrived(person: &Person<'_>, subject: &str) -> Value {
 #[tokio::test]
 async fn strangers_cannot_send_as_a_local_address() {
     let dns = dns().await;
-    let service = checked(&dns, "").await;
+    let service = service_with_milter(&dns, "").await;
     let ada = service.person("ada").await;
-    alias(&ada, "me@ada.example", true).await;
+    add_alias(&ada, "me@ada.example", true).await;
     service
         .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
         .await;
@@ -193,25 +194,25 @@ async fn strangers_cannot_send_as_a_local_address() {
         (stranger, "someone@trusted.example\nFrom: ada@first.test"),
         ("", "ada@first.test"),
     ] {
-        let refused = delivers(&service, sender, &message(from, "forged")).await;
+        let refused = deliver(&service, sender, &message(from, "forged")).await;
         let refused = refused.expect_err(from);
         assert!(refused.contains("5.7.1"), "{sender} {from}: {refused}");
     }
     // A name is not an address.
     let from = "\"ada@first.test\" <someone@trusted.example>";
-    delivers(&service, stranger, &message(from, "named"))
+    deliver(&service, stranger, &message(from, "named"))
         .await
         .unwrap();
-    arrived(&ada, "named").await;
+    wait_for_message(&ada, "named").await;
     assert_eq!(ada.total("INBOX").await, 1);
 }
 
 #[tokio::test]
-async fn a_foreign_sender_is_verified_and_the_result_is_the_servers_own() {
+async fn an_external_sender_is_verified_and_forged_results_are_ignored() {
     let dns = dns().await;
-    let service = checked(&dns, "").await;
+    let service = service_with_milter(&dns, "").await;
     let ada = service.person("ada").await;
-    let agent = Agent::of(&ada).await;
+    let agent = Agent::for_person(&ada).await;
     let claims = "Authentication-Results: mail.latchmail.test; dmarc=pass header.from=forged.example\n\
          authentication-results: mail.latchmail.test; dmarc=pass header.from=unknown.example\n\
          Authentication-Results: mx.elsewhere.test; spf=pass\n";
@@ -222,16 +223,16 @@ async fn a_foreign_sender_is_verified_and_the_result_is_the_servers_own() {
     ] {
         let from = format!("Grace <grace@{domain}>");
         let sent = format!("{claims}{}", message(&from, domain));
-        delivers(&service, &format!("grace@{domain}"), &sent)
+        deliver(&service, &format!("grace@{domain}"), &sent)
             .await
             .unwrap();
-        let detail = arrived(&ada, domain).await;
+        let detail = wait_for_message(&ada, domain).await;
         let expected = json!({ "result": result, "domain": domain });
         let read = results(&ada, &agent, detail["uid"].as_u64().unwrap()).await;
         assert_eq!(read, (expected, result != "pass"));
     }
     let mut client = imap(&ada).await;
-    for stored in stored(&mut client, "INBOX").await {
+    for stored in stored_messages(&mut client, "INBOX").await {
         let text = String::from_utf8_lossy(&stored.bytes).to_lowercase();
         let fields: Vec<&str> = text.split("authentication-results: ").skip(1).collect();
         assert_eq!(fields.len(), 2, "{text}");
@@ -241,15 +242,15 @@ async fn a_foreign_sender_is_verified_and_the_result_is_the_servers_own() {
 }
 
 #[tokio::test]
-async fn a_local_post_that_returns_through_a_mailing_list_is_rejected_marked_or_verified() {
+async fn a_local_message_from_a_mailing_list_is_rejected_marked_or_verified() {
     let from_list = async |service: &Service, subject: &str| {
         let sent = message("Ada <ada@first.test>", subject);
-        delivers(service, "list-bounces@trusted.example", &sent).await
+        deliver(service, "list-bounces@trusted.example", &sent).await
     };
     let fail = json!({ "result": "fail", "domain": "first.test" });
     let dns = dns().await;
     {
-        let service = checked(&dns, "inbound.list_servers = ['192.0.2.0/24']").await;
+        let service = service_with_milter(&dns, "inbound.list_servers = ['192.0.2.0/24']").await;
         service.person("ada").await;
         let refused = from_list(&service, "rejected").await.unwrap_err();
         assert!(refused.contains("5.7.1"), "{refused}");
@@ -258,11 +259,11 @@ async fn a_local_post_that_returns_through_a_mailing_list_is_rejected_marked_or_
         "inbound.local_from = 'mark'",
         "inbound.list_servers = ['192.0.2.1', '127.0.0.0/8']",
     ] {
-        let service = checked(&dns, settings).await;
+        let service = service_with_milter(&dns, settings).await;
         let ada = service.person("ada").await;
         from_list(&service, "marked").await.unwrap();
         assert_eq!(
-            arrived(&ada, "marked").await["authentication"],
+            wait_for_message(&ada, "marked").await["authentication"],
             fail,
             "{settings}"
         );
@@ -270,12 +271,12 @@ async fn a_local_post_that_returns_through_a_mailing_list_is_rejected_marked_or_
 }
 
 #[tokio::test]
-async fn a_signature_of_the_domain_itself_verifies_a_message_that_comes_back_unchanged() {
+async fn the_domains_own_signature_verifies_a_message_that_returns_unchanged() {
     let dns = dns().await;
-    let service = checked(&dns, "").await;
+    let service = service_with_milter(&dns, "").await;
     let ada = service.person("ada").await;
-    alias(&ada, "me@ada.example", true).await;
-    for (name, value) in domain(&ada, "ada.example").await {
+    add_alias(&ada, "me@ada.example", true).await;
+    for (name, value) in add_domain(&ada, "ada.example").await {
         let (first, second) = value.split_at(200);
         dns.txt(&name, &[first, second]);
     }
@@ -283,34 +284,34 @@ async fn a_signature_of_the_domain_itself_verifies_a_message_that_comes_back_unc
     let sent =
         json!({ "from": "me@ada.example", "to": "ada@first.test", "subject": "own", "text": "t" });
     ada.post("/api/v1/mail/send", &sent).await.succeeds(200);
-    arrived(&ada, "own").await;
+    wait_for_message(&ada, "own").await;
     let mut client = imap(&ada).await;
-    let stored = stored(&mut client, "INBOX").await.remove(0);
+    let stored = stored_messages(&mut client, "INBOX").await.remove(0);
     let text = String::from_utf8(stored.bytes)
         .unwrap()
         .replace("\r\n", "\n");
     let signed = text[text.find("DKIM-Signature:").unwrap()..].to_owned();
     expunge_all(&ada).await;
 
-    delivers(&service, "forwarder@trusted.example", &signed)
+    deliver(&service, "forwarder@trusted.example", &signed)
         .await
         .unwrap();
     let pass = json!({ "result": "pass", "domain": "ada.example" });
-    assert_eq!(arrived(&ada, "own").await["authentication"], pass);
+    assert_eq!(wait_for_message(&ada, "own").await["authentication"], pass);
     let footer = format!("{signed}\nFooter of the list\n");
-    let refused = delivers(&service, "forwarder@trusted.example", &footer).await;
+    let refused = deliver(&service, "forwarder@trusted.example", &footer).await;
     assert!(refused.unwrap_err().contains("5.7.1"));
 }
 
 #[tokio::test]
-async fn a_submission_names_addresses_of_its_account_only() {
+async fn a_submission_can_use_only_addresses_of_its_account() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    alias(&ada, "shop@second.test", true).await;
-    alias(&ada, "off@second.test", false).await;
+    add_alias(&ada, "shop@second.test", true).await;
+    add_alias(&ada, "off@second.test", false).await;
     let phone = ada.app_password("phone").await;
     let server = service.mail().submission;
-    let submit = async |sent: &str| submits(server, Some(&phone), "ada@first.test", sent).await;
+    let submit = async |sent: &str| submit(server, Some(&phone), "ada@first.test", sent).await;
     let pass = |domain: Value| json!({ "result": "pass", "domain": domain });
     for (from, domain) in [
         ("ada@first.test", json!("first.test")),
@@ -326,14 +327,14 @@ async fn a_submission_names_addresses_of_its_account_only() {
         submit(&format!("{claim}{}", message(from, from)))
             .await
             .unwrap();
-        let detail = arrived_from(&ada).await;
+        let detail = only_message(&ada).await;
         assert_eq!(detail["authentication"], pass(domain), "{from}");
         expunge_all(&ada).await;
     }
     let sent =
         json!({ "from": "bob@first.test", "to": "ada@first.test", "subject": "api", "text": "t" });
     bob.post("/api/v1/mail/send", &sent).await.succeeds(200);
-    let detail = arrived(&ada, "api").await;
+    let detail = wait_for_message(&ada, "api").await;
     assert_eq!(detail["authentication"], pass(json!("first.test")));
     expunge_all(&ada).await;
 
@@ -358,12 +359,12 @@ async fn a_submission_names_addresses_of_its_account_only() {
     }
     let own = "ada@first.test\nSender: shop@second.test\nReply-To: list@trusted.example";
     submit(&message(own, "sender")).await.unwrap();
-    arrived(&ada, "sender").await;
+    wait_for_message(&ada, "sender").await;
     assert_eq!(ada.total("INBOX").await, 1);
 }
 
-/// The only message of an inbox, once it has arrived.
-async fn arrived_from(person: &Person<'_>) -> Value {
+/// Waits until the only message of an inbox has arrived, and returns it.
+async fn only_message(person: &Person<'_>) -> Value {
     let arrives = async {
         while person.total("INBOX").await == 0 {
             sleep(Duration::from_millis(20)).await;
@@ -371,17 +372,17 @@ async fn arrived_from(person: &Person<'_>) -> Value {
         let uid = person.newest().await["uid"].as_u64().unwrap();
         person.message(uid).await
     };
-    timeout(EVENTUALLY, arrives).await.unwrap()
+    timeout(TEST_TIMEOUT, arrives).await.unwrap()
 }
 
 #[tokio::test]
 async fn mail_is_delayed_while_senders_cannot_be_checked() {
     let dns = dns().await;
     dns.servfail("slow.example");
-    let mut service = checked(&dns, "dns.timeout = 0.5\ndns.attempts = 1").await;
+    let mut service = service_with_milter(&dns, "dns.timeout = 0.5\ndns.attempts = 1").await;
     let ada = service.person("ada").await;
     // A foreign domain whose records cannot be read is not verified.
-    delivers(
+    deliver(
         &service,
         "a@slow.example",
         &message("a@slow.example", "foreign"),
@@ -389,10 +390,13 @@ async fn mail_is_delayed_while_senders_cannot_be_checked() {
     .await
     .unwrap();
     let none = json!({ "result": "none", "domain": "slow.example" });
-    assert_eq!(arrived(&ada, "foreign").await["authentication"], none);
+    assert_eq!(
+        wait_for_message(&ada, "foreign").await["authentication"],
+        none
+    );
     drop(ada);
     service.stack().stop_milter().await.unwrap();
-    let delayed = delivers(
+    let delayed = deliver(
         &service,
         "a@trusted.example",
         &message("a@trusted.example", "x"),

@@ -1,5 +1,5 @@
-//! The contract between host and modules: components built against an older contract work, and the error for an incompatible component names what does
-//! not fit. `tests/contract/` has a copy of each released version, and `older`, an artificial contract with fewer functions than the current one.
+//! The contract between host and modules: components built against an older contract work, and the error for an incompatible component names the
+//! difference. `tests/contract/` has a copy of each released version, and `older`, an artificial contract with fewer functions than the current one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use latchmail_runtime::modules::CONTRACT;
-use latchmail_tests::{Answer, Person, Service, fixtures, unloadable};
+use latchmail_tests::{Person, Response, Service, fixtures, load_problem};
 use serde_json::json;
 
 /// A contract: texts by file name.
@@ -28,12 +28,12 @@ fn contract(folder: &Path) -> Contract {
         .collect()
 }
 
-/// The contract of this host.
+/// Returns the contract of this host.
 fn current() -> Contract {
     contract(&root().join("wit"))
 }
 
-/// The contracts that this host must support, by version: all released ones and `older`.
+/// Returns the contracts that this host must support, by version: all released ones and `older`.
 fn supported() -> BTreeMap<String, Contract> {
     fs::read_dir(root().join("tests/contract"))
         .unwrap()
@@ -45,10 +45,10 @@ fn supported() -> BTreeMap<String, Contract> {
         .collect()
 }
 
-/// All statements of a contract, each with its place: a function, a whole record, a name that is used.
-fn said(contract: &Contract) -> BTreeSet<String> {
-    let mut said = BTreeSet::new();
-    for text in bare(contract).split("\n\n") {
+/// Returns all statements of a contract, each with its path: a function, a whole record, a name that is used.
+fn statements(contract: &Contract) -> BTreeSet<String> {
+    let mut output = BTreeSet::new();
+    for text in without_comments(contract).split("\n\n") {
         let mut within: Vec<String> = Vec::new();
         let mut statement = String::new();
         let mut whole = 0;
@@ -86,31 +86,31 @@ fn said(contract: &Contract) -> BTreeSet<String> {
                     {
                         Some((from, used)) => {
                             let used = used.trim_end_matches("};").split(',').map(str::trim);
-                            said.extend(used.map(|name| format!("{place}: use {from}.{name}")));
+                            output.extend(used.map(|name| format!("{place}: use {from}.{name}")));
                         }
-                        None => said.extend([format!("{place}: {words}")]),
+                        None => output.extend([format!("{place}: {words}")]),
                     }
                     statement.clear();
                 }
             }
         }
     }
-    said
+    output
 }
 
 #[test]
 fn the_contract_contains_all_statements_of_every_supported_contract() {
     let supported = supported();
-    let current = said(&current());
+    let current = statements(&current());
     for (version, contract) in &supported {
-        let before = said(contract);
+        let before = statements(contract);
         let missing: Vec<_> = before.difference(&current).collect();
         assert!(
             missing.is_empty(),
             "wit/ lacks statements of {version}: {missing:#?}"
         );
     }
-    assert!(said(&supported["older"]).len() < current.len());
+    assert!(statements(&supported["older"]).len() < current.len());
 }
 
 #[test]
@@ -133,12 +133,14 @@ fn every_change_of_a_contract_is_detected() {
         let text = changed.get_mut(file).unwrap();
         assert!(text.contains(old), "{file} has no {old:?}");
         *text = text.replacen(old, new, 1);
-        let gone = said(&before).difference(&said(&changed)).count();
+        let gone = statements(&before)
+            .difference(&statements(&changed))
+            .count();
         assert_eq!(gone, 1, "{file}: {old:?}");
     }
 }
 
-/// The module built against the older contract, with names replaced by others of the same length.
+/// Returns the module built against the older contract, with names replaced by others of the same length.
 fn renamed(names: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = fs::read(fixtures().join("fixture_older.wasm")).unwrap();
     for (old, new) in names {
@@ -170,12 +172,12 @@ fn settings(source: &Path) -> String {
     settings
 }
 
-/// Why a component is not loaded.
+/// Returns the error for a component that is not loaded.
 async fn refused(bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("older.wasm");
     fs::write(&source, bytes).unwrap();
-    let sentence = unloadable(&settings(&source)).await;
+    let sentence = load_problem(&settings(&source)).await;
     let reason = sentence.strip_prefix("module `older` cannot be loaded: ");
     reason.unwrap_or(&sentence).to_owned()
 }
@@ -258,11 +260,11 @@ async fn an_incompatible_component_is_refused_with_both_versions() {
             ],
         ),
     ] {
-        let said = refused(&renamed(&[(old, new)])).await;
+        let output = refused(&renamed(&[(old, new)])).await;
         for mention in reason {
             assert!(
-                said.contains(mention),
-                "{said:?} does not mention {mention:?}"
+                output.contains(mention),
+                "{output:?} does not mention {mention:?}"
             );
         }
     }
@@ -275,21 +277,21 @@ async fn a_component_built_against_a_newer_version_works_if_it_uses_nothing_new(
     fs::write(&source, renamed(&[("@1.0.0", "@1.9.9")])).unwrap();
     let service = Service::with(&settings(&source)).await;
     let ada = service.person("ada").await;
-    ada.ask("GET /older/folders").await.succeeds(200);
+    ada.send("GET /older/folders").await.succeeds(200);
 }
 
 #[tokio::test]
 async fn a_file_that_is_not_a_component_is_not_loaded() {
     let core_module = b"\0asm\x01\0\0\0";
-    let said = refused(core_module).await;
+    let output = refused(core_module).await;
     assert!(
-        said.starts_with("it is a core WebAssembly module, not a component"),
-        "{said}"
+        output.starts_with("it is a core WebAssembly module, not a component"),
+        "{output}"
     );
 }
 
-/// The text without the versions and the comments, which may change freely. An empty line ends each file.
-fn bare(contract: &Contract) -> String {
+/// Returns the contract's text without versions and comments, which may change freely. An empty line ends each file.
+fn without_comments(contract: &Contract) -> String {
     let mut bare = String::new();
     for text in contract.values() {
         for line in text.lines().map(str::trim) {
@@ -304,7 +306,7 @@ fn bare(contract: &Contract) -> String {
 }
 
 #[test]
-fn a_contract_that_differs_from_the_released_one_has_another_version() {
+fn a_changed_contract_has_a_new_version() {
     let (current, supported) = (current(), supported());
     let minor = |version: &str| -> u32 { version.split('.').nth(1).unwrap().parse().unwrap() };
     let older_minors = supported
@@ -318,7 +320,7 @@ fn a_contract_that_differs_from_the_released_one_has_another_version() {
     );
     if let Some(released) = supported.get(CONTRACT) {
         assert!(
-            bare(released) == bare(&current),
+            without_comments(released) == without_comments(&current),
             "wit/ differs from tests/contract/{CONTRACT}, which is released: raise the version"
         );
     }
@@ -328,22 +330,22 @@ fn a_contract_that_differs_from_the_released_one_has_another_version() {
     }
 }
 
-/// A service with the module built against the older contract.
+/// Starts a service with the module built against the older contract.
 async fn older() -> Service {
     Service::with_mail_and(&settings(&fixtures().join("fixture_older.wasm"))).await
 }
 
 #[tokio::test]
-async fn a_module_of_an_older_contract_reads_mail() {
+async fn a_module_built_for_an_older_contract_can_read_mail() {
     let service = older().await;
     let ada = service.person("ada").await;
-    ada.receives(
+    ada.receive(
         "From: Grace <grace@outside.test>\nSubject: Hello\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nGood morning\n--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n1,2,3\n--b--\n",
     )
     .await;
     let asked = async |person: &Person<'_>, what: &str| {
         person
-            .ask(&format!("GET /older/{what}"))
+            .send(&format!("GET /older/{what}"))
             .await
             .succeeds(200)
     };
@@ -357,7 +359,7 @@ async fn a_module_of_an_older_contract_reads_mail() {
     assert_eq!(&detail["summary"], message);
     assert_eq!(detail["attachments"], json!(["a.csv"]));
     assert_eq!(detail["truncated"], false);
-    let attachment = ada.ask(&format!("GET /older/attachment/{uid}")).await;
+    let attachment = ada.send(&format!("GET /older/attachment/{uid}")).await;
     assert_eq!(attachment.status, 200);
     assert_eq!(attachment.body.trim_ascii(), b"1,2,3");
     let folders = asked(&ada, "folders").await;
@@ -373,9 +375,9 @@ async fn a_module_of_an_older_contract_reads_mail() {
         json!({ "error": "Error::NotFound" })
     );
     // The host authorizes requests, as for any module.
-    service.ask("GET /older/folders").await.fails(
+    service.send("GET /older/folders").await.fails(
         401,
-        service.ask("GET /api/v1/mail/folders").await.json["error"]
+        service.send("GET /api/v1/mail/folders").await.json["error"]
             .as_str()
             .unwrap(),
     );
@@ -386,20 +388,20 @@ async fn a_module_of_an_older_contract_reads_mail() {
 }
 
 #[tokio::test]
-async fn a_module_of_an_older_contract_has_its_settings_its_blobs_and_its_caller() {
+async fn a_module_built_for_an_older_contract_gets_its_settings_blobs_and_caller() {
     let service = older().await;
-    let who = service.ask("GET /older/who").await.succeeds(200);
+    let who = service.send("GET /older/who").await.succeeds(200);
     assert_eq!(
         who,
         json!({ "kind": "Kind::Anonymous", "scopes": 0, "colour": "green", "settings": [["colour", "green"]] })
     );
     let echo = service.request("POST /older/echo").body("a blob");
-    assert_eq!(Answer::of(echo).await.body, b"a blob");
+    assert_eq!(Response::of(echo).await.body, b"a blob");
     let field = service
         .request("PUT /older/field")
         .json(&json!({ "files": ["aGVsbG8="] }));
     assert_eq!(
-        Answer::of(field).await.succeeds(200),
+        Response::of(field).await.succeeds(200),
         json!({ "body": "{\"files\":[0]}", "size": 5, "read": "ell" })
     );
 }

@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use latchmail_tests::process::memory_of;
-use latchmail_tests::{PASSWORD, Person, Process, Service, Variant};
+use latchmail_tests::{HostProcess, PASSWORD, Person, Service, Variant};
 
-/// MiB that the service may use after many operations, more than after the first ones.
-const MORE: u64 = 100;
+/// The maximum growth of the service's memory from the first operations to the last ones, in MiB.
+const MAX_GROWTH_MIB: u64 = 100;
 
-/// A service in a process of its own, and one address for each of four clients.
-async fn service() -> (Service, Process, Vec<String>) {
+/// Starts a service in a process of its own, and one address for each of four clients.
+async fn service() -> (Service, HostProcess, Vec<String>) {
     let mut service = Service::with_mail_and("new_modules.paths = ['/variant/']").await;
     let mut addresses = Vec::new();
     for name in ["ada", "bo", "cy", "dee"] {
         addresses.push(service.person(name).await.address);
     }
-    let process = service.become_process().await;
+    let process = service.restart_in_process().await;
     (service, process, addresses)
 }
 
@@ -37,8 +37,8 @@ async fn swap(service: &Service, times: Range<usize>) {
     let ended = AtomicBool::new(false);
     let client = async || {
         while !ended.load(Ordering::Relaxed) {
-            let answer = service.ask("GET /variant/version").await;
-            assert!([200, 404].contains(&answer.status), "{}", answer.json);
+            let response = service.send("GET /variant/version").await;
+            assert!([200, 404].contains(&response.status), "{}", response.json);
         }
     };
     let swaps = async {
@@ -51,45 +51,45 @@ async fn swap(service: &Service, times: Range<usize>) {
             };
             std::fs::write(&file, variant.component()).unwrap();
             let install = ["module", "install", "--yes", file.to_str().unwrap()];
-            service.operator_with(&install, "").await.done();
+            service.operator_with(&install, "").await.succeeds();
         }
         ended.store(true, Ordering::Relaxed);
     };
     tokio::join!(swaps, client(), client());
 }
 
-/// MiB that the service uses more than `before`, in KiB.
-fn more_than(before: u64, process: &Process) -> u64 {
+/// Returns the growth of the service's memory in MiB. `before` is in KiB.
+fn growth_in_mib(before: u64, process: &HostProcess) -> u64 {
     memory_of(process.pid()).saturating_sub(before) / 1024
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn password_hashes_leave_no_memory_behind() {
+async fn password_hashes_leak_no_memory() {
     let (service, process, addresses) = service().await;
     sign_in(&service, &addresses, 4).await;
     let before = memory_of(process.pid());
     sign_in(&service, &addresses, 60).await;
-    let more = more_than(before, &process);
-    assert!(more < MORE, "{more} MiB more than before");
+    let more = growth_in_mib(before, &process);
+    assert!(more < MAX_GROWTH_MIB, "{more} MiB more than before");
 }
 
 mod long {
     use latchmail_tests::process::memory_of;
 
-    use super::{MORE, more_than, service, sign_in, swap};
+    use super::{MAX_GROWTH_MIB, growth_in_mib, service, sign_in, swap};
 
     #[tokio::test(flavor = "multi_thread")]
     #[ignore = "it takes long; ./just test-all runs it"]
-    async fn ten_thousand_sign_ins_and_a_thousand_swaps_leave_no_memory_behind() {
+    async fn ten_thousand_sign_ins_and_a_thousand_swaps_leak_no_memory() {
         let (service, process, addresses) = service().await;
         sign_in(&service, &addresses, 100).await;
         swap(&service, 0..100).await;
         let before = memory_of(process.pid());
         sign_in(&service, &addresses, 9_900).await;
-        let signed_in = more_than(before, &process);
+        let signed_in = growth_in_mib(before, &process);
         swap(&service, 100..1_000).await;
-        let swapped = more_than(before, &process);
+        let swapped = growth_in_mib(before, &process);
         println!("{before} KiB, {signed_in} MiB more after sign-ins, {swapped} after swaps");
-        assert!(signed_in <= MORE && swapped <= MORE);
+        assert!(signed_in <= MAX_GROWTH_MIB && swapped <= MAX_GROWTH_MIB);
     }
 }

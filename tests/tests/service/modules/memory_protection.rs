@@ -1,11 +1,11 @@
-//! What other processes and core dumps can see of the memory of `latchmail serve`, as a user other than root.
+//! Protection of the memory of `latchmail serve` from core dumps and from other processes of its user. The user is not root.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Stdio;
 
-use latchmail_tests::{EVENTUALLY, program};
+use latchmail_tests::{TEST_TIMEOUT, program};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -31,7 +31,7 @@ registration.domains = ['first.test']
 }
 
 #[tokio::test]
-async fn no_core_dump_and_no_process_of_the_same_user_sees_the_memory() {
+async fn core_dumps_and_processes_of_the_same_user_cannot_read_the_memory() {
     let state = tempfile::tempdir().unwrap();
     fs::set_permissions(state.path(), fs::Permissions::from_mode(0o755)).unwrap();
     std::os::unix::fs::chown(state.path(), Some(NOBODY), Some(NOBODY)).unwrap();
@@ -59,7 +59,7 @@ async fn no_core_dump_and_no_process_of_the_same_user_sees_the_memory() {
         }
         panic!("the service ended: {lines:#?}");
     };
-    timeout(EVENTUALLY, serving).await.unwrap();
+    timeout(TEST_TIMEOUT, serving).await.unwrap();
     let process = Path::new("/proc").join(service.id().unwrap().to_string());
     assert_eq!(fs::metadata(&process).unwrap().uid(), NOBODY);
 

@@ -1,16 +1,16 @@
 //! The sandbox: what modules can do, what they cannot do, and how they are replaced.
 
 mod contract;
-mod hostile_guests;
+mod hostile_modules;
 mod memory;
 mod memory_protection;
 mod module_log;
 mod module_projects;
 mod modules_authors;
+mod modules_capacity;
 mod modules_http_client;
 mod modules_languages;
 mod modules_reuse;
-mod modules_room;
 mod modules_serving;
 mod modules_swap;
 mod password_guesses;

@@ -1,6 +1,6 @@
-//! `latchmail module log`: what a module's author finds out about a request from its id.
+//! `latchmail module log`: the log of a request, found by its id.
 
-use latchmail_tests::{Answer, Service, Setup, fixtures};
+use latchmail_tests::{Response, Service, Setup, fixtures};
 use serde_json::Value;
 
 fn settings() -> String {
@@ -21,24 +21,24 @@ async fn probe() -> Service {
 
 /// Calls the probe and returns the id of the request.
 async fn call(service: &Service, what: &str, status: u16) -> String {
-    let answer: Answer = service.ask(&format!("GET /probe/do/{what}")).await;
-    assert_eq!(answer.status, status, "{what}");
-    answer.header("x-request-id").unwrap().to_owned()
+    let response: Response = service.send(&format!("GET /probe/do/{what}")).await;
+    assert_eq!(response.status, status, "{what}");
+    response.header("x-request-id").unwrap().to_owned()
 }
 
-/// The entries that `--json` prints, one object per line.
+/// Returns the entries that `--json` prints, one object per line.
 async fn entries(service: &Service, arguments: &str) -> Vec<Value> {
     let verb = format!("module log probe --json{arguments}");
-    let printed = service.operator(&verb, "").await.done();
+    let printed = service.operator(&verb, "").await.succeeds();
     let entry = |line| serde_json::from_str(line).unwrap();
     printed.lines().map(entry).collect()
 }
 
 #[tokio::test]
-async fn a_trap_is_found_by_the_id_of_its_response() {
+async fn a_trap_is_found_by_its_request_id() {
     let service = probe().await;
     let trapped = call(&service, "trap", 500).await;
-    let said = call(&service, "say", 200).await;
+    let output = call(&service, "say", 200).await;
     call(&service, "log", 200).await;
 
     let found = entries(&service, &format!(" --request {trapped}")).await;
@@ -53,24 +53,24 @@ async fn a_trap_is_found_by_the_id_of_its_response() {
     let in_the_module = |frame: &Value| frame.as_str().unwrap().contains("fixture_probe");
     assert!(backtrace.iter().any(in_the_module), "{backtrace:#?}");
 
-    let found = entries(&service, &format!(" --request {said}")).await;
+    let found = entries(&service, &format!(" --request {output}")).await;
     assert_eq!(found[0]["source"], "output");
     let message = found[0]["message"].as_str().unwrap();
     assert!(message.starts_with("the probe was asked to say"));
 
     let verb = format!("module log probe --request {trapped}");
-    let printed = service.operator(&verb, "").await.done();
+    let printed = service.operator(&verb, "").await.succeeds();
     let first = printed.lines().next().unwrap();
     assert!(
         first.contains(&trapped) && first.contains("error"),
         "{first}"
     );
     assert!(printed.lines().count() > 1, "no backtrace: {printed}");
-    assert!(!printed.contains(&said), "{printed}");
+    assert!(!printed.contains(&output), "{printed}");
 }
 
 #[tokio::test]
-async fn a_modules_lines_are_kept_in_order_up_to_the_limits() {
+async fn log_lines_of_a_module_are_kept_in_order_up_to_the_limits() {
     let service = probe().await;
     let first = call(&service, "log", 200).await;
     let found = entries(&service, &format!(" --request {first}")).await;
@@ -83,7 +83,7 @@ async fn a_modules_lines_are_kept_in_order_up_to_the_limits() {
     assert_eq!((messages[0], messages[99]), ("line 0", "line 99"));
     assert_eq!(
         messages[100],
-        "100 more lines in this request were not written"
+        "dropped 100 log lines: a request can write at most 100"
     );
     assert!(found.iter().all(|entry| entry["source"] == "log"));
     for _ in 0..10 {
@@ -101,32 +101,32 @@ async fn an_administrator_reads_the_log_of_a_module_and_others_do_not() {
     let trapped = call(&service, "trap", 500).await;
     let ada = service.person("ada").await;
     let route = format!("GET /api/v1/admin/modules/probe/log?request={trapped}");
-    ada.ask(&route)
+    ada.send(&route)
         .await
         .fails(403, "This endpoint is only available to administrators");
     let admin = format!("account admin {} on", ada.address);
-    service.operator(&admin, "").await.done();
-    let log = ada.again().await.ask(&route).await.succeeds(200);
+    service.operator(&admin, "").await.succeeds();
+    let log = ada.sign_in_again().await.send(&route).await.succeeds(200);
     assert_eq!(log["entries"].as_array().unwrap().len(), 1, "{log}");
 }
 
 #[tokio::test]
-async fn a_log_is_of_a_module_that_there_is_in_a_service_that_runs() {
+async fn a_log_needs_a_known_module_and_a_running_service() {
     let mut service = probe().await;
     let unknown = service.operator("module log nothing", "").await;
-    unknown.fails_about("There is no module `nothing`");
+    unknown.fails_mentioning("There is no module `nothing`");
     service
         .operator("module log No/thing", "")
         .await
-        .fails_about("not a valid module name");
+        .fails_mentioning("not a valid module name");
     let none = service.operator("module log probe --request x&y", "").await;
     assert_eq!(
-        (none.status, none.out.as_str(), none.err.as_str()),
+        (none.status, none.stdout.as_str(), none.stderr.as_str()),
         (0, "", "no entries\n")
     );
     call(&service, "trap", 500).await;
     // A new version keeps the log, a new service does not.
-    service.operator("module enable probe", "").await.done();
+    service.operator("module enable probe", "").await.succeeds();
     assert_eq!(entries(&service, "").await.len(), 1);
     service.restart().await;
     assert_eq!(entries(&service, "").await.len(), 0);
@@ -134,5 +134,5 @@ async fn a_log_is_of_a_module_that_there_is_in_a_service_that_runs() {
     service
         .operator("module log probe", "")
         .await
-        .fails_about("no service listens on");
+        .fails_mentioning("no service listens on");
 }

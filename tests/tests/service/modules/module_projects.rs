@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use latchmail_tests::{Said, installed, program};
+use latchmail_tests::{ProgramOutput, program, tools_folder};
 use tokio::process::Command;
 
 const NAME: &str = "first-try";
@@ -13,11 +13,11 @@ async fn create(folder: &Path, language: &str) -> PathBuf {
     let mut command = Command::new(program());
     let arguments = ["module", "new", NAME, "--language", language];
     command.current_dir(folder).args(arguments);
-    Said::by(&mut command, "").await.done();
+    ProgramOutput::of(&mut command, "").await.succeeds();
     folder.join(NAME)
 }
 
-/// The blocks of commands in a project's README.
+/// Returns the blocks of commands in a project's README.
 fn blocks(project: &Path) -> Vec<String> {
     let readme = std::fs::read_to_string(project.join("README.md")).unwrap();
     let blocks = readme.split("```sh\n").skip(1);
@@ -27,15 +27,19 @@ fn blocks(project: &Path) -> Vec<String> {
 
 /// Runs commands in a project, with the Node.js that the tests have installed.
 async fn run(project: &Path, commands: &str, bin: &Path) {
-    let node = installed().join("guests/bin");
+    let node = tools_folder().join("guests/bin");
     let path = [bin, &node].map(|folder| folder.display().to_string());
     let path = format!("{}:{}", path.join(":"), std::env::var("PATH").unwrap());
     let mut command = Command::new("bash");
     command.args(["-euo", "pipefail", "-c", commands]);
     command.current_dir(project).env("PATH", path);
     command.env_remove("CARGO_TARGET_DIR");
-    let said = Said::by(&mut command, "").await;
-    assert_eq!(said.status, 0, "{commands}\n{}\n{}", said.out, said.err);
+    let output = ProgramOutput::of(&mut command, "").await;
+    assert_eq!(
+        output.status, 0,
+        "{commands}\n{}\n{}",
+        output.stdout, output.stderr
+    );
 }
 
 #[tokio::test]
@@ -49,8 +53,8 @@ async fn the_tests_of_a_new_project_pass() {
         let project = create(folder.path(), language).await;
         assert!(blocks(&project)[0].contains(test), "{language}");
         if language == "python" {
-            // In place of an installation.
-            symlink(installed().join("guests"), project.join(".venv")).unwrap();
+            // Installs the tools of the tests instead of downloading them.
+            symlink(tools_folder().join("guests"), project.join(".venv")).unwrap();
         }
         run(&project, test, &project).await;
     }
@@ -75,7 +79,7 @@ mod long {
         let folder = tempfile::tempdir().unwrap();
         let project = create(folder.path(), language).await;
 
-        // The operator's program, for this service.
+        // The operator's command, for this service.
         let bin = folder.path().join("bin");
         std::fs::create_dir(&bin).unwrap();
         let latchmail = bin.join("latchmail");
@@ -104,15 +108,15 @@ mod long {
             .args(["module", "compile", component, "--config", "/dev/null"])
             .current_dir(&project)
             .env("LATCHMAIL_CACHE_DIR", cache());
-        Said::by(&mut compile, "").await.done();
+        ProgramOutput::of(&mut compile, "").await.succeeds();
         run(&project, install, &bin).await;
 
         let ada = service.person("ada").await;
-        let hello = ada.ask("GET /api/v1/first-try/hello").await;
+        let hello = ada.send("GET /api/v1/first-try/hello").await;
         assert_eq!(hello.succeeds(200), json!({ "hello": ada.address }));
-        ada.receives("From: eve@outside.test\nSubject: One\n\nHello\n")
+        ada.receive("From: eve@outside.test\nSubject: One\n\nHello\n")
             .await;
-        let news = ada.ask("GET /api/v1/first-try/news").await.succeeds(200);
+        let news = ada.send("GET /api/v1/first-try/news").await.succeeds(200);
         let message = &news["messages"][0];
         assert_eq!(
             (&message["from"], &message["subject"]),
@@ -121,11 +125,11 @@ mod long {
         let mark = json!({ "upto": message["uid"] });
         let marked = ada.post("/api/v1/first-try/mark", &mark).await;
         assert_eq!(marked.succeeds(200), mark);
-        let news = ada.ask("GET /api/v1/first-try/news").await.succeeds(200);
+        let news = ada.send("GET /api/v1/first-try/news").await.succeeds(200);
         assert_eq!(news, json!({ "messages": [] }));
         let invalid = ada.post("/api/v1/first-try/mark", &json!({})).await;
         invalid.fails(400, "upto is required");
-        let described = service.ask("GET /api/openapi.json").await.succeeds(200);
+        let described = service.send("GET /api/openapi.json").await.succeeds(200);
         let operation = &described["paths"]["/api/v1/first-try/news"]["get"];
         assert_eq!(operation["operationId"], "newsFirstTry");
     }

@@ -6,7 +6,7 @@ use latchmail_tests::{Service, modules, program};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// The folder into which `./just rust-examples` builds.
+/// Returns the folder into which `./just rust-examples` builds.
 fn example(file: &str) -> PathBuf {
     modules().with_file_name("examples").join(file)
 }
@@ -29,17 +29,17 @@ async fn a_new_project_is_a_working_module() {
     let settings = loaded("first-steps", "first_steps.wasm", grants);
     let service = Service::with(&settings).await;
     let ada = service.person("ada").await;
-    let greeted = ada.ask("GET /api/v1/first-steps/hello").await;
+    let greeted = ada.send("GET /api/v1/first-steps/hello").await;
     assert_eq!(greeted.succeeds(200), json!({ "hello": ada.address }));
-    let nobody = service.ask("GET /api/v1/first-steps/hello").await;
+    let nobody = service.send("GET /api/v1/first-steps/hello").await;
     assert_eq!(nobody.status, 401);
-    let described = service.ask("GET /api/openapi.json").await.succeeds(200);
+    let described = service.send("GET /api/openapi.json").await.succeeds(200);
     let operation = &described["paths"]["/api/v1/first-steps/hello"]["get"];
     assert_eq!(operation["operationId"], "helloFirstSteps");
 }
 
 #[tokio::test]
-async fn a_digest_is_what_came_since_the_mark() {
+async fn a_digest_contains_the_messages_since_the_mark() {
     let settings = loaded(
         "digest",
         "latchmail_digest.wasm",
@@ -50,18 +50,18 @@ async fn a_digest_is_what_came_since_the_mark() {
     let grace = service.person("grace").await;
     for subject in ["One", "Two"] {
         let letter = format!("From: Eve <eve@outside.test>\nSubject: {subject}\n\nHello\n");
-        ada.receives(&letter).await;
+        ada.receive(&letter).await;
     }
-    let digest = ada.ask("GET /api/v1/digest").await.succeeds(200);
+    let digest = ada.send("GET /api/v1/digest").await.succeeds(200);
     assert_eq!(subjects(&digest), ["Two", "One"]);
     assert_eq!(digest["messages"][0]["from"], "Eve");
     let mark = json!({ "upto": digest["upto"] });
     let marked = ada.post("/api/v1/digest/mark", &mark).await;
     assert_eq!(marked.succeeds(200), mark);
-    ada.receives("From: eve@outside.test\nSubject: Three\n\nHello\n")
+    ada.receive("From: eve@outside.test\nSubject: Three\n\nHello\n")
         .await;
     grace
-        .receives("From: eve@outside.test\nSubject: For Grace\n\nHello\n")
+        .receive("From: eve@outside.test\nSubject: For Grace\n\nHello\n")
         .await;
     let (access, others) = (ada.access.clone(), grace.access.clone());
     // Stored values persist through a restart.
@@ -73,7 +73,7 @@ async fn a_digest_is_what_came_since_the_mark() {
 }
 
 #[tokio::test]
-async fn a_token_that_reads_mail_reads_the_digest_and_marks_nothing() {
+async fn a_token_with_mail_read_can_read_the_digest_and_not_mark_it() {
     let settings = loaded(
         "digest",
         "latchmail_digest.wasm",
@@ -88,31 +88,33 @@ async fn a_token_that_reads_mail_reads_the_digest_and_marks_nothing() {
     let request = service
         .request("POST /api/v1/digest/mark")
         .bearer_auth(token);
-    let refused = latchmail_tests::Answer::of(request.json(&json!({ "upto": 7 }))).await;
+    let refused = latchmail_tests::Response::of(request.json(&json!({ "upto": 7 }))).await;
     refused.fails(403, "This credential is missing the \"mail:write\" scope");
 }
 
 #[tokio::test]
-async fn a_project_is_made_where_there_is_nothing() {
+async fn a_project_is_created_only_in_a_new_folder() {
     let folder = tempfile::tempdir().unwrap();
     let new = async |name: &str| {
         let mut command = Command::new(program());
         command.current_dir(&folder).args(["module", "new"]);
         command.args(name.split(' '));
-        latchmail_tests::Said::by(&mut command, "").await
+        latchmail_tests::ProgramOutput::of(&mut command, "").await
     };
-    let made = new("my-notes").await.done();
+    let made = new("my-notes").await.succeeds();
     assert!(
         made.contains("target/wasm32-wasip2/release/my_notes.wasm"),
         "{made}"
     );
     assert!(folder.path().join("my-notes/src/lib.rs").is_file());
-    new("my-notes").await.fails_about("my-notes already");
+    new("my-notes").await.fails_mentioning("my-notes already");
     for (language, component) in [("javascript", "build/js.wasm"), ("python", "build/py.wasm")] {
         let name = component
             .trim_start_matches("build/")
             .trim_end_matches(".wasm");
-        let made = new(&format!("{name} --language {language}")).await.done();
+        let made = new(&format!("{name} --language {language}"))
+            .await
+            .succeeds();
         assert!(made.contains(component), "{made}");
         let world = folder.path().join(name).join("wit/world.wit");
         let world = std::fs::read_to_string(world).unwrap();

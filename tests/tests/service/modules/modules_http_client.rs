@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use latchmail_tests::{Log, Nameserver, Service, fixtures, refusal};
+use latchmail_tests::{Log, Nameserver, Service, fixtures, start_error};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-/// The module with the HTTP client, with these hosts and further lines of configuration.
-fn keeper(hosts: &[&str], more: &str) -> String {
+/// Returns the configuration of the module with the HTTP client, with these hosts and further lines.
+fn client_settings(hosts: &[&str], more: &str) -> String {
     let source = fixtures().join("fixture_keeper.wasm");
     format!(
         "modules.keeper.source = '{}'\nmodules.keeper.grants = ['store', 'http-client']\n\
@@ -20,29 +20,29 @@ fn keeper(hosts: &[&str], more: &str) -> String {
     )
 }
 
-async fn asks(service: &Service, asked: &Value) -> Value {
-    let answer = service.post("/keeper/public/fetch", asked).await;
-    answer.succeeds(200)
+async fn run_request(service: &Service, request: &Value) -> Value {
+    let response = service.post("/keeper/public/fetch", request).await;
+    response.succeeds(200)
 }
 
-/// The result of a GET request.
-async fn gets(service: &Service, url: &str) -> Value {
-    asks(service, &json!({ "method": "GET", "url": url })).await
+/// Returns the result of the module's GET request.
+async fn get(service: &Service, url: &str) -> Value {
+    run_request(service, &json!({ "method": "GET", "url": url })).await
 }
 
 #[track_caller]
-fn failed(answer: &Value, how: &str) {
-    let failed = answer["failed"].as_str().unwrap_or_default();
-    assert!(failed.starts_with(how), "{answer} is not {how}");
+fn assert_failed(response: &Value, how: &str) {
+    let failed = response["failed"].as_str().unwrap_or_default();
+    assert!(failed.starts_with(how), "{response} is not {how}");
 }
 
 /// A server, with the number of its connections. Its response contains the request line and the host.
-struct World {
+struct TestEnv {
     at: SocketAddr,
     connections: Arc<AtomicUsize>,
 }
 
-impl World {
+impl TestEnv {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
@@ -54,20 +54,20 @@ impl World {
                 tokio::spawn(async move {
                     let mut read = vec![0; 16 * 1024];
                     let many = stream.read(&mut read).await.unwrap_or(0);
-                    let asked = String::from_utf8_lossy(&read[..many]).into_owned();
-                    if asked.contains("/silence") {
+                    let request = String::from_utf8_lossy(&read[..many]).into_owned();
+                    if request.contains("/silence") {
                         // Holds the connection until the other side closes it.
                         let _ = stream.read(&mut read).await;
                         return;
                     }
-                    let first = asked.lines().next().unwrap_or_default();
-                    let host = asked.lines().find(|line| line.starts_with("host: "));
-                    let told = format!("{first}; {}", host.unwrap_or_default());
-                    let answer = format!(
-                        "HTTP/1.1 200 OK\r\nx-answer: yes\r\ncontent-length: {}\r\n\r\n{told}",
-                        told.len()
+                    let first = request.lines().next().unwrap_or_default();
+                    let host = request.lines().find(|line| line.starts_with("host: "));
+                    let summary = format!("{first}; {}", host.unwrap_or_default());
+                    let response = format!(
+                        "HTTP/1.1 200 OK\r\nx-answer: yes\r\ncontent-length: {}\r\n\r\n{summary}",
+                        summary.len()
                     );
-                    let _ = stream.write_all(answer.as_bytes()).await;
+                    let _ = stream.write_all(response.as_bytes()).await;
                 });
             }
         });
@@ -85,62 +85,62 @@ impl World {
 
 #[tokio::test]
 async fn a_module_gets_the_complete_response_of_a_listed_host() {
-    let world = World::start().await;
-    let listed = format!("http://{}", world.at);
-    let service = Service::with(&keeper(&[&listed], "")).await;
-    let answer = asks(
+    let env = TestEnv::start().await;
+    let listed = format!("http://{}", env.at);
+    let service = Service::with(&client_settings(&[&listed], "")).await;
+    let response = run_request(
         &service,
         &json!({
-            "method": "POST", "url": world.url("127.0.0.1", "/a?b=c"), "body": "hello",
+            "method": "POST", "url": env.url("127.0.0.1", "/a?b=c"), "body": "hello",
             "headers": [["x-a", "b"]],
         }),
     )
     .await;
-    assert_eq!(answer["ok"]["status"], 200);
+    assert_eq!(response["ok"]["status"], 200);
     assert_eq!(
-        answer["ok"]["body"],
-        format!("POST /a?b=c HTTP/1.1; host: {}", world.at)
+        response["ok"]["body"],
+        format!("POST /a?b=c HTTP/1.1; host: {}", env.at)
     );
-    let headers = answer["ok"]["headers"].as_array().unwrap();
-    assert!(headers.contains(&json!(["x-answer", "yes"])), "{answer}");
+    let headers = response["ok"]["headers"].as_array().unwrap();
+    assert!(headers.contains(&json!(["x-answer", "yes"])), "{response}");
 }
 
 #[tokio::test]
-async fn a_host_that_is_not_listed_is_denied_and_gets_no_request() {
-    let world = World::start().await;
-    let other = format!("http://127.0.0.1:{}", world.at.port() ^ 1);
-    let service = Service::with(&keeper(&[&other, "api.example.com"], "")).await;
+async fn a_host_that_is_not_listed_is_denied_and_receives_no_request() {
+    let env = TestEnv::start().await;
+    let other = format!("http://127.0.0.1:{}", env.at.port() ^ 1);
+    let service = Service::with(&client_settings(&[&other, "api.example.com"], "")).await;
     for url in [
-        world.url("127.0.0.1", "/"),
-        world.url("localhost", "/"),
-        world.url("[::ffff:127.0.0.1]", "/"),
-        world.url("api.example.com", "/"),
-        format!("https://{}/", world.at),
+        env.url("127.0.0.1", "/"),
+        env.url("localhost", "/"),
+        env.url("[::ffff:127.0.0.1]", "/"),
+        env.url("api.example.com", "/"),
+        format!("https://{}/", env.at),
     ] {
-        failed(&gets(&service, &url).await, "Error::Denied(");
+        assert_failed(&get(&service, &url).await, "Error::Denied(");
     }
     for url in [
-        world.url("user@127.0.0.1", "/"),
-        world.url("2130706433", "/"),
-        world.url("127.1", "/"),
-        world.url("0x7f.1", "/"),
+        env.url("user@127.0.0.1", "/"),
+        env.url("2130706433", "/"),
+        env.url("127.1", "/"),
+        env.url("0x7f.1", "/"),
     ] {
-        failed(&gets(&service, &url).await, "Error::Invalid(");
+        assert_failed(&get(&service, &url).await, "Error::Invalid(");
     }
-    assert_eq!(world.connections(), 0);
+    assert_eq!(env.connections(), 0);
 
-    let nothing_listed = Service::with(&keeper(&[], "")).await;
-    let answer = gets(&nothing_listed, &world.url("127.0.0.1", "/")).await;
-    failed(&answer, "Error::Denied(");
-    assert_eq!(world.connections(), 0);
+    let nothing_listed = Service::with(&client_settings(&[], "")).await;
+    let response = get(&nothing_listed, &env.url("127.0.0.1", "/")).await;
+    assert_failed(&response, "Error::Denied(");
+    assert_eq!(env.connections(), 0);
 }
 
 #[tokio::test]
 async fn a_listed_name_with_a_private_address_is_denied_unless_the_address_is_listed() {
-    let world = World::start().await;
+    let env = TestEnv::start().await;
     let names = Nameserver::start().await;
     let dns = format!("dns.server = '{}'", names.address);
-    let port = world.at.port();
+    let port = env.at.port();
     let listed = format!("http://*.example.com:{port}");
     let inside = |address: [u8; 4]| vec![IpAddr::from(address)];
     names.addresses("a.example.com", &inside([127, 0, 0, 1]));
@@ -152,34 +152,34 @@ async fn a_listed_name_with_a_private_address_is_denied_unless_the_address_is_li
     names.cname("alias.example.com", "inside.elsewhere.example");
     names.addresses("inside.elsewhere.example", &inside([127, 0, 0, 1]));
 
-    let service = Service::with(&keeper(&[&listed], &dns)).await;
+    let service = Service::with(&client_settings(&[&listed], &dns)).await;
     for name in ["a", "cloud", "mapped", "alias"] {
-        let url = world.url(&format!("{name}.example.com"), "/");
-        failed(&gets(&service, &url).await, "Error::Denied(");
+        let url = env.url(&format!("{name}.example.com"), "/");
+        assert_failed(&get(&service, &url).await, "Error::Denied(");
     }
-    assert_eq!(world.connections(), 0);
+    assert_eq!(env.connections(), 0);
 
     for opened in ["127.0.0.0/8".to_owned(), format!("127.0.0.1:{port}")] {
-        let service = Service::with(&keeper(&[&listed, &opened], &dns)).await;
+        let service = Service::with(&client_settings(&[&listed, &opened], &dns)).await;
         for name in ["a", "mapped", "alias"] {
             let host = format!("{name}.example.com");
-            let answer = gets(&service, &world.url(&host, "/")).await;
+            let response = get(&service, &env.url(&host, "/")).await;
             assert_eq!(
-                answer["ok"]["body"],
+                response["ok"]["body"],
                 format!("GET / HTTP/1.1; host: {host}:{port}"),
-                "{answer}"
+                "{response}"
             );
         }
-        let cloud = gets(&service, &world.url("cloud.example.com", "/")).await;
-        failed(&cloud, "Error::Denied(");
+        let cloud = get(&service, &env.url("cloud.example.com", "/")).await;
+        assert_failed(&cloud, "Error::Denied(");
     }
 }
 
 #[tokio::test]
 async fn a_name_is_resolved_once_per_request() {
-    let world = World::start().await;
+    let env = TestEnv::start().await;
     let names = Nameserver::start().await;
-    let port = world.at.port();
+    let port = env.at.port();
     let listed = [
         format!("http://api.example.com:{port}"),
         // This address is allowed; the later addresses of the name are not.
@@ -187,19 +187,19 @@ async fn a_name_is_resolved_once_per_request() {
     ];
     let listed: Vec<&str> = listed.iter().map(String::as_str).collect();
     let dns = format!("dns.server = '{}'", names.address);
-    let service = Service::with(&keeper(&listed, &dns)).await;
-    let url = world.url("api.example.com", "/");
+    let service = Service::with(&client_settings(&listed, &dns)).await;
+    let url = env.url("api.example.com", "/");
 
     names.addresses("api.example.com", &[Ipv4Addr::LOCALHOST.into()]);
-    let answer = gets(&service, &url).await;
-    assert_eq!(answer["ok"]["status"], 200, "{answer}");
+    let response = get(&service, &url).await;
+    assert_eq!(response["ok"]["status"], 200, "{response}");
     // Once for each address family.
-    assert_eq!(names.asked("api.example.com"), 2);
-    assert_eq!(world.connections(), 1);
+    assert_eq!(names.queries("api.example.com"), 2);
+    assert_eq!(env.connections(), 1);
 
     // Each request resolves the name again; an earlier allowed address is not reused.
     names.addresses("api.example.com", &[Ipv4Addr::new(127, 0, 0, 2).into()]);
-    failed(&gets(&service, &url).await, "Error::Denied(");
+    assert_failed(&get(&service, &url).await, "Error::Denied(");
     // Of several addresses, the allowed ones are tried.
     names.addresses(
         "api.example.com",
@@ -208,35 +208,34 @@ async fn a_name_is_resolved_once_per_request() {
             Ipv4Addr::LOCALHOST.into(),
         ],
     );
-    let answer = gets(&service, &url).await;
-    assert_eq!(answer["ok"]["status"], 200, "{answer}");
-    assert_eq!(world.connections(), 2);
+    let response = get(&service, &url).await;
+    assert_eq!(response["ok"]["status"], 200, "{response}");
+    assert_eq!(env.connections(), 2);
 }
 
 #[tokio::test]
-async fn a_name_without_an_address_or_a_server_that_is_not_there_is_unavailable_and_the_log_says_why()
- {
-    let log = Log::keep();
-    let world = World::start().await;
+async fn a_missing_address_or_server_is_unavailable_and_the_log_has_the_reason() {
+    let log = Log::capture();
+    let env = TestEnv::start().await;
     let names = Nameserver::start().await;
     names.servfail("broken.example.com");
     let listed = [
-        format!("http://*.example.com:{}", world.at.port()),
+        format!("http://*.example.com:{}", env.at.port()),
         "http://127.0.0.1:1".to_owned(),
     ];
     let listed: Vec<&str> = listed.iter().map(String::as_str).collect();
     let dns = format!("dns.server = '{}'", names.address);
-    let service = Service::with(&keeper(&listed, &dns)).await;
+    let service = Service::with(&client_settings(&listed, &dns)).await;
     for url in [
-        world.url("none.example.com", "/"),
-        world.url("broken.example.com", "/"),
+        env.url("none.example.com", "/"),
+        env.url("broken.example.com", "/"),
         "http://127.0.0.1:1/".to_owned(),
     ] {
-        let asked = json!({ "method": "POST", "url": url });
-        let answer = service.post("/keeper/public/fetch", &asked).await;
-        let id = answer.header("x-request-id").unwrap().to_owned();
-        failed(&answer.succeeds(200), "Error::Unavailable");
-        let lines = log.about(&id);
+        let request = json!({ "method": "POST", "url": url });
+        let response = service.post("/keeper/public/fetch", &request).await;
+        let id = response.header("x-request-id").unwrap().to_owned();
+        assert_failed(&response.succeeds(200), "Error::Unavailable");
+        let lines = log.lines_with(&id);
         let host = url.split('/').nth(2).unwrap();
         assert!(
             lines
@@ -248,18 +247,18 @@ async fn a_name_without_an_address_or_a_server_that_is_not_there_is_unavailable_
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_holds_a_request_no_longer_than_asked_or_than_the_route_has() {
-    let world = World::start().await;
-    let listed = format!("http://{}", world.at);
-    let service = Service::with(&keeper(&[&listed], "modules.keeper.deadline = 1")).await;
-    let url = world.url("127.0.0.1", "/silence");
-    let asked = |method: &str, timeout: Option<u32>| json!({ "method": method, "url": url, "timeout": timeout });
-    let read = asks(&service, &asked("GET", Some(200))).await;
-    failed(&read, "Error::Unavailable");
-    let changed = asks(&service, &asked("POST", Some(200))).await;
-    failed(&changed, "Error::OutcomeUnknown");
+async fn a_silent_server_delays_a_request_at_most_until_its_timeout_or_deadline() {
+    let env = TestEnv::start().await;
+    let listed = format!("http://{}", env.at);
+    let service = Service::with(&client_settings(&[&listed], "modules.keeper.deadline = 1")).await;
+    let url = env.url("127.0.0.1", "/silence");
+    let request = |method: &str, timeout: Option<u32>| json!({ "method": method, "url": url, "timeout": timeout });
+    let read = run_request(&service, &request("GET", Some(200))).await;
+    assert_failed(&read, "Error::Unavailable");
+    let changed = run_request(&service, &request("POST", Some(200))).await;
+    assert_failed(&changed, "Error::OutcomeUnknown");
     // The deadline of the call precedes the requested timeout.
-    let patient = asked("GET", Some(30_000));
+    let patient = request("GET", Some(30_000));
     let asking = service.post("/keeper/public/fetch", &patient);
     let late = tokio::time::timeout(Duration::from_secs(5), asking).await;
     assert_eq!(late.unwrap().status, 500);
@@ -268,10 +267,10 @@ async fn a_server_that_never_answers_holds_a_request_no_longer_than_asked_or_tha
 #[tokio::test]
 async fn invalid_entries_of_hosts_stop_the_start() {
     for entry in ["https://api.example.com/path", "*", "10.0.0.0/40"] {
-        let sentence = refusal(&keeper(&["good.example.com", entry], "")).await;
+        let sentence = start_error(&client_settings(&["good.example.com", entry], "")).await;
         assert!(
             sentence.contains("`keeper`")
-                && sentence.contains(&format!("its `hosts` hold `{entry}`")),
+                && sentence.contains(&format!("its `hosts` contain `{entry}`")),
             "{sentence}"
         );
     }

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 const FOREIGN: [&str; 2] = ["aliases-js.wasm", "aliases-py.wasm"];
 
-/// The API description of a service whose aliases module is this file, with line breaks in texts removed and numbers in one representation.
+/// Returns the API description of a service whose aliases module is this file, with line breaks in texts removed and numbers in one representation.
 async fn description(source: &std::path::Path) -> Value {
     let settings = format!("modules.aliases.source = '{}'", source.display());
     let service = Service::with(&settings).await;
-    let text = service.ask("GET /api/openapi.json").await.succeeds(200);
+    let text = service.send("GET /api/openapi.json").await.succeeds(200);
     plain(text)
 }
 
@@ -25,7 +25,7 @@ fn plain(value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_api_is_described_alike_in_every_language() {
+async fn the_api_description_is_equal_in_every_language() {
     let rust = description(&modules().join("latchmail_aliases.wasm")).await;
     for file in FOREIGN {
         let other = description(&examples().join(file)).await;
@@ -42,7 +42,7 @@ async fn the_api_is_described_alike_in_every_language() {
 }
 
 #[tokio::test]
-async fn an_interpreter_serves_from_a_fresh_sandbox_too() {
+async fn an_interpreter_can_serve_each_request_in_a_fresh_sandbox() {
     for file in FOREIGN {
         let source = examples().join(file);
         let settings = format!(
@@ -59,7 +59,7 @@ async fn an_interpreter_serves_from_a_fresh_sandbox_too() {
         }
         // Random values differ between sandboxes, although all sandboxes start from the same state.
         assert_eq!(names.len(), 5, "{file}: {names:?}");
-        let list = ada.ask("GET /api/v1/aliases").await.succeeds(200);
+        let list = ada.send("GET /api/v1/aliases").await.succeeds(200);
         assert_eq!(list["aliases"].as_array().unwrap().len(), 5, "{file}");
     }
 }

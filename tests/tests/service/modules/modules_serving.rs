@@ -1,7 +1,7 @@
-//! The sandbox as an operator and a client see it: which components are loaded, what they can use, and what happens to a misbehaving one.
+//! Modules as operators and clients see them: the components that are loaded, their access, and failures.
 
 use latchmail_runtime::modules::CONTRACT;
-use latchmail_tests::{Answer, Service, fixtures, modules, refusal};
+use latchmail_tests::{Response, Service, fixtures, modules, start_error};
 
 fn probe(more: &str) -> String {
     let source = fixtures().join("fixture_probe.wasm");
@@ -11,98 +11,98 @@ fn probe(more: &str) -> String {
     )
 }
 
-async fn ask(service: &Service, what: &str) -> Answer {
-    service.ask(&format!("GET /probe/do/{what}")).await
+async fn request(service: &Service, what: &str) -> Response {
+    service.send(&format!("GET /probe/do/{what}")).await
 }
 
-async fn said(service: &Service, what: &str) -> String {
-    let answer = ask(service, what).await;
-    assert_eq!(answer.status, 200, "{what}: {}", answer.json);
-    String::from_utf8(answer.body).unwrap()
+async fn text_of(service: &Service, what: &str) -> String {
+    let response = request(service, what).await;
+    assert_eq!(response.status, 200, "{what}: {}", response.json);
+    String::from_utf8(response.body).unwrap()
 }
 
 #[tokio::test]
-async fn a_module_knows_its_caller_its_settings_and_nothing_of_the_machine() {
+async fn a_module_sees_its_caller_and_settings_and_nothing_of_the_machine() {
     let service = Service::with(&probe("")).await;
-    assert_eq!(said(&service, "who").await, "Kind::Anonymous");
-    assert!(said(&service, "mail").await.contains("Denied"));
+    assert_eq!(text_of(&service, "who").await, "Kind::Anonymous");
+    assert!(text_of(&service, "mail").await.contains("Denied"));
     assert_eq!(
-        said(&service, "setting").await,
+        text_of(&service, "setting").await,
         "Some(\"green\") [(\"colour\", \"green\")]"
     );
-    assert_eq!(said(&service, "environment").await, "0 0 false");
+    assert_eq!(text_of(&service, "environment").await, "0 0 false");
     let denied = "Some(PermissionDenied)";
     assert_eq!(
-        said(&service, "sockets").await,
+        text_of(&service, "sockets").await,
         format!("[{denied}, {denied}, {denied}] false")
     );
-    assert_eq!(said(&service, "log").await, "logged");
+    assert_eq!(text_of(&service, "log").await, "logged");
 }
 
 #[tokio::test]
 async fn every_request_gets_a_fresh_sandbox() {
     let service = Service::with(&probe("")).await;
     for _ in 0..3 {
-        assert_eq!(said(&service, "remember").await, "0");
+        assert_eq!(text_of(&service, "remember").await, "0");
     }
 }
 
 #[tokio::test]
-async fn a_body_of_ten_megabytes_goes_through_a_sandbox_of_eight() {
+async fn a_body_of_ten_megabytes_passes_through_a_sandbox_of_eight() {
     let service = Service::with(&probe("")).await;
     let body: Vec<u8> = (0..10 * 1024 * 1024_u32)
         .map(|n| n.to_le_bytes()[1])
         .collect();
     let request = service.request("POST /probe/echo").body(body.clone());
-    let answer = Answer::of(request).await;
-    assert_eq!(answer.status, 200, "{}", answer.json);
-    assert!(answer.body == body, "the body came back changed");
+    let response = Response::of(request).await;
+    assert_eq!(response.status, 200, "{}", response.json);
+    assert!(response.body == body, "the body was changed");
 }
 
 #[tokio::test]
-async fn a_module_may_look_into_a_blob_in_small_pieces() {
+async fn a_module_can_read_a_blob_in_small_pieces() {
     let service = Service::with(&probe("")).await;
     let request = service.request("POST /probe/peek").body("0123456789");
-    let answer = Answer::of(request).await;
+    let response = Response::of(request).await;
     assert_eq!(
-        String::from_utf8(answer.body).unwrap(),
+        String::from_utf8(response.body).unwrap(),
         "10 5678 Ok(0) true"
     );
 }
 
 #[tokio::test]
-async fn a_body_over_the_routes_limit_is_413_before_the_module_hears_of_it() {
+async fn a_body_over_the_limit_of_the_route_is_413_without_a_call_of_the_module() {
     let service = Service::with(&probe("")).await;
     let request = service
         .request("POST /probe/peek")
         .body(vec![0; 12 * 1024 * 1024]);
-    let answer = Answer::of(request).await;
-    assert_eq!(answer.status, 413);
-    assert!(answer.json["error"].is_string());
+    let response = Response::of(request).await;
+    assert_eq!(response.status, 413);
+    assert!(response.json["error"].is_string());
 }
 
 #[tokio::test]
-async fn a_guest_that_fails_ends_its_own_request_and_no_other() {
+async fn a_failing_module_ends_only_its_own_request() {
     let service = Service::with(&probe("modules.probe.cpu = 0.5")).await;
     for what in ["trap", "spin", "call-forever", "grow"] {
-        let (failed, fine) = tokio::join!(ask(&service, what), said(&service, "who"));
+        let (failed, fine) = tokio::join!(request(&service, what), text_of(&service, "who"));
         failed.fails(500, "The operation could not be completed");
         assert_eq!(fine, "Kind::Anonymous", "beside {what}");
     }
-    assert_eq!(said(&service, "remember").await, "0");
-    service.ask("GET /api/health").await.succeeds(200);
+    assert_eq!(text_of(&service, "remember").await, "0");
+    service.send("GET /api/health").await.succeeds(200);
 }
 
 #[tokio::test]
-async fn a_guest_that_passes_its_deadline_is_503_and_may_be_tried_again() {
+async fn a_module_that_exceeds_its_deadline_is_503_with_retry_after() {
     let service = Service::with(&probe(
         "modules.probe.cpu = 60\nmodules.probe.deadline = 0.3",
     ))
     .await;
-    let answer = ask(&service, "spin").await;
-    assert_eq!(answer.status, 503, "{}", answer.json);
-    assert!(answer.header("retry-after").is_some());
-    assert_eq!(said(&service, "who").await, "Kind::Anonymous");
+    let response = request(&service, "spin").await;
+    assert_eq!(response.status, 503, "{}", response.json);
+    assert!(response.header("retry-after").is_some());
+    assert_eq!(text_of(&service, "who").await, "Kind::Anonymous");
 }
 
 #[tokio::test]
@@ -127,13 +127,13 @@ async fn a_module_that_cannot_be_loaded_is_reported_and_the_rest_of_the_service_
     ]
     .concat();
     let service = Service::with_mail_and(&settings).await;
-    service.ask("GET /api/v1/auth/domains").await.succeeds(200);
+    service.send("GET /api/v1/auth/domains").await.succeeds(200);
     let ada = service.person("ada").await;
-    ada.ask("GET /api/v1/aliases").await.succeeds(200);
-    ada.ask("GET /api/v1/mail/folders")
+    ada.send("GET /api/v1/aliases").await.succeeds(200);
+    ada.send("GET /api/v1/mail/folders")
         .await
         .fails(404, "There is no such route");
-    let listed = service.operator("module list --json", "").await.done();
+    let listed = service.operator("module list --json", "").await.succeeds();
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     let problem = |name: &str| {
         let modules = listed["modules"].as_array().unwrap();
@@ -173,7 +173,7 @@ async fn an_invalid_limit_of_a_module_stops_the_start() {
             ["`new_modules`", "`teapot`"],
         ),
     ] {
-        let sentence = refusal(settings).await;
+        let sentence = start_error(settings).await;
         for mention in mentions {
             assert!(
                 sentence.contains(mention),

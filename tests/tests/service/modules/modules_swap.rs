@@ -6,13 +6,13 @@ use latchmail_tests::process::memory;
 use latchmail_tests::{Person, Service, Variant, modules};
 use serde_json::{Value, json};
 
-/// Swaps before the first measurement, which allocate what is kept permanently.
-const WARM: usize = 40;
+/// Swaps before the first measurement. They allocate memory that is kept permanently.
+const WARM_UP_SWAPS: usize = 40;
 
-/// The memory that allocators keep. If versions were kept completely, sixty swaps would use ten times as much.
-const SLACK_MIB: u64 = 48;
+/// The maximum growth, because allocators keep memory. If versions were not freed, sixty swaps would need ten times as much.
+const MAX_GROWTH_MIB: u64 = 48;
 
-/// The component with a custom section at its end: the same module with another digest.
+/// Returns the component with a custom section at its end: the same module with another digest.
 fn marked(component: &[u8], mark: u8) -> Vec<u8> {
     let section = [0, 3, 1, b'v', mark];
     [component, &section].concat()
@@ -27,38 +27,38 @@ fn of_version(version: &str) -> Vec<u8> {
 }
 
 /// Repeats a request; each response must be a success.
-async fn keep_asking(
+async fn repeat_request(
     ended: &AtomicBool,
     asked: &AtomicU64,
-    ask: impl AsyncFn() -> latchmail_tests::Answer,
+    ask: impl AsyncFn() -> latchmail_tests::Response,
     good: impl Fn(&Value) -> bool,
 ) {
     while !ended.load(Ordering::Relaxed) {
-        let answer = ask().await;
-        assert_eq!(answer.status, 200, "{}", answer.json);
-        assert!(good(&answer.json), "{}", answer.json);
+        let response = ask().await;
+        assert_eq!(response.status, 200, "{}", response.json);
+        assert!(good(&response.json), "{}", response.json);
         asked.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_no_memory() {
+async fn a_hundred_swaps_under_load_cause_no_failure_no_mixed_versions_and_no_leak() {
     Box::pin(swap_under_load(100)).await;
 }
 
 mod long {
     #[tokio::test(flavor = "multi_thread")]
     #[ignore = "it takes long; ./just test-all runs it"]
-    async fn five_hundred_swaps_under_load_fail_no_request_mix_no_versions_and_keep_no_memory() {
+    async fn five_hundred_swaps_under_load_cause_no_failure_no_mixed_versions_and_no_leak() {
         Box::pin(super::swap_under_load(500)).await;
     }
 }
 
-/// Swaps modules that many times, an even number, while clients call all routes.
+/// Swaps modules `times` times while clients call all routes. `times` must be even.
 async fn swap_under_load(times: usize) {
     let service = Service::with_mail_and("new_modules.paths = ['/variant/']").await;
     let ada = service.person("ada").await;
-    ada.receives("From: a@outside.test\nSubject: One\n\nText.")
+    ada.receive("From: a@outside.test\nSubject: One\n\nText.")
         .await;
     let uid = ada.uid_of("INBOX", "One").await;
     let components = modules();
@@ -80,23 +80,24 @@ async fn swap_under_load(times: usize) {
     let (ended, asked) = (AtomicBool::new(false), AtomicU64::new(0));
     let get = |line: String| {
         let ada = &ada;
-        async move || ada.ask(&line).await
+        async move || ada.send(&line).await
     };
-    let has = |key: &'static str| move |answer: &Value| answer.get(key).is_some();
-    let whole =
-        |answer: &Value| answer["version"].is_string() && answer["version"] == answer["again"];
+    let has = |key: &'static str| move |response: &Value| response.get(key).is_some();
+    let whole = |response: &Value| {
+        response["version"].is_string() && response["version"] == response["again"]
+    };
     let asking =
-        |line: String, good: &'static str| keep_asking(&ended, &asked, get(line), has(good));
-    let variant = keep_asking(
+        |line: String, good: &'static str| repeat_request(&ended, &asked, get(line), has(good));
+    let variant = repeat_request(
         &ended,
         &asked,
-        async || service.ask("GET /variant/version").await,
+        async || service.send("GET /variant/version").await,
         whole,
     );
     let message = format!("/api/v1/mail/messages/{uid}");
     let flags = json!({ "flags": ["\\Seen"], "action": "add" });
     let flag = format!("{message}/flag");
-    let flagging = keep_asking(
+    let flagging = repeat_request(
         &ended,
         &asked,
         async || ada.post(&flag, &flags).await,
@@ -105,7 +106,7 @@ async fn swap_under_load(times: usize) {
     let swaps = async {
         let mut resident = 0;
         for swap in 0..times {
-            if swap == WARM {
+            if swap == WARM_UP_SWAPS {
                 resident = memory();
             }
             service.install(&set(swap + 1)).await;
@@ -132,15 +133,18 @@ async fn swap_under_load(times: usize) {
     );
     assert!(asked.load(Ordering::Relaxed) > times as u64 / 10);
     let grown = memory().saturating_sub(resident) / 1024;
-    assert!(grown < SLACK_MIB, "{grown} MiB more than before");
-    let said = service.operator("module show mail --json", "").await.done();
-    let shown: Value = serde_json::from_str(&said).unwrap();
+    assert!(grown < MAX_GROWTH_MIB, "{grown} MiB more than before");
+    let output = service
+        .operator("module show mail --json", "")
+        .await
+        .succeeds();
+    let shown: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(shown["versions"].as_array().unwrap().len(), 3);
-    last_version(&ada).await;
+    assert_last_version(&ada).await;
 }
 
 /// Asserts that the last installed version serves: after an even number of swaps, the first one.
-async fn last_version(ada: &Person<'_>) {
-    let answer = ada.ask("GET /variant/version").await.succeeds(200);
-    assert_eq!(answer["version"], "1.0.0");
+async fn assert_last_version(ada: &Person<'_>) {
+    let response = ada.send("GET /variant/version").await.succeeds(200);
+    assert_eq!(response["version"], "1.0.0");
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 const TOO_MANY: &str = "Too many requests, please try again later";
 
-/// A service with the guessing module.
+/// Starts a service with the guessing module.
 async fn service(more: &str) -> Service {
     let source = fixtures().join("fixture_guesser.wasm");
     Setup::default()
@@ -25,21 +25,21 @@ fn wrong(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("Wrong-Horse-{n}")).collect()
 }
 
-/// The caller's team; invitations to it can test passwords too.
+/// Returns the caller's team. Invitations to it check a password too.
 async fn team(person: &Person<'_>) -> Value {
-    let teams = person.ask("GET /api/v1/teams").await.succeeds(200);
+    let teams = person.send("GET /api/v1/teams").await.succeeds(200);
     teams["teams"][0]["id"].clone()
 }
 
-async fn still_has_its_password(person: &Person<'_>) {
+async fn assert_password_unchanged(person: &Person<'_>) {
     let login = json!({ "email": person.address, "password": PASSWORD });
     let login = person.service.post("/api/v1/auth/login", &login).await;
     assert_eq!(login.status, 200, "{}", login.json);
 }
 
 #[tokio::test]
-async fn one_request_checks_three_passwords_and_no_more() {
-    let log = Log::keep();
+async fn one_request_can_check_at_most_three_passwords() {
+    let log = Log::capture();
     let service = service("").await;
     let ada = service.person("ada").await;
     for team in [Value::Null, team(&ada).await] {
@@ -52,11 +52,11 @@ async fn one_request_checks_three_passwords_and_no_more() {
         let body = json!({ "passwords": passwords, "team": team });
         let ended = ada.post("/guesser/guess", &body).await;
         ended.fails(500, "The operation could not be completed");
-        let lines = log.about(ended.header("x-request-id").unwrap());
+        let lines = log.lines_with(ended.header("x-request-id").unwrap());
         let reason = "it exceeded 3 password checks";
         assert!(lines.iter().any(|line| line.contains(reason)), "{lines:?}");
     }
-    still_has_its_password(&ada).await;
+    assert_password_unchanged(&ada).await;
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn wrong_passwords_are_limited_for_modules_and_the_services_own_routes() {
         assert!(refused.header("retry-after").is_some());
     }
     // The failure does not count against the module.
-    let operator = service.operator("module list --json", "").await.done();
+    let operator = service.operator("module list --json", "").await.succeeds();
     let modules: Value = serde_json::from_str(&operator).unwrap();
     let list = modules["modules"]
         .as_array()
@@ -89,24 +89,24 @@ async fn wrong_passwords_are_limited_for_modules_and_the_services_own_routes() {
     let change = json!({ "current_password": PASSWORD, "new_password": "Another-Horse-9" });
     let refused = ada.post("/api/v1/profile/password", &change).await;
     refused.fails(429, TOO_MANY);
-    // It neither counts towards signing in nor blocks it.
-    still_has_its_password(&ada).await;
+    // These attempts neither count towards the limit of signing in nor block it.
+    assert_password_unchanged(&ada).await;
     service.clock.advance(std::time::Duration::from_mins(1));
-    let ada = ada.again().await;
+    let ada = ada.sign_in_again().await;
     let changed = ada.post("/api/v1/profile/password", &change).await;
     changed.succeeds(200);
 }
 
 #[tokio::test]
-async fn the_work_of_checking_a_password_is_charged_to_the_module() {
-    let log = Log::keep();
-    // Less than one check needs.
+async fn the_time_of_a_password_check_counts_for_the_module() {
+    let log = Log::capture();
+    // The CPU time is less than one check needs.
     let service = service("modules.guesser.cpu = 0.005").await;
     let ada = service.person("ada").await;
     let body = json!({ "passwords": wrong(3), "team": null });
     let ended = ada.post("/guesser/guess", &body).await;
     ended.fails(500, "The operation could not be completed");
-    let lines = log.about(ended.header("x-request-id").unwrap());
+    let lines = log.lines_with(ended.header("x-request-id").unwrap());
     let reason = "it exceeded its CPU time of 0.005 s";
     assert!(lines.iter().any(|line| line.contains(reason)), "{lines:?}");
 }

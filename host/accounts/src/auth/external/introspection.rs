@@ -1,6 +1,6 @@
 //! Sends one introspection request for a token and returns the response body (RFC 7662, section 2).
 //!
-//! The request goes to the URL that the operator configured, with the HTTP client that limits time and size and does not follow redirects.
+//! The request is sent to the URL that the operator configured. The HTTP client limits the time and the size of the response, and does not follow redirects.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::token::OpaqueToken;
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE: usize = 64 * 1024;
 
-/// Characters to encode in a form (`application/x-www-form-urlencoded`).
+/// Characters that must be encoded in a form (`application/x-www-form-urlencoded`).
 const FORM: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -30,9 +30,9 @@ const FORM: &AsciiSet = &NON_ALPHANUMERIC
 pub(super) struct Introspection {
     fetch: Fetch,
     url: String,
-    /// Permits the endpoint's server only, at any address, because the operator configured it.
+    /// The hosts to which requests may be sent: only the endpoint's host, at any IP address, because the operator configured this host.
     hosts: Hosts,
-    /// Value of the Authorization header: `Basic` and the encoded credentials.
+    /// Value of the Authorization header: `Basic` and the encoded client id and client secret.
     authorization: SecretString,
     timeout: Duration,
 }
@@ -55,7 +55,7 @@ impl Introspection {
         client_secret: &str,
         timeout: Duration,
     ) -> Self {
-        // RFC 6749, section 2.3.1: both parts are form-encoded first.
+        // The client id and the client secret are form-encoded before they are joined (RFC 6749, section 2.3.1).
         let pair = Zeroizing::new(format!(
             "{}:{}",
             utf8_percent_encode(client_id, FORM),
@@ -79,7 +79,7 @@ impl Introspection {
     /// Sends an introspection request and returns the body of the response.
     ///
     /// # Errors
-    /// Returns an error for the log if there is no response or it is not 200.
+    /// Returns an error text for the log if there is no response, or if its status is not 200.
     pub(super) async fn query(&self, token: &OpaqueToken) -> Result<Bytes, String> {
         let form = format!(
             "token={}&token_type_hint=access_token",
@@ -96,7 +96,7 @@ impl Introspection {
             ],
             body: form.into(),
             timeout: Some(self.timeout),
-            largest: Some(MAX_RESPONSE),
+            max_response_size: Some(MAX_RESPONSE),
         };
         let response = self.fetch.send(&self.hosts, request).await;
         let response = response.map_err(|error| error.to_string())?;

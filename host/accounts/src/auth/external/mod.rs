@@ -1,5 +1,4 @@
-//! Access tokens of an external authorization server. The server is queried about each token (RFC 7662), and its response is cached for one
-//! minute.
+//! Checks access tokens of an external authorization server. The service queries the server about each token (RFC 7662) and caches the response for one minute.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -8,7 +7,7 @@
 //! | `response` | interprets a response |
 //! | `token` | a token as the client sent it |
 //!
-//! This module does not query accounts; it reports the owner of a token by address.
+//! This module does not query accounts. It returns the address of the account that owns a token.
 
 mod introspection;
 mod response;
@@ -38,16 +37,16 @@ pub(super) use self::response::TokenStatus;
 pub use self::token::OpaqueToken;
 use crate::mail_server::MailServer;
 
-/// How long a response is cached (specification, section 5), from the start of its request.
+/// Time for which a response is cached (specification, section 5). The time starts when the introspection request starts.
 const CACHE_LIFETIME: Duration = Duration::from_mins(1);
 
-/// Number of responses that are cached.
+/// Maximum number of cached responses.
 const CACHE_CAPACITY: usize = 10_000;
 
 /// Maximum number of concurrent introspection requests.
 const MAX_CONCURRENT: usize = 64;
 
-/// Maximum length of a token in bytes. A longer token does not fit into a line of an IMAP or SMTP log-in.
+/// Maximum length of a token in bytes. A longer token would exceed the maximum line length of an IMAP or SMTP log-in.
 const MAX_TOKEN: usize = 4096;
 
 /// An external authorization server.
@@ -58,7 +57,7 @@ struct Inner {
     expected: Expected,
     clock: Clock,
     mail_server: Arc<dyn MailServer>,
-    /// Cached responses by the tokens' hashes.
+    /// Cached responses, by the hash of the token.
     cache: Cache<String, CachedStatus>,
     pending: Mutex<HashMap<String, PendingQuery>>,
     permits: Semaphore,
@@ -68,11 +67,11 @@ struct Inner {
 #[derive(Clone)]
 struct CachedStatus {
     status: TokenStatus,
-    /// End of the caching time, on the monotonic clock.
+    /// Time at which the cached response expires, on the monotonic clock.
     until: Duration,
 }
 
-/// A request that several callers can wait for. Its error is for the log.
+/// An introspection request for which several callers can wait. The error is a text for the log.
 type PendingQuery = Shared<BoxFuture<'static, Result<TokenStatus, Arc<str>>>>;
 
 impl fmt::Debug for External {
@@ -84,10 +83,10 @@ impl fmt::Debug for External {
 }
 
 impl External {
-    /// Creates the server of the configuration, or returns `None` if the service uses its own authorization server. Sends no request.
+    /// Returns the configured external server, or `None` if the service uses its own authorization server. Sends no request.
     ///
     /// # Errors
-    /// Returns an error that names the configuration key that is invalid.
+    /// Returns an error that names the invalid configuration key.
     pub(super) fn new(
         config: &Config,
         fetch: Fetch,
@@ -111,7 +110,7 @@ impl External {
     /// Returns the status of a token, from the cache or from the server.
     ///
     /// # Errors
-    /// Returns 503 if the server cannot be queried. The failure is not cached.
+    /// Returns 503 if the server cannot be queried. This error is not cached.
     pub(super) async fn check(&self, token: &OpaqueToken) -> Result<TokenStatus, Failure> {
         if token.len() > MAX_TOKEN {
             return Ok(TokenStatus::Rejected("the token is too long"));
@@ -123,11 +122,11 @@ impl External {
         Ok(status.at(self.0.clock.now()))
     }
 
-    /// Converts a time to an [`Instant`], for code that does not use the service's clock.
+    /// Converts a time of the service's clock to an [`Instant`].
     pub(super) fn instant(&self, at: Timestamp) -> Instant {
         let now = Instant::now();
         let left = at.since(self.0.clock.now());
-        // If the time cannot be represented, the idle timeout of the connection applies.
+        // If the time is too far in the future for an `Instant`, use an earlier time. The connection is then replaced earlier than necessary.
         now.checked_add(left).unwrap_or(now + CACHE_LIFETIME)
     }
 }
@@ -137,13 +136,14 @@ impl Inner {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached status of a token. Otherwise returns the request that is in progress for the token, and starts one if there is
-    /// none. The request continues even if no caller waits for it any longer.
+    /// Returns the cached status of a token. If there is no cached status, returns the introspection request for the token as an error, and starts this request
+    /// if it is not in progress. The request continues even if all callers stop waiting.
     fn cached_or_pending(
         self: &Arc<Self>,
         token: &OpaqueToken,
     ) -> Result<TokenStatus, PendingQuery> {
-        // The lock covers both maps: a request caches its response before it is removed from `pending`.
+        // The lock also covers the cache lookup. A request caches its response before it is removed from `pending`, so no second request starts after the first
+        // one has succeeded.
         let mut pending = self.pending();
         let now = self.clock.monotonic();
         if let Some(cached) = self.cache.get(token.hash())
@@ -171,7 +171,7 @@ impl Inner {
         }
     }
 
-    /// Sends a request and caches the response from `now`.
+    /// Sends an introspection request and caches the response. `now` is the start of the caching time, on the monotonic clock.
     async fn query(&self, token: &OpaqueToken, now: Duration) -> Result<TokenStatus, Arc<str>> {
         let queried = async {
             let _permit = self.permits.acquire().await.map_err(|e| e.to_string())?;
@@ -198,7 +198,7 @@ impl Inner {
     }
 }
 
-/// Removes a request from `pending` when dropped.
+/// A guard that removes a request from `pending` when it is dropped.
 struct RemoveOnDrop<'a>(&'a Inner, &'a str);
 
 impl Drop for RemoveOnDrop<'_> {

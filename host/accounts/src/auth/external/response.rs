@@ -1,5 +1,5 @@
-//! Interprets the introspection response of the authorization server (RFC 7662, section 2.2): the account of a token, or why the token is
-//! rejected. A member that is missing grants nothing.
+//! Interprets an introspection response of the authorization server (RFC 7662, section 2.2). The result is the account of the token, or the reason why the
+//! token is rejected.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::auth::audience::Audiences;
 /// The values that an introspection response must have.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// URLs of this service. The token's audience must contain one of them or of `other_audiences`.
+    /// URLs of this service. The token's audience must contain one of these URLs or an element of `other_audiences`.
     pub(super) audiences: Audiences,
-    /// Other audiences that stand for the whole service.
+    /// Other accepted audiences. A token with such an audience is valid for the whole service.
     pub(super) other_audiences: Vec<String>,
     /// Whether the response must have an audience.
     pub(super) audience_required: bool,
@@ -23,7 +23,7 @@ pub(super) struct Expected {
     pub(super) issuers: Vec<String>,
     /// Scopes that a token must have.
     pub(super) scopes: Vec<String>,
-    /// Name of the member that has the account's address.
+    /// Name of the member that contains the account's address.
     pub(super) username_claim: String,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Expected {
 pub(in crate::auth) enum TokenStatus {
     /// The token is valid.
     Active(Arc<Subject>),
-    /// The token is rejected. The reason is for the log.
+    /// The token is rejected. The text is the reason for the log.
     Rejected(&'static str),
 }
 
@@ -41,9 +41,9 @@ pub(in crate::auth) enum TokenStatus {
 pub(in crate::auth) struct Subject {
     /// Address of the account, in lower case.
     pub(in crate::auth) address: String,
-    /// The part of the service that the token is for.
+    /// The part of the service for which the token is valid.
     pub(in crate::auth) audience: Audience,
-    /// Time of expiry, if the response has one.
+    /// Time at which the token expires, if the response contains this time.
     pub(in crate::auth) until: Option<Timestamp>,
 }
 
@@ -51,8 +51,8 @@ const EXPIRED: &str = "the token has expired";
 const INACTIVE: &str = "the token is not active";
 
 impl TokenStatus {
-    /// Returns why a token is rejected although the server reports it as active. The reason helps the operator, who configured the expected
-    /// values.
+    /// Returns the reason if a token is rejected although the server reports it as active. Such a rejection often means that the operator configured wrong
+    /// expected values.
     pub(super) fn unexpected(&self) -> Option<&'static str> {
         match *self {
             Self::Rejected(why) if why != EXPIRED && why != INACTIVE => Some(why),
@@ -60,7 +60,7 @@ impl TokenStatus {
         }
     }
 
-    /// Returns the status at the time `now`. A cached token can have expired.
+    /// Returns the status at the time `now`. A token can expire while its status is cached.
     pub(super) fn at(self, now: Timestamp) -> Self {
         match &self {
             Self::Active(subject) if subject.until.is_some_and(|until| until <= now) => {
@@ -74,7 +74,7 @@ impl TokenStatus {
 /// Parses an introspection response.
 ///
 /// # Errors
-/// Returns an error for the log if the body is not an introspection response.
+/// Returns an error text for the log if the body is not an introspection response.
 pub(super) fn parse(
     body: &[u8],
     expected: &Expected,
@@ -125,7 +125,7 @@ fn checked(
     Ok(Err(why))
 }
 
-/// Reads a time in seconds since 1970, possibly with a fraction (RFC 7519, section 2).
+/// Reads a member that contains a time in seconds since 1970, possibly with a fraction (RFC 7519, section 2).
 fn instant(response: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>, String> {
     let Some(value) = response.get(name) else {
         return Ok(None);
@@ -151,8 +151,8 @@ fn whole_millis(seconds: f64) -> Option<i64> {
     seconds.is_finite().then_some((seconds * 1000.0) as i64)
 }
 
-/// Returns whether possession of the token is enough. A token that is bound to a key (RFC 8705, RFC 9449) is rejected, because this service
-/// does not check proofs of possession.
+/// Returns `true` if possession of the token is sufficient. Returns `false` for a token that is bound to a key (RFC 8705, RFC 9449), because this service does
+/// not check proofs of possession.
 fn is_bearer(response: &Map<String, Value>) -> bool {
     let kind = match member(response, "token_type") {
         None => true,
@@ -169,8 +169,8 @@ fn is_issued(response: &Map<String, Value>, expected: &Expected) -> bool {
     }
 }
 
-/// Returns the audience of the token, or `None` if the token is not for this service. If the token has several audiences, the whole service
-/// takes precedence over the API. A token without an audience is for the whole service if none is required.
+/// Returns the audience of the token, or `None` if the token is not for this service. If the token has several audiences, [`Audience::Service`] takes
+/// precedence over [`Audience::Api`]. A token without an audience is valid for the whole service if the configuration does not require an audience.
 fn audience(response: &Map<String, Value>, expected: &Expected) -> Option<Audience> {
     let one = |value: &Value| {
         let name = value.as_str()?;
@@ -198,7 +198,7 @@ fn has_scopes(response: &Map<String, Value>, expected: &Expected) -> bool {
         .all(|scope| scopes.contains(&scope.as_str()))
 }
 
-/// Returns the address, folded. Returns `None` if there is none, or if the address is in `email` and the server does not report it as
+/// Returns the account's address in lower case. Returns `None` if there is no valid address, or if the address is in `email` and the server reports it as not
 /// verified.
 fn address_of(response: &Map<String, Value>, expected: &Expected) -> Option<String> {
     let claim = expected.username_claim.as_str();
@@ -215,7 +215,7 @@ fn is_among(value: &Value, names: &[String]) -> bool {
         .is_some_and(|value| names.iter().any(|name| name == value))
 }
 
-/// Returns a member that is present and not null.
+/// Returns the member `name`, or `None` if the member is missing or null.
 fn member<'a>(response: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     response.get(name).filter(|value| !value.is_null())
 }

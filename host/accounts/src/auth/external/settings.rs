@@ -1,4 +1,4 @@
-//! Reads the configuration of an external authorization server and validates it at startup.
+//! Reads and validates the configuration of an external authorization server at startup.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::introspection::Introspection;
 use super::response::Expected;
 use crate::auth::audience::Audiences;
 
-/// All addresses. The operator configured the endpoint, so it may be at any address.
+/// All IP addresses. The operator configured the endpoint, so the endpoint may be at any IP address.
 const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-/// Returns the introspection client and the expected values, or `None` if the service uses its own authorization server.
+/// Returns the introspection client and the values that a response must have. Returns `None` if the service uses its own authorization server.
 ///
 /// # Errors
-/// Returns an error that names the configuration key that is invalid.
+/// Returns an error that names the invalid configuration key.
 pub(super) fn read(
     config: &Config,
     fetch: Fetch,
@@ -90,7 +90,7 @@ fn introspection(
             "must contain the secret as one line",
         ));
     }
-    let longest = fetch::PATIENCE;
+    let longest = fetch::MAX_TIMEOUT;
     if configured.timeout < Duration::from_millis(1) || configured.timeout > longest {
         return Err(wrong(
             "timeout",
@@ -142,7 +142,7 @@ fn origin(url: &str) -> Option<Target> {
     Target::of(&url.parse::<Uri>().ok()?)
 }
 
-/// Returns whether tokens can be sent to the server without being read on the way.
+/// Returns `true` if no other machine can read a token on its way to the server: the connection uses TLS or a loopback address.
 fn is_safe(server: &Target) -> bool {
     server.tls || matches!(server.host, Host::Address(address) if address.is_loopback())
 }

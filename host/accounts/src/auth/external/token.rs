@@ -1,4 +1,5 @@
-//! An access token of an external authorization server, as the client sent it. Its form does not tell whether it is such a token.
+//! An opaque token that a client sent. It may be an access token of the external authorization server. Only a query of this server shows whether the token is
+//! valid.
 
 use std::fmt;
 
@@ -27,7 +28,7 @@ impl OpaqueToken {
         }
     }
 
-    /// Returns the SHA-256 of the whole token as lower-case hexadecimal.
+    /// Returns the SHA-256 hash of the token as lower-case hexadecimal.
     #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash
@@ -38,7 +39,7 @@ impl OpaqueToken {
         &self.secret
     }
 
-    /// Returns the length in bytes.
+    /// Returns the length of the token in bytes.
     pub(super) fn len(&self) -> usize {
         self.secret.expose_secret().len()
     }

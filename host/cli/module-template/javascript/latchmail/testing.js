@@ -1,17 +1,17 @@
-// A fake host for tests, which run without a service and without WebAssembly.
+// A fake host for tests. The tests run without a service and without WebAssembly.
 //
-// It has the functions of `caller`, `mailbox` and `store` that most modules need. Add others as your module needs them. The service checks who may call a
-// route; a test calls the action only.
+// The fake host has the functions of `caller`, `mailbox` and `store` that most modules need. Add other functions that your module needs. The service checks
+// the access to a route; the fake host does not.
 
-// The error that a host's function throws.
-export const refused = (tag, val) => Object.assign(new Error(tag), { payload: { tag, val } });
+// Creates the error that a host function throws.
+export const hostError = (tag, val) => Object.assign(new Error(tag), { payload: { tag, val } });
 
 export class FakeHost {
   #address = 'ada@example.test';
   #uids = 0n;
   #accounts = new Map();
 
-  // Continues as another account.
+  // Signs in as another account.
   signIn(address) {
     this.#address = address;
   }
@@ -41,7 +41,7 @@ export class FakeHost {
   mailbox = {
     listMessages: (folder, { offset, limit }) => {
       if (folder !== 'INBOX') {
-        throw refused('not-found');
+        throw hostError('not-found');
       }
       const { inbox } = this.#account();
       return { messages: inbox.toReversed().slice(offset, offset + limit), total: inbox.length };
@@ -52,7 +52,7 @@ export class FakeHost {
     get: (key) => this.#account().values.get(key),
     set: (key, value) => {
       if (value.length > 65_536) {
-        throw refused('too-large', 'a value has at most 65,536 bytes');
+        throw hostError('too-large', 'a value has at most 65,536 bytes');
       }
       this.#account().values.set(key, value);
     },
@@ -84,9 +84,9 @@ export class Service {
     this.#routes = routes;
     const { paths } = JSON.parse(description);
     for (const { method, path, operation, bucket } of routes) {
-      // The service does not install a module that has a route without a rate limit, or whose description and routes differ.
+      // The service rejects a module if a route has no rate limit, or if the routes and the API description differ.
       if (bucket === '') {
-        throw new Error(`${method} ${path} names no rate limit`);
+        throw new Error(`${method} ${path} has no rate limit`);
       }
       if (paths[path]?.[method]?.operationId !== operation) {
         throw new Error(`the description has no operation ${operation} for ${method} ${path}`);
@@ -118,17 +118,17 @@ export class Service {
   }
 }
 
-// The values of the named segments, or undefined if the route has another path.
+// Returns the values of the named segments, or undefined if the path does not match the route.
 function segments(pattern, pathname) {
   const [names, values] = [pattern.split('/'), pathname.split('/')];
   if (names.length !== values.length) {
     return undefined;
   }
   const found = [];
-  for (const [at, name] of names.entries()) {
+  for (const [index, name] of names.entries()) {
     if (/^\{.*\}$/.test(name)) {
-      found.push([name.slice(1, -1), decodeURIComponent(values[at])]);
-    } else if (name !== values[at]) {
+      found.push([name.slice(1, -1), decodeURIComponent(values[index])]);
+    } else if (name !== values[index]) {
       return undefined;
     }
   }

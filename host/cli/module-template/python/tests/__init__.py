@@ -1,4 +1,4 @@
-"""Tests, which run without a service and without WebAssembly."""
+"""Tests of the module. They run without a service and without WebAssembly."""
 
 import subprocess
 import sys

@@ -1,7 +1,7 @@
 """A fake host for tests.
 
-It has the functions of `caller`, `mailbox` and `store` that most modules need. Add others as your module needs them. The service checks who may call a
-route; a test calls the action only.
+The fake host has the functions of `caller`, `mailbox` and `store` that most modules need. Add other functions that your module needs. The service checks
+the access to a route; the fake host does not.
 """
 
 import json
@@ -17,7 +17,7 @@ from wit_world.imports.mailbox import Address, Listing, Summary
 
 
 class FakeHost:
-    """The interfaces of a host, with accounts in memory."""
+    """Implements interfaces of the host, with accounts in memory."""
 
     def __init__(self):
         self._address = "ada@example.test"
@@ -28,7 +28,7 @@ class FakeHost:
         self.store = SimpleNamespace(get=self._get, set=self._set, delete=self._delete, list=self._list)
 
     def sign_in(self, address):
-        """Continues as another account."""
+        """Signs in as another account."""
         self._address = address
 
     def deliver(self, sender="grace@example.org", subject="", preview="", flags=()):
@@ -88,8 +88,8 @@ class Service:
         paths = json.loads(manifest.description)["paths"]
         for route in manifest.routes:
             described = paths.get(route.path, {}).get(route.method.name.lower(), {})
-            # The service does not install a module that has a route without a rate limit, or whose description and routes differ.
-            assert route.bucket, f"{route.path} names no rate limit"
+            # The service rejects a module if a route has no rate limit, or if the routes and the API description differ.
+            assert route.bucket, f"{route.path} has no rate limit"
             assert described.get("operationId") == route.operation, f"the description has no operation {route.operation}"
 
     def get(self, target):
@@ -123,7 +123,7 @@ class Service:
 
 
 def _segments(pattern, path):
-    """The values of the named segments; none if the route has another path."""
+    """Returns the values of the named segments, or None if the path does not match the route."""
     names, values = pattern.split("/"), path.split("/")
     if len(names) != len(values):
         return None

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn person(name: &str, address: &str) -> Address {
+fn address(name: &str, address: &str) -> Address {
     Address {
         name: name.into(),
         address: address.into(),
@@ -13,7 +13,7 @@ fn person(name: &str, address: &str) -> Address {
 fn draft() -> Draft {
     Draft {
         from: "ada@example.org".into(),
-        to: vec![person("", "bo@example.net")],
+        to: vec![address("", "bo@example.net")],
         subject: "s".into(),
         ..Draft::default()
     }
@@ -27,10 +27,10 @@ fn file(filename: &str, content_type: &str, content: &[u8]) -> File {
     }
 }
 
-fn written(draft: Draft) -> Bytes {
-    let checked = draft.checked().unwrap();
-    checked
-        .written(
+fn write(draft: Draft) -> Bytes {
+    let draft = draft.validate().unwrap();
+    draft
+        .write(
             "<id@example.org>",
             Timestamp::from_millis(1_795_161_600_000),
         )
@@ -43,10 +43,10 @@ fn headers(message: &[u8]) -> String {
 }
 
 #[test]
-fn a_message_has_the_headers_of_a_message_and_no_bcc() {
-    let message = written(Draft {
-        cc: vec![person("Müller, Jürgen", "j@bücher.example")],
-        bcc: vec![person("", "secret@example.com")],
+fn a_message_has_the_standard_headers_and_no_bcc() {
+    let message = write(Draft {
+        cc: vec![address("Müller, Jürgen", "j@bücher.example")],
+        bcc: vec![address("", "secret@example.com")],
         text: Some("Hi\n.\nBye".into()),
         in_reply_to: Some("<1@x>".into()),
         references: vec!["<0@x>".into(), "<1@x>".into()],
@@ -71,9 +71,9 @@ fn a_message_has_the_headers_of_a_message_and_no_bcc() {
 }
 
 #[test]
-fn no_line_is_longer_than_a_line_may_be() {
+fn no_header_line_exceeds_the_maximum_length() {
     let id = format!("<{}@x>", "i".repeat(981));
-    let message = written(Draft {
+    let message = write(Draft {
         in_reply_to: Some(id.clone()),
         references: vec![id.clone(), id.clone()],
         ..draft()
@@ -94,7 +94,7 @@ fn a_text_with_control_characters_is_encoded() {
         "a=\u{1}\u{7f}",
         &"\u{8}".repeat(1000),
     ] {
-        let message = written(Draft {
+        let message = write(Draft {
             text: Some(text.into()),
             html: Some(text.into()),
             ..draft()
@@ -125,15 +125,18 @@ fn a_name_that_looks_like_an_encoded_word_arrives_unchanged() {
     ];
     for name in names {
         for to in [
-            vec![person(name, "bo@example.net")],
-            vec![person("", "x@example.com"), person(name, "bo@example.net")],
+            vec![address(name, "bo@example.net")],
             vec![
-                person(name, "bo@example.net"),
-                person("J\u{fc}rgen, M.", "j@example.com"),
+                address("", "x@example.com"),
+                address(name, "bo@example.net"),
+            ],
+            vec![
+                address(name, "bo@example.net"),
+                address("J\u{fc}rgen, M.", "j@example.com"),
             ],
         ] {
             let cc = to.clone();
-            let message = written(Draft {
+            let message = write(Draft {
                 to: to.clone(),
                 cc,
                 ..draft()
@@ -147,7 +150,7 @@ fn a_name_that_looks_like_an_encoded_word_arrives_unchanged() {
             for field in [parsed.to().unwrap(), parsed.cc().unwrap()] {
                 let read: Vec<Address> = field
                     .iter()
-                    .map(|one| person(one.name().unwrap_or_default(), one.address().unwrap()))
+                    .map(|one| address(one.name().unwrap_or_default(), one.address().unwrap()))
                     .collect();
                 assert_eq!(read, to);
             }
@@ -157,32 +160,27 @@ fn a_name_that_looks_like_an_encoded_word_arrives_unchanged() {
 }
 
 #[test]
-fn everybody_is_in_the_envelope_once() {
-    let checked = Draft {
-        cc: vec![person("Bo", "bo@EXAMPLE.net")],
-        bcc: vec![person("", "x@example.com")],
+fn each_recipient_is_in_the_envelope_once() {
+    let valid = Draft {
+        cc: vec![address("Bo", "bo@EXAMPLE.net")],
+        bcc: vec![address("", "x@example.com")],
         ..draft()
     }
-    .checked()
+    .validate()
     .unwrap();
-    let to: Vec<String> = checked
-        .envelope
-        .to
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let to: Vec<String> = valid.envelope.to.iter().map(ToString::to_string).collect();
     assert_eq!(to, ["bo@example.net", "x@example.com"]);
 }
 
 #[test]
-fn what_cannot_be_in_a_message_is_refused() {
-    let refused = |draft: Draft| matches!(draft.checked(), Err(Error::Invalid(_)));
+fn invalid_values_are_rejected() {
+    let is_rejected = |draft: Draft| matches!(draft.validate(), Err(Error::Invalid(_)));
     let with = |change: fn(&mut Draft)| {
         let mut draft = draft();
         change(&mut draft);
         draft
     };
-    assert!(!refused(draft()));
+    assert!(!is_rejected(draft()));
     for change in [
         (|d| d.from = "ada".into()) as fn(&mut Draft),
         |d| d.from = "a\r\nb@example.org".into(),
@@ -227,36 +225,36 @@ fn what_cannot_be_in_a_message_is_refused() {
         },
     ] {
         let draft = with(change);
-        assert!(refused(draft.clone()), "{draft:?}");
+        assert!(is_rejected(draft.clone()), "{draft:?}");
     }
 }
 
 #[test]
-fn a_message_over_25_mb_is_not_one() {
-    let of = |size: usize| {
+fn a_message_over_25_mb_is_rejected() {
+    let written_size = |size: usize| {
         let draft = Draft {
             files: vec![file("a", "application/x", &vec![b'x'; size])],
             ..draft()
         };
-        let checked = draft.checked().unwrap();
-        checked
-            .written("<a@b>", Timestamp::from_millis(0))
+        let valid = draft.validate().unwrap();
+        valid
+            .write("<a@b>", Timestamp::from_millis(0))
             .map(|m| m.len())
     };
     // Base64 needs four letters for three bytes, and a line break of two bytes for every 76 letters.
-    let most = (LARGEST - 1000) / 78 * 57;
-    assert!(of(most).unwrap() <= LARGEST);
-    assert!(matches!(of(most + 1200), Err(Error::TooLarge)));
-    assert!(matches!(of(LARGEST), Err(Error::TooLarge)));
+    let max = (MAX_MESSAGE - 1000) / 78 * 57;
+    assert!(written_size(max).unwrap() <= MAX_MESSAGE);
+    assert!(matches!(written_size(max + 1200), Err(Error::TooLarge)));
+    assert!(matches!(written_size(MAX_MESSAGE), Err(Error::TooLarge)));
 }
 
 #[test]
-fn a_message_that_goes_along_stands_as_it_is_or_goes_as_bytes() {
-    let of = |content: &[u8]| {
+fn an_attached_message_is_unencoded_or_an_octet_stream() {
+    let with_attached = |content: &[u8]| {
         let files = vec![file("a.eml", "message/rfc822", content)];
-        String::from_utf8_lossy(&written(Draft { files, ..draft() })).into_owned()
+        String::from_utf8_lossy(&write(Draft { files, ..draft() })).into_owned()
     };
-    let whole = of(b"Subject: a\r\n\r\nb\xc3\xa9\r\n");
+    let whole = with_attached(b"Subject: a\r\n\r\nb\xc3\xa9\r\n");
     assert!(
         whole.contains("Content-Type: message/rfc822\r\n"),
         "{whole}"
@@ -265,8 +263,8 @@ fn a_message_that_goes_along_stands_as_it_is_or_goes_as_bytes() {
         whole.contains("Content-Transfer-Encoding: 8bit\r\n\r\nSubject: a\r\n"),
         "{whole}"
     );
-    for odd in [&b"Subject: a\n\nb"[..], b"a\rb", b"\0", &[b'x'; 2000]] {
-        let bytes = of(odd);
+    for invalid in [&b"Subject: a\n\nb"[..], b"a\rb", b"\0", &[b'x'; 2000]] {
+        let bytes = with_attached(invalid);
         assert!(
             bytes.contains("Content-Type: application/octet-stream\r\n"),
             "{bytes}"
@@ -275,22 +273,22 @@ fn a_message_that_goes_along_stands_as_it_is_or_goes_as_bytes() {
 }
 
 #[test]
-fn another_message_has_another_fingerprint() {
-    let print = |draft: Draft| draft.checked().unwrap().fingerprint();
-    let moved = Draft {
-        cc: vec![person("", "bo@example.net")],
+fn different_messages_have_different_fingerprints() {
+    let fingerprint = |draft: Draft| draft.validate().unwrap().fingerprint();
+    let with_cc = Draft {
+        cc: vec![address("", "bo@example.net")],
         ..draft()
     };
-    let also = Draft {
+    let with_text = Draft {
         text: Some(String::new()),
         ..draft()
     };
-    let filed = Draft {
+    let with_file = Draft {
         files: vec![file("a", "a/b", b"c")],
         ..draft()
     };
-    let all = [draft(), moved, also, filed].map(print);
-    assert_eq!(all[0], print(draft()));
+    let all = [draft(), with_cc, with_text, with_file].map(fingerprint);
+    assert_eq!(all[0], fingerprint(draft()));
     for (n, one) in all.iter().enumerate() {
         assert!(!all[..n].contains(one));
     }
@@ -298,7 +296,7 @@ fn another_message_has_another_fingerprint() {
 
 proptest! {
     #[test]
-    fn whatever_is_written_is_read_again_and_no_line_is_too_long(
+    fn a_written_message_can_be_parsed_and_has_no_long_lines(
         subject in "(=\\?utf-8\\?Q\\?a\\?=)?\\PC{0,200}",
         name in "\\PC{0,60}",
         filename in "(=\\?utf-8\\?Q\\?a\\?=)?\\PC{1,120}",
@@ -306,13 +304,13 @@ proptest! {
         content: Vec<u8>,
     ) {
         let draft = Draft {
-            to: vec![person(&name, "bo@example.net")],
+            to: vec![address(&name, "bo@example.net")],
             subject: subject.clone(),
             text: Some(text),
             files: vec![file(&filename, "application/x-any", &content)],
             ..draft()
         };
-        let message = written(draft);
+        let message = write(draft);
         for line in message.split(|b| *b == b'\n') {
             prop_assert!(line.len() <= 999);
             prop_assert!(line.is_empty() || line.ends_with(b"\r"));

@@ -1,9 +1,9 @@
-//! Parses SPF records (RFC 7208, section 4.6.1 and appendix A), as far as the terms determine lookups. Sends no queries.
+//! Parses SPF records (RFC 7208, section 4.6.1 and appendix A). Sends no queries.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The terms of a record, in lower case.
+/// A parsed record, in lower case.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Policy {
     /// The directives in the order of evaluation.
@@ -12,9 +12,10 @@ pub(super) struct Policy {
     pub(super) redirect: Option<String>,
 }
 
-/// A mechanism, and whether mail passes if it matches.
+/// A mechanism with its qualifier.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Directive {
+    /// `true` if mail passes when the mechanism matches (qualifier `+` or none).
     pub(super) passes: bool,
     pub(super) mechanism: Mechanism,
 }
@@ -35,8 +36,8 @@ pub(super) enum Mechanism {
 /// Returns the terms of an SPF record (section 4.5), or `None` for another record.
 pub(super) fn terms(record: &str) -> Option<&str> {
     let (version, terms) = record.split_at_checked("v=spf1".len())?;
-    let ends = terms.is_empty() || terms.starts_with(' ');
-    (version.eq_ignore_ascii_case("v=spf1") && ends).then_some(terms)
+    let is_complete = terms.is_empty() || terms.starts_with(' ');
+    (version.eq_ignore_ascii_case("v=spf1") && is_complete).then_some(terms)
 }
 
 /// Returns `true` if a name contains macros, which depend on the message (section 7).
@@ -45,9 +46,9 @@ pub(super) fn has_macro(name: &str) -> bool {
 }
 
 /// Parses the terms of the record of `domain`. Returns `None` if any term has a syntax error, because the whole record is then invalid.
-pub(super) fn read(terms: &str, domain: &str) -> Option<Policy> {
+pub(super) fn parse(terms: &str, domain: &str) -> Option<Policy> {
     let mut policy = Policy::default();
-    let mut explained = false;
+    let mut has_explanation = false;
     for term in terms.split_ascii_whitespace() {
         let term = term.to_ascii_lowercase();
         match modifier(&term) {
@@ -58,7 +59,7 @@ pub(super) fn read(terms: &str, domain: &str) -> Option<Policy> {
             }
             Some(("exp", target)) => {
                 name(target)?;
-                if std::mem::replace(&mut explained, true) {
+                if std::mem::replace(&mut has_explanation, true) {
                     return None;
                 }
             }
@@ -73,11 +74,12 @@ pub(super) fn read(terms: &str, domain: &str) -> Option<Policy> {
 /// Returns name and value of a modifier: `name=value`.
 fn modifier(term: &str) -> Option<(&str, &str)> {
     let (name, value) = term.split_once('=')?;
-    let of_a_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(of_a_name))
+    let is_name_character = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_name_character))
         .then_some((name, value))
 }
 
+/// Parses a mechanism with an optional qualifier.
 fn directive(term: &str, domain: &str) -> Option<Directive> {
     let (passes, text) = match term.strip_prefix(['-', '~', '?']) {
         Some(text) => (false, text),
@@ -94,8 +96,8 @@ fn directive(term: &str, domain: &str) -> Option<Directive> {
         "mx" => Mechanism::Mx(name_and_lengths(rest, domain)?),
         "ptr" if rest.is_empty() => Mechanism::Ptr,
         "ptr" => name(argument?).map(|_| Mechanism::Ptr)?,
-        "ip4" if network::<Ipv4Addr>(argument?, 32) => Mechanism::Network,
-        "ip6" if network::<Ipv6Addr>(argument?, 128) => Mechanism::Network,
+        "ip4" if is_network::<Ipv4Addr>(argument?, 32) => Mechanism::Network,
+        "ip6" if is_network::<Ipv6Addr>(argument?, 128) => Mechanism::Network,
         _ => return None,
     };
     Some(Directive { passes, mechanism })
@@ -104,27 +106,27 @@ fn directive(term: &str, domain: &str) -> Option<Directive> {
 /// Returns a valid name without its trailing dot, or a name with macros unchanged.
 fn name(text: &str) -> Option<String> {
     let bare = text.strip_suffix('.').unwrap_or(text);
-    let plain = bare
+    let is_plain = bare
         .split('.')
         .all(|label| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_graphic()))
         && !bare.contains('/');
-    (plain || (has_macro(text) && text.is_ascii())).then(|| bare.to_owned())
+    (is_plain || (has_macro(text) && text.is_ascii())).then(|| bare.to_owned())
 }
 
 /// Returns the name in an optional `:name` with optional prefix lengths (`/24`, `//64`). Without a name, it is the record's own domain.
 fn name_and_lengths(rest: &str, domain: &str) -> Option<String> {
     let Some(argument) = rest.strip_prefix(':') else {
-        return lengths(rest).then(|| domain.to_owned());
+        return are_prefix_lengths(rest).then(|| domain.to_owned());
     };
     if has_macro(argument) {
         return name(argument);
     }
     let (text, after) = argument.split_at(argument.find('/').unwrap_or(argument.len()));
-    lengths(after).then(|| name(text))?
+    are_prefix_lengths(after).then(|| name(text))?
 }
 
 /// Returns `true` for optional prefix lengths: `/24`, `//64`, `/24//64`, or nothing.
-fn lengths(text: &str) -> bool {
+fn are_prefix_lengths(text: &str) -> bool {
     let (v4, v6) = match text.split_once("//") {
         Some((v4, v6)) => (v4, Some(v6)),
         None => (text, None),
@@ -133,16 +135,17 @@ fn lengths(text: &str) -> bool {
     v4 && v6.is_none_or(|n| at_most(n, 128))
 }
 
-fn network<A: FromStr>(text: &str, longest: u8) -> bool {
+/// Returns `true` for an address with an optional prefix length of at most `max_length`.
+fn is_network<A: FromStr>(text: &str, max_length: u8) -> bool {
     match text.split_once('/') {
-        Some((address, length)) => address.parse::<A>().is_ok() && at_most(length, longest),
+        Some((address, length)) => address.parse::<A>().is_ok() && at_most(length, max_length),
         None => text.parse::<A>().is_ok(),
     }
 }
 
-fn at_most(digits: &str, most: u8) -> bool {
+fn at_most(digits: &str, max: u8) -> bool {
     digits.bytes().all(|byte| byte.is_ascii_digit())
-        && digits.parse::<u8>().is_ok_and(|number| number <= most)
+        && digits.parse::<u8>().is_ok_and(|number| number <= max)
 }
 
 #[cfg(test)]
@@ -150,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_spf_record_is_told_from_others_by_its_first_word() {
+    fn an_spf_record_is_recognized_by_its_version() {
         assert_eq!(terms("v=spf1"), Some(""));
         assert_eq!(terms("V=SPF1 -all"), Some(" -all"));
         for record in [
@@ -166,9 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_read_as_the_rfc_writes_them() {
+    fn all_terms_of_the_rfc_are_parsed() {
         let own = || "own.example".to_owned();
-        let read = |terms| read(terms, &own()).unwrap();
+        let parse = |terms| parse(terms, &own()).unwrap();
         let names = |policy: Policy| -> Vec<Mechanism> {
             policy
                 .directives
@@ -178,7 +181,7 @@ mod tests {
         };
         let host = || "mail.example".to_owned();
         assert_eq!(
-            names(read(
+            names(parse(
                 " a a:Mail.Example/24//64 mx//64 mx/24 mx:mail.example. ptr ptr:mail.example "
             )),
             [
@@ -192,7 +195,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            names(read(
+            names(parse(
                 "ip4:192.0.2.1 ip4:192.0.2.0/24 ip6:2001:db8::/32 ip6:::1 exists:%{ir}.%{d2}.example ALL"
             )),
             [
@@ -213,18 +216,18 @@ mod tests {
         ] {
             let mechanism = Mechanism::Include(host());
             assert_eq!(
-                read(term).directives,
+                parse(term).directives,
                 [Directive { passes, mechanism }],
                 "{term}"
             );
         }
-        let further = read("redirect=mail.example exp=why.example x-more=anything:at/all a.b=");
+        let further = parse("redirect=mail.example exp=why.example x-more=anything:at/all a.b=");
         assert_eq!(further.redirect, Some(host()));
         assert!(further.directives.is_empty());
     }
 
     #[test]
-    fn a_syntax_error_anywhere_spoils_the_record() {
+    fn a_syntax_error_in_any_term_invalidates_the_record() {
         for terms in [
             "nonsense",
             "includes:mail.example",
@@ -256,7 +259,7 @@ mod tests {
             "include:bücher.example",
             "\u{201c}include:mail.example\u{201d}",
         ] {
-            assert_eq!(read(terms, "own.example"), None, "{terms}");
+            assert_eq!(parse(terms, "own.example"), None, "{terms}");
         }
     }
 }

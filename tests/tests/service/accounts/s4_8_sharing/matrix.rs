@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use latchmail_tests::{Person, Service};
 use serde_json::{Value, json};
 
-use super::rules::{About, Grant, held, of_all, of_one};
-use super::world::{FOLDERS, World, from};
+use super::rules::{Grant, Target, rights_on, status_for_all, status_for_one};
+use super::shared_mailbox::{FOLDERS, SharedMailbox, from};
 
 const NO_MAILBOX: &str = "Mailbox not found";
 
 /// A caller and its grants; none if the mailbox is not shared with it.
 struct Case<'c, 'w> {
-    world: &'c World<'w>,
+    shared: &'c SharedMailbox<'w>,
     who: &'c Person<'w>,
     grants: Option<&'c [Grant]>,
     ids: &'c [String; 2],
@@ -31,22 +31,22 @@ struct Aliases {
 
 impl Case<'_, '_> {
     /// Sends a request and compares the status with the rules.
-    async fn asks(&self, line: &str, body: Option<&Value>, expected: u16) -> Value {
-        let answer = match body {
-            Some(body) => self.world.send(self.who, line, body).await,
-            None => self.world.ask(self.who, line).await,
+    async fn check_request(&self, line: &str, body: Option<&Value>, expected: u16) -> Value {
+        let response = match body {
+            Some(body) => self.shared.send_json(self.who, line, body).await,
+            None => self.shared.send(self.who, line).await,
         };
         let expected = if self.grants.is_some() { expected } else { 404 };
         assert_eq!(
-            answer.status, expected,
+            response.status, expected,
             "{line} {body:?} by {} with {:?}: {}",
-            self.who.address, self.grants, answer.json
+            self.who.address, self.grants, response.json
         );
         if self.grants.is_none() {
-            answer.fails(404, NO_MAILBOX);
+            response.fails(404, NO_MAILBOX);
         }
-        if answer.status < 400 {
-            answer.json
+        if response.status < 400 {
+            response.json
         } else {
             Value::Null
         }
@@ -56,33 +56,39 @@ impl Case<'_, '_> {
         self.grants.unwrap_or_default()
     }
 
-    fn over(&self, folder: usize, need: &str) -> u16 {
-        let about = About::Folder(&self.ids[folder]);
-        of_one(self.grants(), about, need, 200)
+    fn status_in_folder(&self, folder: usize, need: &str) -> u16 {
+        let target = Target::Folder(&self.ids[folder]);
+        status_for_one(self.grants(), target, need, 200)
     }
 
     async fn folders(&self) {
-        let expected = of_all(self.grants(), About::Folders, "mail:read", 200);
-        let listed = self.asks("GET /api/v1/mail/folders", None, expected).await;
+        let expected = status_for_all(self.grants(), Target::Folders, "mail:read", 200);
+        let listed = self
+            .check_request("GET /api/v1/mail/folders", None, expected)
+            .await;
         if listed.is_null() {
             return;
         }
         let listed = listed["folders"].as_array().unwrap();
         for (at, folder) in FOLDERS.iter().enumerate() {
-            let there = listed.iter().any(|one| one["path"] == *folder);
-            assert_eq!(there, self.over(at, "mail:read") == 200, "{folder}");
+            let present = listed.iter().any(|one| one["path"] == *folder);
+            assert_eq!(
+                present,
+                self.status_in_folder(at, "mail:read") == 200,
+                "{folder}"
+            );
         }
-        let of_any_other = held(self.grants(), About::Folder("another"));
+        let of_any_other = rights_on(self.grants(), Target::Folder("another"));
         let inbox = listed.iter().any(|one| one["path"] == "INBOX");
         assert_eq!(inbox, of_any_other.contains("mail:read"));
     }
 
-    /// Messages of a folder: `[read, flag, move, delete]` by their numbers.
+    /// Sends the requests for messages of a folder: `[read, flag, move, delete]` by their numbers.
     async fn messages(&self, at: usize, numbers: [u64; 6]) {
         let folder = FOLDERS[at];
         let [seen, flagged, moved, moved_too, deleted, deleted_too] = numbers;
-        let read = self.over(at, "mail:read");
-        let write = self.over(at, "mail:write");
+        let read = self.status_in_folder(at, "mail:read");
+        let write = self.status_in_folder(at, "mail:write");
         for line in [
             format!("GET /api/v1/mail/folders/{folder}/messages"),
             format!("GET /api/v1/mail/search?q=This&folder={folder}"),
@@ -90,55 +96,59 @@ impl Case<'_, '_> {
             format!("GET /api/v1/mail/messages/{seen}?folder={folder}"),
             format!("GET /api/v1/mail/messages/{seen}/attachments/0"),
         ] {
-            self.asks(&line, None, read).await;
+            self.check_request(&line, None, read).await;
         }
         let flag = json!({ "flags": ["\\Flagged"], "action": "add" });
         let line = format!("POST /api/v1/mail/messages/{flagged}/flag");
-        self.asks(&line, Some(&flag), write).await;
+        self.check_request(&line, Some(&flag), write).await;
         // Messages that cannot be seen are skipped, like messages that do not exist.
         let passed = if write == 404 { 200 } else { write };
         let mut flags = flag.clone();
         flags["uids"] = json!([flagged]);
         let line = "POST /api/v1/mail/messages/bulk/flag";
-        self.asks(line, Some(&flags), passed).await;
+        self.check_request(line, Some(&flags), passed).await;
 
         let to = 1 - at;
-        let into = self.over(to, "mail:write");
+        let into = self.status_in_folder(to, "mail:write");
         let either = |here: u16| if into == 200 { here } else { into };
         let destination = json!({ "destination": FOLDERS[to] });
         let line = format!("POST /api/v1/mail/messages/{moved}/move");
-        let permitted = if self.reads_no_more_by_moving(at) {
+        let permitted = if self.move_reveals_nothing(at) {
             200
         } else {
             403
         };
         let alone = if write == 200 { permitted } else { write };
-        self.asks(&line, Some(&destination), either(alone)).await;
+        self.check_request(&line, Some(&destination), either(alone))
+            .await;
         let many = json!({ "destination": FOLDERS[to], "uids": [moved_too] });
         let line = "POST /api/v1/mail/messages/bulk/move";
         let together = if write == 200 { permitted } else { passed };
-        self.asks(line, Some(&many), either(together)).await;
+        self.check_request(line, Some(&many), either(together))
+            .await;
 
         let line = format!("DELETE /api/v1/mail/messages/{deleted}");
-        self.asks(&line, None, write).await;
+        self.check_request(&line, None, write).await;
         let many = json!({ "uids": [deleted_too] });
         let line = "POST /api/v1/mail/messages/bulk/delete";
-        self.asks(line, Some(&many), passed).await;
+        self.check_request(line, Some(&many), passed).await;
     }
 
-    /// Whether a move does not let the member read a message that it could not read before.
-    fn reads_no_more_by_moving(&self, at: usize) -> bool {
-        self.over(at, "mail:read") == 200 || self.over(1 - at, "mail:read") != 200
+    /// Returns whether a move does not let the member read a message that it could not read before.
+    fn move_reveals_nothing(&self, at: usize) -> bool {
+        self.status_in_folder(at, "mail:read") == 200
+            || self.status_in_folder(1 - at, "mail:read") != 200
     }
 
-    /// The expected locations of the messages afterwards: for each folder, which messages are in it.
+    /// Returns the expected locations of the messages afterwards: for each folder, whether it contains each message.
     fn expected(&self, at: usize) -> ([bool; 6], [bool; 6]) {
-        let write = self.grants.is_some() && self.over(at, "mail:write") == 200;
-        let moved =
-            write && self.over(1 - at, "mail:write") == 200 && self.reads_no_more_by_moving(at);
+        let write = self.grants.is_some() && self.status_in_folder(at, "mail:write") == 200;
+        let moved = write
+            && self.status_in_folder(1 - at, "mail:write") == 200
+            && self.move_reveals_nothing(at);
         let here = [true, true, !moved, !moved, !write, !write];
-        let there = [false, false, moved, moved, false, false];
-        (here, there)
+        let present = [false, false, moved, moved, false, false];
+        (here, present)
     }
 
     async fn aliases(&self) {
@@ -149,77 +159,82 @@ impl Case<'_, '_> {
             made,
         } = self.aliases;
         let all = [(first, false), (second, false), (made, true)];
-        let reads = of_all(grants, About::Aliases, "aliases:read", 200);
-        let listed = self.asks("GET /api/v1/aliases", None, reads).await;
+        let reads = status_for_all(grants, Target::Aliases, "aliases:read", 200);
+        let listed = self.check_request("GET /api/v1/aliases", None, reads).await;
         if let Some(listed) = listed["aliases"].as_array() {
             let shown: BTreeSet<&str> = listed
                 .iter()
                 .map(|alias| alias["address"].as_str().unwrap())
                 .collect();
             for ((address, _), by_guest) in all {
-                let held = held(grants, About::Alias(address, by_guest));
+                let held = rights_on(grants, Target::Alias(address, by_guest));
                 let expected = held.contains("aliases:read");
                 assert_eq!(shown.contains(address.as_str()), expected, "{address}");
             }
         }
-        let domains = self.asks("GET /api/v1/aliases/domains", None, reads).await;
+        let domains = self
+            .check_request("GET /api/v1/aliases/domains", None, reads)
+            .await;
         if let Some(domains) = domains["domains"].as_array() {
             for domain in ["first.test", "second.test"] {
                 let shown = domains.iter().any(|one| one["domain"] == domain);
-                let mut about = vec![About::NewAlias(domain)];
-                about.extend(all.iter().filter_map(|((address, _), by_guest)| {
+                let mut target = vec![Target::NewAlias(domain)];
+                target.extend(all.iter().filter_map(|((address, _), by_guest)| {
                     let on = address.ends_with(&format!("@{domain}"));
-                    on.then_some(About::Alias(address, *by_guest))
+                    on.then_some(Target::Alias(address, *by_guest))
                 }));
-                let expected = about
+                let expected = target
                     .into_iter()
-                    .any(|about| !held(grants, about).is_empty());
+                    .any(|target| !rights_on(grants, target).is_empty());
                 assert_eq!(shown, expected, "{domain}");
             }
         }
         let line = "GET /api/v1/aliases/check?name=free&domain=first.test";
-        self.asks(line, None, reads).await;
+        self.check_request(line, None, reads).await;
 
         for ((address, id), by_guest) in all {
-            let about = About::Alias(address, by_guest);
-            let write = of_one(grants, about, "aliases:write", 200);
+            let target = Target::Alias(address, by_guest);
+            let write = status_for_one(grants, target, "aliases:write", 200);
             let line = format!("PATCH /api/v1/aliases/{id}");
-            self.asks(&line, Some(&json!({ "active": false })), write)
+            self.check_request(&line, Some(&json!({ "active": false })), write)
                 .await;
-            let listed = self.world.ada.ask("GET /api/v1/aliases").await;
+            let listed = self.shared.ada.send("GET /api/v1/aliases").await;
             let listed = listed.succeeds(200);
             let mut listed = listed["aliases"].as_array().unwrap().iter();
             let alias = listed.find(|alias| alias["id"] == *id).unwrap();
             let switched = self.grants.is_some() && write == 200;
             assert_eq!(alias["active"], !switched, "{address} with {grants:?}");
             let on = json!({ "active": true });
-            self.world.ada.send(&line, &on).await.succeeds(200);
-            let send = of_all(grants, about, "mail:send", 200);
+            self.shared.ada.send_json(&line, &on).await.succeeds(200);
+            let send = status_for_all(grants, target, "mail:send", 200);
             let line = "POST /api/v1/mail/send";
-            self.asks(line, Some(&from(address)), send).await;
+            self.check_request(line, Some(&from(address)), send).await;
         }
-        let send = of_all(grants, About::Address, "mail:send", 200);
+        let send = status_for_all(grants, Target::Address, "mail:send", 200);
         let line = "POST /api/v1/mail/send";
-        self.asks(line, Some(&from(&self.world.ada.address)), send)
+        self.check_request(line, Some(&from(&self.shared.ada.address)), send)
             .await;
 
         for domain in ["first.test", "second.test"] {
-            let create = match of_all(grants, About::Aliases, "aliases:write", 201) {
-                201 if held(grants, About::NewAlias(domain)).contains("aliases:write") => 201,
+            let create = match status_for_all(grants, Target::Aliases, "aliases:write", 201) {
+                201 if rights_on(grants, Target::NewAlias(domain)).contains("aliases:write") => 201,
                 // The response for a domain of another account.
                 201 => 400,
                 other => other,
             };
             let name = format!("round-{}-{}", self.round, self.who.address.len());
             let body = json!({ "name": name, "domain": domain });
-            let made = self.asks("POST /api/v1/aliases", Some(&body), create).await;
+            let made = self
+                .check_request("POST /api/v1/aliases", Some(&body), create)
+                .await;
             if let Some(id) = made["id"].as_u64() {
                 // This caller created it, so it is one of its own.
                 let address = format!("{name}@{domain}");
-                let own = self.who.address != self.world.ada.address;
-                let delete = of_one(grants, About::Alias(&address, own), "aliases:write", 200);
+                let own = self.who.address != self.shared.ada.address;
+                let delete =
+                    status_for_one(grants, Target::Alias(&address, own), "aliases:write", 200);
                 let line = format!("DELETE /api/v1/aliases/{id}");
-                self.asks(&line, None, delete).await;
+                self.check_request(&line, None, delete).await;
             }
         }
     }
@@ -227,7 +242,7 @@ impl Case<'_, '_> {
 
 /// Tests all requests of a caller with its grants.
 async fn everything(
-    world: &mut World<'_>,
+    shared: &mut SharedMailbox<'_>,
     who: &Person<'_>,
     grants: Option<&[Grant]>,
     ids: &[String; 2],
@@ -239,11 +254,11 @@ async fn everything(
     for (at, folder) in FOLDERS.iter().enumerate() {
         for (place, name) in names.iter().enumerate() {
             let subject = format!("{name}-{at}-{round}");
-            numbers[at][place] = world.put(folder, &subject).await;
+            numbers[at][place] = shared.append(folder, &subject).await;
         }
     }
     let case = Case {
-        world,
+        shared,
         who,
         grants,
         ids,
@@ -255,30 +270,34 @@ async fn everything(
         case.messages(at, *numbers).await;
     }
     case.aliases().await;
-    let mut there = Vec::new();
+    let mut present = Vec::new();
     for (at, folder) in FOLDERS.iter().enumerate() {
-        let listed = world.ada.messages(folder).await;
+        let listed = shared.ada.messages(folder).await;
         let flagged = listed.iter().find(|one| one["uid"] == numbers[at][1]);
         let flags = flagged.unwrap()["flags"].as_array().unwrap();
-        let written = grants.is_some() && case.over(at, "mail:write") == 200;
+        let written = grants.is_some() && case.status_in_folder(at, "mail:write") == 200;
         let flagged = flags.contains(&json!("\\Flagged"));
         assert_eq!(flagged, written, "{folder} with {grants:?}");
         let numbers = listed
             .iter()
             .map(|message| message["uid"].as_u64().unwrap());
-        there.push(numbers.collect::<BTreeSet<u64>>());
+        present.push(numbers.collect::<BTreeSet<u64>>());
     }
     for (at, numbers) in numbers.iter().enumerate() {
-        let (here, elsewhere) = case.expected(at);
+        let (here, other_session) = case.expected(at);
         for (place, number) in numbers.iter().enumerate() {
-            let said = format!("{} of {} with {grants:?}", names[place], FOLDERS[at]);
-            assert_eq!(there[at].contains(number), here[place], "{said}");
-            assert_eq!(there[1 - at].contains(number), elsewhere[place], "{said}");
+            let output = format!("{} of {} with {grants:?}", names[place], FOLDERS[at]);
+            assert_eq!(present[at].contains(number), here[place], "{output}");
+            assert_eq!(
+                present[1 - at].contains(number),
+                other_session[place],
+                "{output}"
+            );
         }
     }
 }
 
-/// Each kind of resource with each right that it allows, and some combinations.
+/// Returns grants for each kind of resource with each right that it allows, and some combinations.
 fn cases(ids: &[String; 2], aliases: &Aliases) -> Vec<Vec<Grant>> {
     let mut cases = Vec::new();
     let all = [
@@ -315,35 +334,35 @@ fn cases(ids: &[String; 2], aliases: &Aliases) -> Vec<Vec<Grant>> {
     cases
 }
 
-async fn alias(world: &World<'_>, who: &Person<'_>, address: &str) -> (String, u64) {
+async fn alias(shared: &SharedMailbox<'_>, who: &Person<'_>, address: &str) -> (String, u64) {
     let (name, domain) = address.rsplit_once('@').unwrap();
     let body = json!({ "name": name, "domain": domain });
-    let made = world.send(who, "POST /api/v1/aliases", &body).await;
+    let made = shared.send_json(who, "POST /api/v1/aliases", &body).await;
     let made = made.succeeds(201);
     (address.into(), made["id"].as_u64().unwrap())
 }
 
 #[tokio::test]
-async fn what_a_guest_may_do_follows_from_its_grants() {
+async fn the_rights_of_a_member_follow_from_its_grants() {
     let service = Service::with_mail().await;
-    let mut world = World::new(&service).await;
-    let (ada, bob) = (world.ada.clone(), world.bob.clone());
-    let ids = [world.folder("Alpha").await, world.folder("Beta").await];
-    let first = alias(&world, &ada, "shop@first.test").await;
-    let second = alias(&world, &ada, "shop@second.test").await;
+    let mut shared = SharedMailbox::new(&service).await;
+    let (ada, bob) = (shared.ada.clone(), shared.bob.clone());
+    let ids = [shared.folder("Alpha").await, shared.folder("Beta").await];
+    let first = alias(&shared, &ada, "shop@first.test").await;
+    let second = alias(&shared, &ada, "shop@second.test").await;
     let making = Grant::on("alias_set", "own", &["aliases:write"]);
-    let invited = world.invite("bob", &making).await.succeeds(201);
+    let invited = shared.invite("bob", &making).await.succeeds(201);
     let aliases = Aliases {
-        made: alias(&world, &bob, "made@first.test").await,
+        made: alias(&shared, &bob, "made@first.test").await,
         first,
         second,
     };
-    world.revoke(invited["grantId"].as_str().unwrap()).await;
+    shared.revoke(invited["grantId"].as_str().unwrap()).await;
 
     let stranger = service.person("carol").await;
-    everything(&mut world, &stranger, None, &ids, &aliases, 0).await;
+    everything(&mut shared, &stranger, None, &ids, &aliases, 0).await;
     // A member without a grant has the rights of a stranger.
-    everything(&mut world, &bob, None, &ids, &aliases, 1).await;
+    everything(&mut shared, &bob, None, &ids, &aliases, 1).await;
     let owner = [Grant::on(
         "mailbox",
         "",
@@ -355,53 +374,53 @@ async fn what_a_guest_may_do_follows_from_its_grants() {
             "aliases:write",
         ],
     )];
-    everything(&mut world, &ada, Some(&owner), &ids, &aliases, 2).await;
+    everything(&mut shared, &ada, Some(&owner), &ids, &aliases, 2).await;
     let mut round = 3;
     for grants in cases(&ids, &aliases) {
         let mut granted = Vec::new();
         for grant in &grants {
-            granted.push(world.grant(grant).await);
+            granted.push(shared.grant(grant).await);
         }
-        everything(&mut world, &bob, Some(&grants), &ids, &aliases, round).await;
+        everything(&mut shared, &bob, Some(&grants), &ids, &aliases, round).await;
         for grant in granted {
-            world.revoke(&grant).await;
+            shared.revoke(&grant).await;
         }
         round += 1;
     }
-    let member = world.member(&bob).await;
-    let line = format!("DELETE /api/v1/teams/{}/members/{member}", world.mailbox);
-    ada.ask(&line).await.succeeds(200);
-    everything(&mut world, &bob, None, &ids, &aliases, round).await;
+    let member = shared.member(&bob).await;
+    let line = format!("DELETE /api/v1/teams/{}/members/{member}", shared.mailbox);
+    ada.send(&line).await.succeeds(200);
+    everything(&mut shared, &bob, None, &ids, &aliases, round).await;
 }
 
 #[tokio::test]
-async fn tokens_never_reach_a_shared_mailbox() {
+async fn tokens_never_give_access_to_a_shared_mailbox() {
     let service = Service::with_mail().await;
-    let world = World::new(&service).await;
+    let shared = SharedMailbox::new(&service).await;
     let everything = Grant::on("mailbox", "", &["mail:read", "mail:write", "aliases:read"]);
-    world.invite("bob", &everything).await.succeeds(201);
+    shared.invite("bob", &everything).await.succeeds(201);
     let only = "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
-    for person in [&world.bob, &world.ada] {
+    for person in [&shared.bob, &shared.ada] {
         let token = person.token(&["mail:read", "aliases:read"]).await;
         let token = token["token"].as_str().unwrap();
         for path in ["mail/folders", "aliases", "mail/messages/1"] {
-            let line = format!("GET /api/v1/{path}?mailbox={}", world.mailbox);
+            let line = format!("GET /api/v1/{path}?mailbox={}", shared.mailbox);
             service.with_bearer(&line, token).await.fails(403, only);
         }
     }
     // Other routes do not have this parameter.
-    let profile = world
-        .ask(&world.bob, "GET /api/v1/profile")
+    let profile = shared
+        .send(&shared.bob, "GET /api/v1/profile")
         .await
         .succeeds(200);
     assert_eq!(profile["email"], "bob@first.test");
     let twice = format!(
         "GET /api/v1/mail/folders?mailbox={0}&mailbox={0}",
-        world.mailbox
+        shared.mailbox
     );
-    world
+    shared
         .bob
-        .ask(&twice)
+        .send(&twice)
         .await
         .fails(400, "mailbox must not be repeated");
 }

@@ -1,8 +1,8 @@
 //! Specification, section 4.8: what a member may do in a shared mailbox, and what it cannot learn about the rest.
 
 mod connections;
-mod ends;
-mod follow;
+mod folders;
 mod matrix;
+mod revocation;
 mod rules;
-mod world;
+mod shared_mailbox;

@@ -28,7 +28,7 @@ impl Grant {
 
 /// The resource of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum About<'a> {
+pub(crate) enum Target<'a> {
     /// A folder, by its id, or a message in it.
     Folder(&'a str),
     /// All folders.
@@ -43,30 +43,30 @@ pub(crate) enum About<'a> {
     Address,
 }
 
-/// The rights of several grants together.
-pub(crate) fn held(grants: &[Grant], about: About<'_>) -> BTreeSet<&'static str> {
+/// Returns the rights of several grants together.
+pub(crate) fn rights_on(grants: &[Grant], target: Target<'_>) -> BTreeSet<&'static str> {
     let domain_of = |address: &str| address.rsplit('@').next().unwrap().to_owned();
     let covers = |grant: &Grant| {
         let id = grant.id.as_deref().unwrap_or_default();
-        match (grant.kind, about) {
+        match (grant.kind, target) {
             ("mailbox", _)
-            | ("folder", About::Folders)
-            | ("alias" | "alias_set", About::Aliases) => true,
-            ("folder", About::Folder(folder)) => id == folder,
-            ("alias", About::Alias(alias, _)) => id == alias,
-            ("alias_set", About::Alias(alias, made)) => match id {
+            | ("folder", Target::Folders)
+            | ("alias" | "alias_set", Target::Aliases) => true,
+            ("folder", Target::Folder(folder)) => id == folder,
+            ("alias", Target::Alias(alias, _)) => id == alias,
+            ("alias_set", Target::Alias(alias, made)) => match id {
                 "all" => true,
                 "own" => made,
                 domain => domain == format!("domain:{}", domain_of(alias)),
             },
-            ("alias_set", About::NewAlias(on)) => {
+            ("alias_set", Target::NewAlias(on)) => {
                 ["all", "own"].contains(&id) || id == format!("domain:{on}")
             }
             _ => false,
         }
     };
-    let applies: &[&str] = match about {
-        About::Folder(_) | About::Folders => &["mail:read", "mail:write"],
+    let applies: &[&str] = match target {
+        Target::Folder(_) | Target::Folders => &["mail:read", "mail:write"],
         _ => &["mail:send", "aliases:read", "aliases:write"],
     };
     let covering = grants.iter().filter(|grant| covers(grant));
@@ -74,9 +74,9 @@ pub(crate) fn held(grants: &[Grant], about: About<'_>) -> BTreeSet<&'static str>
     rights.filter(|right| applies.contains(right)).collect()
 }
 
-/// The status of a request for one resource: 404 if the member cannot see it, 403 if it can see it but lacks the right.
-pub(crate) fn of_one(grants: &[Grant], about: About<'_>, need: &str, done: u16) -> u16 {
-    let held = held(grants, about);
+/// Returns the status of a request for one resource: 404 if the member cannot see it, 403 if it can see it but lacks the right.
+pub(crate) fn status_for_one(grants: &[Grant], target: Target<'_>, need: &str, done: u16) -> u16 {
+    let held = rights_on(grants, target);
     if held.contains(need) {
         done
     } else if held.is_empty() {
@@ -86,9 +86,9 @@ pub(crate) fn of_one(grants: &[Grant], about: About<'_>, need: &str, done: u16) 
     }
 }
 
-/// The status of a request for all folders or aliases.
-pub(crate) fn of_all(grants: &[Grant], about: About<'_>, need: &str, done: u16) -> u16 {
-    if held(grants, about).contains(need) {
+/// Returns the status of a request for all folders or aliases.
+pub(crate) fn status_for_all(grants: &[Grant], target: Target<'_>, need: &str, done: u16) -> u16 {
+    if rights_on(grants, target).contains(need) {
         done
     } else {
         403

@@ -15,7 +15,7 @@ const NO_FOLDER: &str = "Folder not found";
 const NO_ALIAS: &str = "There is no such alias";
 
 /// Makes a folder and an alias for `ada`, and returns the folder's id.
-async fn furnished(ada: &Person<'_>) -> String {
+async fn create_folder_and_alias(ada: &Person<'_>) -> String {
     imap(ada).await.create("Work").await.unwrap();
     let shop = json!({ "domain": DOMAIN, "name": "shop" });
     ada.post("/api/v1/aliases", &shop).await.succeeds(201);
@@ -23,10 +23,10 @@ async fn furnished(ada: &Person<'_>) -> String {
 }
 
 #[tokio::test]
-async fn a_grant_is_on_the_mailbox_a_folder_an_alias_or_a_set_of_aliases() {
+async fn a_grant_can_be_for_the_mailbox_a_folder_an_alias_or_a_set_of_aliases() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    let work = furnished(&ada).await;
+    let work = create_folder_and_alias(&ada).await;
     let team = team_of(&ada).await;
     invite(&ada, &team, "bob", &["mail:read"])
         .await
@@ -88,10 +88,10 @@ async fn a_grant_is_on_the_mailbox_a_folder_an_alias_or_a_set_of_aliases() {
 }
 
 #[tokio::test]
-async fn nothing_is_granted_on_a_folder_that_was_just_deleted() {
+async fn no_grant_is_created_for_a_deleted_folder() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    let work = furnished(&ada).await;
+    let work = create_folder_and_alias(&ada).await;
     let team = team_of(&ada).await;
     let rights = ["members:manage", "mail:read"];
     invite(&ada, &team, "bob", &rights).await.succeeds(201);
@@ -111,7 +111,7 @@ async fn nothing_is_granted_on_a_folder_that_was_just_deleted() {
 }
 
 #[tokio::test]
-async fn a_grant_is_narrowed_and_taken_back() {
+async fn a_grant_can_be_reduced_and_revoked() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let team = team_of(&ada).await;
@@ -144,7 +144,7 @@ async fn a_grant_is_narrowed_and_taken_back() {
 }
 
 #[tokio::test]
-async fn a_manager_hands_on_what_it_holds_and_no_more() {
+async fn a_manager_can_grant_only_its_own_rights() {
     let service = Service::with_mail().await;
     let (ada, bob, cyd) = (
         service.person("ada").await,
@@ -152,7 +152,7 @@ async fn a_manager_hands_on_what_it_holds_and_no_more() {
         service.person("cyd").await,
     );
     service.person("dan").await;
-    let work = furnished(&ada).await;
+    let work = create_folder_and_alias(&ada).await;
     let team = team_of(&ada).await;
     let bobs = invite(&ada, &team, "bob", &["members:manage", "mail:read"]).await;
     let bobs = text(&bobs.succeeds(201)["grantId"]);
@@ -171,8 +171,8 @@ async fn a_manager_hands_on_what_it_holds_and_no_more() {
         ("mailbox", Value::Null, ["members:manage"], 201),
     ] {
         let body = json!({ "resource_kind": kind, "resource_id": id, "rights": rights });
-        let answer = grant(&bob, &team, &guest, &body).await;
-        assert_eq!(answer.status, status, "{kind} {id}: {}", answer.json);
+        let response = grant(&bob, &team, &guest, &body).await;
+        assert_eq!(response.status, status, "{kind} {id}: {}", response.json);
     }
     let wider = change(&bob, &team, &cyds, &["mail:read", "mail:write"]).await;
     wider.fails(403, NOT_HELD);

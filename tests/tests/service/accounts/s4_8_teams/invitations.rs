@@ -1,11 +1,11 @@
 //! Invitations: user names, passwords, invalid fields, and the number of members that a plan allows.
 
 use futures_util::future::join;
-use latchmail_tests::{Answer, Service};
+use latchmail_tests::{Response, Service};
 use serde_json::{Value, json};
 
 use super::{
-    EVERY_RIGHT, TEAMS, WRONG, ask_to_invite, invitation, invite, keys, member, members, remove,
+    EVERY_RIGHT, TEAMS, WRONG, invitation, invite, keys, member, members, remove, send_invitation,
     team_of, teams, text,
 };
 
@@ -14,7 +14,7 @@ const MEMBER: &str = "The account is already a member";
 const FULL: &str = "The plan's limit of guests is reached";
 
 #[tokio::test]
-async fn an_invitation_makes_a_member_at_once_and_mints_the_standing_key() {
+async fn an_invitation_creates_a_member_and_the_standing_key_immediately() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let team = team_of(&ada).await;
@@ -26,7 +26,7 @@ async fn an_invitation_makes_a_member_at_once_and_mints_the_standing_key() {
 
     let mut body = invitation("bob", &["mail:write", "mail:read", "mail:write"]);
     body["resource_label"] = json!("All of it");
-    let invited = ask_to_invite(&ada, &team, &body).await.succeeds(201);
+    let invited = send_invitation(&ada, &team, &body).await.succeeds(201);
     let rights = json!(["mail:read", "mail:write"]);
     let expected = json!({
         "membershipId": invited["membershipId"], "grantId": invited["grantId"], "username": "bob", "rights": rights, "shared": true,
@@ -71,7 +71,7 @@ async fn an_invitation_makes_a_member_at_once_and_mints_the_standing_key() {
 }
 
 #[tokio::test]
-async fn a_username_is_a_local_part_on_the_first_domain_or_a_whole_address() {
+async fn a_username_is_a_local_part_on_the_first_domain_or_a_complete_address() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let team = team_of(&ada).await;
@@ -85,8 +85,8 @@ async fn a_username_is_a_local_part_on_the_first_domain_or_a_whole_address() {
     ] {
         let invited = invite(&ada, &team, typed, &["mail:read"]).await;
         assert_eq!(invited.succeeds(201)["username"], listed);
-        let there = member(&ada, &team, listed).await;
-        assert_eq!(there["role"], "guest");
+        let found = member(&ada, &team, listed).await;
+        assert_eq!(found["role"], "guest");
     }
     let thirty_two = "x".repeat(32);
     for unknown in [
@@ -103,12 +103,12 @@ async fn a_username_is_a_local_part_on_the_first_domain_or_a_whole_address() {
     let thirty_three = "x".repeat(33);
     for bounds in ["", "ab", "ab@first.test", &thirty_three] {
         let refused = invite(&ada, &team, bounds, &["mail:read"]).await;
-        refused.fails_about(400, "username must be 3 to 32 characters");
+        refused.fails_mentioning(400, "username must be 3 to 32 characters");
     }
 }
 
 #[tokio::test]
-async fn the_password_is_the_askers_own_and_is_asked_before_anything_is_told() {
+async fn an_invitation_requires_the_callers_password_before_it_reveals_anything() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let team = team_of(&ada).await;
@@ -116,7 +116,7 @@ async fn the_password_is_the_askers_own_and_is_asked_before_anything_is_told() {
         for password in ["Wrong-Horse-7", "x"] {
             let mut body = invitation(username, &["mail:read"]);
             body["password"] = json!(password);
-            ask_to_invite(&ada, &team, &body).await.fails(403, WRONG);
+            send_invitation(&ada, &team, &body).await.fails(403, WRONG);
         }
     }
     assert!(keys(&ada).await.is_empty());
@@ -130,7 +130,7 @@ async fn the_password_is_the_askers_own_and_is_asked_before_anything_is_told() {
 }
 
 #[tokio::test]
-async fn an_invalid_field_is_named() {
+async fn an_invalid_field_is_named_in_the_error() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     service.person("bob").await;
@@ -185,13 +185,13 @@ async fn an_invalid_field_is_named() {
             "username must not be your own",
         ),
     ] {
-        let refused = ask_to_invite(&ada, &team, &with(&changes)).await;
-        refused.fails_about(400, mention);
+        let refused = send_invitation(&ada, &team, &with(&changes)).await;
+        refused.fails_mentioning(400, mention);
     }
     for field in ["username", "password", "resource_kind", "rights"] {
         let mut body = invitation("bob", &["mail:read"]);
         body.as_object_mut().unwrap().remove(field);
-        let refused = ask_to_invite(&ada, &team, &body).await;
+        let refused = send_invitation(&ada, &team, &body).await;
         refused.fails(400, &format!("{field} is required"));
     }
     let path = format!("{TEAMS}/{team}/invitations");
@@ -202,7 +202,7 @@ async fn an_invalid_field_is_named() {
 }
 
 #[tokio::test]
-async fn a_member_is_invited_once_and_a_plan_has_so_many() {
+async fn a_member_is_invited_once_and_the_plan_limits_the_members() {
     let service = Service::with_mail_and("plans.default.guests = 2").await;
     let ada = service.person("ada").await;
     let bob = service.person("bob").await;
@@ -216,9 +216,9 @@ async fn a_member_is_invited_once_and_a_plan_has_so_many() {
         .succeeds(201);
     invite(&ada, &team, "bob", &read).await.fails(409, MEMBER);
     let owner = invite(&bob, &team, "ada", &read).await;
-    owner.fails_about(400, "username must not be the owner's");
+    owner.fails_mentioning(400, "username must not be the owner's");
     let itself = invite(&bob, &team, "bob", &read).await;
-    itself.fails_about(400, "username must not be your own");
+    itself.fails_mentioning(400, "username must not be your own");
     // A manager's invitation counts towards the owner's plan.
     invite(&bob, &team, "cyd", &read).await.succeeds(201);
     invite(&ada, &team, "dan", &read).await.fails(409, FULL);
@@ -229,7 +229,7 @@ async fn a_member_is_invited_once_and_a_plan_has_so_many() {
 }
 
 #[tokio::test]
-async fn of_two_invitations_for_the_last_place_one_succeeds() {
+async fn of_two_concurrent_invitations_at_the_limit_one_succeeds() {
     let service = Service::with_mail_and("plans.default.guests = 1").await;
     let ada = service.person("ada").await;
     for name in ["bob", "cyd"] {
@@ -250,7 +250,7 @@ async fn of_two_invitations_for_the_last_place_one_succeeds() {
 }
 
 #[tokio::test]
-async fn no_key_is_minted_while_there_is_no_mail_server() {
+async fn no_key_is_created_while_the_mail_server_is_down() {
     let mut service = Service::with_own_mail().await;
     let (team, access) = {
         let (ada, _) = (service.person("ada").await, service.person("bob").await);
@@ -259,7 +259,7 @@ async fn no_key_is_minted_while_there_is_no_mail_server() {
     service.stack().stop_imap().await.unwrap();
     let asked = async |line: &str| {
         let request = service.request(line).bearer_auth(&access);
-        Answer::of(request.json(&invitation("bob", &["mail:read"]))).await
+        Response::of(request.json(&invitation("bob", &["mail:read"]))).await
     };
     let refused = asked(&format!("POST {TEAMS}/{team}/invitations")).await;
     assert_eq!(refused.status, 503, "{}", refused.json);

@@ -4,12 +4,12 @@ use latchmail_tests::{DOMAIN, PASSWORD, Person, Service};
 use serde_json::json;
 
 use super::{
-    EVERY_RIGHT, NO_TEAM, NOT_MANAGING, OWNERS, ask_to_invite, change, grant, invite, members,
-    remove, revoke, team_of, teams, text,
+    EVERY_RIGHT, NO_TEAM, NOT_MANAGING, OWNERS, change, grant, invite, members, remove, revoke,
+    send_invitation, team_of, teams, text,
 };
 
 #[tokio::test]
-async fn the_own_mailbox_is_a_team_with_every_right() {
+async fn the_callers_own_mailbox_is_a_team_with_every_right() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let [own] = &teams(&ada).await[..] else {
@@ -29,7 +29,7 @@ async fn the_own_mailbox_is_a_team_with_every_right() {
 }
 
 #[tokio::test]
-async fn shared_mailboxes_follow_by_address_with_what_may_be_done_in_them() {
+async fn shared_mailboxes_are_listed_by_address_with_the_callers_rights() {
     let service = Service::with_mail().await;
     let (ada, bob, cyd) = (
         service.person("ada").await,
@@ -40,13 +40,13 @@ async fn shared_mailboxes_follow_by_address_with_what_may_be_done_in_them() {
     let alias = json!({
         "username": "bob", "password": PASSWORD, "resource_kind": "alias_set", "resource_id": "own", "rights": ["mail:send", "aliases:write"],
     });
-    ask_to_invite(&cyd, &team, &alias).await.succeeds(201);
+    send_invitation(&cyd, &team, &alias).await.succeeds(201);
     let team = team_of(&ada).await;
     invite(&ada, &team, "bob", &["members:manage", "mail:read"])
         .await
         .succeeds(201);
     let listed = teams(&bob).await;
-    let told: Vec<_> = listed
+    let summaries: Vec<_> = listed
         .iter()
         .map(|team| {
             (
@@ -57,7 +57,7 @@ async fn shared_mailboxes_follow_by_address_with_what_may_be_done_in_them() {
             )
         })
         .collect();
-    assert_eq!(told[0].0, &json!(bob.address));
+    assert_eq!(summaries[0].0, &json!(bob.address));
     let expected = [
         (
             &json!(ada.address),
@@ -72,11 +72,11 @@ async fn shared_mailboxes_follow_by_address_with_what_may_be_done_in_them() {
             &json!(["mail:send"]),
         ),
     ];
-    assert_eq!(told[1..], expected);
+    assert_eq!(summaries[1..], expected);
 }
 
 #[tokio::test]
-async fn a_guest_who_manages_nothing_sees_the_owner_and_itself_and_changes_nothing() {
+async fn a_member_that_is_not_a_manager_sees_only_the_owner_and_itself() {
     let service = Service::with_mail().await;
     let (ada, bob, cyd) = (
         service.person("ada").await,
@@ -101,12 +101,12 @@ async fn a_guest_who_manages_nothing_sees_the_owner_and_itself_and_changes_nothi
     let body = json!({ "resource_kind": "mailbox", "rights": ["mail:read"] });
     let cyds = team_of(&cyd).await;
     for member in [&cyds, "none", &team] {
-        let answers = [
+        let responses = [
             grant(&bob, &team, member, &body).await,
             remove(&bob, &team, member).await,
         ];
-        for answer in answers {
-            answer.fails(403, NOT_MANAGING);
+        for response in responses {
+            response.fails(403, NOT_MANAGING);
         }
     }
     for id in [&bobs, "none"] {
@@ -121,7 +121,7 @@ async fn a_guest_who_manages_nothing_sees_the_owner_and_itself_and_changes_nothi
 }
 
 #[tokio::test]
-async fn to_a_stranger_and_a_former_guest_there_is_no_team() {
+async fn a_team_does_not_exist_for_strangers_and_former_members() {
     let service = Service::with_mail().await;
     let (ada, bob, eve) = (
         service.person("ada").await,
@@ -137,7 +137,7 @@ async fn to_a_stranger_and_a_former_guest_there_is_no_team() {
     let body = json!({ "resource_kind": "mailbox", "rights": ["mail:read"] });
     for person in [&bob, &eve] {
         for team in [team.as_str(), "none"] {
-            let answers = [
+            let responses = [
                 members(person, team).await,
                 invite(person, team, "eve", &["mail:read"]).await,
                 grant(person, team, &guest, &body).await,
@@ -145,8 +145,8 @@ async fn to_a_stranger_and_a_former_guest_there_is_no_team() {
                 revoke(person, team, &grant_id).await,
                 remove(person, team, &guest).await,
             ];
-            for answer in answers {
-                answer.fails(404, NO_TEAM);
+            for response in responses {
+                response.fails(404, NO_TEAM);
             }
         }
     }

@@ -5,7 +5,7 @@ mod invitations;
 mod listing;
 mod standing_key;
 
-use latchmail_tests::{Answer, PASSWORD, Person};
+use latchmail_tests::{PASSWORD, Person, Response};
 use serde_json::{Value, json};
 
 const TEAMS: &str = "/api/v1/teams";
@@ -29,20 +29,20 @@ fn text(value: &Value) -> String {
 }
 
 async fn teams(person: &Person<'_>) -> Vec<Value> {
-    let listed = person.ask(&format!("GET {TEAMS}")).await.succeeds(200);
+    let listed = person.send(&format!("GET {TEAMS}")).await.succeeds(200);
     listed["teams"].as_array().unwrap().clone()
 }
 
-/// The id of a person's own team.
+/// Returns the id of a person's own team.
 async fn team_of(person: &Person<'_>) -> String {
     text(&teams(person).await[0]["id"])
 }
 
-async fn members(person: &Person<'_>, team: &str) -> Answer {
-    person.ask(&format!("GET {TEAMS}/{team}/members")).await
+async fn members(person: &Person<'_>, team: &str) -> Response {
+    person.send(&format!("GET {TEAMS}/{team}/members")).await
 }
 
-/// The entry of a member in the list, as `person` sees it.
+/// Returns the entry of a member in the list, as `person` sees it.
 async fn member(person: &Person<'_>, team: &str, username: &str) -> Value {
     let listed = members(person, team).await.succeeds(200);
     let found = listed["members"].as_array().unwrap().iter();
@@ -50,45 +50,45 @@ async fn member(person: &Person<'_>, team: &str, username: &str) -> Value {
     found.next().unwrap().clone()
 }
 
-/// An invitation to a whole mailbox.
+/// Returns an invitation to a whole mailbox.
 fn invitation(username: &str, rights: &[&str]) -> Value {
     json!({ "username": username, "password": PASSWORD, "resource_kind": "mailbox", "rights": rights })
 }
 
-async fn ask_to_invite(person: &Person<'_>, team: &str, body: &Value) -> Answer {
+async fn send_invitation(person: &Person<'_>, team: &str, body: &Value) -> Response {
     person
         .post(&format!("{TEAMS}/{team}/invitations"), body)
         .await
 }
 
-async fn invite(person: &Person<'_>, team: &str, username: &str, rights: &[&str]) -> Answer {
-    ask_to_invite(person, team, &invitation(username, rights)).await
+async fn invite(person: &Person<'_>, team: &str, username: &str, rights: &[&str]) -> Response {
+    send_invitation(person, team, &invitation(username, rights)).await
 }
 
-async fn grant(person: &Person<'_>, team: &str, member: &str, body: &Value) -> Answer {
+async fn grant(person: &Person<'_>, team: &str, member: &str, body: &Value) -> Response {
     let path = format!("{TEAMS}/{team}/members/{member}/grants");
     person.post(&path, body).await
 }
 
-async fn change(person: &Person<'_>, team: &str, grant: &str, rights: &[&str]) -> Answer {
+async fn change(person: &Person<'_>, team: &str, grant: &str, rights: &[&str]) -> Response {
     let line = format!("PATCH {TEAMS}/{team}/grants/{grant}");
-    person.send(&line, &json!({ "rights": rights })).await
+    person.send_json(&line, &json!({ "rights": rights })).await
 }
 
-async fn revoke(person: &Person<'_>, team: &str, grant: &str) -> Answer {
+async fn revoke(person: &Person<'_>, team: &str, grant: &str) -> Response {
     let line = format!("DELETE {TEAMS}/{team}/grants/{grant}");
-    person.ask(&line).await
+    person.send(&line).await
 }
 
-async fn remove(person: &Person<'_>, team: &str, member: &str) -> Answer {
+async fn remove(person: &Person<'_>, team: &str, member: &str) -> Response {
     let line = format!("DELETE {TEAMS}/{team}/members/{member}");
-    person.ask(&line).await
+    person.send(&line).await
 }
 
-/// The standing keys among the credentials of an account.
+/// Returns the standing keys among the credentials of an account.
 async fn keys(person: &Person<'_>) -> Vec<Value> {
     let lists = person
-        .ask("GET /api/v1/profile/sessions")
+        .send("GET /api/v1/profile/sessions")
         .await
         .succeeds(200);
     let all = lists["credentials"].as_array().unwrap().iter();

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{NO_TEAM, WRONG, invite, keys, members, remove, team_of, teams, text};
 
 #[tokio::test]
-async fn the_last_guest_takes_the_key_along_and_the_next_has_a_new_one() {
+async fn the_key_is_deleted_with_the_last_member_and_the_next_member_gets_a_new_one() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let team = team_of(&ada).await;
@@ -35,7 +35,7 @@ async fn the_last_guest_takes_the_key_along_and_the_next_has_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_shuts_guests_out_until_the_owner_invites_again() {
+async fn a_revoked_key_locks_members_out_until_the_owner_invites_again() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     service.person("cyd").await;
@@ -47,8 +47,8 @@ async fn a_revoked_key_shuts_guests_out_until_the_owner_invites_again() {
     for (route, guest) in [("app-passwords", "cyd"), ("profile/sessions", "dan")] {
         let key = text(&keys(&ada).await[0]["id"]);
         let line = format!("DELETE /api/v1/{route}/{key}");
-        assert_eq!(bob.ask(&line).await.status, 404);
-        ada.ask(&line).await.succeeds(200);
+        assert_eq!(bob.send(&line).await.status, 404);
+        ada.send(&line).await.succeeds(200);
         let listed = members(&ada, &team).await.succeeds(200);
         assert_eq!(listed["shared"], false);
         assert!(listed["limits"]["guests"].as_u64().unwrap() > 0);
@@ -65,7 +65,7 @@ async fn a_revoked_key_shuts_guests_out_until_the_owner_invites_again() {
 }
 
 #[tokio::test]
-async fn a_team_outlives_its_owners_password_and_not_its_owners_account() {
+async fn a_team_survives_a_password_change_but_not_the_deletion_of_the_owner() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let team = team_of(&ada).await;
@@ -95,7 +95,7 @@ async fn a_team_outlives_its_owners_password_and_not_its_owners_account() {
         .succeeds(200);
 }
 
-/// The standing key of the only shared mailbox, opened with the service's key.
+/// Returns the standing key of the only shared mailbox, opened with the service's key.
 async fn key(service: &Service) -> SecretString {
     let directory = Directory::open_beside_service(&service.database())
         .await
@@ -108,7 +108,7 @@ async fn key(service: &Service) -> SecretString {
 }
 
 #[tokio::test]
-async fn the_key_opens_the_mailbox_until_the_last_guest_is_gone() {
+async fn the_key_opens_the_mailbox_until_the_last_member_is_removed() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let team = team_of(&ada).await;
@@ -128,7 +128,7 @@ async fn the_key_opens_the_mailbox_until_the_last_guest_is_gone() {
 }
 
 #[tokio::test]
-async fn the_key_is_kept_when_the_services_own_is_replaced() {
+async fn the_key_survives_a_new_key_of_the_service() {
     let mut service = Service::with_mail().await;
     {
         let (ada, _) = (service.person("ada").await, service.person("bob").await);

@@ -5,7 +5,7 @@ use latchmail_tests::{Client, PASSWORD, Service, Setup};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn the_sign_in_pages_list_what_each_interface_can_do() {
+async fn the_sign_in_pages_list_the_permissions_of_each_interface() {
     for send in [false, true] {
         let service = Setup::default()
             .with_mail()
@@ -13,11 +13,11 @@ async fn the_sign_in_pages_list_what_each_interface_can_do() {
             .start()
             .await;
         let agent = Client::register(&service).await;
-        let sign_in = agent.page_with(&[]).await;
-        let device = agent.device().await;
+        let sign_in = agent.login_page(&[]).await;
+        let device = agent.device_grant().await;
         let code = device["user_code"].as_str().unwrap();
-        let page = agent.page("/device", &[]).await;
-        let device = agent.fill("/device", &page, &[("user_code", code)]).await;
+        let page = agent.load_page("/device", &[]).await;
+        let device = agent.submit("/device", &page, &[("user_code", code)]).await;
         let sends = if send { ", and send mail as you" } else { "" };
         for page in [sign_in, device] {
             for (interface, grant) in [
@@ -38,20 +38,20 @@ async fn the_sign_in_pages_list_what_each_interface_can_do() {
 }
 
 #[tokio::test]
-async fn an_agent_learns_from_the_service_where_it_is_let_in() {
+async fn an_agent_discovers_the_authorization_server() {
     let service = Service::start().await;
     let path = "GET /.well-known/oauth-protected-resource";
-    let resource = service.ask(path).await.succeeds(200);
+    let resource = service.send(path).await.succeeds(200);
     assert_eq!(resource["resource"], "http://service.test/mcp");
     assert_eq!(
         resource["authorization_servers"],
         json!(["http://service.test"])
     );
     assert_eq!(resource["bearer_methods_supported"], json!(["header"]));
-    let suffixed = service.ask(&format!("{path}/mcp")).await.succeeds(200);
+    let suffixed = service.send(&format!("{path}/mcp")).await.succeeds(200);
     assert_eq!(suffixed, resource);
     let server = service
-        .ask("GET /.well-known/oauth-authorization-server")
+        .send("GET /.well-known/oauth-authorization-server")
         .await
         .succeeds(200);
     let at = |path: &str| json!(format!("http://service.test{path}"));
@@ -88,27 +88,31 @@ async fn an_agent_learns_from_the_service_where_it_is_let_in() {
 }
 
 #[tokio::test]
-async fn two_factor_sign_in_is_asked_for_on_the_page_too() {
+async fn the_sign_in_page_requires_the_second_factor_too() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let on = service
         .operator("account two-factor ada@first.test on", "")
         .await;
-    let printed = on.done();
+    let printed = on.succeeds();
     let recovery = printed
         .split_whitespace()
         .find(|word| word.len() == 19 && word.matches('-').count() == 3)
         .unwrap();
     let agent = Client::register(&service).await;
-    let page = agent.page_with(&[]).await;
-    let asked = agent.sign_in(&page, &ada.address, PASSWORD).await;
-    assert_eq!(asked.answer.status, 403);
-    assert!(asked.text.contains("two-factor code"), "{}", asked.text);
+    let page = agent.login_page(&[]).await;
+    let second_page = agent.sign_in(&page, &ada.address, PASSWORD).await;
+    assert_eq!(second_page.response.status, 403);
     assert!(
-        asked.text.contains("ada@first.test"),
+        second_page.text.contains("two-factor code"),
+        "{}",
+        second_page.text
+    );
+    assert!(
+        second_page.text.contains("ada@first.test"),
         "what was typed stays"
     );
-    assert!(!asked.text.contains(PASSWORD), "but for the password");
+    assert!(!second_page.text.contains(PASSWORD), "but for the password");
     let fields = |code| {
         [
             ("email", "ada@first.test"),
@@ -116,22 +120,24 @@ async fn two_factor_sign_in_is_asked_for_on_the_page_too() {
             ("code", code),
         ]
     };
-    let wrong = agent.fill("/login", &asked, &fields("000000")).await;
-    assert_eq!(wrong.answer.status, 403);
-    let right = agent.fill("/login", &wrong, &fields(recovery)).await;
-    assert_eq!(right.answer.status, 303, "{}", right.text);
-    let once = agent.page_with(&[]).await;
-    let once = agent.fill("/login", &once, &fields(recovery)).await;
-    assert_eq!(once.answer.status, 403);
+    let wrong = agent
+        .submit("/login", &second_page, &fields("000000"))
+        .await;
+    assert_eq!(wrong.response.status, 403);
+    let right = agent.submit("/login", &wrong, &fields(recovery)).await;
+    assert_eq!(right.response.status, 303, "{}", right.text);
+    let once = agent.login_page(&[]).await;
+    let once = agent.submit("/login", &once, &fields(recovery)).await;
+    assert_eq!(once.response.status, 403);
 }
 
 #[tokio::test]
-async fn the_authorization_server_may_have_an_address_of_its_own() {
+async fn the_authorization_server_can_have_its_own_url() {
     let address = free_address();
     let settings = format!("oauth.listen = '{address}'\nauth_url = 'http://{address}'");
     let service = Setup::default().with(&settings).start().await;
     let resource = service
-        .ask("GET /.well-known/oauth-protected-resource")
+        .send("GET /.well-known/oauth-protected-resource")
         .await
         .succeeds(200);
     assert_eq!(
@@ -139,13 +145,17 @@ async fn the_authorization_server_may_have_an_address_of_its_own() {
         json!([format!("http://{address}")])
     );
     let metadata = "/.well-known/oauth-authorization-server";
-    let there = reqwest::get(format!("http://{address}{metadata}"))
+    let metadata_there = reqwest::get(format!("http://{address}{metadata}"))
         .await
         .unwrap();
-    let there: Value = serde_json::from_slice(&there.bytes().await.unwrap()).unwrap();
-    assert_eq!(there["issuer"], format!("http://{address}"));
+    let metadata_there: Value =
+        serde_json::from_slice(&metadata_there.bytes().await.unwrap()).unwrap();
+    assert_eq!(metadata_there["issuer"], format!("http://{address}"));
     for line in [&format!("GET {metadata}"), "GET /login", "GET /device"] {
-        service.ask(line).await.fails(404, "There is no such route");
+        service
+            .send(line)
+            .await
+            .fails(404, "There is no such route");
     }
     let api = reqwest::get(format!("http://{address}/api/health"))
         .await

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use latchmail_tests::client::{CHALLENGE, RETURN, VERIFIER};
-use latchmail_tests::{Answer, Client, DOMAIN, PASSWORD, Service, Setup};
+use latchmail_tests::client::{CHALLENGE, REDIRECT_URI, VERIFIER};
+use latchmail_tests::{Client, DOMAIN, PASSWORD, Response, Service, Setup};
 use serde_json::{Value, json};
 
 use super::{FOLDERS, UNUSABLE};
@@ -12,33 +12,41 @@ const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
 #[tokio::test]
-async fn a_person_signs_in_and_the_agent_has_tokens_for_an_hour() {
+async fn an_agent_gets_tokens_for_an_hour_after_the_user_signs_in() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let page = agent.page_with(&[]).await;
-    assert_eq!(page.answer.status, 200);
+    let page = agent.login_page(&[]).await;
+    assert_eq!(page.response.status, 200);
     assert!(
         page.text.contains("Test agent") && page.text.contains("an application on this device")
     );
     let back = agent.sign_in(&page, "ADA@first.test", PASSWORD).await;
-    assert_eq!(back.answer.status, 303);
-    let location = back.answer.header("location").unwrap();
+    assert_eq!(back.response.status, 303);
+    let location = back.response.header("location").unwrap();
     assert!(
         location.starts_with("http://127.0.0.1:33418/callback?code="),
         "{location}"
     );
-    assert_eq!(back.sent("state").as_deref(), Some("a state & more"));
-    assert_eq!(back.sent("iss").as_deref(), Some("http://service.test"));
-    let answer = agent.exchange(&back.sent("code").unwrap()).await;
-    assert_eq!(answer.header("cache-control"), Some("no-store"));
-    let tokens = answer.succeeds(200);
+    assert_eq!(
+        back.redirect_parameter("state").as_deref(),
+        Some("a state & more")
+    );
+    assert_eq!(
+        back.redirect_parameter("iss").as_deref(),
+        Some("http://service.test")
+    );
+    let response = agent
+        .exchange(&back.redirect_parameter("code").unwrap())
+        .await;
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    let tokens = response.succeeds(200);
     assert_eq!(tokens["token_type"], "Bearer");
     assert_eq!(tokens["expires_in"], 3600);
     assert_eq!(tokens["scope"], "mail:read mail:write aliases:read");
     let access = tokens["access_token"].as_str().unwrap();
     let folders = service.with_bearer(FOLDERS, access).await.succeeds(200);
-    assert_eq!(folders, ada.ask(FOLDERS).await.succeeds(200));
+    assert_eq!(folders, ada.send(FOLDERS).await.succeeds(200));
     service.clock.advance(Duration::from_secs(3599));
     service.with_bearer(FOLDERS, access).await.succeeds(200);
     service.clock.advance(Duration::from_secs(1));
@@ -51,10 +59,10 @@ async fn a_person_signs_in_and_the_agent_has_tokens_for_an_hour() {
 }
 
 #[tokio::test]
-async fn a_token_opens_the_routes_that_say_so_and_no_others() {
+async fn a_token_gives_access_only_to_routes_that_accept_oauth() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    ada.receives("Subject: one\r\n\r\nHello\r\n").await;
+    ada.receive("Subject: one\r\n\r\nHello\r\n").await;
     let uid = ada.uid_of("INBOX", "one").await;
     let token = ada.oauth_token().await;
     for line in [
@@ -69,7 +77,7 @@ async fn a_token_opens_the_routes_that_say_so_and_no_others() {
     }
     let asked = |line: &str, body: Value| {
         let request = service.request(line).bearer_auth(&token).json(&body);
-        Answer::of(request)
+        Response::of(request)
     };
     let flag = format!("POST /api/v1/mail/messages/{uid}/flag");
     let flagged = asked(&flag, json!({ "flags": ["\\Flagged"], "action": "add" })).await;
@@ -97,7 +105,7 @@ async fn a_token_opens_the_routes_that_say_so_and_no_others() {
 }
 
 #[tokio::test]
-async fn agents_send_where_the_operator_lets_them() {
+async fn agents_can_send_only_if_the_operator_allows_it() {
     let service = Setup::default()
         .with_mail()
         .with("mcp.send_tool = true")
@@ -108,16 +116,16 @@ async fn agents_send_where_the_operator_lets_them() {
     let mail =
         json!({ "from": ada.address, "to": ada.address, "subject": "from an agent", "text": "x" });
     let request = service.request("POST /api/v1/mail/send");
-    let sent = Answer::of(request.bearer_auth(&token).json(&mail)).await;
+    let sent = Response::of(request.bearer_auth(&token).json(&mail)).await;
     sent.succeeds(200);
-    ada.arrives("from an agent").await;
-    let described = service.ask("GET /api/openapi.json").await.succeeds(200);
+    ada.wait_for_message("from an agent").await;
+    let described = service.send("GET /api/openapi.json").await.succeeds(200);
     let security = &described["paths"]["/api/v1/mail/send"]["post"]["security"];
     assert!(security.to_string().contains("oauth"), "{security}");
 }
 
 #[tokio::test]
-async fn what_is_exchanged_is_the_clients_own_for_what_it_was_asked_for_with() {
+async fn a_code_is_exchanged_only_by_its_client_with_the_same_parameters() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -126,7 +134,7 @@ async fn what_is_exchanged_is_the_clients_own_for_what_it_was_asked_for_with() {
         [
             ("grant_type", "authorization_code"),
             ("client_id", &agent.client_id),
-            ("redirect_uri", RETURN),
+            ("redirect_uri", REDIRECT_URI),
             ("code_verifier", VERIFIER),
             ("code", code),
         ]
@@ -140,10 +148,13 @@ async fn what_is_exchanged_is_the_clients_own_for_what_it_was_asked_for_with() {
             fields.push((name.into(), value.into()));
         }
         let fields: Vec<(&str, &str)> = fields.iter().map(|(k, v)| (&**k, &**v)).collect();
-        let answer = agent.token(&fields).await;
+        let response = agent.token(&fields).await;
         (
-            answer.status,
-            answer.json["error"].as_str().unwrap_or_default().to_owned(),
+            response.status,
+            response.json["error"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
         )
     };
     for (name, value, status, error) in [
@@ -184,7 +195,7 @@ async fn what_is_exchanged_is_the_clients_own_for_what_it_was_asked_for_with() {
         let refused = changed(name, value).await;
         assert_eq!(refused, (status, error.into()), "{name} = {value:?}");
     }
-    // None of these requests used up the code.
+    // The refused requests did not use up the code.
     agent.exchange(&code).await.succeeds(200);
     let twice = [
         ("grant_type", "refresh_token"),
@@ -200,16 +211,16 @@ async fn what_is_exchanged_is_the_clients_own_for_what_it_was_asked_for_with() {
 }
 
 #[tokio::test]
-async fn a_token_is_for_what_it_was_asked_for() {
+async fn a_token_is_valid_only_for_the_requested_resource() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
     let page = agent
-        .page_with(&[("resource", "http://service.test/mcp")])
+        .login_page(&[("resource", "http://service.test/mcp")])
         .await;
     let back = agent.sign_in(&page, &ada.address, PASSWORD).await;
     let tokens = agent
-        .exchange(&back.sent("code").unwrap())
+        .exchange(&back.redirect_parameter("code").unwrap())
         .await
         .succeeds(200);
     let access = tokens["access_token"].as_str().unwrap();
@@ -226,7 +237,7 @@ async fn a_token_is_for_what_it_was_asked_for() {
         .await
         .succeeds(200);
     let refresh = same["refresh_token"].as_str().unwrap();
-    let elsewhere = agent
+    let other_session = agent
         .token(&[
             ("grant_type", "refresh_token"),
             ("client_id", &agent.client_id),
@@ -234,11 +245,11 @@ async fn a_token_is_for_what_it_was_asked_for() {
             ("resource", "https://other.example/"),
         ])
         .await;
-    assert_eq!(elsewhere.succeeds(400)["error"], "invalid_target");
+    assert_eq!(other_session.succeeds(400)["error"], "invalid_target");
     let page = agent
-        .page_with(&[("resource", "https://other.example/mcp")])
+        .login_page(&[("resource", "https://other.example/mcp")])
         .await;
-    assert_eq!(page.answer.status, 400);
+    assert_eq!(page.response.status, 400);
     assert!(page.text.contains("error=invalid_target"), "{}", page.text);
     let token = service
         .with_bearer(&format!("{FOLDERS}?access_token={access}"), "")

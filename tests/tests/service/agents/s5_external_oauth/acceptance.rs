@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{Answer, Raw};
+use latchmail_tests::{RawClient, Response};
 use serde_json::{Value, json};
 
-use super::{ADA, BOTH, FOLDERS, TOKEN, UNUSABLE, ask, world};
+use super::{ADA, BOTH, FOLDERS, TOKEN, UNUSABLE, ask, start};
 
 #[tokio::test]
-async fn a_token_opens_no_more_than_oauth_tokens_open() {
-    let (_issuer, service) = world(BOTH, "").await;
+async fn an_external_token_has_the_same_access_as_an_oauth_token() {
+    let (_issuer, service) = start(BOTH, "").await;
     for line in [
         "GET /api/v1/tokens",
         "GET /api/v1/domains",
@@ -17,32 +17,32 @@ async fn a_token_opens_no_more_than_oauth_tokens_open() {
     ] {
         ask(&service, line)
             .await
-            .fails_about(403, "signed-in session");
+            .fails_mentioning(403, "signed-in session");
     }
     ask(&service, "GET /api/v1/profile")
         .await
-        .fails_about(403, "profile:read");
+        .fails_mentioning(403, "profile:read");
     let line = format!("{FOLDERS}?mailbox=anybodys");
     ask(&service, &line)
         .await
-        .fails_about(403, "signed-in session");
+        .fails_mentioning(403, "signed-in session");
     let post = async |path: &str, body: Value| {
         let request = service.request(&format!("POST {path}"));
-        Answer::of(request.bearer_auth(TOKEN).json(&body)).await
+        Response::of(request.bearer_auth(TOKEN).json(&body)).await
     };
     let alias = json!({ "domain": "first.test" });
     post("/api/v1/aliases", alias)
         .await
-        .fails_about(403, "aliases:write");
+        .fails_mentioning(403, "aliases:write");
     let mail = json!({ "from": ADA, "to": ADA, "subject": "x", "text": "y" });
     post("/api/v1/mail/send", mail)
         .await
-        .fails_about(403, "mail:send");
+        .fails_mentioning(403, "mail:send");
 }
 
 #[tokio::test]
-async fn a_token_is_good_for_this_service_its_issuer_and_an_account_of_it_alone() {
-    let (issuer, service) = world(BOTH, "").await;
+async fn a_token_needs_this_audience_its_issuer_and_an_existing_account() {
+    let (issuer, service) = start(BOTH, "").await;
     let mut n = 0;
     for (member, value) in [
         ("active", json!(false)),
@@ -68,8 +68,8 @@ async fn a_token_is_good_for_this_service_its_issuer_and_an_account_of_it_alone(
     ] {
         n += 1;
         let token = format!("{TOKEN}{n}");
-        issuer.gives(&token, ADA);
-        issuer.says_otherwise(&token, member, value.clone());
+        issuer.add_token(&token, ADA);
+        issuer.change_response(&token, member, value.clone());
         let answer = service.with_bearer(FOLDERS, &token).await;
         answer.fails(401, UNUSABLE);
         assert_eq!(
@@ -78,13 +78,13 @@ async fn a_token_is_good_for_this_service_its_issuer_and_an_account_of_it_alone(
             "{member} {value}"
         );
     }
-    issuer.says_otherwise(TOKEN, "username", json!("Ada@First.Test"));
+    issuer.change_response(TOKEN, "username", json!("Ada@First.Test"));
     ask(&service, "GET /api/v1/aliases").await.succeeds(200);
 }
 
 #[tokio::test]
-async fn a_token_that_was_good_has_a_budget_of_its_own_and_made_up_ones_have_their_clients() {
-    let (issuer, service) = world(BOTH, "limits.unproven = 2").await;
+async fn a_verified_token_has_its_own_budget_and_invalid_tokens_share_that_of_the_client() {
+    let (issuer, service) = start(BOTH, "limits.unproven = 2").await;
     for _ in 0..5 {
         ask(&service, FOLDERS).await.succeeds(200);
     }
@@ -93,32 +93,32 @@ async fn a_token_that_was_good_has_a_budget_of_its_own_and_made_up_ones_have_the
         .await
         .fails(401, UNUSABLE);
     let refused = service.with_bearer(FOLDERS, "made-up-too").await;
-    refused.fails_about(429, "Too many requests");
-    assert_eq!(issuer.questions("made-up-too"), 0);
+    refused.fails_mentioning(429, "Too many requests");
+    assert_eq!(issuer.introspections("made-up-too"), 0);
     ask(&service, FOLDERS).await.succeeds(200);
 }
 
 #[tokio::test]
-async fn an_account_that_is_disabled_here_is_out_at_once_whatever_the_issuer_says() {
-    let (issuer, service) = world(BOTH, "").await;
+async fn a_disabled_account_is_refused_even_if_the_issuer_accepts_its_token() {
+    let (issuer, service) = start(BOTH, "").await;
     ask(&service, FOLDERS).await.succeeds(200);
     service.execute("UPDATE accounts SET active = FALSE").await;
     ask(&service, FOLDERS).await.fails(401, UNUSABLE);
-    assert_eq!(issuer.questions(TOKEN), 1);
+    assert_eq!(issuer.introspections(TOKEN), 1);
 }
 
 #[tokio::test]
-async fn a_scope_that_is_asked_for_has_to_be_there() {
-    let (issuer, service) = world(BOTH, "oauth.introspection.scope = 'mail'").await;
+async fn a_configured_scope_is_required() {
+    let (issuer, service) = start(BOTH, "oauth.introspection.scope = 'mail'").await;
     ask(&service, FOLDERS).await.fails(401, UNUSABLE);
-    issuer.says_otherwise(TOKEN, "scope", json!("openid mail"));
+    issuer.change_response(TOKEN, "scope", json!("openid mail"));
     service.clock.advance(Duration::from_mins(1));
     ask(&service, FOLDERS).await.succeeds(200);
 }
 
 #[tokio::test]
 async fn a_token_cannot_inject_protocol() {
-    let (issuer, service) = world(BOTH, "").await;
+    let (issuer, service) = start(BOTH, "").await;
     for hostile in [
         "t\x01auth=Bearer opaque",
         "t\x01\x01",
@@ -129,12 +129,12 @@ async fn a_token_cannot_inject_protocol() {
         "t\u{f6}",
         "t\u{202e}",
     ] {
-        let mut raw = Raw::to(&service).await;
+        let mut raw = RawClient::connect(&service).await;
         let request = format!(
             "GET /api/v1/mail/folders HTTP/1.1\r\nHost: service.test\r\nAuthorization: Bearer {hostile}\r\n\r\n"
         );
-        raw.say(request).await;
-        let answer = raw.answer().await.unwrap();
+        raw.send(request).await;
+        let answer = raw.response().await.unwrap();
         assert!(
             [400, 401].contains(&answer.status),
             "{hostile:?}: {}",
@@ -154,12 +154,12 @@ async fn a_token_cannot_inject_protocol() {
             .with_bearer(FOLDERS, hostile)
             .await
             .fails(401, UNUSABLE);
-        assert_eq!(issuer.questions(hostile), 1, "{hostile}");
+        assert_eq!(issuer.introspections(hostile), 1, "{hostile}");
     }
     let long = "x".repeat(4097);
     service
         .with_bearer(FOLDERS, &long)
         .await
         .fails(401, UNUSABLE);
-    assert_eq!(issuer.questions(&long), 0);
+    assert_eq!(issuer.introspections(&long), 0);
 }

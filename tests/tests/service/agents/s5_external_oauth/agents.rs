@@ -1,20 +1,20 @@
 //! Agents with tokens of the issuer: discovery, tools, and sending.
 
-use latchmail_tests::{Answer, Service, fixtures};
+use latchmail_tests::{Response, Service, fixtures};
 use serde_json::{Value, json};
 
-use super::{ADA, BOTH, FOLDERS, NO_ISSUER, TOKEN, ask, comes_to_be, offers, world};
+use super::{ADA, BOTH, FOLDERS, NO_ISSUER, TOKEN, ask, offers, start, wait_until};
 
 const AGENT: &str = "GET /older/agent";
 
 #[tokio::test]
-async fn a_route_for_agents_alone_takes_it_and_sends_who_has_none_to_discovery() {
+async fn the_agent_endpoint_accepts_the_token_and_sends_other_callers_to_discovery() {
     let older = fixtures().join("fixture_older.wasm");
     let settings = format!(
         "modules.older.source = '{}'\nmodules.older.grants = ['caller', 'mailbox']\nmodules.older.paths = ['/older/']",
         older.display()
     );
-    let (issuer, service) = world(BOTH, &settings).await;
+    let (issuer, service) = start(BOTH, &settings).await;
     assert_eq!(ask(&service, AGENT).await.status, 200);
     let refused = service.with_bearer(AGENT, "made-up").await;
     refused.fails(401, "Missing or invalid Authorization header");
@@ -24,7 +24,7 @@ async fn a_route_for_agents_alone_takes_it_and_sends_who_has_none_to_discovery()
             "Bearer resource_metadata=\"http://service.test/.well-known/oauth-protected-resource\", error=\"invalid_token\""
         )
     );
-    issuer.answers(Some((500, "")));
+    issuer.override_responses(Some((500, "")));
     service
         .with_bearer(AGENT, "another")
         .await
@@ -32,7 +32,7 @@ async fn a_route_for_agents_alone_takes_it_and_sends_who_has_none_to_discovery()
 }
 
 /// Calls a tool of the agent endpoint.
-async fn tool(service: &Service, token: &str, name: &str, arguments: Value) -> Answer {
+async fn tool(service: &Service, token: &str, name: &str, arguments: Value) -> Response {
     let call = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": { "name": name, "arguments": arguments },
@@ -41,24 +41,24 @@ async fn tool(service: &Service, token: &str, name: &str, arguments: Value) -> A
     let request = request
         .header("accept", "application/json, text/event-stream")
         .header("mcp-protocol-version", "2025-06-18");
-    Answer::of(request).await
+    Response::of(request).await
 }
 
 #[tokio::test]
-async fn agents_are_sent_to_the_issuer_and_its_tokens_open_the_tools() {
-    let (issuer, service) = world(BOTH, "").await;
+async fn agents_are_sent_to_the_issuer_and_its_tokens_give_access_to_the_tools() {
+    let (issuer, service) = start(BOTH, "").await;
     let metadata = service
-        .ask("GET /.well-known/oauth-protected-resource")
+        .send("GET /.well-known/oauth-protected-resource")
         .await;
     let metadata = metadata.succeeds(200);
-    let there = format!("http://{}", issuer.address);
-    assert_eq!(metadata["authorization_servers"], json!([there]));
+    let issuer_url = format!("http://{}", issuer.address);
+    assert_eq!(metadata["authorization_servers"], json!([issuer_url]));
     for line in [
         "GET /.well-known/oauth-authorization-server",
         "GET /login",
         "GET /auth/device",
     ] {
-        assert_eq!(service.ask(line).await.status, 404, "{line}");
+        assert_eq!(service.send(line).await.status, 404, "{line}");
     }
     let folders = tool(&service, TOKEN, "list_folders", json!({}))
         .await
@@ -74,25 +74,25 @@ async fn agents_are_sent_to_the_issuer_and_its_tokens_open_the_tools() {
 }
 
 #[tokio::test]
-async fn a_token_for_the_api_alone_opens_no_tools() {
-    let (issuer, service) = world(BOTH, "").await;
-    issuer.says_otherwise(TOKEN, "aud", json!("http://service.test/api/v1"));
+async fn a_token_for_the_api_gives_no_access_to_the_tools() {
+    let (issuer, service) = start(BOTH, "").await;
+    issuer.change_response(TOKEN, "aud", json!("http://service.test/api/v1"));
     ask(&service, FOLDERS).await.succeeds(200);
     let refused = tool(&service, TOKEN, "list_folders", json!({})).await;
     refused.fails(401, "Missing or invalid Authorization header");
 }
 
 #[tokio::test]
-async fn where_agents_may_send_a_message_leaves_by_the_token() {
-    let (_issuer, service) = world(BOTH, "mcp.send_tool = true").await;
-    comes_to_be("OAUTHBEARER", async || {
+async fn agents_send_with_the_token_if_the_operator_allows_sending() {
+    let (_issuer, service) = start(BOTH, "mcp.send_tool = true").await;
+    wait_until("OAUTHBEARER", async || {
         offers(&service, "OAUTHBEARER").await
     })
     .await;
     let mail = json!({ "from": ADA, "to": ADA, "subject": "by an agent", "text": "y" });
     let request = service.request("POST /api/v1/mail/send").bearer_auth(TOKEN);
-    let sent = Answer::of(request.json(&mail)).await.succeeds(200);
+    let sent = Response::of(request.json(&mail)).await.succeeds(200);
     assert_eq!(sent["savedTo"], "Sent");
     let ada = latchmail_tests::Person::sign_in(&service, ADA, latchmail_tests::PASSWORD).await;
-    ada.arrives("by an agent").await;
+    ada.wait_for_message("by an agent").await;
 }

@@ -3,26 +3,26 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchmail_tests::{CLIENT_SECRET, Issuer, refusal};
+use latchmail_tests::{CLIENT_SECRET, Issuer, start_error};
 use serde_json::json;
 use tokio::net::TcpStream;
 
 use super::{
-    ADA, BOTH, FOLDERS, NO_ISSUER, TOKEN, UNUSABLE, ask, comes_to_be, dovecot_says, world,
+    ADA, BOTH, FOLDERS, NO_ISSUER, TOKEN, UNUSABLE, ask, dovecot_log_contains, start, wait_until,
 };
 
 #[tokio::test]
-async fn a_withdrawn_token_stops_within_a_minute_and_is_asked_about_once_in_it() {
-    let (issuer, service) = world(BOTH, "").await;
+async fn a_revoked_token_is_refused_within_a_minute_and_is_introspected_once_a_minute() {
+    let (issuer, service) = start(BOTH, "").await;
     for _ in 0..3 {
         ask(&service, FOLDERS).await.succeeds(200);
     }
-    assert_eq!(issuer.questions(TOKEN), 1);
-    issuer.withdraws(TOKEN);
+    assert_eq!(issuer.introspections(TOKEN), 1);
+    issuer.revoke(TOKEN);
     service.clock.advance(Duration::from_secs(59));
     ask(&service, FOLDERS).await.succeeds(200);
-    assert_eq!(issuer.questions(TOKEN), 1);
-    assert!(!dovecot_says(
+    assert_eq!(issuer.introspections(TOKEN), 1);
+    assert!(!dovecot_log_contains(
         &service,
         &["imap(ada@first.test)<", "closed"]
     ));
@@ -31,68 +31,68 @@ async fn a_withdrawn_token_stops_within_a_minute_and_is_asked_about_once_in_it()
         ask(&service, FOLDERS).await.fails(401, UNUSABLE);
     }
     assert_eq!(
-        issuer.questions(TOKEN),
+        issuer.introspections(TOKEN),
         2,
         "a negative response is cached too"
     );
     // The service closes its connection before the idle timeout.
     let closed = ["imap(ada@first.test)<", "Connection closed"];
-    comes_to_be("its connection closes", async || {
-        dovecot_says(&service, &closed)
+    wait_until("its connection closes", async || {
+        dovecot_log_contains(&service, &closed)
     })
     .await;
-    issuer.gives(TOKEN, ADA);
+    issuer.add_token(TOKEN, ADA);
     service.clock.advance(Duration::from_mins(1));
     ask(&service, FOLDERS).await.succeeds(200);
 }
 
 #[tokio::test]
 async fn a_token_ends_at_its_exp() {
-    let (issuer, service) = world(BOTH, "").await;
+    let (issuer, service) = start(BOTH, "").await;
     let end = service.clock.now().seconds() + 30;
-    issuer.says_otherwise(TOKEN, "exp", json!(end));
+    issuer.change_response(TOKEN, "exp", json!(end));
     ask(&service, FOLDERS).await.succeeds(200);
     service.clock.advance(Duration::from_secs(30));
     ask(&service, FOLDERS).await.fails(401, UNUSABLE);
-    assert_eq!(issuer.questions(TOKEN), 1);
+    assert_eq!(issuer.introspections(TOKEN), 1);
 }
 
 #[tokio::test]
 async fn concurrent_requests_with_one_token_cause_one_introspection() {
-    let (issuer, service) = world(BOTH, "").await;
+    let (issuer, service) = start(BOTH, "").await;
     issuer.hold();
     let requests = join_all((0..8).map(|_| ask(&service, "GET /api/v1/aliases")));
-    let (answers, ()) = tokio::join!(requests, async {
-        issuer.is_asked(TOKEN).await;
+    let (responses, ()) = tokio::join!(requests, async {
+        issuer.wait_for_introspection(TOKEN).await;
         issuer.release();
     });
-    for answer in answers {
-        answer.succeeds(200);
+    for response in responses {
+        response.succeeds(200);
     }
-    assert_eq!(issuer.questions(TOKEN), 1);
+    assert_eq!(issuer.introspections(TOKEN), 1);
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_takes_nobody_elses_answer_away() {
-    let (issuer, service) = world(BOTH, "").await;
+async fn a_disconnected_client_does_not_cancel_the_introspection_for_others() {
+    let (issuer, service) = start(BOTH, "").await;
     issuer.hold();
     let first = async {
         let request = ask(&service, "GET /api/v1/aliases");
         tokio::select! {
-            _ = request => panic!("it is held"),
-            () = issuer.is_asked(TOKEN) => {}
+            _ = request => panic!("the request must wait"),
+            () = issuer.wait_for_introspection(TOKEN) => {}
         }
     };
     first.await;
     let second = ask(&service, "GET /api/v1/aliases");
-    let (answer, ()) = tokio::join!(second, async { issuer.release() });
-    answer.succeeds(200);
-    assert_eq!(issuer.questions(TOKEN), 1);
+    let (response, ()) = tokio::join!(second, async { issuer.release() });
+    response.succeeds(200);
+    assert_eq!(issuer.introspections(TOKEN), 1);
 }
 
 #[tokio::test]
 async fn a_failed_introspection_is_503_and_not_cached() {
-    let (issuer, service) = world(BOTH, "oauth.introspection.timeout = 0.5").await;
+    let (issuer, service) = start(BOTH, "oauth.introspection.timeout = 0.5").await;
     for instead in [
         (500, ""),
         (401, ""),
@@ -102,38 +102,38 @@ async fn a_failed_introspection_is_503_and_not_cached() {
         (200, "{\"active\": \"true\"}"),
         (200, "{\"active\": true, \"exp\": \"soon\"}"),
     ] {
-        issuer.answers(Some(instead));
-        let answer = ask(&service, FOLDERS).await;
-        answer.fails(503, NO_ISSUER);
-        assert_eq!(answer.header("retry-after"), Some("2"));
+        issuer.override_responses(Some(instead));
+        let response = ask(&service, FOLDERS).await;
+        response.fails(503, NO_ISSUER);
+        assert_eq!(response.header("retry-after"), Some("2"));
     }
-    issuer.answers(None);
+    issuer.override_responses(None);
     issuer.hold();
     ask(&service, FOLDERS).await.fails(503, NO_ISSUER);
     issuer.release();
     ask(&service, FOLDERS).await.succeeds(200);
     // Its response stays valid for a minute, even if the server fails.
-    issuer.answers(Some((500, "")));
+    issuer.override_responses(Some((500, "")));
     ask(&service, FOLDERS).await.succeeds(200);
 }
 
 #[tokio::test]
-async fn an_issuer_is_asked_again_after_an_outage() {
-    let (issuer, service) = world(BOTH, "").await;
+async fn introspection_works_again_after_an_outage() {
+    let (issuer, service) = start(BOTH, "").await;
     let address = issuer.address;
     drop(issuer);
     // The listener is closed when its task has ended.
-    comes_to_be("the listener is closed", async || {
+    wait_until("the listener is closed", async || {
         TcpStream::connect(address).await.is_err()
     })
     .await;
     ask(&service, FOLDERS).await.fails(503, NO_ISSUER);
     let ada = latchmail_tests::Person::sign_in(&service, ADA, latchmail_tests::PASSWORD).await;
-    ada.ask(FOLDERS).await.succeeds(200);
+    ada.send(FOLDERS).await.succeeds(200);
 }
 
 #[tokio::test]
-async fn an_invalid_configuration_is_refused_at_the_start() {
+async fn an_invalid_configuration_stops_the_start() {
     let issuer = Issuer::start().await;
     let whole = issuer.settings();
     let without = |key: &str| -> String {
@@ -173,7 +173,7 @@ async fn an_invalid_configuration_is_refused_at_the_start() {
             "username_claim",
         ),
     ] {
-        let refused = refusal(&settings).await;
+        let refused = start_error(&settings).await;
         assert!(refused.contains(mention), "{settings}\n{refused}");
         assert!(!refused.contains(CLIENT_SECRET));
     }

@@ -5,34 +5,35 @@ use std::time::Duration;
 use latchmail_core::caller::{MailCredential, Proof};
 use latchmail_mailbox::outbox::{Draft, Error as SendError};
 use latchmail_mailbox::{Access, Address};
-use latchmail_tests::{Answer, CLIENT_SECRET, Log, Service};
+use latchmail_tests::{CLIENT_SECRET, Log, Response, Service};
 use serde_json::json;
 
 use super::{
-    ADA, BOTH, FOLDERS, NO_ISSUER, TOKEN, UNUSABLE, ask, comes_to_be, dovecot_says, offers, world,
+    ADA, BOTH, FOLDERS, NO_ISSUER, TOKEN, UNUSABLE, ask, dovecot_log_contains, offers, start,
+    wait_until,
 };
 
 const INBOX: &str = "GET /api/v1/mail/folders/INBOX/messages";
 const NO_MAIL: &str = "Mail server is initializing, please try again in a moment";
 const MESSAGE: &str = "From: a@outside.test\nTo: ada@first.test\nSubject: one\nMessage-ID: <1@outside.test>\n\nbody\n";
 
-async fn let_in_by(service: &Service, mechanism: &str) {
+async fn assert_logged_in_with(service: &Service, mechanism: &str) {
     let method = format!("method={mechanism},");
-    comes_to_be(&method, async || dovecot_says(service, &[&method])).await;
+    wait_until(&method, async || dovecot_log_contains(service, &[&method])).await;
 }
 
 #[tokio::test]
-async fn a_token_reads_and_changes_the_mail_of_its_account_and_the_mail_server_sees_the_token() {
-    let (_issuer, service) = world(BOTH, "").await;
+async fn a_token_gives_access_to_its_accounts_mail_and_is_passed_to_the_mail_server() {
+    let (_issuer, service) = start(BOTH, "").await;
     let ada = latchmail_tests::Person::sign_in(&service, ADA, latchmail_tests::PASSWORD).await;
-    ada.receives(MESSAGE).await;
+    ada.receive(MESSAGE).await;
     let listing = ask(&service, INBOX).await.succeeds(200);
     assert_eq!(listing["messages"][0]["subject"], "one");
-    let_in_by(&service, "OAUTHBEARER").await;
+    assert_logged_in_with(&service, "OAUTHBEARER").await;
     let uid = &listing["messages"][0]["uid"];
     let flag = json!({ "flags": ["\\Flagged"], "action": "add" });
     let request = service.request(&format!("POST /api/v1/mail/messages/{uid}/flag"));
-    let flagged = Answer::of(request.bearer_auth(TOKEN).json(&flag)).await;
+    let flagged = Response::of(request.bearer_auth(TOKEN).json(&flag)).await;
     flagged.succeeds(200);
     ask(&service, "GET /api/v1/aliases").await.succeeds(200);
     // Other credentials work as before.
@@ -42,35 +43,35 @@ async fn a_token_reads_and_changes_the_mail_of_its_account_and_the_mail_server_s
 }
 
 #[tokio::test]
-async fn where_the_mail_server_offers_the_older_mechanism_alone_that_is_used() {
-    let (_issuer, service) = world("xoauth2", "").await;
+async fn xoauth2_is_used_if_the_mail_server_does_not_offer_oauthbearer() {
+    let (_issuer, service) = start("xoauth2", "").await;
     ask(&service, FOLDERS).await.succeeds(200);
-    let_in_by(&service, "XOAUTH2").await;
+    assert_logged_in_with(&service, "XOAUTH2").await;
 }
 
 #[tokio::test]
-async fn where_the_mail_server_takes_no_tokens_it_is_shown_none() {
-    let (_issuer, service) = world("", "").await;
-    let answer = ask(&service, FOLDERS).await;
-    answer.fails(503, NO_MAIL);
-    assert!(answer.header("retry-after").is_some());
+async fn no_token_is_sent_to_a_mail_server_that_does_not_accept_tokens() {
+    let (_issuer, service) = start("", "").await;
+    let response = ask(&service, FOLDERS).await;
+    response.fails(503, NO_MAIL);
+    assert!(response.header("retry-after").is_some());
 }
 
 #[tokio::test]
-async fn a_token_that_the_mail_server_refuses_is_told_so() {
-    let (issuer, service) = world(BOTH, "").await;
+async fn a_token_that_the_mail_server_refuses_gets_401() {
+    let (issuer, service) = start(BOTH, "").await;
     // The service remembers a response for a minute; the mail server asks each time.
     ask(&service, "GET /api/v1/aliases").await.succeeds(200);
-    issuer.withdraws(TOKEN);
+    issuer.revoke(TOKEN);
     let refused = "This credential is no longer valid for mail access";
     ask(&service, FOLDERS).await.fails(401, refused);
-    assert_eq!(issuer.questions(TOKEN), 1);
+    assert_eq!(issuer.introspections(TOKEN), 1);
 }
 
 #[tokio::test]
-async fn a_connection_of_one_token_serves_no_other() {
-    let (issuer, service) = world(BOTH, "").await;
-    issuer.gives("another-of-hers", ADA);
+async fn a_connection_is_used_only_for_its_own_token() {
+    let (issuer, service) = start(BOTH, "").await;
+    issuer.add_token("another-of-hers", ADA);
     for token in [TOKEN, "another-of-hers", TOKEN, "another-of-hers"] {
         service.with_bearer(FOLDERS, token).await.succeeds(200);
     }
@@ -78,38 +79,38 @@ async fn a_connection_of_one_token_serves_no_other() {
         let log = std::fs::read_to_string(service.mail().log.join("dovecot.log")).unwrap();
         log.matches("method=OAUTHBEARER,").count()
     };
-    comes_to_be("two log-ins", async || log_ins() >= 2).await;
+    wait_until("two log-ins", async || log_ins() >= 2).await;
     assert_eq!(log_ins(), 2);
 }
 
 #[tokio::test]
 async fn neither_a_token_nor_the_services_secret_is_ever_logged() {
-    let log = Log::keep_at("trace");
-    let (issuer, mut service) = world(BOTH, "").await;
+    let log = Log::capture_at("trace");
+    let (issuer, mut service) = start(BOTH, "").await;
     ask(&service, FOLDERS).await.succeeds(200);
     service.clock.advance(Duration::from_mins(1));
-    issuer.answers(Some((500, "")));
+    issuer.override_responses(Some((500, "")));
     ask(&service, FOLDERS).await.fails(503, NO_ISSUER);
-    issuer.answers(None);
-    issuer.withdraws(TOKEN);
+    issuer.override_responses(None);
+    issuer.revoke(TOKEN);
     ask(&service, FOLDERS).await.fails(401, UNUSABLE);
     sends(&service, TOKEN).await.unwrap_err();
     service.stop().await;
     assert!(
-        !log.about("request completed").is_empty(),
-        "the log was kept"
+        !log.lines_with("request completed").is_empty(),
+        "the log was captured"
     );
     assert!(
-        !log.about("the token is not active").is_empty(),
-        "why is in the log"
+        !log.lines_with("the token is not active").is_empty(),
+        "the log has the reason"
     );
     let encoded = ["b3BhcXVlLXQwa2Vu", "s3cret%2B"];
     for secret in [TOKEN, "opaque-t0ken", CLIENT_SECRET]
         .into_iter()
         .chain(encoded)
     {
-        let told = log.about(secret);
-        assert!(told.is_empty(), "{secret} is in the log: {}", told[0]);
+        let lines = log.lines_with(secret);
+        assert!(lines.is_empty(), "{secret} is in the log: {}", lines[0]);
     }
 }
 
@@ -132,7 +133,7 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
                 until: None,
             },
         },
-        guest: None,
+        member: None,
     };
     let draft = Draft {
         from: ADA.into(),
@@ -148,22 +149,22 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
 }
 
 #[tokio::test]
-async fn a_message_leaves_by_the_token_where_the_submission_service_takes_tokens() {
+async fn a_message_is_sent_with_the_token_if_the_submission_service_accepts_tokens() {
     for (mechanisms, better) in [(BOTH, "OAUTHBEARER"), ("xoauth2", "XOAUTH2")] {
-        let (issuer, service) = world(mechanisms, "").await;
-        comes_to_be(better, async || offers(&service, better).await).await;
+        let (issuer, service) = start(mechanisms, "").await;
+        wait_until(better, async || offers(&service, better).await).await;
         // One token that fits into the AUTH command, and one that is sent after the server asks.
         let long = format!("{TOKEN}{}", "x".repeat(1000));
-        issuer.gives(&long, ADA);
+        issuer.add_token(&long, ADA);
         for token in [TOKEN, &long] {
             sends(&service, token).await.unwrap();
         }
         let ada = latchmail_tests::Person::sign_in(&service, ADA, latchmail_tests::PASSWORD).await;
-        ada.arrives("by a token").await;
+        ada.wait_for_message("by a token").await;
         let refused = sends(&service, "unknown").await.unwrap_err();
         assert!(matches!(refused, SendError::CredentialRefused), "{refused}");
     }
-    let (_issuer, service) = world("", "").await;
+    let (_issuer, service) = start("", "").await;
     let away = sends(&service, TOKEN).await.unwrap_err();
     assert!(
         matches!(&away, SendError::Unavailable(why) if why.contains("XOAUTH2")),

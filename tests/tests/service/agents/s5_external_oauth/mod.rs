@@ -8,12 +8,9 @@ mod agents;
 mod introspection;
 mod mail_servers;
 
-use std::time::Duration;
-
-use latchmail_tests::{Answer, EVENTUALLY, Issuer, Service, Setup};
+use latchmail_tests::{Issuer, Response, Service, Setup, wait_until};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 const UNUSABLE: &str = "Invalid or expired access token";
@@ -22,8 +19,8 @@ const BOTH: &str = "oauthbearer xoauth2";
 const TOKEN: &str = "opaque-t0ken~+/=";
 const ADA: &str = "ada@first.test";
 
-/// A service that uses an issuer, whose tokens its Dovecot accepts with these mechanisms, and Ada, who has a valid token.
-async fn world(mechanisms: &str, settings: &str) -> (Issuer, Service) {
+/// Starts an issuer, a service whose Dovecot accepts the issuer's tokens with these mechanisms, and an account for Ada with a valid token.
+async fn start(mechanisms: &str, settings: &str) -> (Issuer, Service) {
     let issuer = Issuer::start().await;
     let settings = format!("{}\n{settings}", issuer.settings());
     let mut service = Setup::default()
@@ -32,35 +29,24 @@ async fn world(mechanisms: &str, settings: &str) -> (Issuer, Service) {
         .with(&settings)
         .start()
         .await;
-    issuer.believed_by(&mut service, mechanisms).await;
+    issuer.configure_dovecot(&mut service, mechanisms).await;
     service.person("ada").await;
-    issuer.gives(TOKEN, ADA);
+    issuer.add_token(TOKEN, ADA);
     (issuer, service)
 }
 
-async fn ask(service: &Service, line: &str) -> Answer {
+async fn ask(service: &Service, line: &str) -> Response {
     service.with_bearer(line, TOKEN).await
 }
 
-/// Waits until a condition holds.
-async fn comes_to_be(what: &str, is_so: impl AsyncFn() -> bool) {
-    let waiting = async {
-        while !is_so().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let came = timeout(EVENTUALLY, waiting).await;
-    assert!(came.is_ok(), "{what}");
-}
-
-/// Whether Dovecot's log has a line with all of these texts.
-fn dovecot_says(service: &Service, mentions: &[&str]) -> bool {
+/// Returns whether Dovecot's log has a line with all of these texts.
+fn dovecot_log_contains(service: &Service, mentions: &[&str]) -> bool {
     let log = std::fs::read_to_string(service.mail().log.join("dovecot.log")).unwrap();
     log.lines()
         .any(|line| mentions.iter().all(|mention| line.contains(mention)))
 }
 
-/// Whether the submission service offers a mechanism.
+/// Returns whether the submission service offers a mechanism.
 async fn offers(service: &Service, mechanism: &str) -> bool {
     let stream = TcpStream::connect(service.mail().submission).await.unwrap();
     let mut lines = BufReader::new(stream);

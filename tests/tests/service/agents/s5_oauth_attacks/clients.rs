@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use latchmail_tests::client::{RETURN, VERIFIER};
-use latchmail_tests::{Answer, Client, Service, Setup};
+use latchmail_tests::client::{REDIRECT_URI, VERIFIER};
+use latchmail_tests::{Client, Response, Service, Setup};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use super::{FOLDERS, registered};
 
 #[tokio::test]
-async fn a_clients_description_is_fetched_from_nowhere_private() {
+async fn a_client_description_is_not_fetched_from_private_addresses() {
     let service = Service::with_mail().await;
     for id in [
         "https://127.0.0.1/client.json",
@@ -23,8 +23,8 @@ async fn a_clients_description_is_fetched_from_nowhere_private() {
         "https://app.example/",
         "https://app.example/client.json?x=1",
     ] {
-        let page = Client::known(&service, id).page_with(&[]).await;
-        assert_eq!(page.answer.status, 400, "{id}");
+        let page = Client::with_id(&service, id).login_page(&[]).await;
+        assert_eq!(page.response.status, 400, "{id}");
         assert!(
             page.request.is_empty() && !page.text.contains("href"),
             "{id}"
@@ -32,17 +32,17 @@ async fn a_clients_description_is_fetched_from_nowhere_private() {
     }
 }
 
-/// A server for one client description. It is a stub, because no real server returns invalid responses on demand.
-async fn describes(answer: impl Fn(SocketAddr) -> String + Send + 'static) -> SocketAddr {
+/// Starts a server for one client description. It is a stub, because no real server returns invalid responses on demand.
+async fn serve_description(response: impl Fn(SocketAddr) -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let answer = answer(address);
+            let response = response(address);
             tokio::spawn(async move {
                 let mut request = [0; 4096];
                 let _ = stream.read(&mut request).await;
-                let _ = stream.write_all(answer.as_bytes()).await;
+                let _ = stream.write_all(response.as_bytes()).await;
                 let _ = stream.shutdown().await;
             });
         }
@@ -50,7 +50,7 @@ async fn describes(answer: impl Fn(SocketAddr) -> String + Send + 'static) -> So
     address
 }
 
-fn json_answer(body: &str) -> String {
+fn json_response(body: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
@@ -58,33 +58,33 @@ fn json_answer(body: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_client_may_be_described_at_its_own_address() {
-    let good = describes(|address| {
+async fn a_client_can_be_described_by_a_document_at_its_id() {
+    let good = serve_description(|address| {
         let body = json!({
             "client_id": format!("http://{address}/client.json"),
             "client_name": "A described agent",
-            "redirect_uris": [RETURN],
+            "redirect_uris": [REDIRECT_URI],
         });
-        json_answer(&body.to_string())
+        json_response(&body.to_string())
     })
     .await;
-    let other = describes(|_| {
+    let other = serve_description(|_| {
         let body =
-            json!({ "client_id": "https://app.example/client.json", "redirect_uris": [RETURN] });
-        json_answer(&body.to_string())
+            json!({ "client_id": "https://app.example/client.json", "redirect_uris": [REDIRECT_URI] });
+        json_response(&body.to_string())
     })
     .await;
-    let leads_away = describes(|address| {
+    let leads_away = serve_description(|address| {
         format!(
             "HTTP/1.1 302 Found\r\nlocation: http://{address}/other\r\ncontent-length: 0\r\n\r\n"
         )
     })
     .await;
-    let large = describes(|address| {
+    let large = serve_description(|address| {
         let id = format!("http://{address}/client.json");
         let body =
-            json!({ "client_id": id, "redirect_uris": [RETURN], "more": "x".repeat(20_000) });
-        json_answer(&body.to_string())
+            json!({ "client_id": id, "redirect_uris": [REDIRECT_URI], "more": "x".repeat(20_000) });
+        json_response(&body.to_string())
     })
     .await;
     let hosts = [good, other, leads_away, large].map(|address| format!("'http://{address}'"));
@@ -92,24 +92,24 @@ async fn a_client_may_be_described_at_its_own_address() {
     let service = Setup::default().with_mail().with(&settings).start().await;
     let ada = service.person("ada").await;
     let id = |address: SocketAddr| format!("http://{address}/client.json");
-    let agent = Client::known(&service, &id(good));
-    let page = agent.page_with(&[]).await;
+    let agent = Client::with_id(&service, &id(good));
+    let page = agent.login_page(&[]).await;
     assert!(page.text.contains("A described agent"), "{}", page.text);
     assert!(
         page.text.contains(&id(good)),
-        "its address is shown, which no other can have"
+        "the page shows the client's URL, which no other client can have"
     );
-    let granted = agent.granted(&ada).await;
-    agent.refreshed(&granted).await;
+    let granted = agent.tokens(&ada).await;
+    agent.refreshed_tokens(&granted).await;
     for bad in [other, leads_away, large] {
-        let page = Client::known(&service, &id(bad)).page_with(&[]).await;
-        assert_eq!(page.answer.status, 400);
+        let page = Client::with_id(&service, &id(bad)).login_page(&[]).await;
+        assert_eq!(page.response.status, 400);
         assert!(page.text.contains("is invalid"), "{}", page.text);
     }
 }
 
 #[tokio::test]
-async fn a_client_with_a_secret_shows_it() {
+async fn a_client_with_a_secret_must_authenticate() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let add = [
@@ -117,16 +117,16 @@ async fn a_client_with_a_secret_shows_it() {
         "add",
         "A server",
         "--redirect-uri",
-        RETURN,
+        REDIRECT_URI,
         "--json",
     ];
-    let made = service.operator_with(&add, "").await.done();
+    let made = service.operator_with(&add, "").await.succeeds();
     let made: serde_json::Value = serde_json::from_str(&made).unwrap();
     let (id, secret) = (
         made["client_id"].as_str().unwrap(),
         made["client_secret"].as_str().unwrap(),
     );
-    let agent = Client::known(&service, id);
+    let agent = Client::with_id(&service, id);
     let code = agent.code(&ada).await;
     assert_eq!(
         agent.exchange(&code).await.succeeds(401)["error"],
@@ -138,7 +138,7 @@ async fn a_client_with_a_secret_shows_it() {
             ("client_id", id),
             ("client_secret", secret),
             ("code", &*code),
-            ("redirect_uri", RETURN),
+            ("redirect_uri", REDIRECT_URI),
             ("code_verifier", VERIFIER),
         ]
     };
@@ -156,7 +156,7 @@ async fn a_client_with_a_secret_shows_it() {
             .header("content-type", "application/x-www-form-urlencoded")
             .basic_auth(name, Some(password))
             .body(refresh.clone());
-        Answer::of(request)
+        Response::of(request)
     };
     let wrong = by_header(id, "x").await;
     assert!(
@@ -178,31 +178,31 @@ async fn a_client_with_a_secret_shows_it() {
         ])
         .await;
     assert_eq!(shown.succeeds(401)["error"], "invalid_client");
-    let listed = service.operator("client list", "").await.done();
+    let listed = service.operator("client list", "").await.succeeds();
     assert!(
         listed.contains("A server") && !listed.contains(secret),
         "{listed}"
     );
     let removed = format!("client remove {id}");
-    service.operator(&removed, "").await.done();
+    service.operator(&removed, "").await.succeeds();
     let access = tokens["access_token"].as_str().unwrap();
     assert_eq!(service.with_bearer(FOLDERS, access).await.status, 401);
 }
 
 #[tokio::test]
-async fn a_client_is_granted_only_what_it_registered_for() {
+async fn a_client_can_use_only_its_registered_grant_types() {
     let service = Service::with_mail().await;
-    let id = registered(&service, &[RETURN]).await;
-    let usual = Client::known(&service, &id);
+    let id = registered(&service, &[REDIRECT_URI]).await;
+    let usual = Client::with_id(&service, &id);
     // Codes only: no other party can show device codes in the name of a client that does not use them.
-    let refused = usual.begin("").await.succeeds(400);
+    let refused = usual.start_device_grant("").await.succeeds(400);
     assert_eq!(refused["error"], "unauthorized_client");
     let device = "urn:ietf:params:oauth:grant-type:device_code";
-    let body = json!({ "redirect_uris": [RETURN], "grant_types": [device] });
+    let body = json!({ "redirect_uris": [REDIRECT_URI], "grant_types": [device] });
     let made = service.post("/auth/register", &body).await.succeeds(201);
-    let shown = Client::known(&service, made["client_id"].as_str().unwrap());
-    shown.device().await;
-    let page = shown.page_with(&[]).await;
+    let shown = Client::with_id(&service, made["client_id"].as_str().unwrap());
+    shown.device_grant().await;
+    let page = shown.login_page(&[]).await;
     assert!(
         page.text.contains("error=unauthorized_client"),
         "{}",

@@ -1,6 +1,6 @@
 //! Stolen and replayed authorization codes.
 
-use latchmail_tests::client::{CHALLENGE, RETURN, VERIFIER};
+use latchmail_tests::client::{CHALLENGE, REDIRECT_URI, VERIFIER};
 use latchmail_tests::{Client, Service};
 
 use super::FOLDERS;
@@ -14,7 +14,7 @@ async fn a_code_used_twice_ends_its_grant() {
     let first = agent.exchange(&code).await.succeeds(200);
     let access = first["access_token"].as_str().unwrap();
     service.with_bearer(FOLDERS, access).await.succeeds(200);
-    // Another client that has the code ends nothing.
+    // Another client that has the code does not end the grant.
     let thief = Client::register(&service).await;
     assert_eq!(
         thief.exchange(&code).await.succeeds(400)["error"],
@@ -29,7 +29,7 @@ async fn a_code_used_twice_ends_its_grant() {
 }
 
 #[tokio::test]
-async fn a_code_is_worth_nothing_without_what_it_was_asked_for_with() {
+async fn a_code_is_refused_without_its_verifier() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
@@ -47,7 +47,7 @@ async fn a_code_is_worth_nothing_without_what_it_was_asked_for_with() {
                 ("grant_type", "authorization_code"),
                 ("client_id", &agent.client_id),
                 ("code", &code),
-                ("redirect_uri", RETURN),
+                ("redirect_uri", REDIRECT_URI),
                 ("code_verifier", verifier),
             ])
             .await;

@@ -1,23 +1,23 @@
 //! Forms and frames of other sites, and hostile text on the pages.
 
-use latchmail_tests::client::RETURN;
-use latchmail_tests::{Answer, Client, PASSWORD, Service};
+use latchmail_tests::client::REDIRECT_URI;
+use latchmail_tests::{Client, PASSWORD, Response, Service};
 use serde_json::json;
 
 use super::registered;
 
 #[tokio::test]
-async fn a_form_that_another_site_made_signs_nobody_in() {
+async fn a_form_of_another_site_cannot_sign_in_a_user() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let page = agent.page_with(&[]).await;
-    let mine = agent.page_with(&[]).await;
+    let page = agent.login_page(&[]).await;
+    let mine = agent.login_page(&[]).await;
     assert_ne!(page.cookie, mine.cookie);
     let refused = async |page: &latchmail_tests::client::Page| {
         let tried = agent.sign_in(page, &ada.address, PASSWORD).await;
-        assert_eq!(tried.answer.header("location"), None);
-        tried.answer.status
+        assert_eq!(tried.response.header("location"), None);
+        tried.response.status
     };
     // The attacker's form in the victim's browser; without a cookie; without the form.
     let mut crossed = page.clone();
@@ -38,9 +38,9 @@ async fn a_form_that_another_site_made_signs_nobody_in() {
     changed.request.replace_range(10..11, other);
     assert_eq!(refused(&changed).await, 403);
     // A form of the device page is not valid on the sign-in page.
-    let device = agent.page("/device", &[]).await;
+    let device = agent.load_page("/device", &[]).await;
     assert_eq!(refused(&device).await, 403);
-    let cookie = page.answer.header("set-cookie").unwrap();
+    let cookie = page.response.header("set-cookie").unwrap();
     assert!(
         cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"),
         "{cookie}"
@@ -68,7 +68,7 @@ async fn a_form_that_another_site_made_signs_nobody_in() {
             .header("content-type", "application/x-www-form-urlencoded")
             .header(name, value)
             .body(body.join("&"));
-        assert_eq!(Answer::of(request).await.status, 403, "{name}: {value}");
+        assert_eq!(Response::of(request).await.status, 403, "{name}: {value}");
     }
     // A page is valid for half an hour.
     service.clock.advance(std::time::Duration::from_mins(30));
@@ -76,16 +76,16 @@ async fn a_form_that_another_site_made_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn no_site_puts_the_pages_in_a_frame_or_has_them_load_anything() {
+async fn the_pages_cannot_be_framed_and_load_nothing() {
     let service = Service::with_mail().await;
     let id = registered(&service, &["https://app.example/cb", "com.example.app:/cb"]).await;
-    let agent = Client::known(&service, &id);
+    let agent = Client::with_id(&service, &id);
     for (uri, leads_to) in [
         ("https://app.example/cb", "https:"),
         ("com.example.app:/cb", "com.example.app:"),
     ] {
-        let page = agent.page_with(&[("redirect_uri", uri)]).await;
-        let policy = page.answer.header("content-security-policy").unwrap();
+        let page = agent.login_page(&[("redirect_uri", uri)]).await;
+        let policy = page.response.header("content-security-policy").unwrap();
         for part in [
             "default-src 'none'",
             "frame-ancestors 'none'",
@@ -95,25 +95,25 @@ async fn no_site_puts_the_pages_in_a_frame_or_has_them_load_anything() {
             assert!(policy.contains(part), "{part}: {policy}");
         }
         assert!(!policy.contains("unsafe"), "{policy}");
-        assert_eq!(page.answer.header("x-frame-options"), Some("DENY"));
-        assert_eq!(page.answer.header("cache-control"), Some("no-store"));
+        assert_eq!(page.response.header("x-frame-options"), Some("DENY"));
+        assert_eq!(page.response.header("cache-control"), Some("no-store"));
         assert!(!page.text.contains("<script"), "{}", page.text);
     }
 }
 
 #[tokio::test]
-async fn what_a_client_says_of_itself_is_text_on_the_page() {
+async fn the_description_of_a_client_is_escaped_on_the_page() {
     let service = Service::with_mail().await;
     let body = json!({
         "client_name": "<img src=x onerror=alert(1)>\"'&",
-        "redirect_uris": [RETURN],
+        "redirect_uris": [REDIRECT_URI],
     });
     let registered = service.post("/auth/register", &body).await.succeeds(201);
-    let agent = Client::known(&service, registered["client_id"].as_str().unwrap());
+    let agent = Client::with_id(&service, registered["client_id"].as_str().unwrap());
     let page = agent
-        .page_with(&[("state", "\"><script>alert(1)</script>")])
+        .login_page(&[("state", "\"><script>alert(1)</script>")])
         .await;
-    assert_eq!(page.answer.status, 200);
+    assert_eq!(page.response.status, 200);
     assert!(
         page.text.contains("&lt;img src=x onerror=alert(1)&gt;"),
         "{}",

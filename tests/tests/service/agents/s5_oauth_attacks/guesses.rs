@@ -4,7 +4,7 @@ use latchmail_tests::{Client, PASSWORD, Setup};
 use serde_json::json;
 
 #[tokio::test]
-async fn passwords_are_guessed_on_the_page_as_slowly_as_elsewhere() {
+async fn the_sign_in_page_has_the_same_limit_of_password_attempts_as_the_api() {
     let service = Setup::default()
         .with_mail()
         .with_default_limits()
@@ -12,13 +12,13 @@ async fn passwords_are_guessed_on_the_page_as_slowly_as_elsewhere() {
         .await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let page = agent.page_with(&[]).await;
+    let page = agent.login_page(&[]).await;
     let mut statuses = Vec::new();
     for _ in 0..7 {
         let tried = agent.sign_in(&page, &ada.address, "Wrong-Horse-7").await;
-        statuses.push(tried.answer.status);
-        if tried.answer.status == 429 {
-            assert!(tried.answer.header("retry-after").is_some());
+        statuses.push(tried.response.status);
+        if tried.response.status == 429 {
+            assert!(tried.response.header("retry-after").is_some());
             assert!(tried.text.contains("Too many requests"), "{}", tried.text);
         }
     }
@@ -31,19 +31,21 @@ async fn passwords_are_guessed_on_the_page_as_slowly_as_elsewhere() {
 }
 
 #[tokio::test]
-async fn user_codes_are_guessed_as_slowly_as_passwords() {
+async fn user_codes_have_the_same_limit_of_attempts_as_passwords() {
     let service = Setup::default()
         .with_mail()
         .with_default_limits()
         .start()
         .await;
     let agent = Client::register(&service).await;
-    let page = agent.page("/device", &[]).await;
+    let page = agent.load_page("/device", &[]).await;
     let mut statuses = Vec::new();
     for n in 0..7 {
         let code = format!("BCDF-GHJ{}", ["K", "L", "M", "N", "P", "Q", "R"][n]);
-        let tried = agent.fill("/device", &page, &[("user_code", &code)]).await;
-        statuses.push(tried.answer.status);
+        let tried = agent
+            .submit("/device", &page, &[("user_code", &code)])
+            .await;
+        statuses.push(tried.response.status);
     }
     assert_eq!(statuses[..5], [403; 5], "{statuses:?}");
     assert_eq!(statuses[5..], [429; 2], "{statuses:?}");

@@ -15,6 +15,6 @@ const FOLDERS: &str = "GET /api/v1/mail/folders";
 
 async fn registered(service: &Service, uris: &[&str]) -> String {
     let body = json!({ "redirect_uris": uris });
-    let answer = service.post("/auth/register", &body).await.succeeds(201);
-    answer["client_id"].as_str().unwrap().to_owned()
+    let response = service.post("/auth/register", &body).await.succeeds(201);
+    response["client_id"].as_str().unwrap().to_owned()
 }

@@ -1,6 +1,6 @@
 //! Redirects to URIs that no client registered, and redirects before the user acts.
 
-use latchmail_tests::client::{RETURN, between};
+use latchmail_tests::client::{REDIRECT_URI, between};
 use latchmail_tests::{Client, PASSWORD, Service};
 
 use super::registered;
@@ -9,7 +9,7 @@ use super::registered;
 async fn only_registered_redirect_uris_are_used() {
     let service = Service::with_mail().await;
     let id = registered(&service, &["https://app.example/cb"]).await;
-    let agent = Client::known(&service, &id);
+    let agent = Client::with_id(&service, &id);
     for uri in [
         "https://app.example/cb/",
         "https://app.example/cb/../x",
@@ -26,9 +26,9 @@ async fn only_registered_redirect_uris_are_used() {
         "//evil.example",
         "javascript:alert(1)",
     ] {
-        let page = agent.page_with(&[("redirect_uri", uri)]).await;
-        assert_eq!(page.answer.status, 400, "{uri}");
-        assert_eq!(page.answer.header("location"), None, "{uri}");
+        let page = agent.login_page(&[("redirect_uri", uri)]).await;
+        assert_eq!(page.response.status, 400, "{uri}");
+        assert_eq!(page.response.header("location"), None, "{uri}");
         assert!(
             page.request.is_empty(),
             "{uri}: the page must not ask to sign in"
@@ -36,12 +36,12 @@ async fn only_registered_redirect_uris_are_used() {
         assert!(!page.text.contains("href"), "{uri}: {}", page.text);
     }
     let twice = [("redirect_uri", "https://app.example/cb")];
-    let mut wish = agent.usual();
+    let mut wish = agent.default_parameters();
     wish.extend(twice.map(|(k, v)| (k.to_owned(), v.to_owned())));
-    let page = agent.page("/login", &wish).await;
-    assert_eq!(page.answer.status, 400);
-    let unknown = Client::known(&service, "nobody").page_with(&[]).await;
-    assert_eq!(unknown.answer.status, 400);
+    let page = agent.load_page("/login", &wish).await;
+    assert_eq!(page.response.status, 400);
+    let unknown = Client::with_id(&service, "nobody").login_page(&[]).await;
+    assert_eq!(unknown.response.status, 400);
     assert!(!unknown.text.contains("href"));
 }
 
@@ -65,12 +65,12 @@ async fn the_service_redirects_only_after_the_user_acted() {
         ),
         (("prompt", "none"), "login_required"),
     ] {
-        let page = agent.page_with(&[changes]).await;
-        assert_eq!(page.answer.status, 400, "{changes:?}");
-        assert_eq!(page.answer.header("location"), None, "{changes:?}");
+        let page = agent.login_page(&[changes]).await;
+        assert_eq!(page.response.status, 400, "{changes:?}");
+        assert_eq!(page.response.header("location"), None, "{changes:?}");
         // The link back returns the reason to the client.
         let back = between(&page.text, "href=\"", "\"");
-        assert!(back.starts_with(RETURN), "{changes:?}: {}", page.text);
+        assert!(back.starts_with(REDIRECT_URI), "{changes:?}: {}", page.text);
         assert!(back.contains(&format!("error={code}&amp;")), "{back}");
         assert!(back.contains("iss=http%3A%2F%2Fservice.test"), "{back}");
     }
@@ -81,10 +81,13 @@ async fn every_redirect_names_the_issuer() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    let page = agent.page_with(&[]).await;
+    let page = agent.login_page(&[]).await;
     let cancel = between(&page.text, "<a class=\"button quiet\" href=\"", "\"");
     assert!(cancel.contains("error=access_denied&amp;"), "{cancel}");
     assert!(cancel.contains("iss=http%3A%2F%2Fservice.test"), "{cancel}");
     let back = agent.sign_in(&page, &ada.address, PASSWORD).await;
-    assert_eq!(back.sent("iss").as_deref(), Some("http://service.test"));
+    assert_eq!(
+        back.redirect_parameter("iss").as_deref(),
+        Some("http://service.test")
+    );
 }

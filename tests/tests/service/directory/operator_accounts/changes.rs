@@ -1,14 +1,14 @@
 //! Commands that disable, delete and change accounts.
 
-use latchmail_tests::{Answer, EVENTUALLY, PASSWORD, Person, Service, alias, imap, log_in};
+use latchmail_tests::{PASSWORD, Person, Response, Service, TEST_TIMEOUT, add_alias, imap, log_in};
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::{AsyncSmtpTransport, Tokio1Executor};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{ENDED, FOLDERS, delivery, done, sign_in};
+use super::{FOLDERS, SESSION_ENDED, delivery, run_command, sign_in};
 
-async fn register(service: &Service, name: &str) -> Answer {
+async fn register(service: &Service, name: &str) -> Response {
     let body = json!({
         "local_part": name, "domain": "first.test", "password": PASSWORD,
         "first_name": "Eve", "last_name": "Moore", "dob": "1980-01-01",
@@ -16,13 +16,13 @@ async fn register(service: &Service, name: &str) -> Answer {
     service.post("/api/v1/auth/register", &body).await
 }
 
-/// Whether the IMAP server accepts these credentials.
-async fn opens_imap(service: &Service, address: &str, password: &str) -> bool {
+/// Returns whether the IMAP server accepts these credentials.
+async fn can_log_in_to_imap(service: &Service, address: &str, password: &str) -> bool {
     log_in(service, address, password).await.is_ok()
 }
 
-/// Whether the submission service accepts them.
-async fn opens_submission(service: &Service, address: &str, password: &str) -> bool {
+/// Returns whether the submission service accepts these credentials.
+async fn can_log_in_to_submission(service: &Service, address: &str, password: &str) -> bool {
     let submission = service.mail().submission;
     let transport: AsyncSmtpTransport<Tokio1Executor> =
         AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(submission.ip().to_string())
@@ -35,7 +35,7 @@ async fn opens_submission(service: &Service, address: &str, password: &str) -> b
 }
 
 #[tokio::test]
-async fn a_disabled_account_is_shut_out_everywhere_at_once() {
+async fn a_disabled_account_loses_all_access_immediately() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let client = ada.app_password("Phone").await;
@@ -44,63 +44,66 @@ async fn a_disabled_account_is_shut_out_everywhere_at_once() {
     let token = token["token"].as_str().unwrap();
     let mut open = log_in(&service, &ada.address, &client).await.unwrap();
     let mut bobs = imap(&bob).await;
-    assert!(opens_submission(&service, &ada.address, &client).await);
-    ada.ask(FOLDERS).await.succeeds(200);
+    assert!(can_log_in_to_submission(&service, &ada.address, &client).await);
+    ada.send(FOLDERS).await.succeeds(200);
     service.with_bearer(FOLDERS, token).await.succeeds(200);
 
-    let said = done(&service, "account disable ada@first.test").await;
-    assert!(said.contains("is disabled, and every credential"), "{said}");
-    ada.ask(FOLDERS).await.fails(401, ENDED);
+    let output = run_command(&service, "account disable ada@first.test").await;
+    assert!(
+        output.contains("is disabled, and every credential"),
+        "{output}"
+    );
+    ada.send(FOLDERS).await.fails(401, SESSION_ENDED);
     let refresh = json!({ "refreshToken": ada.refresh });
-    let answer = service.post("/api/v1/auth/refresh", &refresh).await;
-    answer.fails(401, "Invalid or expired refresh token");
+    let response = service.post("/api/v1/auth/refresh", &refresh).await;
+    response.fails(401, "Invalid or expired refresh token");
     sign_in(&service, &ada.address, PASSWORD)
         .await
         .fails(401, "Invalid credentials");
     let refused = service.with_bearer(FOLDERS, token).await;
     refused.fails(401, "This API token has been revoked");
     let ended = async { while open.noop().await.is_ok() {} };
-    timeout(EVENTUALLY, ended).await.unwrap();
-    assert!(!opens_imap(&service, &ada.address, &client).await);
-    assert!(!opens_submission(&service, &ada.address, &client).await);
+    timeout(TEST_TIMEOUT, ended).await.unwrap();
+    assert!(!can_log_in_to_imap(&service, &ada.address, &client).await);
+    assert!(!can_log_in_to_submission(&service, &ada.address, &client).await);
     bobs.noop().await.unwrap();
     assert_eq!(delivery(&service, &ada.address).await, 550);
-    bob.ask(FOLDERS).await.succeeds(200);
-    let said = done(&service, "account disable ada@first.test").await;
-    assert!(said.contains("already"), "{said}");
+    bob.send(FOLDERS).await.succeeds(200);
+    let output = run_command(&service, "account disable ada@first.test").await;
+    assert!(output.contains("already"), "{output}");
 
-    done(&service, "account enable ada@first.test").await;
-    ada.ask(FOLDERS).await.fails(401, ENDED);
-    assert!(!opens_imap(&service, &ada.address, &client).await);
+    run_command(&service, "account enable ada@first.test").await;
+    ada.send(FOLDERS).await.fails(401, SESSION_ENDED);
+    assert!(!can_log_in_to_imap(&service, &ada.address, &client).await);
     assert_eq!(delivery(&service, &ada.address).await, 250);
-    let again = ada.again().await;
-    again.ask(FOLDERS).await.succeeds(200);
-    let said = done(&service, "account enable ada@first.test").await;
-    assert!(said.contains("already"), "{said}");
+    let again = ada.sign_in_again().await;
+    again.send(FOLDERS).await.succeeds(200);
+    let output = run_command(&service, "account enable ada@first.test").await;
+    assert!(output.contains("already"), "{output}");
 }
 
 #[tokio::test]
-async fn a_deleted_account_leaves_its_addresses_to_nobody_until_they_are_freed() {
+async fn addresses_of_a_deleted_account_stay_reserved_until_they_are_freed() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    alias(&ada, "shop@first.test", true).await;
-    let shown = done(&service, "account show ada@first.test --json").await;
+    add_alias(&ada, "shop@first.test", true).await;
+    let shown = run_command(&service, "account show ada@first.test --json").await;
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let id = shown["id"].as_str().unwrap();
 
-    let said = service
+    let output = service
         .operator("account delete ada@first.test", "ada@second.test\n")
         .await;
-    assert_eq!(said.status, 1);
-    assert!(said.err.contains("nothing was deleted"), "{said:?}");
-    ada.ask(FOLDERS).await.succeeds(200);
+    assert_eq!(output.status, 1);
+    assert!(output.stderr.contains("nothing was deleted"), "{output:?}");
+    ada.send(FOLDERS).await.succeeds(200);
 
-    let said = service
+    let output = service
         .operator("account delete ada@first.test", "ada@first.test\n")
         .await;
-    assert_eq!(said.status, 0, "{said:?}");
-    assert!(said.out.contains(id), "{said:?}");
-    ada.ask(FOLDERS).await.fails(401, ENDED);
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(output.stdout.contains(id), "{output:?}");
+    ada.send(FOLDERS).await.fails(401, SESSION_ENDED);
     sign_in(&service, &ada.address, PASSWORD)
         .await
         .fails(401, "Invalid credentials");
@@ -115,17 +118,17 @@ async fn a_deleted_account_leaves_its_addresses_to_nobody_until_they_are_freed()
     service
         .operator("account create ada@first.test --generate", "")
         .await
-        .fails_about("account free");
+        .fails_mentioning("account free");
 
     let audit = "audit --account ada@first.test";
-    let record = done(&service, audit).await;
+    let record = run_command(&service, audit).await;
     assert!(record.contains("account_deleted"), "{record}");
-    let said = done(&service, "account free ada@first.test").await;
-    assert!(said.contains("any account can use it"), "{said}");
-    let said = done(&service, "account free ada@first.test").await;
-    assert!(said.contains("is not reserved"), "{said}");
+    let output = run_command(&service, "account free ada@first.test").await;
+    assert!(output.contains("any account can use it"), "{output}");
+    let output = run_command(&service, "account free ada@first.test").await;
+    assert!(output.contains("is not reserved"), "{output}");
     let anew = register(&service, "ada").await.succeeds(201);
-    let record = done(&service, audit).await;
+    let record = run_command(&service, audit).await;
     assert!(record.contains("account_created"), "{record}");
     assert!(!record.contains("account_deleted"), "{record}");
     register(&service, "shop")
@@ -134,19 +137,19 @@ async fn a_deleted_account_leaves_its_addresses_to_nobody_until_they_are_freed()
     service
         .operator("account free ada@first.test", "")
         .await
-        .fails_about("in use");
-    // Another person's mailbox, without any mail of the first one's.
+        .fails_mentioning("in use");
+    // The new account has a new mailbox without the mail of the deleted one.
     let eve = Person {
         access: anew["accessToken"].as_str().unwrap().into(),
         ..ada
     };
     assert_eq!(eve.total("INBOX").await, 0);
-    let said = done(&service, "account delete ada@first.test --yes").await;
-    assert!(!said.contains(id), "{said}");
+    let output = run_command(&service, "account delete ada@first.test --yes").await;
+    assert!(!output.contains(id), "{output}");
 }
 
 #[tokio::test]
-async fn plan_and_rank_are_changed_and_what_is_so_already_is_said() {
+async fn plan_and_role_can_be_changed_and_no_change_is_reported() {
     let service = Service::with_mail().await;
     service.person("ada").await;
     for (verb, sentence) in [
@@ -156,18 +159,18 @@ async fn plan_and_rank_are_changed_and_what_is_so_already_is_said() {
         ("admin ada@first.test on", "is an administrator."),
         ("admin ada@first.test on", "is already an administrator."),
     ] {
-        let said = done(&service, &format!("account {verb}")).await;
-        assert!(said.trim_end().ends_with(sentence), "{said}");
+        let output = run_command(&service, &format!("account {verb}")).await;
+        assert!(output.trim_end().ends_with(sentence), "{output}");
     }
-    let answer = sign_in(&service, "ada@first.test", PASSWORD).await;
-    assert_eq!(answer.succeeds(200)["user"]["isAdmin"], true);
+    let response = sign_in(&service, "ada@first.test", PASSWORD).await;
+    assert_eq!(response.succeeds(200)["user"]["isAdmin"], true);
     service
         .operator("account plan ada@first.test gold", "")
         .await
-        .fails_about("default, none, pro");
-    done(&service, "account admin ada@first.test off").await;
-    let answer = sign_in(&service, "ada@first.test", PASSWORD).await;
-    assert_eq!(answer.succeeds(200)["user"]["isAdmin"], false);
+        .fails_mentioning("default, none, pro");
+    run_command(&service, "account admin ada@first.test off").await;
+    let response = sign_in(&service, "ada@first.test", PASSWORD).await;
+    assert_eq!(response.succeeds(200)["user"]["isAdmin"], false);
 }
 
 #[tokio::test]
@@ -188,11 +191,11 @@ async fn an_unknown_account_is_named_in_the_error() {
         service
             .operator(&format!("account {verb}"), "")
             .await
-            .fails_about("there is no account nobody@first.test");
+            .fails_mentioning("there is no account nobody@first.test");
     }
-    let said = done(&service, "account list").await;
-    assert_eq!(said, "There are no accounts.\n");
+    let output = run_command(&service, "account list").await;
+    assert_eq!(output, "There are no accounts.\n");
     service.person("ada").await;
     let off = "account two-factor ada@first.test recovery-codes";
-    service.operator(off, "").await.fails_about("off");
+    service.operator(off, "").await.fails_mentioning("off");
 }

@@ -5,22 +5,22 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use latchmail_tests::{Answer, EVENTUALLY, Said, Service, cache, modules, program};
+use latchmail_tests::{ProgramOutput, Response, Service, TEST_TIMEOUT, cache, modules, program};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{LOGIN, done};
+use super::{LOGIN, run_command};
 
 #[tokio::test]
-async fn without_a_configuration_a_verb_says_what_to_give() {
+async fn without_a_configuration_a_command_names_the_missing_argument() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(program());
     command
         .env_clear()
         .current_dir(&folder)
         .args(["account", "list"]);
-    let said = Said::by(&mut command, "").await;
-    said.fails_about("--config FILE");
+    let output = ProgramOutput::of(&mut command, "").await;
+    output.fails_mentioning("--config FILE");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     let mut command = Command::new(program());
     command
@@ -28,12 +28,14 @@ async fn without_a_configuration_a_verb_says_what_to_give() {
         .current_dir(&folder)
         .env("LATCHMAIL_CONFIG", "missing.toml")
         .arg("audit");
-    Said::by(&mut command, "").await.fails_about("missing.toml");
+    ProgramOutput::of(&mut command, "")
+        .await
+        .fails_mentioning("missing.toml");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 }
 
 #[tokio::test]
-async fn the_configuration_is_named_behind_the_verb_or_the_refusal_says_so() {
+async fn the_configuration_is_named_after_the_command_or_the_error_says_so() {
     let service = Service::start().await;
     service.person("ada").await;
     let config = service.operator_config();
@@ -42,7 +44,7 @@ async fn the_configuration_is_named_behind_the_verb_or_the_refusal_says_so() {
     let run = async |arguments: &[&str]| {
         let mut command = Command::new(program());
         command.env_clear().args(arguments);
-        Said::by(&mut command, "").await
+        ProgramOutput::of(&mut command, "").await
     };
     for arguments in [
         ["account", "list", "--config", config].as_slice(),
@@ -50,29 +52,32 @@ async fn the_configuration_is_named_behind_the_verb_or_the_refusal_says_so() {
         &["account", "list", &joined],
         &["audit", "--config", config],
     ] {
-        let said = run(arguments).await.done();
-        assert!(said.contains("ada@first.test"), "{said}");
+        let output = run(arguments).await.succeeds();
+        assert!(output.contains("ada@first.test"), "{output}");
     }
     for arguments in [
         ["--config", config, "account", "list"].as_slice(),
         &[&joined, "account", "list"],
     ] {
-        let said = run(arguments).await;
-        assert_eq!(said.status, 2, "{said:?}");
-        assert!(said.err.contains("must follow the command"), "{said:?}");
+        let output = run(arguments).await;
+        assert_eq!(output.status, 2, "{output:?}");
+        assert!(
+            output.stderr.contains("must follow the command"),
+            "{output:?}"
+        );
     }
     for arguments in [["help", "account"], ["account", "--help"]] {
-        let said = run(&arguments).await.done();
+        let output = run(&arguments).await.succeeds();
         for part in ["two-factor", "--config <FILE>", "Create, show and change"] {
-            assert!(said.contains(part), "{part} in {said}");
+            assert!(output.contains(part), "{part} in {output}");
         }
-        let widest = said.lines().map(|line| line.chars().count()).max();
-        assert!(widest < Some(180), "{said}");
+        let widest = output.lines().map(|line| line.chars().count()).max();
+        assert!(widest < Some(180), "{output}");
     }
 }
 
 #[tokio::test]
-async fn a_configuration_that_others_may_have_put_there_is_not_taken() {
+async fn a_configuration_that_other_users_can_write_is_refused() {
     let service = Service::start().await;
     service.person("ada").await;
     let folder = tempfile::tempdir().unwrap();
@@ -86,17 +91,17 @@ async fn a_configuration_that_others_may_have_put_there_is_not_taken() {
             .env_clear()
             .current_dir(&folder)
             .args(["account", "list"]);
-        Said::by(&mut command, "").await
+        ProgramOutput::of(&mut command, "").await
     };
     listed(0o777)
         .await
-        .fails_about("other users can write to it");
-    let said = listed(0o755).await.done();
-    assert!(said.contains("ada@first.test"), "{said}");
+        .fails_mentioning("other users can write to it");
+    let output = listed(0o755).await.succeeds();
+    assert!(output.contains("ada@first.test"), "{output}");
 }
 
 #[tokio::test]
-async fn two_factor_makes_no_key_that_the_service_does_not_have() {
+async fn enabling_two_factor_does_not_create_a_key_file() {
     let service = Service::start().await;
     service.person("ada").await;
     let key = service.state.join("latchmail.key");
@@ -106,15 +111,15 @@ async fn two_factor_makes_no_key_that_the_service_does_not_have() {
     service
         .operator(verb, "")
         .await
-        .fails_about("latchmail.key");
+        .fails_mentioning("latchmail.key");
     assert!(!key.exists());
     std::fs::rename(&aside, &key).unwrap();
-    done(&service, verb).await;
+    run_command(&service, verb).await;
 }
 
 /// The commands find the configuration in the state folder of `latchmail dev`, while it runs and afterwards.
 #[tokio::test]
-async fn a_verb_finds_what_latchmail_dev_left() {
+async fn a_command_finds_the_state_of_latchmail_dev() {
     let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
     let verb = async |arguments: &str| {
         let mut command = Command::new(program());
@@ -122,7 +127,7 @@ async fn a_verb_finds_what_latchmail_dev_left() {
             .env_clear()
             .env("LATCHMAIL_STATE", folder.path())
             .args(arguments.split(' '));
-        Said::by(&mut command, "").await
+        ProgramOutput::of(&mut command, "").await
     };
     let log = std::fs::File::create(folder.path().join("dev.log")).unwrap();
     let mut dev = Command::new(program())
@@ -139,9 +144,9 @@ async fn a_verb_finds_what_latchmail_dev_left() {
         .unwrap();
     let run = folder.path().join("run.json");
     // It starts mail servers first.
-    let patience = tokio::time::Instant::now() + 6 * EVENTUALLY;
+    let deadline = tokio::time::Instant::now() + 6 * TEST_TIMEOUT;
     while !run.exists() {
-        let waited = tokio::time::Instant::now() < patience && dev.try_wait().unwrap().is_none();
+        let waited = tokio::time::Instant::now() < deadline && dev.try_wait().unwrap().is_none();
         assert!(waited, "{}", read(&folder.path().join("dev.log")));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -153,11 +158,11 @@ async fn a_verb_finds_what_latchmail_dev_left() {
     assert!(read(&kept).contains(&format!("listen = \"{listen}\"")));
     verb("account two-factor demo@latchmail.test on")
         .await
-        .done();
+        .succeeds();
     let demo = json!({ "email": run["demo"]["email"], "password": run["demo"]["password"] });
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let url = format!("http://{listen}{LOGIN}");
-    Answer::of(client.post(url).json(&demo))
+    Response::of(client.post(url).json(&demo))
         .await
         .fails(401, "Two-factor code required");
 
@@ -165,7 +170,7 @@ async fn a_verb_finds_what_latchmail_dev_left() {
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(dev.wait().await.unwrap().success());
-    let shown = verb("account show demo@latchmail.test").await.done();
+    let shown = verb("account show demo@latchmail.test").await.succeeds();
     assert!(shown.contains("two-factor    on"), "{shown}");
 }
 

@@ -1,21 +1,21 @@
 //! Commands that create and show accounts.
 
-use latchmail_tests::{PASSWORD, Service, alias};
+use latchmail_tests::{PASSWORD, Service, add_alias};
 use serde_json::{Value, json};
 
-use super::{delivery, done, sign_in};
+use super::{delivery, run_command, sign_in};
 
 #[tokio::test]
-async fn an_account_is_made_with_a_password_from_the_standard_input() {
+async fn an_account_is_created_with_a_password_from_standard_input() {
     let service = Service::with_mail().await;
     // A reserved name, which cannot be registered.
     let made = service
         .operator("account create Postmaster@First.Test", "Pass-Word-1\n")
         .await
-        .done();
+        .succeeds();
     assert_eq!(made, "postmaster@first.test was created.\n");
-    let answer = sign_in(&service, "postmaster@first.test", "Pass-Word-1").await;
-    assert_eq!(answer.succeeds(200)["user"]["isAdmin"], false);
+    let response = sign_in(&service, "postmaster@first.test", "Pass-Word-1").await;
+    assert_eq!(response.succeeds(200)["user"]["isAdmin"], false);
     assert_eq!(delivery(&service, "postmaster@first.test").await, 250);
 
     let with_profile = [
@@ -33,11 +33,11 @@ async fn an_account_is_made_with_a_password_from_the_standard_input() {
         "pro",
     ];
     let made = service.operator_with(&with_profile, "Pass-Word-2").await;
-    assert_eq!(made.done(), "ada@second.test was created.\n");
-    let answer = sign_in(&service, "ada@second.test", "Pass-Word-2").await;
-    assert_eq!(answer.succeeds(200)["user"]["isAdmin"], true);
+    assert_eq!(made.succeeds(), "ada@second.test was created.\n");
+    let response = sign_in(&service, "ada@second.test", "Pass-Word-2").await;
+    assert_eq!(response.succeeds(200)["user"]["isAdmin"], true);
 
-    let shown = done(&service, "account show ada@second.test --json").await;
+    let shown = run_command(&service, "account show ada@second.test --json").await;
     let shown: Value = serde_json::from_str(&shown).unwrap();
     for (member, value) in [
         ("address", json!("ada@second.test")),
@@ -52,7 +52,7 @@ async fn an_account_is_made_with_a_password_from_the_standard_input() {
     }
     assert_eq!(shown["credentials"].as_array().unwrap().len(), 1);
     assert_eq!(shown["credentials"][0]["type"], "web_session");
-    let listed = done(&service, "account list --json").await;
+    let listed = run_command(&service, "account list --json").await;
     let listed: Vec<Value> = listed
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -63,10 +63,10 @@ async fn an_account_is_made_with_a_password_from_the_standard_input() {
 }
 
 #[tokio::test]
-async fn an_account_that_cannot_be_made_is_refused_in_a_sentence() {
+async fn an_invalid_account_is_refused_with_one_sentence() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
-    alias(&ada, "shop@first.test", true).await;
+    add_alias(&ada, "shop@first.test", true).await;
     for (verb, input, mention) in [
         ("account create ada@first.test", "Pass-Word-1\n", "already"),
         ("account create shop@first.test", "Pass-Word-1\n", "alias"),
@@ -98,26 +98,32 @@ async fn an_account_that_cannot_be_made_is_refused_in_a_sentence() {
             "dob",
         ),
     ] {
-        let said = service.operator(verb, input).await;
-        said.fails_about(mention);
-        assert!(!said.err.contains("Pass-Word-1"), "{said:?}");
+        let output = service.operator(verb, input).await;
+        output.fails_mentioning(mention);
+        assert!(!output.stderr.contains("Pass-Word-1"), "{output:?}");
     }
     let partial = "account create eve@first.test --first-name E";
-    let said = service.operator(partial, "Pass-Word-1\n").await;
-    assert!(said.status == 2 && said.err.contains("--dob"), "{said:?}");
+    let output = service.operator(partial, "Pass-Word-1\n").await;
+    assert!(
+        output.status == 2 && output.stderr.contains("--dob"),
+        "{output:?}"
+    );
     assert_eq!(
-        done(&service, "account list --json").await.lines().count(),
+        run_command(&service, "account list --json")
+            .await
+            .lines()
+            .count(),
         1
     );
 }
 
 #[tokio::test]
-async fn what_is_shown_to_people_holds_no_secret() {
+async fn the_output_for_people_contains_no_secret() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
-    alias(&ada, "shop@first.test", false).await;
-    done(&service, "account two-factor ada@first.test on").await;
-    let shown = done(&service, "account show ada@first.test").await;
+    add_alias(&ada, "shop@first.test", false).await;
+    run_command(&service, "account two-factor ada@first.test on").await;
+    let shown = run_command(&service, "account show ada@first.test").await;
     for part in [
         "ada@first.test",
         "shop@first.test  (inactive)",
@@ -127,9 +133,12 @@ async fn what_is_shown_to_people_holds_no_secret() {
     ] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
-    let listed = done(&service, "account list").await;
-    let said = format!("{shown}{listed}{}", done(&service, "audit --json").await);
+    let listed = run_command(&service, "account list").await;
+    let output = format!(
+        "{shown}{listed}{}",
+        run_command(&service, "audit --json").await
+    );
     for secret in ["argon2", PASSWORD, "sealed", "hash"] {
-        assert!(!said.contains(secret), "{secret} in {said}");
+        assert!(!output.contains(secret), "{secret} in {output}");
     }
 }

@@ -1,26 +1,26 @@
 //! The operator's commands, run as a user types them, and their effects on clients over HTTP, IMAP and SMTP.
 
+mod audit;
 mod changes;
 mod configuration;
 mod creation;
 mod passwords;
-mod record;
 
-use latchmail_tests::{Answer, Service};
+use latchmail_tests::{Response, Service};
 use lettre::address::Envelope;
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
 use serde_json::json;
 
 const LOGIN: &str = "/api/v1/auth/login";
 const FOLDERS: &str = "GET /api/v1/mail/folders";
-const ENDED: &str = "Mail session expired, please log in again";
+const SESSION_ENDED: &str = "Mail session expired, please log in again";
 
-async fn sign_in(service: &Service, address: &str, password: &str) -> Answer {
+async fn sign_in(service: &Service, address: &str, password: &str) -> Response {
     let body = json!({ "email": address, "password": password });
     service.post(LOGIN, &body).await
 }
 
-/// The status of mail for an address from an external sender.
+/// Sends mail from an external sender to an address, and returns the SMTP status.
 async fn delivery(service: &Service, to: &str) -> u16 {
     let smtp = service.mail().smtp;
     let transport: AsyncSmtpTransport<Tokio1Executor> =
@@ -38,6 +38,6 @@ async fn delivery(service: &Service, to: &str) -> u16 {
     }
 }
 
-async fn done(service: &Service, verb: &str) -> String {
-    service.operator(verb, "").await.done()
+async fn run_command(service: &Service, verb: &str) -> String {
+    service.operator(verb, "").await.succeeds()
 }

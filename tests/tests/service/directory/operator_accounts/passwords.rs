@@ -2,23 +2,23 @@
 
 use std::process::Stdio;
 
-use latchmail_tests::{EVENTUALLY, PASSWORD, Service, imap, program};
+use latchmail_tests::{PASSWORD, Service, TEST_TIMEOUT, imap, program};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::{ENDED, FOLDERS, done, sign_in};
+use super::{FOLDERS, SESSION_ENDED, run_command, sign_in};
 
 #[tokio::test]
-async fn a_password_that_is_made_is_shown_once_and_signs_in() {
+async fn a_generated_password_is_shown_once_and_signs_in() {
     let service = Service::with_mail().await;
-    let said = done(&service, "account create eve@first.test --generate").await;
-    let first = said.lines().last().unwrap().to_owned();
+    let output = run_command(&service, "account create eve@first.test --generate").await;
+    let first = output.lines().last().unwrap().to_owned();
     sign_in(&service, "eve@first.test", &first)
         .await
         .succeeds(200);
-    let said = done(&service, "account password eve@first.test --generate").await;
-    let second = said.lines().last().unwrap();
+    let output = run_command(&service, "account password eve@first.test --generate").await;
+    let second = output.lines().last().unwrap();
     assert_ne!(first, second);
     sign_in(&service, "eve@first.test", &first)
         .await
@@ -29,7 +29,7 @@ async fn a_password_that_is_made_is_shown_once_and_signs_in() {
 }
 
 #[tokio::test]
-async fn a_password_among_the_arguments_is_refused_and_not_repeated() {
+async fn a_password_in_the_arguments_is_refused_and_not_printed() {
     let service = Service::with_mail().await;
     service.person("ada").await;
     for verb in [
@@ -39,10 +39,10 @@ async fn a_password_among_the_arguments_is_refused_and_not_repeated() {
         "account create eve@first.test Secret-Pass-1",
         "account create eve@first.test --password=Secret-Pass-1",
     ] {
-        let said = service.operator(verb, "Other-Pass-1\n").await;
-        assert_eq!(said.status, 2, "{said:?}");
-        assert!(!said.err.contains("Secret-Pass-1"), "{said:?}");
-        assert!(said.err.contains("standard input"), "{said:?}");
+        let output = service.operator(verb, "Other-Pass-1\n").await;
+        assert_eq!(output.status, 2, "{output:?}");
+        assert!(!output.stderr.contains("Secret-Pass-1"), "{output:?}");
+        assert!(output.stderr.contains("standard input"), "{output:?}");
     }
     sign_in(&service, "ada@first.test", PASSWORD)
         .await
@@ -50,7 +50,7 @@ async fn a_password_among_the_arguments_is_refused_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn who_gives_up_typing_a_password_has_the_terminal_as_it_was() {
+async fn an_interrupted_password_prompt_restores_the_terminal() {
     let service = Service::with_mail().await;
     service.person("ada").await;
     let verb = format!(
@@ -78,7 +78,7 @@ async fn who_gives_up_typing_a_password_has_the_terminal_as_it_was() {
             keyboard.write_all(half.as_bytes()).await.unwrap();
             screen.read_to_end(&mut shown).await.unwrap();
         };
-        timeout(EVENTUALLY, typed).await.unwrap();
+        timeout(TEST_TIMEOUT, typed).await.unwrap();
         let shown = String::from_utf8(shown).unwrap();
         let lines: Vec<&str> = shown.lines().collect();
         let [before, _, complaint, "status 1", after] = lines[..] else {
@@ -94,19 +94,19 @@ async fn who_gives_up_typing_a_password_has_the_terminal_as_it_was() {
 }
 
 #[tokio::test]
-async fn another_password_ends_every_session_and_opens_a_new_one() {
+async fn a_new_password_ends_every_session_and_signs_in() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
-    let elsewhere = ada.again().await;
+    let other_session = ada.sign_in_again().await;
     let mut client = imap(&ada).await;
     let token = ada.token(&["mail:read"]).await;
-    let said = service
+    let output = service
         .operator("account password ada@first.test", "Pass-Word-1\r\n")
         .await
-        .done();
-    assert!(!said.contains("Pass-Word-1"), "{said}");
-    for session in [&ada, &elsewhere] {
-        session.ask(FOLDERS).await.fails(401, ENDED);
+        .succeeds();
+    assert!(!output.contains("Pass-Word-1"), "{output}");
+    for session in [&ada, &other_session] {
+        session.send(FOLDERS).await.fails(401, SESSION_ENDED);
     }
     let token = token["token"].as_str().unwrap();
     let refused = service.with_bearer(FOLDERS, token).await;

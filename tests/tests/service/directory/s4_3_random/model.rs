@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use futures_util::TryStreamExt as _;
-use latchmail_tests::{Imap, letter};
+use latchmail_tests::{Imap, message_with_subject};
 
 /// Folders besides those of every mailbox.
 const FOLDERS: usize = 25;
@@ -78,14 +78,14 @@ impl Model {
         });
     }
 
-    /// Whether the path is available for a folder.
+    /// Returns whether the path is available for a folder.
     fn is_free(&self, path: &str) -> bool {
         let below = format!("{path}/");
         let mut folders = self.folders.iter();
         !folders.any(|folder| folder.path == path || folder.path.starts_with(&below))
     }
 
-    /// A path, which an earlier folder may have had, at the top or below another folder.
+    /// Returns a path, which an earlier folder may have had, at the top or below another folder.
     fn path(&mut self) -> String {
         let name = format!("f{}", self.random.below(2 * FOLDERS));
         let own = self.own();
@@ -96,7 +96,7 @@ impl Model {
         format!("{}/{name}", self.folders[parent].path)
     }
 
-    /// The folders that the client may rename and delete.
+    /// Returns the folders that the client may rename and delete.
     fn own(&self) -> Vec<usize> {
         let own = (0..self.folders.len()).filter(|n| self.folders[*n].path.starts_with('f'));
         own.collect()
@@ -106,7 +106,7 @@ impl Model {
         self.random.below(self.folders.len())
     }
 
-    /// A folder with messages, and one to three adjacent messages in it.
+    /// Returns a folder with messages, and one to three adjacent messages in it.
     fn some(&mut self) -> Option<(usize, Range<usize>)> {
         let filled: Vec<usize> = (0..self.folders.len())
             .filter(|n| !self.folders[*n].messages.is_empty())
@@ -137,7 +137,7 @@ impl Model {
         let (folder, id) = (self.any_folder(), self.id());
         let subject = format!("message {id}");
         let folder = &mut self.folders[folder];
-        let appended = client.append(&folder.path, None, None, letter(&subject));
+        let appended = client.append(&folder.path, None, None, message_with_subject(&subject));
         appended.await.unwrap();
         folder.messages.push(Message { id, subject });
     }
@@ -177,7 +177,7 @@ impl Model {
         }
     }
 
-    /// With MOVE, or with COPY and EXPUNGE.
+    /// Moves messages with MOVE, or with COPY and EXPUNGE.
     async fn moves(&mut self, client: &mut Imap) {
         let (to, by_move) = (self.any_folder(), self.random.below(2) == 0);
         if let Some((folder, range)) = self.some() {
@@ -227,7 +227,7 @@ impl Model {
         }
     }
 
-    /// Some are created again under the same name.
+    /// Deletes a folder. Some folders are created again under the same name.
     async fn delete(&mut self, client: &mut Imap) {
         let (own, again) = (self.own(), self.random.below(2) == 0);
         let Some(folder) = own.get(self.random.below(own.len())) else {
@@ -263,7 +263,7 @@ async fn closed(client: &mut Imap) {
     client.examine("INBOX").await.unwrap();
 }
 
-/// The folders that can be opened.
+/// Returns the folders that can be opened.
 pub(super) async fn paths(client: &mut Imap) -> BTreeSet<String> {
     let listed = client.list(Some(""), Some("*")).await.unwrap();
     let listed: Vec<_> = listed.try_collect().await.unwrap();

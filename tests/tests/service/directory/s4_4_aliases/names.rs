@@ -2,24 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use latchmail_tests::dkim::domain;
+use latchmail_tests::dkim::add_domain;
 use latchmail_tests::{DOMAIN, Person, Service};
 use serde_json::{Value, json};
 
-use super::{ALIASES, addresses, checked, claimed, create, listed, made};
+use super::{ALIASES, addresses, checked, claimed, create, created_id, listed};
 
 const NO_PERMISSION: &str = "You do not have permission to use this domain";
 
-/// Creating the alias and the check both refuse it, with the same text.
+/// Asserts that creating the alias and checking it fail with the same text, and returns that text.
 async fn refused(person: &Person<'_>, name: &str, domain: &str) -> String {
     let body = json!({ "name": name, "domain": domain });
-    let answer = person.post(ALIASES, &body).await;
-    let text = answer.json["error"].as_str().unwrap_or_default();
-    let told = answer.status == 400 && !text.is_empty();
+    let response = person.post(ALIASES, &body).await;
+    let text = response.json["error"].as_str().unwrap_or_default();
+    let is_refusal = response.status == 400 && !text.is_empty();
     assert!(
-        told,
+        is_refusal,
         "{name:?} {domain:?}: {} {}",
-        answer.status, answer.json
+        response.status, response.json
     );
     // A query with NUL is always refused.
     if !format!("{name}{domain}").contains('\0') {
@@ -30,11 +30,11 @@ async fn refused(person: &Person<'_>, name: &str, domain: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_name_that_will_not_do_is_refused_and_the_check_says_so_too() {
+async fn an_invalid_name_is_refused_by_the_creation_and_by_the_check() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let long = format!("{}.test", ["x".repeat(61).as_str(); 3].join("."));
-    domain(&ada, &long).await;
+    add_domain(&ada, &long).await;
     for name in [
         "a",
         &"x".repeat(65),
@@ -80,18 +80,20 @@ async fn a_name_that_will_not_do_is_refused_and_the_check_says_so_too() {
     // 64 characters before the sign and 190 after it exceed the length of an address.
     refused(&ada, &"x".repeat(64), &long).await;
     let empty = json!({ "name": "", "domain": DOMAIN });
-    ada.post(ALIASES, &empty).await.fails_about(400, "name");
+    ada.post(ALIASES, &empty)
+        .await
+        .fails_mentioning(400, "name");
     assert_eq!(addresses(&ada).await, [""; 0]);
-    made(&ada, &format!("{}@{long}", "x".repeat(63))).await;
-    made(&ada, &format!("{}@first.test", "x".repeat(64))).await;
-    made(&ada, "4u@first.test").await;
+    created_id(&ada, &format!("{}@{long}", "x".repeat(63))).await;
+    created_id(&ada, &format!("{}@first.test", "x".repeat(64))).await;
+    created_id(&ada, "4u@first.test").await;
 }
 
 #[tokio::test]
-async fn a_domain_that_is_not_ones_to_use_is_refused_and_others_are_folded() {
+async fn an_unavailable_domain_is_refused_and_others_are_normalized() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
-    domain(&ada, "xn--bcher-kva.test").await;
+    add_domain(&ada, "xn--bcher-kva.test").await;
     claimed(&ada, "pending.test").await;
     for domain in [
         "elsewhere.test",
@@ -141,7 +143,7 @@ async fn a_domain_that_is_not_ones_to_use_is_refused_and_others_are_folded() {
 }
 
 #[tokio::test]
-async fn without_a_name_an_alias_gets_one_that_can_be_said_and_not_be_guessed() {
+async fn a_generated_alias_name_is_pronounceable_and_cannot_be_guessed() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let mut names = BTreeSet::new();
@@ -167,16 +169,16 @@ async fn without_a_name_an_alias_gets_one_that_can_be_said_and_not_be_guessed() 
 }
 
 #[tokio::test]
-async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active() {
+async fn aliases_can_be_on_platform_domains_and_the_accounts_active_domains() {
     let service = Service::start().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    domain(&ada, "z.test").await;
-    domain(&ada, "a.test").await;
+    add_domain(&ada, "z.test").await;
+    add_domain(&ada, "a.test").await;
     claimed(&ada, "pending.test").await;
-    domain(&bob, "bob.test").await;
+    add_domain(&bob, "bob.test").await;
     let domains = async |person: &Person<'_>| {
         let line = format!("GET {ALIASES}/domains");
-        person.ask(&line).await.succeeds(200)
+        person.send(&line).await.succeeds(200)
     };
     let of = |names: &[&str]| {
         let domains: Vec<Value> = names.iter().map(|n| json!({ "domain": n })).collect();
@@ -189,7 +191,7 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active() {
     create(&bob, "shop@a.test").await.fails(400, NO_PERMISSION);
     // On the account's own domain no name is reserved.
     for name in ["postmaster", "abuse", "info", "admin"] {
-        made(&ada, &format!("{name}@a.test")).await;
+        created_id(&ada, &format!("{name}@a.test")).await;
         let why = checked(&ada, name, "first.test").await;
         assert_eq!(why.as_deref(), Some("This name is reserved"));
     }

@@ -1,22 +1,22 @@
 //! Ownership of addresses, and ids of aliases.
 
 use futures_util::future::join_all;
-use latchmail_tests::{DOMAIN, PASSWORD, Person, Service, alias};
+use latchmail_tests::{DOMAIN, PASSWORD, Person, Service, add_alias};
 use serde_json::json;
 
-use super::{MISSING, checked, create, delete, listed, made, set};
+use super::{MISSING, checked, create, created_id, delete, listed, set};
 
 #[tokio::test]
-async fn an_address_belongs_to_one_account_as_account_or_alias() {
+async fn an_address_belongs_to_one_account_or_alias() {
     let service = Service::start().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     service
         .execute("INSERT INTO addresses (address, kind) VALUES ('list@first.test', 'held')")
         .await;
-    let shop = made(&ada, "shop@first.test").await;
-    let gone = made(&ada, "gone@first.test").await;
+    let shop = created_id(&ada, "shop@first.test").await;
+    let gone = created_id(&ada, "gone@first.test").await;
     delete(&ada, gone).await.succeeds(200);
-    let asleep = made(&ada, "asleep@first.test").await;
+    let asleep = created_id(&ada, "asleep@first.test").await;
     set(&ada, asleep, false).await.succeeds(200);
     for name in ["ada", "bob", "shop", "gone", "asleep", "list"] {
         let taken = format!("{name}@first.test is already taken");
@@ -28,8 +28,8 @@ async fn an_address_belongs_to_one_account_as_account_or_alias() {
             "local_part": name, "domain": DOMAIN, "password": PASSWORD,
             "first_name": "Eve", "last_name": "Eve", "dob": "1990-12-10",
         });
-        let answer = service.post("/api/v1/auth/register", &body).await;
-        answer.fails(409, "This email address is already taken");
+        let response = service.post("/api/v1/auth/register", &body).await;
+        response.fails(409, "This email address is already taken");
     }
     for name in ["ada", "shop", "list"] {
         let taken = format!("{name}@first.test is already taken");
@@ -39,16 +39,16 @@ async fn an_address_belongs_to_one_account_as_account_or_alias() {
     }
     // Its former owner can create it again, with the same id.
     assert_eq!(checked(&ada, "gone", DOMAIN).await, None);
-    assert_eq!(made(&ada, "gone@first.test").await, gone);
+    assert_eq!(created_id(&ada, "gone@first.test").await, gone);
     // The same name on another domain is another address.
-    assert_ne!(made(&bob, "shop@second.test").await, shop);
+    assert_ne!(created_id(&bob, "shop@second.test").await, shop);
     // `username-available` checks only accounts.
     let line = "GET /api/v1/auth/username-available?username=shop";
-    assert_eq!(service.ask(line).await.succeeds(200)["available"], true);
+    assert_eq!(service.send(line).await.succeeds(200)["available"], true);
 }
 
 #[tokio::test]
-async fn of_many_who_want_an_address_at_once_one_gets_it() {
+async fn of_concurrent_requests_for_an_address_one_succeeds() {
     let service = Service::start().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for round in 0..5 {
@@ -61,28 +61,28 @@ async fn of_many_who_want_an_address_at_once_one_gets_it() {
         let people = [&ada, &bob].repeat(3);
         let creations = join_all(people.iter().map(|person| create(person, &address)));
         let registration = service.post("/api/v1/auth/register", &body);
-        let (mut answers, registered) = tokio::join!(creations, registration);
+        let (mut responses, registered) = tokio::join!(creations, registration);
         let taken = format!("{address} is already taken");
-        for answer in answers.iter().filter(|answer| answer.status != 201) {
-            answer.fails(400, &taken);
+        for response in responses.iter().filter(|response| response.status != 201) {
+            response.fails(400, &taken);
         }
         if registered.status != 201 {
             registered.fails(409, "This email address is already taken");
         }
-        answers.push(registered);
-        let winners = answers.iter().filter(|answer| answer.status == 201);
+        responses.push(registered);
+        let winners = responses.iter().filter(|response| response.status == 201);
         assert_eq!(winners.count(), 1, "{address}");
     }
 }
 
 #[tokio::test]
-async fn an_id_is_the_addresss_own_and_tells_nothing_of_others() {
+async fn an_id_depends_only_on_the_address_and_reveals_no_other_alias() {
     let mut service = Service::with_mail().await;
     let ids = {
         let (ada, bob) = (service.person("ada").await, service.person("bob").await);
         let mut ids = Vec::new();
         for n in 0..10 {
-            let id = made(&ada, &format!("shop{n}@first.test")).await;
+            let id = created_id(&ada, &format!("shop{n}@first.test")).await;
             assert!((1..1 << 53).contains(&id));
             // The id of another account's alias looks like an unknown id.
             let (foreign, unknown) = (delete(&bob, id).await, delete(&bob, id ^ 1).await);
@@ -116,10 +116,10 @@ async fn an_id_is_the_addresss_own_and_tells_nothing_of_others() {
 }
 
 #[tokio::test]
-async fn an_alias_that_the_service_never_saw_being_made_has_no_dates() {
+async fn an_alias_that_the_api_did_not_create_has_no_dates() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
-    alias(&ada, "old@first.test", true).await;
+    add_alias(&ada, "old@first.test", true).await;
     let old = listed(&ada).await.remove(0);
     let id = old["id"].as_u64().unwrap();
     let without = json!({ "id": id, "address": "old@first.test", "active": true });
@@ -128,6 +128,6 @@ async fn an_alias_that_the_service_never_saw_being_made_has_no_dates() {
     let without = json!({ "id": id, "address": "old@first.test", "active": false });
     assert_eq!(listed(&ada).await, [without]);
     delete(&ada, id).await.succeeds(200);
-    assert_eq!(made(&ada, "old@first.test").await, id);
+    assert_eq!(created_id(&ada, "old@first.test").await, id);
     assert!(listed(&ada).await[0]["created"].is_string());
 }

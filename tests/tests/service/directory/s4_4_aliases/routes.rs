@@ -5,15 +5,15 @@ use std::time::Duration;
 use latchmail_tests::{DOMAIN, Person, Service};
 use serde_json::{Value, json};
 
-use super::{ALIASES, MISSING, addresses, check, create, delete, listed, made, set};
+use super::{ALIASES, MISSING, addresses, check, create, created_id, delete, listed, set};
 
 #[tokio::test]
-async fn an_alias_is_made_listed_switched_and_deleted() {
+async fn an_alias_can_be_created_listed_switched_and_deleted() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     assert_eq!(listed(&ada).await, [Value::Null; 0]);
-    let id = made(&ada, "shop@first.test").await;
-    let other = made(&ada, "news.letter_2-x@second.test").await;
+    let id = created_id(&ada, "shop@first.test").await;
+    let other = created_id(&ada, "news.letter_2-x@second.test").await;
     let at = |advanced: u64| {
         let now = service.clock.now().millis();
         let past = now - i64::try_from(advanced).unwrap() * 1000;
@@ -53,10 +53,10 @@ async fn an_alias_is_made_listed_switched_and_deleted() {
 }
 
 #[tokio::test]
-async fn invalid_requests_are_refused_in_the_words_of_the_specification() {
+async fn invalid_requests_are_refused_with_the_specified_text() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
-    let id = made(&ada, "shop@first.test").await;
+    let id = created_id(&ada, "shop@first.test").await;
     for body in [
         json!({}),
         json!({ "name": "x" }),
@@ -86,8 +86,8 @@ async fn invalid_requests_are_refused_in_the_words_of_the_specification() {
         "?name=xx&domain=",
     ] {
         let line = format!("GET {ALIASES}/check{query}");
-        let answer = ada.ask(&line).await;
-        answer.fails(400, "name and domain query params required");
+        let response = ada.send(&line).await;
+        response.fails(400, "name and domain query params required");
     }
     for bad in [
         "0",
@@ -100,14 +100,14 @@ async fn invalid_requests_are_refused_in_the_words_of_the_specification() {
         "%00",
         "%F0%9F%8E%89",
     ] {
-        let answer = ada.ask(&format!("DELETE {ALIASES}/{bad}")).await;
+        let response = ada.send(&format!("DELETE {ALIASES}/{bad}")).await;
         if bad != "%00" {
-            answer.fails(400, "Invalid alias ID");
+            response.fails(400, "Invalid alias ID");
         }
-        assert_eq!(answer.status, 400, "{bad}");
+        assert_eq!(response.status, 400, "{bad}");
         let line = format!("PATCH {ALIASES}/{bad}");
-        let answer = ada.send(&line, &json!({ "active": true })).await;
-        assert_eq!(answer.status, 400, "{bad}");
+        let response = ada.send_json(&line, &json!({ "active": true })).await;
+        assert_eq!(response.status, 400, "{bad}");
     }
     for body in [
         json!({}),
@@ -116,8 +116,8 @@ async fn invalid_requests_are_refused_in_the_words_of_the_specification() {
         json!({ "active": 0 }),
         json!([true]),
     ] {
-        let answer = ada.send(&format!("PATCH {ALIASES}/{id}"), &body).await;
-        answer.fails(400, "active (boolean) is required");
+        let response = ada.send_json(&format!("PATCH {ALIASES}/{id}"), &body).await;
+        response.fails(400, "active (boolean) is required");
     }
     for unknown in [1, 77, (1 << 53) - 1] {
         delete(&ada, unknown).await.fails(404, MISSING);
@@ -129,13 +129,13 @@ async fn invalid_requests_are_refused_in_the_words_of_the_specification() {
         "PUT /api/v1/aliases",
         "DELETE /api/v1/aliases",
     ] {
-        assert_eq!(ada.ask(line).await.status, 405, "{line}");
+        assert_eq!(ada.send(line).await.status, 405, "{line}");
     }
     assert_eq!(listed(&ada).await[0]["active"], true);
 }
 
 #[tokio::test]
-async fn a_token_does_what_its_scope_says_and_nothing_once_it_is_revoked() {
+async fn a_token_is_limited_to_its_scope_and_useless_after_its_revocation() {
     let service = Service::start().await;
     let ada = service.person("ada").await;
     let holder = async |scope: &str| {
@@ -146,7 +146,7 @@ async fn a_token_does_what_its_scope_says_and_nothing_once_it_is_revoked() {
         }
     };
     let (reader, writer) = (holder("aliases:read").await, holder("aliases:write").await);
-    let id = made(&writer, "shop@first.test").await;
+    let id = created_id(&writer, "shop@first.test").await;
     assert_eq!(addresses(&reader).await, ["shop@first.test"]);
     let missing = |scope| format!("This credential is missing the \"{scope}\" scope");
     create(&reader, "two@first.test")
@@ -160,10 +160,10 @@ async fn a_token_does_what_its_scope_says_and_nothing_once_it_is_revoked() {
         .fails(403, &missing("aliases:read"));
     set(&writer, id, false).await.succeeds(200);
     delete(&writer, id).await.succeeds(200);
-    let tokens = ada.ask("GET /api/v1/tokens").await.succeeds(200);
+    let tokens = ada.send("GET /api/v1/tokens").await.succeeds(200);
     for token in tokens["tokens"].as_array().unwrap() {
         let line = format!("DELETE /api/v1/tokens/{}", token["id"].as_str().unwrap());
-        ada.ask(&line).await.succeeds(200);
+        ada.send(&line).await.succeeds(200);
     }
     let revoked = "This API token has been revoked";
     create(&writer, "two@first.test").await.fails(401, revoked);

@@ -3,28 +3,28 @@
 use serde_json::{Value, json};
 
 use super::{
-    DOMAINS, EXAMPLE, INVALID, MEMORY, MISSING, UNKNOWN, World, claim, list, read, release, text,
+    DOMAINS, EXAMPLE, INVALID, MEMORY, MISSING, TestEnv, UNKNOWN, claim, list, read, release, text,
     verify,
 };
 
-/// The names of a JSON object's members.
+/// Returns the names of a JSON object's members.
 fn members(value: &Value) -> Vec<&str> {
     let members = value.as_object().unwrap().keys();
     members.map(String::as_str).collect()
 }
 
-/// `YYYY-MM-DD HH:MM:SS`.
+/// Asserts that a value has the form `YYYY-MM-DD HH:MM:SS`.
 #[track_caller]
-fn is_instant(value: &Value) {
+fn assert_timestamp(value: &Value) {
     let text = value.as_str().unwrap();
     chrono::NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S").unwrap();
     assert_eq!(text.len(), 19, "{text}");
 }
 
 #[tokio::test]
-async fn a_domain_is_claimed_proved_listed_read_and_released() {
-    let world = World::start().await;
-    let ada = world.service.person("ada").await;
+async fn a_domain_can_be_claimed_verified_listed_read_and_released() {
+    let env = TestEnv::start().await;
+    let ada = env.service.person("ada").await;
     let nothing = json!({ "domains": [], "limit": 5, "used": 0 });
     assert_eq!(list(&ada).await, nothing);
 
@@ -40,7 +40,7 @@ async fn a_domain_is_claimed_proved_listed_read_and_released() {
     assert_eq!(claimed["domain"], EXAMPLE);
     assert_eq!(claimed["status"], "pending_verification");
     assert_eq!(claimed["verified_at"], Value::Null);
-    is_instant(&claimed["created_at"]);
+    assert_timestamp(&claimed["created_at"]);
     let wanted = &claimed["verification"];
     assert_eq!(members(wanted), ["host", "type", "value"]);
     assert_eq!(wanted["type"], "TXT");
@@ -52,19 +52,19 @@ async fn a_domain_is_claimed_proved_listed_read_and_released() {
     assert!(token.bytes().all(|byte| byte.is_ascii_alphanumeric()));
 
     verify(&ada, EXAMPLE).await.fails(400, MISSING);
-    world.service.clock.advance(MEMORY);
-    world.proves(&claimed);
+    env.service.clock.advance(MEMORY);
+    env.publish_record(&claimed);
     let active = verify(&ada, EXAMPLE).await.succeeds(200);
     let shape = ["created_at", "domain", "records", "status", "verified_at"];
     assert_eq!(members(&active), shape);
     assert_eq!(active["status"], "active");
     assert_eq!(active["created_at"], claimed["created_at"]);
-    is_instant(&active["verified_at"]);
+    assert_timestamp(&active["verified_at"]);
     for record in active["records"].as_array().unwrap() {
         assert_eq!(members(record), ["host", "kind", "ok", "value"]);
     }
     // Verifying again does not need the record.
-    world.dns.clear();
+    env.dns.clear();
     assert_eq!(verify(&ada, EXAMPLE).await.succeeds(200), active);
     assert_eq!(read(&ada, EXAMPLE).await.succeeds(200), active);
     let entry = json!({
@@ -76,19 +76,19 @@ async fn a_domain_is_claimed_proved_listed_read_and_released() {
     let released = release(&ada, EXAMPLE).await.succeeds(200);
     assert_eq!(released, json!({ "success": true }));
     assert_eq!(list(&ada).await, nothing);
-    for answer in [
+    for response in [
         read(&ada, EXAMPLE).await,
         verify(&ada, EXAMPLE).await,
         release(&ada, EXAMPLE).await,
     ] {
-        answer.fails(404, UNKNOWN);
+        response.fails(404, UNKNOWN);
     }
 }
 
 #[tokio::test]
-async fn to_claim_a_domain_again_answers_it_as_it_stands() {
-    let world = World::start().await;
-    let ada = world.service.person("ada").await;
+async fn claiming_a_domain_again_returns_its_current_state() {
+    let env = TestEnv::start().await;
+    let ada = env.service.person("ada").await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
     for spelt in [EXAMPLE, "ADA.example", "ada.example.", " ada.example "] {
         assert_eq!(claim(&ada, spelt).await.succeeds(200), claimed, "{spelt}");
@@ -102,7 +102,7 @@ async fn to_claim_a_domain_again_answers_it_as_it_stands() {
         .map(|record| text(record, "kind"))
         .collect();
     assert_eq!(kinds, ["MX", "SPF", "DMARC"], "no key yet");
-    world.proves(&claimed);
+    env.publish_record(&claimed);
     verify(&ada, EXAMPLE).await.succeeds(200);
     let again = claim(&ada, EXAMPLE).await.succeeds(200);
     assert_eq!(again["status"], "active");
@@ -111,10 +111,10 @@ async fn to_claim_a_domain_again_answers_it_as_it_stands() {
 }
 
 #[tokio::test]
-async fn a_body_that_will_not_do_is_refused_and_the_field_named() {
-    let world = World::start().await;
-    let ada = world.service.person("ada").await;
-    for (body, said) in [
+async fn an_invalid_body_is_refused_with_the_name_of_the_field() {
+    let env = TestEnv::start().await;
+    let ada = env.service.person("ada").await;
+    for (body, output) in [
         ("", "Invalid JSON body"),
         ("{", "Invalid JSON body"),
         ("{}", INVALID),
@@ -124,15 +124,15 @@ async fn a_body_that_will_not_do_is_refused_and_the_field_named() {
         (r#"{"domain": ["ada.example"]}"#, "domain must be a string"),
         (r#"["ada.example"]"#, "The body must be an object"),
     ] {
-        ada.post_raw(DOMAINS, body).await.fails(400, said);
+        ada.post_raw(DOMAINS, body).await.fails(400, output);
     }
     assert_eq!(list(&ada).await["used"], 0);
 }
 
 #[tokio::test]
-async fn a_name_is_folded_or_refused_and_nothing_fails_of_it() {
-    let world = World::with("plans.default.custom_domains = 1000").await;
-    let ada = world.service.person("ada").await;
+async fn a_domain_name_is_normalized_or_refused_and_never_causes_a_failure() {
+    let env = TestEnv::with("plans.default.custom_domains = 1000").await;
+    let ada = env.service.person("ada").await;
     let label = "x".repeat(63);
     // The longest name that leaves space for the challenge.
     let longest = format!("{label}.{label}.{label}.{}.example", "y".repeat(32));
@@ -151,9 +151,12 @@ async fn a_name_is_folded_or_refused_and_nothing_fails_of_it() {
         (&format!("{label}.example"), &format!("{label}.example")),
         (&longest, &longest),
     ] {
-        let answer = claim(&ada, typed).await;
-        assert!(matches!(answer.status, 200 | 201), "{typed}: {answer:?}");
-        assert_eq!(answer.json["domain"], *folded, "{typed}");
+        let response = claim(&ada, typed).await;
+        assert!(
+            matches!(response.status, 200 | 201),
+            "{typed}: {response:?}"
+        );
+        assert_eq!(response.json["domain"], *folded, "{typed}");
         // In paths too.
         let path = percent_encoded(typed);
         assert_eq!(
@@ -221,10 +224,10 @@ async fn a_name_is_folded_or_refused_and_nothing_fails_of_it() {
     // A homograph is another domain, and is returned in its ASCII form.
     let (latin, mixed) = ("paypal.example", "p\u{430}ypal.example");
     claim(&ada, latin).await.succeeds(201);
-    let answer = claim(&ada, mixed).await;
-    match answer.status {
-        201 => assert!(text(&answer.json, "domain").starts_with("xn--")),
-        _ => answer.fails(400, INVALID),
+    let response = claim(&ada, mixed).await;
+    match response.status {
+        201 => assert!(text(&response.json, "domain").starts_with("xn--")),
+        _ => response.fails(400, INVALID),
     }
 }
 

@@ -9,7 +9,7 @@ mod verification;
 
 use std::time::Duration;
 
-use latchmail_tests::{Answer, Nameserver, Person, Service, Setup};
+use latchmail_tests::{Nameserver, Person, Response, Service, Setup};
 use serde_json::{Value, json};
 
 const DOMAINS: &str = "/api/v1/domains";
@@ -26,34 +26,34 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
         .unwrap_or_else(|| panic!("no {field} in {value}"))
 }
 
-async fn claim(person: &Person<'_>, domain: &str) -> Answer {
+async fn claim(person: &Person<'_>, domain: &str) -> Response {
     person.post(DOMAINS, &json!({ "domain": domain })).await
 }
 
-async fn verify(person: &Person<'_>, domain: &str) -> Answer {
+async fn verify(person: &Person<'_>, domain: &str) -> Response {
     let line = format!("POST {DOMAINS}/{domain}/verify");
-    person.ask(&line).await
+    person.send(&line).await
 }
 
-async fn read(person: &Person<'_>, domain: &str) -> Answer {
-    person.ask(&format!("GET {DOMAINS}/{domain}")).await
+async fn read(person: &Person<'_>, domain: &str) -> Response {
+    person.send(&format!("GET {DOMAINS}/{domain}")).await
 }
 
-async fn release(person: &Person<'_>, domain: &str) -> Answer {
-    person.ask(&format!("DELETE {DOMAINS}/{domain}")).await
+async fn release(person: &Person<'_>, domain: &str) -> Response {
+    person.send(&format!("DELETE {DOMAINS}/{domain}")).await
 }
 
 async fn list(person: &Person<'_>) -> Value {
-    person.ask(&format!("GET {DOMAINS}")).await.succeeds(200)
+    person.send(&format!("GET {DOMAINS}")).await.succeeds(200)
 }
 
 /// A service and a DNS server that share a zone.
-struct World {
+struct TestEnv {
     service: Service,
     dns: Nameserver,
 }
 
-impl World {
+impl TestEnv {
     async fn start() -> Self {
         Self::with("").await
     }
@@ -75,14 +75,14 @@ impl World {
     }
 
     /// Publishes the record of a claim.
-    fn proves(&self, claimed: &Value) {
+    fn publish_record(&self, claimed: &Value) {
         let wanted = &claimed["verification"];
         self.dns.txt(text(wanted, "host"), &[text(wanted, "value")]);
     }
 
     /// Claims, publishes and verifies a domain.
     async fn active(&self, person: &Person<'_>, domain: &str) -> Value {
-        self.proves(&claim(person, domain).await.succeeds(201));
+        self.publish_record(&claim(person, domain).await.succeeds(201));
         verify(person, domain).await.succeeds(200)
     }
 }

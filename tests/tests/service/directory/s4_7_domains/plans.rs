@@ -3,18 +3,18 @@
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{INVALID, TAKEN, World, claim, list, release, text};
+use super::{INVALID, TAKEN, TestEnv, claim, list, release, text};
 
 const NOT_INCLUDED: &str = "Custom domains aren't included in your plan";
 const FULL: &str = "Your plan's custom domains are all in use";
 
 #[tokio::test]
-async fn a_plan_says_how_many_domains_an_account_may_have() {
-    let world = World::with("plans.default.custom_domains = 2\nplans.none.custom_domains = 0\nplans.pro.custom_domains = 50").await;
-    let service = &world.service;
+async fn a_plan_limits_the_domains_of_an_account() {
+    let env = TestEnv::with("plans.default.custom_domains = 2\nplans.none.custom_domains = 0\nplans.pro.custom_domains = 50").await;
+    let service = &env.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     claim(&ada, "one.example").await.succeeds(201);
-    world.active(&ada, "two.example").await;
+    env.active(&ada, "two.example").await;
     claim(&ada, "three.example").await.fails(403, FULL);
     claim(&ada, "one.example").await.succeeds(200);
     let held = list(&ada).await;
@@ -31,7 +31,7 @@ async fn a_plan_says_how_many_domains_an_account_may_have() {
 
     let plan = async |name: &str| {
         let verb = format!("account plan ada@first.test {name}");
-        service.operator(&verb, "").await.done();
+        service.operator(&verb, "").await.succeeds();
     };
     plan("none").await;
     assert_eq!(list(&ada).await["limit"], 0);
@@ -55,15 +55,15 @@ async fn a_plan_says_how_many_domains_an_account_may_have() {
 }
 
 #[tokio::test]
-async fn of_many_claims_at_once_no_more_are_made_than_the_plan_has_room_for() {
-    let world = World::with("plans.default.custom_domains = 3").await;
-    let ada = world.service.person("ada").await;
+async fn concurrent_claims_cannot_exceed_the_limit_of_the_plan() {
+    let env = TestEnv::with("plans.default.custom_domains = 3").await;
+    let ada = env.service.person("ada").await;
     let names: Vec<String> = (0..10).map(|n| format!("d{n}.example")).collect();
-    let answers = join_all(names.iter().map(|name| claim(&ada, name))).await;
-    let made = answers.iter().filter(|answer| answer.status == 201);
+    let responses = join_all(names.iter().map(|name| claim(&ada, name))).await;
+    let made = responses.iter().filter(|response| response.status == 201);
     assert_eq!(made.count(), 3);
-    for answer in answers.iter().filter(|answer| answer.status != 201) {
-        answer.fails(403, FULL);
+    for response in responses.iter().filter(|response| response.status != 201) {
+        response.fails(403, FULL);
     }
     assert_eq!(list(&ada).await["used"], 3);
 }

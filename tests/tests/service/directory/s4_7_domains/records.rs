@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-use super::{EXAMPLE, World, read, release, text};
+use super::{EXAMPLE, TestEnv, read, release, text};
 
-/// A domain's records by kind.
+/// Returns a domain's records by kind.
 fn records(domain: &Value) -> Vec<(&str, &Value)> {
     let records = domain["records"].as_array().unwrap().iter();
     records.map(|one| (text(one, "kind"), one)).collect()
 }
 
 #[tokio::test]
-async fn records_are_told_true_false_or_unknown_each_on_its_own() {
-    let world = World::start().await;
-    let ada = world.service.person("ada").await;
-    let active = world.active(&ada, EXAMPLE).await;
+async fn each_record_is_reported_separately_as_true_false_or_unknown() {
+    let env = TestEnv::start().await;
+    let ada = env.service.person("ada").await;
+    let active = env.active(&ada, EXAMPLE).await;
     let wanted: Vec<(&str, &str, &str)> = records(&active)
         .into_iter()
         .map(|(kind, one)| (kind, text(one, "host"), text(one, "value")))
@@ -47,14 +47,14 @@ async fn records_are_told_true_false_or_unknown_each_on_its_own() {
         for dkim in states {
             for dmarc in states {
                 let expected = [mx, spf, dkim, dmarc];
-                world.dns.clear();
+                env.dns.clear();
                 // The MX record is added to the others at its name, so it comes last.
                 for ((kind, host, value), state) in wanted.iter().zip(expected).rev() {
                     match state {
-                        Some(true) if *kind == "MX" => world.dns.also_mx(host, value),
-                        Some(true) => world.dns.txt(host, &pieces(value)),
+                        Some(true) if *kind == "MX" => env.dns.also_mx(host, value),
+                        Some(true) => env.dns.txt(host, &pieces(value)),
                         Some(false) => {}
-                        None => world.dns.servfail(host),
+                        None => env.dns.servfail(host),
                     }
                 }
                 let told = read(&ada, EXAMPLE).await.succeeds(200);
@@ -68,16 +68,16 @@ async fn records_are_told_true_false_or_unknown_each_on_its_own() {
     }
 }
 
-/// A text as TXT strings of at most 255 characters each.
+/// Returns a text as TXT strings of at most 255 characters each.
 fn pieces(value: &str) -> Vec<&str> {
     let bytes = value.as_bytes().chunks(200);
     bytes.map(|one| std::str::from_utf8(one).unwrap()).collect()
 }
 
 #[tokio::test]
-async fn a_released_domain_leaves_no_key_behind_and_the_next_one_is_another() {
-    let world = World::start().await;
-    let service = &world.service;
+async fn the_key_of_a_released_domain_is_deleted_and_never_reused() {
+    let env = TestEnv::start().await;
+    let service = &env.service;
     let ada = service.person("ada").await;
     let key = |domain: &Value| {
         let (_, record) = records(domain)[2];
@@ -85,13 +85,13 @@ async fn a_released_domain_leaves_no_key_behind_and_the_next_one_is_another() {
         let (_, key) = value.split_once("p=").unwrap();
         (host.to_owned(), key.to_owned())
     };
-    let (host, first) = key(&world.active(&ada, EXAMPLE).await);
+    let (host, first) = key(&env.active(&ada, EXAMPLE).await);
     let kept = |rows: Vec<String>, key: &str| rows.iter().any(|row| row.contains(key));
     assert!(kept(service.dump().await, &first));
     release(&ada, EXAMPLE).await.succeeds(200);
     assert!(!kept(service.dump().await, &first));
-    world.dns.clear();
-    let (other_host, second) = key(&world.active(&ada, EXAMPLE).await);
+    env.dns.clear();
+    let (other_host, second) = key(&env.active(&ada, EXAMPLE).await);
     assert_ne!(first, second);
     assert_ne!(
         host, other_host,

@@ -6,62 +6,61 @@ use futures_util::future::join_all;
 use latchmail_tests::{Nameserver, Service, Setup};
 use serde_json::Value;
 
-use super::{EXAMPLE, MEMORY, MISSING, UNKNOWN, World, claim, list, read, release, text, verify};
+use super::{EXAMPLE, MEMORY, MISSING, TestEnv, UNKNOWN, claim, list, read, release, text, verify};
 
 const UNREADABLE: &str = "Couldn't read DNS right now, try again shortly";
 
 #[tokio::test]
-async fn a_failed_check_is_remembered_for_thirty_seconds() {
-    let world = World::start().await;
-    let service = &world.service;
+async fn a_failed_check_is_cached_for_thirty_seconds() {
+    let env = TestEnv::start().await;
+    let service = &env.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
     let others = claim(&bob, EXAMPLE).await.succeeds(201);
     let host = text(&claimed["verification"], "host");
     verify(&ada, EXAMPLE).await.fails(400, MISSING);
-    let asked = world.dns.asked(host);
-    assert!(asked > 0);
+    let queries_before = env.dns.queries(host);
+    assert!(queries_before > 0);
 
-    world.proves(&claimed);
+    env.publish_record(&claimed);
     verify(&ada, EXAMPLE).await.fails(400, MISSING);
     verify(&ada, "ADA.Example.").await.fails(400, MISSING);
     service.clock.advance(Duration::from_millis(29_999));
     verify(&ada, EXAMPLE).await.fails(400, MISSING);
-    assert_eq!(world.dns.asked(host), asked, "no lookup");
+    assert_eq!(env.dns.queries(host), queries_before, "no lookup");
     // The cached result applies only to this account and this domain.
-    world
-        .dns
+    env.dns
         .txts(host, &[text(&others["verification"], "value")]);
     let other = claim(&ada, "other.example").await.succeeds(201);
-    world.proves(&other);
+    env.publish_record(&other);
     verify(&ada, "other.example").await.succeeds(200);
-    world.proves(&claimed);
+    env.publish_record(&claimed);
     service.clock.advance(Duration::from_millis(1));
     verify(&ada, EXAMPLE).await.succeeds(200);
-    assert!(world.dns.asked(host) > asked);
+    assert!(env.dns.queries(host) > queries_before);
     verify(&bob, EXAMPLE).await.fails(404, UNKNOWN);
 }
 
 #[tokio::test]
-async fn many_checks_of_one_claim_at_once_look_once() {
-    let world = World::start().await;
-    let ada = world.service.person("ada").await;
+async fn concurrent_checks_of_one_claim_cause_one_lookup() {
+    let env = TestEnv::start().await;
+    let ada = env.service.person("ada").await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
     let host = text(&claimed["verification"], "host");
-    let answers = join_all((0..8).map(|_| verify(&ada, EXAMPLE))).await;
-    for answer in answers {
-        answer.fails(400, MISSING);
+    let responses = join_all((0..8).map(|_| verify(&ada, EXAMPLE))).await;
+    for response in responses {
+        response.fails(400, MISSING);
     }
-    let looks = world.dns.asked(host);
-    world.service.clock.advance(MEMORY);
+    let lookups = env.dns.queries(host);
+    env.service.clock.advance(MEMORY);
     verify(&ada, EXAMPLE).await.fails(400, MISSING);
-    assert_eq!(world.dns.asked(host), 2 * looks);
+    assert_eq!(env.dns.queries(host), 2 * lookups);
 }
 
 #[tokio::test]
-async fn what_is_published_is_read_however_it_is_written() {
-    let world = World::start().await;
-    let service = &world.service;
+async fn a_published_value_is_accepted_in_every_notation() {
+    let env = TestEnv::start().await;
+    let service = &env.service;
     let ada = service.person("ada").await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
     let (host, value) = (
@@ -73,7 +72,7 @@ async fn what_is_published_is_read_however_it_is_written() {
         service.clock.advance(MEMORY);
     };
     // The name exists without TXT records; then with similar values.
-    world.dns.a(host);
+    env.dns.a(host);
     missing().await;
     for nearly in [
         "",
@@ -84,15 +83,15 @@ async fn what_is_published_is_read_however_it_is_written() {
         &value[..value.len() - 1],
         &value.replace("latchmail-verify=", ""),
     ] {
-        world.dns.txts(host, &[nearly]);
+        env.dns.txts(host, &[nearly]);
         missing().await;
     }
     // A record at the domain itself does not count.
-    world.dns.clear();
-    world.dns.txt(EXAMPLE, &[value]);
+    env.dns.clear();
+    env.dns.txt(EXAMPLE, &[value]);
     missing().await;
-    world.dns.clear();
-    world.proves(&claimed);
+    env.dns.clear();
+    env.publish_record(&claimed);
     verify(&ada, EXAMPLE).await.succeeds(200);
 }
 
@@ -100,10 +99,10 @@ async fn what_is_published_is_read_however_it_is_written() {
 type Publish<'a> = &'a dyn Fn(&str, &str);
 
 #[tokio::test]
-async fn a_proof_may_be_in_pieces_beside_others_elsewhere_or_in_quotes() {
-    let world = World::with("plans.default.custom_domains = 100").await;
-    let ada = world.service.person("ada").await;
-    let dns = &world.dns;
+async fn a_proof_can_be_split_quoted_or_among_other_records() {
+    let env = TestEnv::with("plans.default.custom_domains = 100").await;
+    let ada = env.service.person("ada").await;
+    let dns = &env.dns;
     let publish: [(&str, Publish<'_>); 5] = [
         ("in two strings", &|host, value| {
             let (first, second) = value.split_at(20);
@@ -131,92 +130,95 @@ async fn a_proof_may_be_in_pieces_beside_others_elsewhere_or_in_quotes() {
         let claimed = claim(&ada, &domain).await.succeeds(201);
         let wanted = &claimed["verification"];
         publish(text(wanted, "host"), text(wanted, "value"));
-        let answer = verify(&ada, &domain).await;
-        assert_eq!(answer.status, 200, "{how}: {}", answer.json);
+        let response = verify(&ada, &domain).await;
+        assert_eq!(response.status, 200, "{how}: {}", response.json);
     }
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_missing_and_what_cannot_be_read_is_told_apart() {
-    let world = World::start().await;
-    let service = &world.service;
+async fn a_missing_record_differs_from_one_that_cannot_be_read() {
+    let env = TestEnv::start().await;
+    let service = &env.service;
     let ada = service.person("ada").await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
     let host = text(&claimed["verification"], "host");
     let unreadable = async |how: &str| {
-        let answer = verify(&ada, EXAMPLE).await;
-        assert_eq!(answer.status, 503, "{how}: {}", answer.json);
-        answer.fails(503, UNREADABLE);
-        assert!(answer.header("retry-after").is_some());
+        let response = verify(&ada, EXAMPLE).await;
+        assert_eq!(response.status, 503, "{how}: {}", response.json);
+        response.fails(503, UNREADABLE);
+        assert!(response.header("retry-after").is_some());
         let read = read(&ada, EXAMPLE).await.succeeds(200);
         assert_eq!(read["status"], "pending_verification");
     };
-    world.dns.servfail(host);
+    env.dns.servfail(host);
     unreadable("SERVFAIL").await;
-    world.dns.silent(host);
+    env.dns.silent(host);
     unreadable("no answer").await;
     // Neither result is cached.
-    world.dns.clear();
-    world.proves(&claimed);
+    env.dns.clear();
+    env.publish_record(&claimed);
     verify(&ada, EXAMPLE).await.succeeds(200);
 }
 
 #[tokio::test]
-async fn many_checks_at_once_of_what_cannot_be_read_look_once() {
-    let world = World::with("dns.timeout = 2").await;
-    let ada = world.service.person("ada").await;
+async fn concurrent_checks_of_an_unreadable_record_cause_one_lookup() {
+    let env = TestEnv::with("dns.timeout = 2").await;
+    let ada = env.service.person("ada").await;
     let claimed = claim(&ada, EXAMPLE).await.succeeds(201);
     let host = text(&claimed["verification"], "host");
-    world.dns.silent(host);
+    env.dns.silent(host);
     verify(&ada, EXAMPLE).await.fails(503, UNREADABLE);
-    let looks = world.dns.asked(host);
-    for answer in join_all((0..8).map(|_| verify(&ada, EXAMPLE))).await {
-        answer.fails(503, UNREADABLE);
+    let lookups = env.dns.queries(host);
+    for response in join_all((0..8).map(|_| verify(&ada, EXAMPLE))).await {
+        response.fails(503, UNREADABLE);
     }
     // The number of queries per lookup varies: about five or six.
-    let more = world.dns.asked(host) - looks;
-    assert!(2 * more < 3 * looks, "one looked for all: {looks}, {more}");
+    let more = env.dns.queries(host) - lookups;
+    assert!(
+        2 * more < 3 * lookups,
+        "one looked for all: {lookups}, {more}"
+    );
 }
 
 #[tokio::test]
 async fn waiting_for_a_slow_dns_server_does_not_delay_other_accounts() {
-    let world = World::with("modules.domains.concurrency = 8\ndns.timeout = 6").await;
-    let service = &world.service;
+    let env = TestEnv::with("modules.domains.concurrency = 8\ndns.timeout = 6").await;
+    let service = &env.service;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     claim(&bob, "bob.example").await.succeeds(201);
     claim(&ada, EXAMPLE).await.succeeds(201);
-    world.dns.silent(EXAMPLE);
+    env.dns.silent(EXAMPLE);
     let asking = join_all((0..8).map(|_| read(&ada, EXAMPLE)));
     let meanwhile = async {
-        // When the first lookup has started, all requests have arrived.
-        while world.dns.asked(EXAMPLE) == 0 {
+        // All requests have arrived when the first lookup starts.
+        while env.dns.queries(EXAMPLE) == 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         list(&bob).await;
         read(&bob, "bob.example").await.succeeds(200);
     };
-    let (answers, ()) = tokio::join!(asking, meanwhile);
-    let told = |status: u16| answers.iter().filter(|one| one.status == status).count();
-    assert_eq!((told(200), told(503)), (2, 6));
-    for answer in answers.iter().filter(|answer| answer.status == 503) {
-        answer.fails(503, UNREADABLE);
-        assert!(answer.header("retry-after").is_some());
+    let (responses, ()) = tokio::join!(asking, meanwhile);
+    let count_of = |status: u16| responses.iter().filter(|one| one.status == status).count();
+    assert_eq!((count_of(200), count_of(503)), (2, 6));
+    for response in responses.iter().filter(|response| response.status == 503) {
+        response.fails(503, UNREADABLE);
+        assert!(response.header("retry-after").is_some());
     }
 }
 
 #[tokio::test]
-async fn a_domain_is_verified_where_the_dns_answers_by_tcp_only() {
+async fn a_domain_is_verified_if_the_dns_responds_only_by_tcp() {
     let dns = Nameserver::by_tcp_only().await;
     let setup = Setup::default().with(&format!("dns.server = '{}'\ndns.timeout = 2", dns.address));
     let service = setup.start().await;
-    let world = World { service, dns };
-    let ada = world.service.person("ada").await;
-    let active = world.active(&ada, EXAMPLE).await;
+    let env = TestEnv { service, dns };
+    let ada = env.service.person("ada").await;
+    let active = env.active(&ada, EXAMPLE).await;
     assert_eq!(active["status"], "active");
 }
 
 #[tokio::test]
-async fn without_a_dns_server_a_domain_is_still_claimed_read_and_released() {
+async fn without_a_dns_server_domains_can_be_claimed_read_and_released() {
     let service = Service::with("dns.server = '127.0.0.1:1'").await;
     let ada = service.person("ada").await;
     claim(&ada, EXAMPLE).await.succeeds(201);

@@ -1,11 +1,11 @@
 //! Allowed senders and recipients of a mail.
 
-use latchmail_tests::{Service, alias, imap, stored};
+use latchmail_tests::{Service, add_alias, imap, stored_messages};
 use serde_json::{Value, json};
 
 use super::{
-    SEND, all_that_came, arrives, found, is_well_formed, left_for, mail, names, refused, sends,
-    sunk, with,
+    SEND, assert_well_formed, found, mail, mail_to_other_servers, names, received_subjects,
+    refused, send_mail, sink_messages, wait_for_mail, with,
 };
 
 const FOREIGN: &str = "You can only send from your own address or active aliases";
@@ -19,7 +19,7 @@ fn people(of: &[(&str, &str)]) -> Value {
 }
 
 #[tokio::test]
-async fn recipients_are_given_in_every_form() {
+async fn recipients_are_accepted_in_every_form() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let carl = service.person("carl").await;
@@ -69,38 +69,38 @@ async fn recipients_are_given_in_every_form() {
     ] {
         for field in ["to", "cc"] {
             let to = with(mail("in every form"), "to", "bob@first.test");
-            let sent = sends(&ada, &with(to, field, given.clone())).await;
-            let received = arrives(&bob, &sent).await;
+            let sent = send_mail(&ada, &with(to, field, given.clone())).await;
+            let received = wait_for_mail(&bob, &sent).await;
             assert_eq!(received[field], read, "{given}");
             if read.as_array().unwrap().len() == 2 {
-                assert_eq!(arrives(&carl, &sent).await[field], read);
+                assert_eq!(wait_for_mail(&carl, &sent).await[field], read);
             }
         }
         let hidden = with(mail("in every form"), "to", "x@outside.test");
-        let sent = sends(&ada, &with(hidden, "bcc", given.clone())).await;
-        let received = arrives(&bob, &sent).await;
+        let sent = send_mail(&ada, &with(hidden, "bcc", given.clone())).await;
+        let received = wait_for_mail(&bob, &sent).await;
         assert_eq!(received["to"], people(&[("", "x@outside.test")]));
         assert_eq!(received["cc"], json!([]));
         if read.as_array().unwrap().len() == 2 {
-            arrives(&carl, &sent).await;
+            wait_for_mail(&carl, &sent).await;
         }
     }
     let mut client = imap(&bob).await;
-    for message in stored(&mut client, "INBOX").await {
-        is_well_formed(&message);
+    for message in stored_messages(&mut client, "INBOX").await {
+        assert_well_formed(&message);
     }
 }
 
 #[tokio::test]
-async fn a_bcc_recipient_receives_the_mail_and_is_not_named() {
+async fn a_bcc_recipient_receives_the_mail_and_is_not_in_its_header() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let (carl, dora) = (service.person("carl").await, service.person("dora").await);
     let open = with(mail("not for all eyes"), "cc", "Carl <carl@first.test>");
     let hidden = json!(["Dora <dora@first.test>", "eve@outside.test"]);
-    let sent = sends(&ada, &with(open, "bcc", hidden)).await;
+    let sent = send_mail(&ada, &with(open, "bcc", hidden)).await;
     for person in [&bob, &carl, &dora] {
-        let received = arrives(person, &sent).await;
+        let received = wait_for_mail(person, &sent).await;
         assert_eq!(received["to"], people(&[("", "bob@first.test")]));
         assert_eq!(received["cc"], people(&[("Carl", "carl@first.test")]));
         assert!(received.get("bcc").is_none());
@@ -111,28 +111,29 @@ async fn a_bcc_recipient_receives_the_mail_and_is_not_named() {
     }
     for message in &messages {
         assert_eq!(message.header("bcc"), None);
-        let text = String::from_utf8_lossy(super::without_traces(&message.bytes)).to_lowercase();
+        let text =
+            String::from_utf8_lossy(super::without_trace_fields(&message.bytes)).to_lowercase();
         assert!(!text.contains("dora") && !text.contains("eve@"), "{text}");
     }
-    let left = left_for(&service, 1).await;
+    let left = mail_to_other_servers(&service, 1).await;
     assert_eq!(left.iter().collect::<Vec<_>>(), ["eve@outside.test"]);
-    let outside = sunk(&service).join("\n").to_lowercase();
+    let outside = sink_messages(&service).join("\n").to_lowercase();
     assert!(!outside.contains("bcc:") && !outside.contains("dora"));
 }
 
 #[tokio::test]
-async fn a_name_of_a_domain_in_any_script_is_sent_to_in_its_ascii_form() {
+async fn a_domain_in_any_script_is_used_in_its_ascii_form() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let to = json!("Anna <anna@bücher.test>, x@例え.test");
-    sends(&ada, &with(mail("abroad"), "to", to)).await;
-    let left = left_for(&service, 2).await;
+    send_mail(&ada, &with(mail("abroad"), "to", to)).await;
+    let left = mail_to_other_servers(&service, 2).await;
     let expected = ["anna@xn--bcher-kva.test", "x@xn--r8jz45g.test"];
     assert_eq!(left.iter().collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]
-async fn fifty_recipients_are_taken_and_one_more_is_too_many() {
+async fn fifty_recipients_are_accepted_and_one_more_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let of = |from: usize, to: usize| -> Vec<String> {
@@ -147,16 +148,20 @@ async fn fifty_recipients_are_taken_and_one_more_is_too_many() {
         refused(&ada.post(SEND, &mail).await, 400, "51 recipients");
     }
     let fifty = with(across, "bcc", of(40, 50));
-    sends(&ada, &with(fifty, "subject", "just enough")).await;
-    let left = left_for(&service, 50).await;
+    send_mail(&ada, &with(fifty, "subject", "just enough")).await;
+    let left = mail_to_other_servers(&service, 50).await;
     assert_eq!(left, of(0, 50).into_iter().collect());
-    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
-    assert!(!sunk(&service).join("").contains("Subject: too many"));
+    assert_eq!(received_subjects(&ada, &bob).await, [""; 0]);
+    assert!(
+        !sink_messages(&service)
+            .join("")
+            .contains("Subject: too many")
+    );
     assert_eq!(ada.total("Sent").await, 2);
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_refused_by_the_name_of_its_field() {
+async fn an_invalid_address_is_refused_with_the_name_of_its_field() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for none in [
@@ -188,16 +193,16 @@ async fn an_address_that_is_none_is_refused_by_the_name_of_its_field() {
     }
     let nobody = with(mail("to nobody"), "to", json!([]));
     names(&ada.post(SEND, &nobody).await, "to", &json!([]));
-    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
+    assert_eq!(received_subjects(&ada, &bob).await, [""; 0]);
     assert_eq!(ada.total("Sent").await, 1);
 }
 
 #[tokio::test]
-async fn a_recipient_whom_the_mail_server_refuses_is_named_and_nobody_gets_the_mail() {
+async fn a_recipient_that_the_mail_server_refuses_is_named_and_the_mail_is_not_sent() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let carl = service.person("carl").await;
-    alias(&carl, "asleep@first.test", false).await;
+    add_alias(&carl, "asleep@first.test", false).await;
     for nobody in ["nobody@first.test", "asleep@first.test"] {
         for (field, list) in [
             ("to", format!("bob@first.test, Nobody <{nobody}>")),
@@ -205,34 +210,34 @@ async fn a_recipient_whom_the_mail_server_refuses_is_named_and_nobody_gets_the_m
             ("cc", nobody.to_owned()),
             ("bcc", format!("carl@first.test, {nobody}")),
         ] {
-            let answer = ada.post(SEND, &with(mail("to some"), field, list)).await;
-            answer.fails_about(400, nobody);
-            let text = answer.json["error"].as_str().unwrap();
+            let response = ada.post(SEND, &with(mail("to some"), field, list)).await;
+            response.fails_mentioning(400, nobody);
+            let text = response.json["error"].as_str().unwrap();
             assert!(!text.contains("bob@") && !text.contains("carl@"), "{text}");
         }
     }
-    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
-    assert_eq!(all_that_came(&ada, &carl).await, [""; 0]);
+    assert_eq!(received_subjects(&ada, &bob).await, [""; 0]);
+    assert_eq!(received_subjects(&ada, &carl).await, [""; 0]);
     assert_eq!(ada.total("Sent").await, 2);
 }
 
 #[tokio::test]
-async fn a_mail_comes_from_the_account_or_one_of_its_active_aliases() {
+async fn the_sender_must_be_the_account_or_one_of_its_active_aliases() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    alias(&ada, "countess@first.test", true).await;
-    alias(&ada, "enchantress@second.test", true).await;
-    alias(&ada, "asleep@first.test", false).await;
-    alias(&bob, "robert@first.test", true).await;
+    add_alias(&ada, "countess@first.test", true).await;
+    add_alias(&ada, "enchantress@second.test", true).await;
+    add_alias(&ada, "asleep@first.test", false).await;
+    add_alias(&bob, "robert@first.test", true).await;
     let mut client = imap(&bob).await;
     for own in [
         "ada@first.test",
         "countess@first.test",
         "enchantress@second.test",
     ] {
-        let sent = sends(&ada, &with(mail("from me"), "from", own)).await;
+        let sent = send_mail(&ada, &with(mail("from me"), "from", own)).await;
         assert_eq!(sent["savedTo"], "Sent");
-        let received = arrives(&bob, &sent).await;
+        let received = wait_for_mail(&bob, &sent).await;
         assert_eq!(received["from"][0]["address"], own);
         let stored = found(&mut client, "INBOX", &sent).await;
         let sender = stored.header("return-path");
@@ -250,12 +255,12 @@ async fn a_mail_comes_from_the_account_or_one_of_its_active_aliases() {
         let mail = with(mail("from another"), "from", foreign);
         ada.post(SEND, &mail).await.fails(403, FOREIGN);
     }
-    for elsewhere in [
+    for other_session in [
         "ada@elsewhere.test",
         "someone@example.org",
         "ada@sub.first.test",
     ] {
-        let mail = with(mail("from another"), "from", elsewhere);
+        let mail = with(mail("from another"), "from", other_session);
         ada.post(SEND, &mail).await.fails(403, ELSEWHERE);
     }
     for none in [
@@ -269,14 +274,14 @@ async fn a_mail_comes_from_the_account_or_one_of_its_active_aliases() {
         "ada@first.test (Ada)",
         "ada@first.test\r\nBcc: bob@first.test",
     ] {
-        let answer = ada.post(SEND, &with(mail("from none"), "from", none)).await;
-        names(&answer, "from", &json!(none));
+        let response = ada.post(SEND, &with(mail("from none"), "from", none)).await;
+        names(&response, "from", &json!(none));
     }
     // Replies to an alias arrive.
     let back = with(mail("back"), "from", "bob@first.test");
-    let sent = sends(&bob, &with(back, "to", "countess@first.test")).await;
-    arrives(&ada, &sent).await;
-    let came = all_that_came(&ada, &bob).await;
-    assert_eq!(came, ["from me", "from me", "from me"]);
+    let sent = send_mail(&bob, &with(back, "to", "countess@first.test")).await;
+    wait_for_mail(&ada, &sent).await;
+    let arrived = received_subjects(&ada, &bob).await;
+    assert_eq!(arrived, ["from me", "from me", "from me"]);
     assert_eq!(ada.total("Sent").await, 4);
 }

@@ -2,11 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use latchmail_tests::{Answer, Person, Service, imap, noise};
+use latchmail_tests::{Person, Response, Service, imap, random_bytes};
 use serde_json::{Value, json};
 
 use super::{
-    SEND, all_that_came, arrives, found, is_well_formed, mail, refused, sends, with, without,
+    SEND, assert_well_formed, found, mail, received_subjects, refused, send_mail, wait_for_mail,
+    with, without,
 };
 
 const TOO_LARGE: &str = "Message exceeds the 25 MB limit";
@@ -15,19 +16,19 @@ pub(super) fn file(name: &str, media: &str, bytes: &[u8]) -> Value {
     json!({ "filename": name, "contentType": media, "content": STANDARD.encode(bytes) })
 }
 
-async fn download(person: &Person<'_>, message: &Value, index: usize) -> Answer {
+async fn download(person: &Person<'_>, message: &Value, index: usize) -> Response {
     let line = format!(
         "GET /api/v1/mail/messages/{}/attachments/{index}",
         message["uid"]
     );
-    let answer = person.ask(&line).await;
-    assert_eq!(answer.status, 200, "{}", answer.json);
-    answer
+    let response = person.send(&line).await;
+    assert_eq!(response.status, 200, "{}", response.json);
+    response
 }
 
-/// The file name of a download in any script (RFC 8187).
-fn named(answer: &Answer) -> String {
-    let value = answer.header("content-disposition").unwrap();
+/// Returns the file name of a download in any script (RFC 8187).
+fn named(response: &Response) -> String {
+    let value = response.header("content-disposition").unwrap();
     let (_, name) = value.split_once("filename*=UTF-8''").unwrap();
     let mut bytes = Vec::new();
     let mut rest = name.as_bytes();
@@ -45,7 +46,7 @@ fn named(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn files_arrive_byte_for_byte_under_their_media_types() {
+async fn files_arrive_byte_for_byte_with_their_media_types() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let every_byte: Vec<u8> = (0..=255).collect();
@@ -68,10 +69,10 @@ async fn files_arrive_byte_for_byte_under_their_media_types() {
         (
             "letter.docx",
             "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-            noise(10_000),
+            random_bytes(10_000),
         ),
         ("empty.txt", "text/plain", Vec::new()),
-        ("large.mp4", "video/mp4", noise(10 * 1024 * 1024)),
+        ("large.mp4", "video/mp4", random_bytes(10 * 1024 * 1024)),
     ];
     let attached: Value = files
         .iter()
@@ -82,27 +83,27 @@ async fn files_arrive_byte_for_byte_under_their_media_types() {
         for field in texts {
             mail = with(mail, field, format!("<p>The {field}.</p>"));
         }
-        let sent = sends(&ada, &mail).await;
-        let received = arrives(&bob, &sent).await;
+        let sent = send_mail(&ada, &mail).await;
+        let received = wait_for_mail(&bob, &sent).await;
         for field in texts {
             let text = received[field].as_str().unwrap();
             assert_eq!(text.trim(), format!("<p>The {field}.</p>"));
         }
-        let told = received["attachments"].as_array().unwrap();
-        assert_eq!(told.len(), files.len());
+        let listed = received["attachments"].as_array().unwrap();
+        assert_eq!(listed.len(), files.len());
         for (index, (name, media, bytes)) in files.iter().enumerate() {
             let expected = json!({
                 "index": index, "filename": name, "contentType": media, "size": bytes.len(),
             });
-            assert_eq!(told[index], expected);
-            let answer = download(&bob, &received, index).await;
-            assert!(answer.body == *bytes, "{name} is another one");
+            assert_eq!(listed[index], expected);
+            let response = download(&bob, &received, index).await;
+            assert!(response.body == *bytes, "{name} is another one");
         }
     }
 }
 
 #[tokio::test]
-async fn a_file_without_a_media_type_and_a_message_as_a_file_arrive_too() {
+async fn a_file_without_a_media_type_and_an_attached_message_arrive() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let inner = b"From: x@outside.test\r\nSubject: inner\r\n\r\nNested.\r\n";
@@ -110,20 +111,20 @@ async fn a_file_without_a_media_type_and_a_message_as_a_file_arrive_too() {
         { "filename": "plain.bin", "content": STANDARD.encode(b"\x00\x01") },
         file("inner.eml", "message/rfc822", inner),
     ]);
-    let sent = sends(&ada, &with(mail("files"), "attachments", attached)).await;
-    let received = arrives(&bob, &sent).await;
-    let told = received["attachments"].as_array().unwrap();
-    assert_eq!(told.len(), 2);
-    assert_eq!(told[0]["filename"], "plain.bin");
-    assert_eq!(told[1]["contentType"], "message/rfc822");
-    assert_eq!(told[1]["filename"], "inner.eml");
+    let sent = send_mail(&ada, &with(mail("files"), "attachments", attached)).await;
+    let received = wait_for_mail(&bob, &sent).await;
+    let listed = received["attachments"].as_array().unwrap();
+    assert_eq!(listed.len(), 2);
+    assert_eq!(listed[0]["filename"], "plain.bin");
+    assert_eq!(listed[1]["contentType"], "message/rfc822");
+    assert_eq!(listed[1]["filename"], "inner.eml");
     assert_eq!(download(&bob, &received, 0).await.body, b"\x00\x01");
     let nested = download(&bob, &received, 1).await.body;
     assert_eq!(nested.trim_ascii_end(), inner.trim_ascii_end());
 }
 
 #[tokio::test]
-async fn file_names_of_any_script_arrive_as_sent_and_leave_in_a_safe_header() {
+async fn file_names_in_any_script_arrive_unchanged_in_a_safe_header() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let names = [
@@ -148,20 +149,20 @@ async fn file_names_of_any_script_arrive_as_sent_and_leave_in_a_safe_header() {
         "no extension".into(),
     ];
     let attached: Value = names.iter().map(|n| file(n, "text/plain", b"x")).collect();
-    let sent = sends(&ada, &with(mail("names"), "attachments", attached)).await;
-    let received = arrives(&bob, &sent).await;
-    is_well_formed(&found(&mut imap(&bob).await, "INBOX", &sent).await);
+    let sent = send_mail(&ada, &with(mail("names"), "attachments", attached)).await;
+    let received = wait_for_mail(&bob, &sent).await;
+    assert_well_formed(&found(&mut imap(&bob).await, "INBOX", &sent).await);
     for (index, name) in names.iter().enumerate() {
         assert_eq!(received["attachments"][index]["filename"], *name);
-        let answer = download(&bob, &received, index).await;
-        assert_eq!(named(&answer), *name);
-        let value = answer.header("content-disposition").unwrap();
+        let response = download(&bob, &received, index).await;
+        assert_eq!(named(&response), *name);
+        let value = response.header("content-disposition").unwrap();
         assert!(value.is_ascii() && value.starts_with("attachment; "));
     }
 }
 
 #[tokio::test]
-async fn twenty_files_are_taken_and_one_more_is_too_many() {
+async fn twenty_files_are_accepted_and_one_more_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let of = |count: u8| -> Value {
@@ -169,27 +170,30 @@ async fn twenty_files_are_taken_and_one_more_is_too_many() {
             .map(|n| file(&format!("{n}.bin"), "image/png", &[n]))
             .collect()
     };
-    let answer = ada
+    let response = ada
         .post(SEND, &with(mail("21 files"), "attachments", of(21)))
         .await;
-    answer.fails_about(400, "attachments");
-    let sent = sends(&ada, &with(mail("20 files"), "attachments", of(20))).await;
-    let received = arrives(&bob, &sent).await;
+    response.fails_mentioning(400, "attachments");
+    let sent = send_mail(&ada, &with(mail("20 files"), "attachments", of(20))).await;
+    let received = wait_for_mail(&bob, &sent).await;
     assert_eq!(received["attachments"].as_array().unwrap().len(), 20);
     for index in [0, 7, 19] {
         let body = download(&bob, &received, usize::from(index)).await.body;
         assert_eq!(body, [index]);
     }
-    let none = sends(&ada, &with(mail("no files"), "attachments", json!([]))).await;
-    assert_eq!(arrives(&bob, &none).await["attachments"], json!([]));
-    assert_eq!(all_that_came(&ada, &bob).await, ["20 files", "no files"]);
+    let none = send_mail(&ada, &with(mail("no files"), "attachments", json!([]))).await;
+    assert_eq!(wait_for_mail(&bob, &none).await["attachments"], json!([]));
+    assert_eq!(
+        received_subjects(&ada, &bob).await,
+        ["20 files", "no files"]
+    );
 }
 
 #[tokio::test]
-async fn content_that_is_no_standard_base64_is_refused_by_the_name_of_its_field() {
+async fn invalid_base64_is_refused_with_the_name_of_its_field() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    let long = STANDARD.encode(noise(300_000));
+    let long = STANDARD.encode(random_bytes(300_000));
     for content in [
         "no base64!",
         "YWJj-_8=",
@@ -213,29 +217,29 @@ async fn content_that_is_no_standard_base64_is_refused_by_the_name_of_its_field(
             let mut attached = vec![file("good.txt", "text/plain", b"x"); before];
             attached.push(json!({ "filename": "bad.txt", "content": content }));
             let mail = with(mail("no base64"), "attachments", attached);
-            let answer = ada.post(SEND, &mail).await;
-            answer.fails_about(400, "content");
+            let response = ada.post(SEND, &mail).await;
+            response.fails_mentioning(400, "content");
         }
     }
-    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
+    assert_eq!(received_subjects(&ada, &bob).await, [""; 0]);
 }
 
 #[tokio::test]
-async fn a_mail_of_nearly_25_mb_is_taken_and_one_beyond_it_is_not() {
+async fn a_mail_below_25_mb_is_accepted_and_one_above_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     // The limit applies to the complete message: base64 in lines of at most 76 characters makes 26,136,844 bytes of these.
-    let film = noise(19_100_000);
+    let film = random_bytes(19_100_000);
     let attached = json!([file("film.mp4", "video/mp4", &film)]);
-    let sent = sends(&ada, &with(mail("large"), "attachments", attached)).await;
-    let received = arrives(&bob, &sent).await;
+    let sent = send_mail(&ada, &with(mail("large"), "attachments", attached)).await;
+    let received = wait_for_mail(&bob, &sent).await;
     assert_eq!(received["attachments"][0]["size"], film.len());
     assert!(received["size"].as_u64().unwrap() <= 26_214_400 + 2000);
-    let answer = download(&bob, &received, 0).await;
-    assert!(answer.body == film, "the file has changed");
+    let response = download(&bob, &received, 0).await;
+    assert!(response.body == film, "the file has changed");
     assert_eq!(sent["savedTo"], "Sent");
     // 26,273,684 bytes of base64, which are less than 25 MB without the line breaks.
-    let beyond = noise(19_200_000);
+    let beyond = random_bytes(19_200_000);
     let halves: Value = beyond
         .chunks(9_600_000)
         .map(|half| file("half.mp4", "video/mp4", half))
@@ -247,10 +251,10 @@ async fn a_mail_of_nearly_25_mb_is_taken_and_one_beyond_it_is_not() {
     }
     let text = with(mail("too large"), "text", "words ".repeat(5_000_000));
     refused(&ada.post(SEND, &text).await, 413, "a text of 30 MB");
-    let much = STANDARD.encode(noise(30_000_000));
+    let much = STANDARD.encode(random_bytes(30_000_000));
     let much = json!([{ "filename": "much.bin", "content": much }]);
     let much = with(mail("too large"), "attachments", much);
     refused(&ada.post(SEND, &much).await, 413, "a body of 40 MB");
-    assert_eq!(all_that_came(&ada, &bob).await, ["large"]);
+    assert_eq!(received_subjects(&ada, &bob).await, ["large"]);
     assert_eq!(ada.total("Sent").await, 2);
 }

@@ -3,7 +3,9 @@
 use latchmail_tests::{Service, imap};
 use serde_json::{Value, json};
 
-use super::{arrives, found, is_well_formed, mail, sends, with, without, without_traces};
+use super::{
+    assert_well_formed, found, mail, send_mail, wait_for_mail, with, without, without_trace_fields,
+};
 
 #[tokio::test]
 async fn a_mail_is_delivered_and_its_copy_is_in_sent_byte_for_byte() {
@@ -22,21 +24,21 @@ async fn a_mail_is_delivered_and_its_copy_is_in_sent_byte_for_byte() {
     });
     let (mut at_bob, mut at_ada) = (imap(&bob).await, imap(&ada).await);
     for mail in [mail("plain"), rich] {
-        let answer = ada.post("/api/v1/mail/send", &mail).await;
-        assert!(answer.header("idempotent-replayed").is_none());
-        let sent = answer.succeeds(200);
+        let response = ada.post("/api/v1/mail/send", &mail).await;
+        assert!(response.header("idempotent-replayed").is_none());
+        let sent = response.succeeds(200);
         let id = sent["messageId"].as_str().unwrap();
         assert_eq!(sent, json!({ "messageId": id, "savedTo": "Sent" }));
         assert!(id.starts_with('<') && id.ends_with('>') && id.contains('@'));
-        let received = arrives(&bob, &sent).await;
+        let received = wait_for_mail(&bob, &sent).await;
         let delivered = found(&mut at_bob, "INBOX", &sent).await;
         let copy = found(&mut at_ada, "Sent", &sent).await;
         assert_eq!(
-            String::from_utf8_lossy(without_traces(&delivered.bytes)),
+            String::from_utf8_lossy(without_trace_fields(&delivered.bytes)),
             String::from_utf8_lossy(&copy.bytes)
         );
-        assert_eq!(without_traces(&copy.bytes).len(), copy.bytes.len());
-        is_well_formed(&copy);
+        assert_eq!(without_trace_fields(&copy.bytes).len(), copy.bytes.len());
+        assert_well_formed(&copy);
         let flags: Vec<_> = copy.flags.iter().collect();
         assert_eq!(flags, ["\\Seen"]);
         assert_eq!(copy.header("mime-version").as_deref(), Some("1.0"));
@@ -73,7 +75,7 @@ async fn a_mail_is_delivered_and_its_copy_is_in_sent_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_mail_has_the_texts_that_it_was_given() {
+async fn a_mail_has_the_given_text_parts() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&bob).await;
@@ -93,8 +95,8 @@ async fn a_mail_has_the_texts_that_it_was_given() {
                 mail = with(mail, field, value);
             }
         }
-        let sent = sends(&ada, &mail).await;
-        let received = arrives(&bob, &sent).await;
+        let sent = send_mail(&ada, &mail).await;
+        let received = wait_for_mail(&bob, &sent).await;
         for (field, value) in [("text", text), ("html", html)] {
             let read = received.get(field).and_then(Value::as_str);
             match value {
@@ -105,7 +107,7 @@ async fn a_mail_has_the_texts_that_it_was_given() {
         }
         assert_eq!(received["attachments"], json!([]), "{media}");
         let stored = found(&mut client, "INBOX", &sent).await;
-        is_well_formed(&stored);
+        assert_well_formed(&stored);
         let told = stored.header("content-type").unwrap_or_default();
         assert!(told.starts_with(media), "{told}");
         if media == "multipart/alternative" {
@@ -115,12 +117,12 @@ async fn a_mail_has_the_texts_that_it_was_given() {
         }
     }
     let html = without(with(mail("html only"), "html", "<b>x</b>"), "text");
-    let received = arrives(&bob, &sends(&ada, &html).await).await;
+    let received = wait_for_mail(&bob, &send_mail(&ada, &html).await).await;
     assert!(received.get("text").is_none());
 }
 
 #[tokio::test]
-async fn texts_arrive_as_they_were_written() {
+async fn texts_arrive_unchanged() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&bob).await;
@@ -140,20 +142,20 @@ async fn texts_arrive_as_they_were_written() {
         let long = format!("{text}\n{}\n{}", "x".repeat(5000), "ü".repeat(3000));
         for text in [text, &long] {
             let both = with(with(mail("written"), "text", text), "html", text);
-            let sent = sends(&ada, &both).await;
-            let received = arrives(&bob, &sent).await;
+            let sent = send_mail(&ada, &both).await;
+            let received = wait_for_mail(&bob, &sent).await;
             let written = text.replace("\r\n", "\n");
             for field in ["text", "html"] {
                 let read = received[field].as_str().unwrap().replace("\r\n", "\n");
                 assert_eq!(read.trim_end_matches('\n'), written, "{field}");
             }
-            is_well_formed(&found(&mut client, "INBOX", &sent).await);
+            assert_well_formed(&found(&mut client, "INBOX", &sent).await);
         }
     }
 }
 
 #[tokio::test]
-async fn an_answer_names_what_it_answers_as_it_was_told() {
+async fn a_reply_contains_the_given_message_ids() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&bob).await;
@@ -171,12 +173,12 @@ async fn an_answer_names_what_it_answers_as_it_was_told() {
         let mail = with(mail("an answer"), "inReplyTo", reply);
         // As one string, and as the array of a message's detail.
         for form in [json!(references.join(" ")), json!(references)] {
-            let sent = sends(&ada, &with(mail.clone(), "references", form)).await;
-            let received = arrives(&bob, &sent).await;
+            let sent = send_mail(&ada, &with(mail.clone(), "references", form)).await;
+            let received = wait_for_mail(&bob, &sent).await;
             assert_eq!(received["inReplyTo"], reply);
             assert_eq!(received["references"], json!(references));
             let stored = found(&mut client, "INBOX", &sent).await;
-            is_well_formed(&stored);
+            assert_well_formed(&stored);
             assert_eq!(stored.header("in-reply-to").as_deref(), Some(reply));
             let told = stored.header("references").unwrap();
             assert_eq!(told.split_whitespace().collect::<Vec<_>>(), references);
@@ -186,8 +188,8 @@ async fn an_answer_names_what_it_answers_as_it_was_told() {
     }
     for none in [json!(null), json!(""), json!([])] {
         let mail = with(mail("no answer"), "references", none);
-        let sent = sends(&ada, &mail).await;
-        let received = arrives(&bob, &sent).await;
+        let sent = send_mail(&ada, &mail).await;
+        let received = wait_for_mail(&bob, &sent).await;
         assert!(received.get("inReplyTo").is_none());
         assert_eq!(received["references"], json!([]));
         let stored = found(&mut client, "INBOX", &sent).await;
@@ -197,7 +199,7 @@ async fn an_answer_names_what_it_answers_as_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_subject_of_998_characters_arrives_as_sent_and_is_folded() {
+async fn a_subject_of_998_characters_arrives_unchanged_and_folded() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mut client = imap(&bob).await;
@@ -220,22 +222,26 @@ async fn a_subject_of_998_characters_arrives_as_sent_and_is_folded() {
             Some(rest) => format!("{rest}."),
             None => subject,
         };
-        let sent = sends(&ada, &mail(&subject)).await;
-        let received = arrives(&bob, &sent).await;
+        let sent = send_mail(&ada, &mail(&subject)).await;
+        let received = wait_for_mail(&bob, &sent).await;
         assert_eq!(received["subject"], subject);
-        is_well_formed(&found(&mut client, "INBOX", &sent).await);
+        assert_well_formed(&found(&mut client, "INBOX", &sent).await);
     }
 }
 
 #[tokio::test]
-async fn each_mail_has_an_id_of_its_own() {
+async fn each_mail_has_its_own_id() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let mail = mail("the same");
-    let (a, b, c) = tokio::join!(sends(&ada, &mail), sends(&ada, &mail), sends(&ada, &mail));
+    let (a, b, c) = tokio::join!(
+        send_mail(&ada, &mail),
+        send_mail(&ada, &mail),
+        send_mail(&ada, &mail)
+    );
     assert!(a["messageId"] != b["messageId"] && b["messageId"] != c["messageId"]);
     for sent in [a, b, c] {
-        assert_eq!(arrives(&bob, &sent).await["subject"], "the same");
+        assert_eq!(wait_for_mail(&bob, &sent).await["subject"], "the same");
     }
     assert_eq!(ada.total("Sent").await, 3);
     assert_eq!(bob.total("INBOX").await, 3);

@@ -1,11 +1,14 @@
 //! Text from a client never becomes a header, a part or a command of its own.
 
-use latchmail_tests::{Service, Stored, imap, stored};
+use latchmail_tests::{Service, StoredMessage, imap, stored_messages};
 use serde_json::{Value, json};
 
-use super::{SEND, all_that_came, arrives, is_well_formed, mail, sends, with, without_traces};
+use super::{
+    SEND, assert_well_formed, mail, received_subjects, send_mail, wait_for_mail, with,
+    without_trace_fields,
+};
 
-/// A mail with a text inserted at the end of a field.
+/// Returns a mail with a text inserted at the end of a field.
 fn injected(field: &str, text: &str) -> Value {
     let file = |field: &str, value: String| {
         let mut file =
@@ -73,9 +76,9 @@ const PLACES: [&str; 16] = [
 ];
 
 #[track_caller]
-fn holds_no_injection(message: &Stored) {
-    is_well_formed(message);
-    let text = String::from_utf8_lossy(without_traces(&message.bytes)).to_lowercase();
+fn assert_no_injection(message: &StoredMessage) {
+    assert_well_formed(message);
+    let text = String::from_utf8_lossy(without_trace_fields(&message.bytes)).to_lowercase();
     for line in text.split(['\r', '\n']) {
         assert!(
             !line.starts_with("x-injected") && !line.starts_with("bcc"),
@@ -85,7 +88,7 @@ fn holds_no_injection(message: &Stored) {
 }
 
 #[tokio::test]
-async fn a_line_break_or_a_nul_anywhere_is_refused_or_encoded() {
+async fn a_line_break_or_nul_in_any_field_is_refused_or_encoded() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let eve = service.person("eve").await;
@@ -104,41 +107,41 @@ async fn a_line_break_or_a_nul_anywhere_is_refused_or_encoded() {
             "\u{85}X-Injected: yes",
             "\u{2028}X-Injected: yes",
         ] {
-            let answer = ada.post(SEND, &injected(place, text)).await;
-            match answer.status {
+            let response = ada.post(SEND, &injected(place, text)).await;
+            match response.status {
                 200 => {
-                    arrives(&bob, &answer.json).await;
+                    wait_for_mail(&bob, &response.json).await;
                     taken += 1;
                 }
-                400 => assert!(answer.json["error"].is_string()),
-                // The text makes it another sender.
+                400 => assert!(response.json["error"].is_string()),
+                // The inserted text changes the sender.
                 403 if place == "from" => (),
-                status => panic!("{place} {text:?}: {status} {}", answer.json),
+                status => panic!("{place} {text:?}: {status} {}", response.json),
             }
             let breaks = text.contains(['\r', '\n']);
             let strict = ["from", "to", "cc", "bcc", "a list", "subject", "a domain"];
             if breaks && strict.contains(&place) {
-                assert_eq!(answer.status, 400, "{place} {text:?}");
+                assert_eq!(response.status, 400, "{place} {text:?}");
             }
         }
     }
-    // One message for each success, and none for Eve.
-    all_that_came(&ada, &bob).await;
+    // Bob has one message for each success, and Eve has none.
+    received_subjects(&ada, &bob).await;
     assert_eq!(bob.total("INBOX").await, taken + 1);
     assert_eq!(eve.total("INBOX").await, 0);
     let (mut at_bob, mut at_ada) = (imap(&bob).await, imap(&ada).await);
-    for message in stored(&mut at_bob, "INBOX").await {
-        holds_no_injection(&message);
+    for message in stored_messages(&mut at_bob, "INBOX").await {
+        assert_no_injection(&message);
     }
-    let copies = stored(&mut at_ada, "Sent").await;
+    let copies = stored_messages(&mut at_ada, "Sent").await;
     assert_eq!(copies.len() as u64, taken + 1);
     for message in copies {
-        holds_no_injection(&message);
+        assert_no_injection(&message);
     }
 }
 
 #[tokio::test]
-async fn a_media_type_is_only_that_of_its_file() {
+async fn an_invalid_media_type_affects_only_its_file() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let long = format!("text/{}", "x".repeat(5000));
@@ -166,34 +169,34 @@ async fn a_media_type_is_only_that_of_its_file() {
     ] {
         let file = json!({ "filename": "a.bin", "contentType": media, "content": "YWJjCg==" });
         let mail = with(mail("a media type"), "attachments", json!([file]));
-        let answer = ada.post(SEND, &mail).await;
-        if answer.status == 400 {
-            let text = answer.json["error"].as_str().unwrap();
+        let response = ada.post(SEND, &mail).await;
+        if response.status == 400 {
+            let text = response.json["error"].as_str().unwrap();
             assert!(text.contains("contentType"), "{media:?}: {text}");
             continue;
         }
-        let sent = answer.succeeds(200);
-        let received = arrives(&bob, &sent).await;
+        let sent = response.succeeds(200);
+        let received = wait_for_mail(&bob, &sent).await;
         assert_eq!(
             received["text"].as_str().unwrap().trim(),
             "This is a media type."
         );
-        let told = received["attachments"].as_array().unwrap();
-        assert_eq!(told.len(), 1, "{media:?}");
-        assert_eq!(told[0]["filename"], "a.bin", "{media:?}");
+        let listed = received["attachments"].as_array().unwrap();
+        assert_eq!(listed.len(), 1, "{media:?}");
+        assert_eq!(listed[0]["filename"], "a.bin", "{media:?}");
         let line = format!(
             "GET /api/v1/mail/messages/{}/attachments/0",
             received["uid"]
         );
-        assert_eq!(bob.ask(&line).await.body, b"abc\n", "{media:?}");
+        assert_eq!(bob.send(&line).await.body, b"abc\n", "{media:?}");
     }
-    for message in stored(&mut imap(&bob).await, "INBOX").await {
-        is_well_formed(&message);
+    for message in stored_messages(&mut imap(&bob).await, "INBOX").await {
+        assert_well_formed(&message);
     }
 }
 
 #[tokio::test]
-async fn long_fields_are_taken_as_they_are_or_refused_and_hurt_nothing() {
+async fn long_fields_are_accepted_unchanged_or_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let many = "x".repeat(100_000);
@@ -215,15 +218,15 @@ async fn long_fields_are_taken_as_they_are_or_refused_and_hurt_nothing() {
             json!([{ "filename": many, "content": "YQ==" }]),
         ),
     ] {
-        let answer = ada.post(SEND, &with(mail("long"), field, value)).await;
-        let known = [200, 400, 403].contains(&answer.status);
-        assert!(known, "{field}: {} {}", answer.status, answer.json);
-        if answer.status == 200 {
-            arrives(&bob, &answer.json).await;
+        let response = ada.post(SEND, &with(mail("long"), field, value)).await;
+        let known = [200, 400, 403].contains(&response.status);
+        assert!(known, "{field}: {} {}", response.status, response.json);
+        if response.status == 200 {
+            wait_for_mail(&bob, &response.json).await;
         }
     }
-    for message in stored(&mut imap(&bob).await, "INBOX").await {
-        is_well_formed(&message);
+    for message in stored_messages(&mut imap(&bob).await, "INBOX").await {
+        assert_well_formed(&message);
     }
-    arrives(&bob, &sends(&ada, &mail("short")).await).await;
+    wait_for_mail(&bob, &send_mail(&ada, &mail("short")).await).await;
 }

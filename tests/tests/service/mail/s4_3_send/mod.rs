@@ -4,23 +4,25 @@
 
 mod addresses;
 mod attachments;
-mod away;
 mod delivery;
 mod hostile;
 mod memory;
+mod outage;
 mod refusals;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use latchmail_tests::{Answer, EVENTUALLY, Imap, Person, Service, Stored, holds_a_file, stored};
+use latchmail_tests::{
+    Imap, Person, Response, Service, StoredMessage, TEST_TIMEOUT, contains_file, stored_messages,
+};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 pub(crate) const SEND: &str = "/api/v1/mail/send";
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
-/// A small mail from Ada to Bob.
+/// Returns a small mail from Ada to Bob.
 pub(crate) fn mail(subject: &str) -> Value {
     json!({
         "from": "ada@first.test",
@@ -30,25 +32,25 @@ pub(crate) fn mail(subject: &str) -> Value {
     })
 }
 
-/// The same with another value in one field.
+/// Returns the mail with another value in one field.
 pub(crate) fn with(mut mail: Value, field: &str, value: impl Into<Value>) -> Value {
     mail[field] = value.into();
     mail
 }
 
-/// The same without a field.
+/// Returns the mail without a field.
 fn without(mut mail: Value, field: &str) -> Value {
     mail.as_object_mut().unwrap().remove(field);
     mail
 }
 
 /// Sends a mail, which must succeed.
-pub(crate) async fn sends(person: &Person<'_>, mail: &Value) -> Value {
+pub(crate) async fn send_mail(person: &Person<'_>, mail: &Value) -> Value {
     person.post(SEND, mail).await.succeeds(200)
 }
 
 /// Waits for a sent mail, and returns it as the recipient's API does.
-pub(crate) async fn arrives(person: &Person<'_>, sent: &Value) -> Value {
+pub(crate) async fn wait_for_mail(person: &Person<'_>, sent: &Value) -> Value {
     let comes = async {
         loop {
             for uid in person.uids("INBOX").await.into_iter().take(5) {
@@ -60,35 +62,35 @@ pub(crate) async fn arrives(person: &Person<'_>, sent: &Value) -> Value {
             sleep(POLL).await;
         }
     };
-    let came = timeout(EVENTUALLY, comes).await;
-    came.unwrap_or_else(|_| panic!("{sent} never came to {}", person.address))
+    let received = timeout(TEST_TIMEOUT, comes).await;
+    received.unwrap_or_else(|_| panic!("{sent} never came to {}", person.address))
 }
 
-/// The same as it is stored.
-async fn found(client: &mut Imap, folder: &str, sent: &Value) -> Stored {
+/// Waits for a sent mail in a folder, and returns it as it is stored.
+async fn found(client: &mut Imap, folder: &str, sent: &Value) -> StoredMessage {
     let id = sent["messageId"].as_str().unwrap();
-    let mut messages = stored(client, folder).await;
+    let mut messages = stored_messages(client, folder).await;
     messages.retain(|message| message.header("message-id").as_deref() == Some(id));
     assert_eq!(messages.len(), 1, "{id} in {folder}");
     messages.remove(0)
 }
 
 /// Sends one more mail, waits until all mail has been delivered, and returns the sorted subjects of all others that the recipient has.
-pub(crate) async fn all_that_came(from: &Person<'_>, to: &Person<'_>) -> Vec<String> {
+pub(crate) async fn received_subjects(from: &Person<'_>, to: &Person<'_>) -> Vec<String> {
     let last = with(mail("the last one"), "to", to.address.as_str());
     let last = with(last, "from", from.address.as_str());
-    arrives(to, &sends(from, &last).await).await;
+    wait_for_mail(to, &send_mail(from, &last).await).await;
     // An accepted mail stays in Postfix's queue until it is delivered.
     let queue = &from.service.mail().queue;
     let empty = async {
         while ["maildrop", "incoming", "active", "deferred"]
             .iter()
-            .any(|name| holds_a_file(&queue.join(name)))
+            .any(|name| contains_file(&queue.join(name)))
         {
             sleep(POLL).await;
         }
     };
-    let emptied = timeout(EVENTUALLY, empty).await;
+    let emptied = timeout(TEST_TIMEOUT, empty).await;
     emptied.expect("all mail is delivered");
     let messages = to.messages("INBOX").await;
     let subjects = messages
@@ -99,8 +101,8 @@ pub(crate) async fn all_that_came(from: &Person<'_>, to: &Person<'_>) -> Vec<Str
     others
 }
 
-/// The message without the fields that mail servers added before it.
-fn without_traces(message: &[u8]) -> &[u8] {
+/// Returns the message without the fields that mail servers added before it.
+fn without_trace_fields(message: &[u8]) -> &[u8] {
     const TRACES: [&str; 4] = [
         "return-path:",
         "delivered-to:",
@@ -124,8 +126,8 @@ fn without_traces(message: &[u8]) -> &[u8] {
 
 /// Asserts that any mail server can transfer a message: lines of at most 998 bytes that end in CR LF, no NUL, a header in ASCII.
 #[track_caller]
-fn is_well_formed(message: &Stored) {
-    let text = without_traces(&message.bytes);
+fn assert_well_formed(message: &StoredMessage) {
+    let text = without_trace_fields(&message.bytes);
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let shown = String::from_utf8_lossy(line);
         let line = line.strip_suffix(b"\r\n");
@@ -137,11 +139,11 @@ fn is_well_formed(message: &Stored) {
     assert!(text[..end.expect("a header")].is_ascii());
 }
 
-/// The recipients of mail to other servers, when there are `count` of them.
-async fn left_for(service: &Service, count: usize) -> BTreeSet<String> {
+/// Returns the recipients of mail to other servers, when there are `count` of them.
+async fn mail_to_other_servers(service: &Service, count: usize) -> BTreeSet<String> {
     let leave = async {
         loop {
-            let mails = sunk(service);
+            let mails = sink_messages(service);
             let lines = mails.iter().flat_map(|mail| mail.lines());
             let recipients: BTreeSet<String> = lines
                 .filter_map(|line| line.strip_prefix("X-Rcpt-Args: <")?.split_once('>'))
@@ -153,12 +155,12 @@ async fn left_for(service: &Service, count: usize) -> BTreeSet<String> {
             sleep(POLL).await;
         }
     };
-    let left = timeout(EVENTUALLY, leave).await;
+    let left = timeout(TEST_TIMEOUT, leave).await;
     left.expect("the mail is sent")
 }
 
-/// The mail to other servers, one text per transaction.
-fn sunk(service: &Service) -> Vec<String> {
+/// Returns the mail to other servers, one text per transaction.
+fn sink_messages(service: &Service) -> Vec<String> {
     let files = std::fs::read_dir(&service.mail().sink).unwrap();
     let mails = files.map(|file| std::fs::read(file.unwrap().path()).unwrap());
     mails
@@ -168,25 +170,25 @@ fn sunk(service: &Service) -> Vec<String> {
 
 /// Asserts a refusal with a reason.
 #[track_caller]
-pub(crate) fn refused(answer: &Answer, status: u16, of: impl std::fmt::Debug) {
-    let text = answer.json["error"].as_str().unwrap_or_default();
+pub(crate) fn refused(response: &Response, status: u16, of: impl std::fmt::Debug) {
+    let text = response.json["error"].as_str().unwrap_or_default();
     assert!(
-        answer.status == status && !text.is_empty(),
+        response.status == status && !text.is_empty(),
         "{of:?}: {} {}",
-        answer.status,
-        answer.json
+        response.status,
+        response.json
     );
 }
 
 /// Asserts a 400 whose text contains the field's name as a word.
 #[track_caller]
-fn names(answer: &Answer, field: &str, given: &Value) {
-    let text = answer.json["error"].as_str().unwrap_or_default();
+fn names(response: &Response, field: &str, given: &Value) {
+    let text = response.json["error"].as_str().unwrap_or_default();
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
     assert!(
-        answer.status == 400 && words.any(|word| word == field),
+        response.status == 400 && words.any(|word| word == field),
         "{field}: {given}: {} {}",
-        answer.status,
-        answer.json
+        response.status,
+        response.json
     );
 }

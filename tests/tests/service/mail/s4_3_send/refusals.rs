@@ -3,10 +3,10 @@
 use latchmail_tests::Service;
 use serde_json::{Value, json};
 
-use super::{SEND, all_that_came, mail, names, refused, with, without};
+use super::{SEND, mail, names, received_subjects, refused, with, without};
 
 #[tokio::test]
-async fn a_field_that_is_missing_or_of_another_type_is_named() {
+async fn a_missing_or_mistyped_field_is_named() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for field in ["from", "to", "subject"] {
@@ -48,7 +48,7 @@ async fn a_field_that_is_missing_or_of_another_type_is_named() {
             names(&ada.post(SEND, &mail).await, field, &file);
         }
     }
-    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
+    assert_eq!(received_subjects(&ada, &bob).await, [""; 0]);
     assert_eq!(ada.total("Sent").await, 1);
 }
 
@@ -81,9 +81,9 @@ async fn a_body_that_is_not_json_is_refused() {
         format!("{{\"attachments\":{}", "[".repeat(100_000)),
     ] {
         let shown: String = body.chars().take(60).collect();
-        let answer = ada.post_raw(SEND, body).await;
+        let response = ada.post_raw(SEND, body).await;
         assert_eq!(
-            (answer.status, &answer.json),
+            (response.status, &response.json),
             (400, &json!({ "error": "Invalid JSON body" })),
             "{shown}"
         );
@@ -91,16 +91,16 @@ async fn a_body_that_is_not_json_is_refused() {
     let mut not_utf8 = good.clone().into_bytes();
     let at = good.find("This").unwrap();
     not_utf8[at] = 0xff;
-    let answer = ada.post_raw(SEND, not_utf8).await;
-    answer.fails(400, "Invalid JSON body");
+    let response = ada.post_raw(SEND, not_utf8).await;
+    response.fails(400, "Invalid JSON body");
     for body in ["[]", "null", "5", "\"mail\"", "[\"ada@first.test\"]"] {
         refused(&ada.post_raw(SEND, body).await, 400, body);
     }
-    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
+    assert_eq!(received_subjects(&ada, &bob).await, [""; 0]);
 }
 
 #[tokio::test]
-async fn a_subject_of_999_characters_or_of_two_lines_is_refused() {
+async fn a_subject_of_999_characters_or_two_lines_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     for subject in [
@@ -117,26 +117,26 @@ async fn a_subject_of_999_characters_or_of_two_lines_is_refused() {
         "x\r\nBcc: bob@first.test".into(),
         "x\r\n\r\nanother text".into(),
     ] {
-        let answer = ada.post(SEND, &mail(&subject)).await;
-        names(&answer, "subject", &json!(subject));
+        let response = ada.post(SEND, &mail(&subject)).await;
+        names(&response, "subject", &json!(subject));
     }
-    assert_eq!(all_that_came(&ada, &bob).await, [""; 0]);
+    assert_eq!(received_subjects(&ada, &bob).await, [""; 0]);
     assert_eq!(ada.total("Sent").await, 1);
 }
 
 #[tokio::test]
-async fn who_is_not_signed_in_sends_nothing() {
+async fn a_caller_without_a_session_cannot_send() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    let answer = service.post(SEND, &mail("from nobody")).await;
-    answer.fails(401, "Missing or invalid Authorization header");
+    let response = service.post(SEND, &mail("from nobody")).await;
+    response.fails(401, "Missing or invalid Authorization header");
     let body = json!({ "refreshToken": ada.refresh });
     ada.post("/api/v1/auth/logout", &body).await.succeeds(200);
-    let answer = ada.post(SEND, &mail("from the past")).await;
-    answer.fails(401, "Mail session expired, please log in again");
-    let again = ada.again().await;
-    assert_eq!(all_that_came(&again, &bob).await, [""; 0]);
-    assert_eq!(again.ask(&format!("GET {SEND}")).await.status, 405);
+    let response = ada.post(SEND, &mail("from the past")).await;
+    response.fails(401, "Mail session expired, please log in again");
+    let again = ada.sign_in_again().await;
+    assert_eq!(received_subjects(&again, &bob).await, [""; 0]);
+    assert_eq!(again.send(&format!("GET {SEND}")).await.status, 405);
 }
 
 #[tokio::test]
@@ -149,11 +149,11 @@ async fn sending_counts_as_a_mail_route() {
         .await;
     let ada = service.person("ada").await;
     for left in ["2", "1", "0"] {
-        let answer = ada.post(SEND, &json!({})).await;
-        assert_eq!(answer.header("x-ratelimit-limit"), Some("3"));
-        assert_eq!(answer.header("x-ratelimit-remaining"), Some(left));
+        let response = ada.post(SEND, &json!({})).await;
+        assert_eq!(response.header("x-ratelimit-limit"), Some("3"));
+        assert_eq!(response.header("x-ratelimit-remaining"), Some(left));
     }
-    let answer = ada.post(SEND, &mail("one too many")).await;
-    answer.fails(429, "Too many requests, please try again later");
-    assert!(answer.header("retry-after").is_some());
+    let response = ada.post(SEND, &mail("one too many")).await;
+    response.fails(429, "Too many requests, please try again later");
+    assert!(response.header("retry-after").is_some());
 }

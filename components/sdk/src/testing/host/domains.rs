@@ -1,0 +1,66 @@
+//! Domains of the fake host.
+
+use super::{FakeHost, Need};
+use crate::capability::{Claimed, Domains, Error, Expected, HeldDomains, Inspected, Verification};
+
+impl FakeHost {
+    /// Publishes the challenge of the signed-in account's claim of a domain, so that verifying the claim succeeds.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn prove_domain(&self, name: &str) {
+        self.with_account(|account| account.addresses.prove_domain(name));
+    }
+
+    /// Sets the DNS records that inspecting a domain of the signed-in account returns. Initially there are none.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn set_records(&self, records: Vec<Expected>) {
+        self.with_account(|account| account.addresses.set_records(records));
+    }
+
+    /// Returns `true` if an account other than the caller's has verified the domain.
+    fn is_taken(&self, domain: &str) -> bool {
+        self.another_account(|account| account.addresses.has_active_domain(domain))
+    }
+}
+
+/// No DNS records are looked up: [`FakeHost::prove_domain`] and [`FakeHost::set_records`] replace them.
+impl Domains for FakeHost {
+    fn list_domains(&self) -> Result<HeldDomains, Error> {
+        self.allow(Need::Session, |account| Ok(account.addresses.domains()))
+    }
+
+    fn claim_domain(&self, name: &str) -> Result<Claimed, Error> {
+        let (now, name) = (self.now(), name.to_lowercase());
+        let taken = self.is_taken(&name);
+        self.allow(Need::Session, |account| {
+            account.addresses.claim_domain(&name, taken, now)
+        })
+    }
+
+    fn inspect_domain(&self, name: &str) -> Result<Inspected, Error> {
+        let name = name.to_lowercase();
+        self.allow(Need::Session, |account| {
+            account.addresses.inspect_domain(&name)
+        })
+    }
+
+    fn verify_domain(&self, name: &str) -> Result<Verification, Error> {
+        let (now, name) = (self.now(), name.to_lowercase());
+        let taken = self.is_taken(&name);
+        self.allow(Need::Session, |account| {
+            account.addresses.verify_domain(&name, taken, now)
+        })
+    }
+
+    fn release_domain(&self, name: &str) -> Result<(), Error> {
+        let name = name.to_lowercase();
+        self.allow(Need::Session, |account| {
+            account.addresses.release_domain(&name)
+        })
+    }
+}

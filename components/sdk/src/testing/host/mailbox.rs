@@ -1,0 +1,86 @@
+//! Mailboxes of the fake host.
+
+use super::{FakeHost, Need};
+use crate::capability::{
+    Attachment, Blob, Detail, Error, FlagAction, Folder, Listing, Mailbox, Page, Scope,
+};
+use crate::testing::letter::Letter;
+
+impl FakeHost {
+    /// Delivers a message to the inbox of the signed-in account and returns its `uid`.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn deliver(&self, letter: Letter) -> u64 {
+        self.file("INBOX", letter)
+    }
+
+    /// Puts a message into a folder of the signed-in account and returns its `uid`. Creates the folder if it does not exist.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn file(&self, folder: &str, letter: Letter) -> u64 {
+        self.with_account(|account| {
+            account.mail.create_folder(folder);
+            account.mail.put(folder, letter)
+        })
+    }
+}
+
+/// The mailbox of the signed-in account. A message keeps its `uid` when it is moved. A `uid` is never reused.
+impl Mailbox for FakeHost {
+    fn list_folders(&self) -> Result<Vec<Folder>, Error> {
+        self.allow(Need::Scope(Scope::MailRead), |account| {
+            Ok(account.mail.folders())
+        })
+    }
+
+    fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {
+        self.allow(Need::Scope(Scope::MailRead), |account| {
+            account.mail.page(folder, page)
+        })
+    }
+
+    fn get_message(&self, uid: u64) -> Result<Detail, Error> {
+        self.allow(Need::Scope(Scope::MailRead), |account| {
+            account.mail.message(uid)
+        })
+    }
+
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
+        self.allow(Need::Scope(Scope::MailRead), |account| {
+            account.mail.attachment(uid, index)
+        })
+    }
+
+    fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error> {
+        self.allow(Need::Scope(Scope::MailRead), |account| {
+            account.mail.search(folder, term, page)
+        })
+    }
+
+    fn set_flags(
+        &self,
+        uids: &[u64],
+        flags: &[String],
+        action: FlagAction,
+    ) -> Result<Vec<u64>, Error> {
+        self.allow(Need::Scope(Scope::MailWrite), |account| {
+            account.mail.set_flags(uids, flags, action)
+        })
+    }
+
+    fn move_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
+        self.allow(Need::Scope(Scope::MailWrite), |account| {
+            account.mail.move_to(uids, destination)
+        })
+    }
+
+    fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+        self.allow(Need::Scope(Scope::MailWrite), |account| {
+            account.mail.delete(uids)
+        })
+    }
+}

@@ -1,0 +1,293 @@
+//! A fake host for tests, with all data in memory. Each capability has a file, which checks the caller's credential and delegates to the account.
+
+mod aliases;
+mod credentials;
+mod domains;
+mod http_client;
+mod mailbox;
+mod outbox;
+mod profile;
+mod store;
+mod teams;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use super::NOW;
+use super::account::Account;
+use super::remote::RemoteServers;
+use crate::capability::{Caller, Config, Error, Identity, Kind, Level, Log, Scope, Timestamp};
+use crate::scope;
+
+/// The account that is signed in initially.
+const ADA: &str = "ada@example.test";
+
+/// A fake host with accounts, settings and a log in memory, and one caller at a time. It implements every capability.
+///
+/// Initially `ada@example.test` is signed in with a web session. Signing in creates the account with an empty mailbox if it does not exist.
+#[derive(Debug)]
+pub struct FakeHost {
+    caller: RefCell<Identity>,
+    accounts: RefCell<BTreeMap<String, Account>>,
+    settings: RefCell<BTreeMap<String, String>>,
+    lines: RefCell<Vec<(Level, String)>>,
+    fault: RefCell<Option<Error>>,
+    calls: Cell<usize>,
+    now: Cell<Timestamp>,
+    remote: RefCell<RemoteServers>,
+}
+
+/// What a capability requires of the caller's credential.
+#[derive(Clone, Copy)]
+enum Need {
+    Caller,
+    Scope(Scope),
+    Session,
+}
+
+impl Default for FakeHost {
+    fn default() -> Self {
+        let host = Self {
+            caller: RefCell::new(identity(Kind::Anonymous, "", &[])),
+            accounts: RefCell::default(),
+            settings: RefCell::default(),
+            lines: RefCell::default(),
+            fault: RefCell::default(),
+            calls: Cell::new(0),
+            now: Cell::new(NOW),
+            remote: RefCell::default(),
+        };
+        host.sign_in(ADA);
+        host
+    }
+}
+
+impl FakeHost {
+    /// Creates a host in which `ada@example.test` is signed in.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Creates a host in which every capability fails with this error, unless it refuses the caller first.
+    #[must_use]
+    pub fn failing(error: Error) -> Self {
+        let host = Self::default();
+        host.fail(error);
+        host
+    }
+
+    /// Makes this account the caller, with a web session. Creates the account if it does not exist.
+    pub fn sign_in(&self, address: &str) {
+        let scopes = scope::ALL.map(|(scope, _)| scope);
+        *self.caller.borrow_mut() = identity(Kind::Session, address, &scopes);
+        let now = self.now();
+        let mut accounts = self.accounts.borrow_mut();
+        accounts
+            .entry(address.into())
+            .or_insert_with(|| Account::new(address, now));
+    }
+
+    /// Makes the signed-in account use an API token with these scopes.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn use_token(&self, scopes: &[Scope]) {
+        self.use_credential(Kind::ApiToken, scopes);
+    }
+
+    /// Makes the signed-in account use an OAuth access token that can read and change mail and read aliases.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn use_oauth(&self) {
+        self.use_credential(
+            Kind::Oauth,
+            &[Scope::MailRead, Scope::MailWrite, Scope::AliasesRead],
+        );
+    }
+
+    /// Makes the signed-in account use an OAuth access token with these scopes, as at the agent endpoint, where the operator configures the
+    /// scopes of such tokens.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn use_grant(&self, scopes: &[Scope]) {
+        self.use_credential(Kind::Oauth, scopes);
+    }
+
+    #[track_caller]
+    fn use_credential(&self, kind: Kind, scopes: &[Scope]) {
+        let address = self.signed_in();
+        *self.caller.borrow_mut() = identity(kind, &address, scopes);
+    }
+
+    /// Signs out, so that requests have no caller.
+    pub fn sign_out(&self) {
+        *self.caller.borrow_mut() = identity(Kind::Anonymous, "", &[]);
+    }
+
+    /// Makes the signed-in account an administrator, or not.
+    pub fn be_admin(&self, admin: bool) {
+        self.caller.borrow_mut().admin = admin;
+    }
+
+    /// Calls `act` without a caller, as on a public route.
+    pub(super) fn anonymously<T>(&self, act: impl FnOnce() -> T) -> T {
+        let caller = self.caller.replace(identity(Kind::Anonymous, "", &[]));
+        let done = act();
+        self.caller.replace(caller);
+        done
+    }
+
+    /// Sets a setting of the module, as the operator does under `[modules.<name>.config]`.
+    pub fn set(&self, key: &str, value: &str) {
+        let mut settings = self.settings.borrow_mut();
+        settings.insert(key.into(), value.into());
+    }
+
+    /// Makes every capability fail with this error, unless it refuses the caller first.
+    pub fn fail(&self, error: Error) {
+        *self.fault.borrow_mut() = Some(error);
+    }
+
+    /// Makes capabilities work again after [`FakeHost::fail`].
+    pub fn recover(&self) {
+        *self.fault.borrow_mut() = None;
+    }
+
+    /// Returns the number of calls so far of functions that need a caller, including calls that failed.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.calls.get()
+    }
+
+    /// Returns the lines that the module wrote to the log.
+    #[must_use]
+    pub fn log(&self) -> Vec<(Level, String)> {
+        self.lines.borrow().clone()
+    }
+
+    /// Returns the current time of the host.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now.get()
+    }
+
+    /// Advances the time of the host, which it uses for times of created objects. The module's own clock is the machine's.
+    pub fn advance(&self, by: std::time::Duration) {
+        let by = Timestamp::try_from(by.as_millis()).unwrap_or(Timestamp::MAX);
+        self.now.set(self.now().saturating_add(by));
+    }
+
+    /// Calls `act` with the signed-in account, regardless of the credential.
+    #[track_caller]
+    fn with_account<T>(&self, act: impl FnOnce(&mut Account) -> T) -> T {
+        let address = self.signed_in();
+        let mut accounts = self.accounts.borrow_mut();
+        let Some(account) = accounts.get_mut(&address) else {
+            panic!("there is no account {address}")
+        };
+        act(account)
+    }
+
+    #[track_caller]
+    fn signed_in(&self) -> String {
+        let address = self.caller.borrow().address.clone();
+        assert!(!address.is_empty(), "no account is signed in");
+        address
+    }
+
+    /// Calls `act` with the caller's account if the caller's credential is sufficient.
+    fn allow<T>(
+        &self,
+        need: Need,
+        act: impl FnOnce(&mut Account) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.calls.set(self.calls.get() + 1);
+        let caller = self.caller.borrow();
+        if caller.kind == Kind::Anonymous {
+            return Err(Error::Denied("There is no caller".into()));
+        }
+        match need {
+            Need::Scope(scope) if !caller.scopes.contains(&scope) => {
+                return Err(Error::Denied(missing(scope)));
+            }
+            Need::Session if caller.kind != Kind::Session => {
+                return Err(Error::Denied(SESSION_ONLY.into()));
+            }
+            Need::Caller | Need::Scope(_) | Need::Session => {}
+        }
+        self.check_fault()?;
+        let mut accounts = self.accounts.borrow_mut();
+        let account = accounts.get_mut(&caller.address).ok_or(Error::Internal)?;
+        act(account)
+    }
+
+    /// Returns the error that a test set with [`FakeHost::fail`].
+    fn check_fault(&self) -> Result<(), Error> {
+        self.fault.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    /// Calls `act` with the account of this address, if it exists.
+    fn account_of<T>(&self, address: &str, act: impl FnOnce(&mut Account) -> T) -> Option<T> {
+        self.accounts.borrow_mut().get_mut(address).map(act)
+    }
+
+    /// Returns whether an account other than the caller's meets a condition.
+    fn another_account(&self, meets: impl Fn(&Account) -> bool) -> bool {
+        let caller = self.caller.borrow();
+        let accounts = self.accounts.borrow();
+        let mut others = accounts
+            .values()
+            .filter(|account| account.address != caller.address);
+        others.any(meets)
+    }
+
+    /// Returns the addresses of all accounts.
+    fn addresses(&self) -> Vec<String> {
+        self.accounts.borrow().keys().cloned().collect()
+    }
+}
+
+/// Error text for tokens if a web session is required.
+pub(super) const SESSION_ONLY: &str =
+    "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
+
+/// Returns the error text for a token that lacks a scope.
+pub(super) fn missing(scope: Scope) -> String {
+    let name = scope::name(scope);
+    format!("This credential is missing the \"{name}\" scope")
+}
+
+fn identity(kind: Kind, address: &str, scopes: &[Scope]) -> Identity {
+    // In canonical order, regardless of the order in the test.
+    let all = scope::ALL.iter().map(|(scope, _)| *scope);
+    Identity {
+        kind,
+        address: address.into(),
+        admin: false,
+        scopes: all.filter(|scope| scopes.contains(scope)).collect(),
+    }
+}
+
+impl Caller for FakeHost {
+    fn current(&self) -> Identity {
+        self.caller.borrow().clone()
+    }
+}
+
+impl Config for FakeHost {
+    fn get(&self, key: &str) -> Option<String> {
+        self.settings.borrow().get(key).cloned()
+    }
+}
+
+impl Log for FakeHost {
+    fn write(&self, level: Level, message: &str) {
+        self.lines.borrow_mut().push((level, message.into()));
+    }
+}

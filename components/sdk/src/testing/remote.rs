@@ -1,0 +1,43 @@
+//! The remote servers that a module sends requests to. A test defines their responses.
+
+use crate::capability::{Error, HttpRequest, HttpResponse};
+
+/// The defined responses and the received requests.
+#[derive(Debug, Default)]
+pub(super) struct RemoteServers {
+    /// Method, URL and response. Later entries take precedence.
+    responses: Vec<(String, String, Result<HttpResponse, Error>)>,
+    requests: Vec<HttpRequest>,
+}
+
+impl RemoteServers {
+    /// Sets the response to requests with this method and exactly this URL.
+    pub(super) fn set_response(
+        &mut self,
+        method: &str,
+        url: &str,
+        response: Result<HttpResponse, Error>,
+    ) {
+        self.responses.push((method.into(), url.into(), response));
+    }
+
+    /// Returns the received requests, oldest first.
+    pub(super) fn requests(&self) -> &[HttpRequest] {
+        &self.requests
+    }
+
+    /// Records a request and returns the response to it.
+    pub(super) fn respond(&mut self, request: &HttpRequest) -> Result<HttpResponse, Error> {
+        self.requests.push(request.clone());
+        let mut latest_first = self.responses.iter().rev();
+        let defined =
+            latest_first.find(|(method, url, _)| *method == request.method && *url == request.url);
+        match defined {
+            Some((_, _, response)) => response.clone(),
+            None => Err(Error::Denied(format!(
+                "The module may not send requests to {}",
+                request.url
+            ))),
+        }
+    }
+}

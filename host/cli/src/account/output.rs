@@ -1,0 +1,124 @@
+//! Formats accounts, aliases and credentials as text and as JSON. The output contains no secrets and no hashes.
+
+use std::fmt::Write as _;
+
+use latchmail_directory::administration::Overview;
+use latchmail_directory::aliases::Alias;
+use latchmail_directory::credentials::Credential;
+use serde_json::{Value, json};
+
+use crate::output::{escape, format_time, table, yes_or_no};
+
+/// Returns the cells of an account in the list of accounts.
+pub(crate) fn account_row(account: &Overview) -> [String; 6] {
+    [
+        account.address.clone(),
+        state(account).into(),
+        yes_or_no(account.admin).into(),
+        escape(&account.plan),
+        on_or_off(account.two_factor).into(),
+        format_time(account.created_at),
+    ]
+}
+
+pub(crate) fn account_json(account: &Overview) -> Value {
+    json!({
+        "id": account.id,
+        "address": account.address,
+        "active": account.active,
+        "admin": account.admin,
+        "plan": account.plan,
+        "twoFactor": account.two_factor,
+        "profile": account.profile,
+        "createdAt": format_time(account.created_at),
+    })
+}
+
+/// Returns all details of an account as text.
+pub(crate) fn detail_text(
+    account: &Overview,
+    aliases: &[Alias],
+    credentials: &[Credential],
+) -> String {
+    let mut text = account.address.clone();
+    for (name, value) in [
+        ("id", account.id.as_str()),
+        ("state", state(account)),
+        ("administrator", yes_or_no(account.admin)),
+        ("plan", &escape(&account.plan)),
+        ("two-factor", on_or_off(account.two_factor)),
+        ("profile", yes_or_no(account.profile)),
+        ("since", &format_time(account.created_at)),
+    ] {
+        let _ = write!(text, "\n  {name:14}{value}");
+    }
+    text.push_str("\naliases");
+    for alias in aliases {
+        let off = if alias.active { "" } else { "  (inactive)" };
+        let _ = write!(text, "\n  {}{off}", alias.address);
+    }
+    if aliases.is_empty() {
+        text.push_str("\n  none");
+    }
+    text.push_str("\ncredentials");
+    let heading = ["kind", "label", "created", "last used", "expires", "id"];
+    let rows = credentials.iter().map(|credential| {
+        [
+            credential.kind.name().into(),
+            escape(&credential.label),
+            credential.created_at.to_string(),
+            (credential.last_used_at).map_or_else(|| "-".into(), |at| at.to_string()),
+            (credential.expires_at).map_or_else(|| "never".into(), |at| at.to_string()),
+            id(credential).into(),
+        ]
+    });
+    if credentials.is_empty() {
+        text.push_str("\n  none");
+    } else {
+        for line in table(heading, rows) {
+            let _ = write!(text, "\n  {line}");
+        }
+    }
+    text
+}
+
+/// Returns all details of an account as JSON.
+pub(crate) fn detail_json(
+    account: &Overview,
+    aliases: &[Alias],
+    credentials: &[Credential],
+) -> Value {
+    let mut detail = account_json(account);
+    detail["aliases"] = aliases
+        .iter()
+        .map(|alias| json!({ "address": alias.address, "active": alias.active }))
+        .collect();
+    detail["credentials"] = credentials
+        .iter()
+        .map(|credential| {
+            json!({
+                "id": id(credential),
+                "type": credential.kind.name(),
+                "label": credential.label,
+                "createdAt": credential.created_at,
+                "lastUsedAt": credential.last_used_at,
+                "expiresAt": credential.expires_at,
+            })
+        })
+        .collect();
+    detail
+}
+
+/// Returns the token's id for the app password of an API token, otherwise the credential's own id.
+fn id(credential: &Credential) -> &str {
+    let token = credential.token.as_ref().map(|(id, _)| id);
+    token.unwrap_or(&credential.id)
+}
+
+const fn state(account: &Overview) -> &'static str {
+    if account.active { "active" } else { "disabled" }
+}
+
+const fn on_or_off(value: bool) -> &'static str {
+    if value { "on" } else { "off" }
+}

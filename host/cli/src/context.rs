@@ -1,0 +1,112 @@
+//! The context of commands that open the service's database.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{anyhow, bail};
+use latchmail_core::address;
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Clock;
+use latchmail_core::config::{self, Config};
+use latchmail_core::keyring::Keyring;
+use latchmail_directory::Directory;
+use latchmail_directory::accounts::Account;
+use latchmail_mailbox::SessionSelector;
+
+use crate::config_file;
+use crate::output::escape;
+
+/// Selects the service that a command changes.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ServiceArgs {
+    /// Configuration file [default: `$LATCHMAIL_CONFIG`, otherwise the one that `latchmail dev` created]. Environment variables
+    /// override it.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ServiceArgs {
+    /// Loads the configuration of the service.
+    pub(crate) fn load_config(&self) -> anyhow::Result<Config> {
+        let file = config_file::locate(self.config.as_deref(), &config::environment())?;
+        Ok(Config::load(Some(&file))?)
+    }
+}
+
+/// The configuration, the open directory, the clock, and the origin for audit events.
+pub(crate) struct CliContext {
+    pub(crate) config: Config,
+    pub(crate) directory: Directory,
+    pub(crate) clock: Clock,
+    pub(crate) origin: Origin,
+}
+
+impl CliContext {
+    /// Loads the configuration and opens the directory.
+    pub(crate) async fn open(service: &ServiceArgs) -> anyhow::Result<Self> {
+        let config = service.load_config()?;
+        let database = config::Database {
+            max_connections: 1,
+            ..config.database()
+        };
+        Ok(Self {
+            directory: Directory::open_beside_service(&database).await?,
+            config,
+            clock: Clock::system(),
+            origin: Origin::operator(),
+        })
+    }
+
+    /// Closes the directory.
+    pub(crate) async fn close(self) {
+        self.directory.close().await;
+    }
+
+    /// Returns the account with this address.
+    pub(crate) async fn account(&self, address: &str) -> anyhow::Result<Account> {
+        let address = parse_address(address)?;
+        let account = self.directory.account_by_address(&address).await?;
+        account.ok_or_else(|| account_not_found(&address))
+    }
+
+    /// Loads the service's keys. Commands never create the key file, because the service could not decrypt data that a different key encrypted.
+    pub(crate) fn keyring(&self) -> anyhow::Result<Keyring> {
+        let file = &self.config.key_file;
+        if !file.exists() {
+            bail!(
+                "key file {} not found: the service creates it at its first start, and a relative `key_file` is resolved against the current directory",
+                file.display()
+            );
+        }
+        Ok(Keyring::load(file)?)
+    }
+
+    /// Ends the sessions that the mail server still has open for revoked credentials. This takes some seconds.
+    ///
+    /// Call this function after the command has printed its result, even if printing failed. A failure is only printed as a warning, because
+    /// the directory already rejects the credentials.
+    pub(crate) async fn end_sessions(&self, sessions: SessionSelector<'_>) {
+        let reason = match latchmail_mailbox::end_server_sessions(&self.config.imap, sessions).await
+        {
+            Ok(true) => return,
+            Ok(false) => "`imap.doveadm` is not configured".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        // If standard error is closed, the exit status still reports success.
+        let _ = writeln!(
+            std::io::stderr(),
+            "latchmail: warning: cannot end the open sessions of mail clients: {}",
+            escape(&reason)
+        );
+    }
+}
+
+/// Returns an address in lower case.
+pub(crate) fn parse_address(text: &str) -> anyhow::Result<String> {
+    address::fold(text).ok_or_else(|| anyhow!("`{}` is not an address", escape(text)))
+}
+
+/// Returns the error for an address without an account.
+pub(crate) fn account_not_found(address: &str) -> anyhow::Error {
+    anyhow!("there is no account {address}")
+}

@@ -1,0 +1,211 @@
+//! Formats the service's responses about modules as text.
+
+use serde_json::Value;
+
+use crate::output::{escape, table};
+
+/// Number of characters of a digest that is shown. `rollback --to` accepts such a prefix.
+const DIGEST_PREFIX: usize = 12;
+
+/// Returns a table with one row per module.
+pub(super) fn modules(response: &Value) -> Vec<String> {
+    let heading = [
+        "MODULE", "STATE", "VERSION", "DIGEST", "REQUESTS", "FAILED", "",
+    ];
+    let rows = list(response, "modules").iter().map(|module| {
+        let health = &module["health"];
+        let failed = ["trapped", "wrong", "late", "busy"]
+            .iter()
+            .filter_map(|kind| health[kind].as_u64())
+            .sum::<u64>();
+        let remark = match (text(&module["problem"]), health["failing"].as_bool()) {
+            (problem, _) if !problem.is_empty() => problem,
+            (_, Some(true)) => format!("failing: {}", text(&health["lastProblem"])),
+            _ => text(&health["lastProblem"]),
+        };
+        [
+            text(&module["name"]),
+            text(&module["state"]),
+            text(&module["version"]),
+            digest(&module["digest"]),
+            number(&health["requests"]),
+            if health.is_object() {
+                failed.to_string()
+            } else {
+                "-".into()
+            },
+            remark,
+        ]
+    });
+    table(heading, rows)
+}
+
+/// Returns all details of a module.
+pub(super) fn module(report: &Value) -> Vec<String> {
+    let mut lines = vec![
+        format!("{} is {}", text(&report["name"]), text(&report["state"])),
+        format!("version   {}", text(&report["version"])),
+        format!("digest    {}", text(&report["digest"])),
+    ];
+    if !text(&report["problem"]).is_empty() {
+        lines.push(format!("problem   {}", text(&report["problem"])));
+    }
+    let health = &report["health"];
+    if health.is_object() {
+        lines.push(format!(
+            "requests  {}: {} trapped, {} with an invalid response, {} late, {} without a free sandbox",
+            number(&health["requests"]),
+            number(&health["trapped"]),
+            number(&health["wrong"]),
+            number(&health["late"]),
+            number(&health["busy"]),
+        ));
+        if health["lastProblem"].is_string() {
+            lines.push(format!(
+                "last      {} {}",
+                text(&health["lastProblemAt"]),
+                text(&health["lastProblem"])
+            ));
+        }
+    }
+    lines.extend(manifest_lines(report));
+    lines.push("versions".into());
+    lines.extend(list(report, "versions").iter().map(|version| {
+        let serving = version["serving"] == true;
+        format!(
+            "  {} {} {} {}{}",
+            digest(&version["digest"]),
+            text(&version["installedAt"]),
+            text(&version["version"]),
+            number(&version["size"]),
+            if serving { " serving" } else { "" },
+        )
+    }));
+    lines
+}
+
+/// Returns a component's description and what its installation requires.
+pub(super) fn inspection(inspected: &Value) -> Vec<String> {
+    let mut lines = vec![
+        format!(
+            "{} {}",
+            text(&inspected["name"]),
+            text(&inspected["version"])
+        ),
+        format!("digest    {}", text(&inspected["digest"])),
+    ];
+    lines.extend(manifest_lines(inspected));
+    for (heading, key) in [
+        ("requires consent", "needs"),
+        ("cannot be installed", "problems"),
+    ] {
+        lines.extend(
+            list(inspected, key)
+                .iter()
+                .map(|item| format!("{heading}: {}", text(item))),
+        );
+    }
+    if list(inspected, "problems").is_empty() {
+        lines.push("can be installed".into());
+    }
+    lines
+}
+
+/// Returns the policy, the imports and the routes. Marks imports that are not granted.
+fn manifest_lines(value: &Value) -> Vec<String> {
+    let policy = &value["ceiling"];
+    let mut lines = Vec::new();
+    if policy.is_object() {
+        lines.push(format!("grants    {}", joined(&policy["grants"])));
+        lines.push(format!("paths     {}", joined(&policy["paths"])));
+        lines.push(format!(
+            "limits    {} MiB of memory, {} s of CPU, {} s in all, {} concurrent requests, {} host calls, {} MiB of response",
+            number(&policy["memory"]),
+            number(&policy["cpu"]),
+            number(&policy["deadline"]),
+            number(&policy["concurrency"]),
+            number(&policy["hostCalls"]),
+            number(&policy["response"]),
+        ));
+        lines.extend(optional_settings(policy));
+    }
+    lines.push("imports".into());
+    lines.extend(list(value, "imports").iter().map(|import| {
+        let granted = import["granted"] == true;
+        format!(
+            "  {}{}",
+            text(&import["interface"]),
+            if granted { "" } else { "  NOT GRANTED" }
+        )
+    }));
+    lines.push("routes".into());
+    lines.extend(list(value, "routes").iter().map(|route| {
+        format!(
+            "  {} {} for {}",
+            text(&route["method"]),
+            text(&route["path"]),
+            text(&route["access"])
+        )
+    }));
+    lines
+}
+
+/// Returns the settings that not every module has, such as the size of its store and the allowed hosts.
+fn optional_settings(policy: &Value) -> Vec<String> {
+    let granted = |grant: &str| {
+        let grants = policy["grants"].as_array();
+        grants.is_some_and(|grants| grants.iter().any(|one| one == grant))
+    };
+    let mut lines = Vec::new();
+    if granted("store") {
+        lines.push(format!(
+            "store     {} KiB per account",
+            number(&policy["store"])
+        ));
+    }
+    if granted("http-client") {
+        let hosts = joined(&policy["hosts"]);
+        let hosts = if hosts.is_empty() {
+            "none".into()
+        } else {
+            hosts
+        };
+        lines.push(format!("hosts     {hosts}"));
+    }
+    if policy["reuse"] == true {
+        lines.push("reuse     a sandbox serves several requests, one after another".into());
+    }
+    if policy["activeContent"] == true {
+        lines.push("content   responses may be HTML, JavaScript and XML".into());
+    }
+    if policy["rollsBack"] == true {
+        lines.push("breaker   roll back if most requests fail".into());
+    }
+    lines
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn joined(value: &Value) -> String {
+    let joined = value.as_array().into_iter().flatten().map(text);
+    joined.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a JSON string with escaped control characters, because the author of a module chooses its texts.
+fn text(value: &Value) -> String {
+    value.as_str().map(escape).unwrap_or_default()
+}
+
+fn number(value: &Value) -> String {
+    if value.is_null() {
+        "-".into()
+    } else {
+        value.to_string()
+    }
+}
+
+fn digest(value: &Value) -> String {
+    text(value).chars().take(DIGEST_PREFIX).collect()
+}

@@ -1,0 +1,14 @@
+//! The URL paths of modules in the operator's API.
+
+use anyhow::bail;
+
+use crate::output::escape;
+
+/// Returns the URL path of a module. Rejects an invalid name, which could select a different path.
+pub(super) fn module_path(name: &str) -> anyhow::Result<String> {
+    let valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if name.is_empty() || !name.bytes().all(valid) {
+        bail!("`{}` is not a valid module name", escape(name));
+    }
+    Ok(format!("/{name}"))
+}

@@ -1,0 +1,65 @@
+//! `run.json` in the state folder: describes the running service for other programs. The file exists only while the service runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use latchmail_mailserver::LocalServers;
+use serde::Serialize;
+
+use crate::demo::DemoAccount;
+use crate::state::write_atomically;
+
+const NAME: &str = "run.json";
+
+/// The content of the file, and its path.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunFile {
+    #[serde(skip)]
+    path: PathBuf,
+    /// The URL at which clients reach the service.
+    pub(crate) base_url: String,
+    auth_url: String,
+    imap: String,
+    submission: String,
+    smtp: String,
+    lmtp: String,
+    demo: DemoAccount,
+    modules: PathBuf,
+}
+
+impl RunFile {
+    /// Writes the file atomically: a reader sees the complete file or none.
+    pub(crate) fn write(
+        state: &Path,
+        base_url: &str,
+        auth_url: &str,
+        stack: &LocalServers,
+        demo: &DemoAccount,
+        modules: &Path,
+    ) -> anyhow::Result<Self> {
+        let file = Self {
+            path: state.join(NAME),
+            base_url: base_url.into(),
+            auth_url: auth_url.into(),
+            imap: stack.imap.to_string(),
+            submission: stack.submission.to_string(),
+            smtp: stack.smtp.to_string(),
+            lmtp: stack.lmtp.to_string(),
+            demo: demo.clone(),
+            modules: modules.into(),
+        };
+        write_atomically(&file.path, &serde_json::to_string_pretty(&file)?)?;
+        Ok(file)
+    }
+
+    /// Removes the file.
+    pub(crate) fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+
+    /// Removes the file of an earlier process that was killed and could not remove it.
+    pub(crate) fn remove_stale(state: &Path) {
+        let _ = fs::remove_file(state.join(NAME));
+    }
+}

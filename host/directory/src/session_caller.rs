@@ -1,0 +1,33 @@
+//! The session that requests a change. The transaction of the change checks the session.
+
+use super::Error;
+use super::db::{Tx, on_tx};
+use crate::clock::Timestamp;
+
+const IS_LIVE: &str = "SELECT 1 FROM sessions s JOIN accounts a ON a.id = s.account_id \
+    WHERE s.sid = $1 AND s.account_id = $2 AND s.expires_at > $3 AND a.active";
+
+/// A session that requests a change. The transaction of the change checks that the session is live, because a request can take up to a minute and the session
+/// can end concurrently.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionCaller<'a> {
+    /// The account's id.
+    pub account_id: &'a str,
+    /// The session's id.
+    pub sid: &'a str,
+    /// The current time.
+    pub at: Timestamp,
+}
+
+impl SessionCaller<'_> {
+    /// Locks the account. Returns `true` if the session is live.
+    pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
+        tx.lock_account(self.account_id).await?;
+        let lives: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_LIVE)
+            .bind(self.sid)
+            .bind(self.account_id)
+            .bind(self.at.millis())
+            .fetch_optional(db).await)?;
+        Ok(lives.is_some())
+    }
+}

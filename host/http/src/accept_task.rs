@@ -1,0 +1,80 @@
+//! The task that accepts connections, and its graceful shutdown. This module depends neither on the type of the listener nor on the protocol.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchmail_core::changes::Changes;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::state::State;
+
+/// The delay after a failed accept. The operating system lacks a resource, for example file descriptors, so an immediate retry would fail too.
+pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// A task that accepts connections. Dropping this value does not end the task. [`AcceptTask::stop`] ends the task.
+#[derive(Debug)]
+pub(crate) struct AcceptTask {
+    shutdown_grace: Duration,
+    /// Stops the accept loop, and ends each connection after its current request.
+    stop: CancellationToken,
+    /// Aborts the connections and the changes in progress.
+    abort: CancellationToken,
+    task: JoinHandle<()>,
+    connections: TaskTracker,
+    changes: Changes,
+}
+
+impl AcceptTask {
+    /// Spawns the accept loop that `accept` returns. The loop must end when its token is cancelled, and must track every connection.
+    pub(crate) fn spawn<S: State, A>(
+        state: &Arc<S>,
+        accept: impl FnOnce(Arc<S>, CancellationToken, TaskTracker) -> A,
+    ) -> Self
+    where
+        A: Future<Output = ()> + Send + 'static,
+    {
+        let http = state.http();
+        let stop = CancellationToken::new();
+        let connections = TaskTracker::new();
+        Self {
+            shutdown_grace: http.config.shutdown_grace,
+            abort: http.abort.clone(),
+            changes: http.changes.clone(),
+            task: tokio::spawn(accept(Arc::clone(state), stop.clone(), connections.clone())),
+            stop,
+            connections,
+        }
+    }
+
+    /// Returns the tracker of the open connections.
+    #[cfg(test)]
+    pub(crate) fn connections(&self) -> &TaskTracker {
+        &self.connections
+    }
+
+    /// Stops accepting connections, closes idle connections, and waits for requests and changes in progress. If they do not finish within
+    /// `http.shutdown_grace`, aborts them and logs a warning with the name `listener`.
+    pub(crate) async fn stop(self, listener: &str) {
+        self.stop.cancel();
+        let _ = self.task.await;
+        self.connections.close();
+        let finished = async {
+            self.connections.wait().await;
+            self.changes.finished().await;
+        };
+        if timeout(self.shutdown_grace, finished).await.is_err() {
+            tracing::warn!(
+                connections = self.connections.len(),
+                changes = self.changes.len(),
+                listener,
+                "shutdown grace period exceeded, aborting connections and changes"
+            );
+            self.abort.cancel();
+            self.connections.wait().await;
+            self.changes.finished().await;
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The state of a listener that serves the routes of module administration.
+
+use latchmail_core::caller::Origin;
+
+use crate::app::App;
+use crate::message::Request;
+use crate::state::State;
+
+/// The state of a listener that serves the routes of module administration: [`App`] for the main listener, or the state of the operator's socket.
+pub trait AdminState: State {
+    /// Returns the service whose modules the routes change.
+    fn app(&self) -> &App;
+
+    /// Returns the origin of a request for the audit log.
+    fn origin(&self, request: &Request) -> Origin;
+}
+
+impl AdminState for App {
+    fn app(&self) -> &App {
+        self
+    }
+
+    fn origin(&self, request: &Request) -> Origin {
+        request.origin()
+    }
+}

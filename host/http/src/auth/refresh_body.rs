@@ -1,0 +1,37 @@
+//! The body of requests with a refresh token.
+
+use latchmail_shape::{self as shape, ValidationError};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::secret::secret;
+use crate::message::Request;
+use crate::rejection::Rejection;
+
+/// A request with a refresh token.
+#[derive(Deserialize, ToSchema)]
+pub struct RefreshBody {
+    /// The most recent refresh token.
+    #[serde(rename = "refreshToken", deserialize_with = "secret")]
+    #[schema(value_type = String, min_length = 1)]
+    refresh_token: SecretString,
+}
+
+/// Returns the refresh token of a request's body.
+///
+/// # Errors
+/// Returns 400. The error text is `missing` if the token is missing, has another type or is empty. If the body is not JSON, the text says so.
+pub(super) fn refresh_token(
+    request: &Request,
+    missing: &'static str,
+) -> Result<SecretString, Rejection> {
+    if request.body.trim_ascii().is_empty() {
+        return Err(Rejection::bad_request(missing));
+    }
+    match shape::read::<RefreshBody>(&request.body) {
+        Ok(body) if !body.refresh_token.expose_secret().is_empty() => Ok(body.refresh_token),
+        Err(error @ ValidationError::Syntax) => Err(error.into()),
+        Ok(_) | Err(ValidationError::Shape(_)) => Err(Rejection::bad_request(missing)),
+    }
+}

@@ -1,0 +1,142 @@
+//! The state of a page in a hidden field of its form. The field is encrypted, expires, and is bound to the cookie of one browser. This prevents cross-site
+//! request forgery: the server rejects a form from another site or another browser.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{HeaderMap, HeaderValue, header};
+use latchmail_core::error::Failure;
+use latchmail_core::sealing::Purpose;
+use latchmail_core::secrets;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::message::Request;
+use crate::rejection::Rejection;
+
+/// The lifetime of a page's form.
+const LIFETIME: Duration = Duration::from_mins(30);
+
+/// The length of the cookie's value, in characters.
+const COOKIE_LENGTH: usize = 43;
+
+/// A browser, identified by its cookie.
+pub(super) struct Browser {
+    /// The value of the cookie.
+    secret: String,
+}
+
+/// The content of the hidden field.
+#[derive(Serialize, Deserialize)]
+struct Sealed<T> {
+    /// The path of the page that contains the form.
+    page: String,
+    /// The time at which the form expires, in milliseconds since the Unix epoch.
+    until: i64,
+    page_state: T,
+}
+
+impl Browser {
+    /// Returns the browser that sent the request. A browser without a cookie gets a new one.
+    pub(super) fn get_or_create(app: &App, request: &Request) -> Result<Self, Rejection> {
+        match Self::from_cookie(app, request) {
+            Some(browser) => Ok(browser),
+            None => Ok(Self {
+                secret: secrets::letters_and_digits(COOKIE_LENGTH)?
+                    .as_str()
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// Returns the browser that sent the request, or `None` if it has no cookie.
+    pub(super) fn from_cookie(app: &App, request: &Request) -> Option<Self> {
+        let secret = cookie_value(&request.headers, cookie_name(is_secure(app)))?;
+        Some(Self { secret })
+    }
+
+    /// Returns the `Set-Cookie` header. Scripts cannot read the cookie. `SameSite=Lax` is necessary because other sites link to the pages.
+    pub(super) fn cookie(&self, app: &App) -> Result<HeaderValue, Rejection> {
+        let secure = is_secure(app);
+        let cookie = format!(
+            "{}={}; Path=/; HttpOnly; SameSite=Lax{}",
+            cookie_name(secure),
+            self.secret,
+            if secure { "; Secure" } else { "" },
+        );
+        Ok(HeaderValue::from_str(&cookie).map_err(Failure::internal)?)
+    }
+
+    /// Encrypts the state of a page for its hidden field.
+    pub(super) fn seal<T: Serialize>(
+        &self,
+        app: &App,
+        page: &str,
+        page_state: T,
+    ) -> Result<String, Rejection> {
+        let sealed = Sealed {
+            page: page.to_owned(),
+            until: app.clock.now().plus(LIFETIME).millis(),
+            page_state,
+        };
+        let sealed = serde_json::to_vec(&sealed).map_err(Failure::internal)?;
+        let keys = app.auth.keys();
+        let sealed = keys.seal_bytes(Purpose::SignInPage, &self.secret, &sealed)?;
+        Ok(URL_SAFE_NO_PAD.encode(sealed))
+    }
+
+    /// Decrypts the state of a page. Returns `None` if the state has expired, or if it belongs to another browser or another page.
+    pub(super) fn open<T: DeserializeOwned>(
+        &self,
+        app: &App,
+        page: &str,
+        sealed: &str,
+    ) -> Option<T> {
+        let sealed = URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        let keys = app.auth.keys();
+        let opened = keys.open_bytes(Purpose::SignInPage, &self.secret, &sealed)?;
+        let opened: Sealed<T> = serde_json::from_slice(&opened).ok()?;
+        let is_valid = opened.page == page && app.clock.now().millis() < opened.until;
+        is_valid.then_some(opened.page_state)
+    }
+}
+
+/// Returns `false` if the headers of a browser show that a form comes from a page of another origin.
+pub(super) fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
+    let is_absent_or =
+        |name, expected: &str| headers.get(name).is_none_or(|value| value == expected);
+    is_absent_or(header::ORIGIN, app.oauth.issuer())
+        && is_absent_or(
+            header::HeaderName::from_static("sec-fetch-site"),
+            "same-origin",
+        )
+}
+
+/// Returns `true` if the authorization server uses TLS.
+fn is_secure(app: &App) -> bool {
+    app.oauth.issuer().starts_with("https://")
+}
+
+/// Returns the name of the cookie. Browsers accept a cookie with the prefix `__Host-` only from this exact host and over TLS.
+fn cookie_name(secure: bool) -> &'static str {
+    if secure {
+        "__Host-latchmail-sign-in"
+    } else {
+        "latchmail-sign-in"
+    }
+}
+
+/// Returns the value of a cookie if it is well-formed.
+fn cookie_value(headers: &HeaderMap, name: &str) -> Option<String> {
+    let all = headers.get_all(header::COOKIE).iter();
+    let mut pairs = all
+        .filter_map(|cookies| cookies.to_str().ok())
+        .flat_map(|cookies| cookies.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
+    let (_, secret) = pairs.find(|(key, _)| *key == name)?;
+    let is_well_formed =
+        secret.len() == COOKIE_LENGTH && secret.bytes().all(|b| b.is_ascii_alphanumeric());
+    is_well_formed.then(|| secret.to_owned())
+}

@@ -1,0 +1,50 @@
+//! The format of the protocols' requests and responses.
+
+use http::{HeaderValue, StatusCode, header};
+use latchmail_oauth::error::{Error, Refusal};
+
+use crate::message::{self, Request, Response};
+use crate::query;
+use crate::rejection::Rejection;
+
+/// Converts an error of the protocol to a response. `has_authorization` states whether the client sent an `Authorization` header.
+///
+/// # Errors
+/// Returns the failure of an operation that failed for a reason other than the request.
+pub(super) fn error_response(error: Error, has_authorization: bool) -> Result<Response, Rejection> {
+    let refusal: Refusal = match error {
+        Error::Refused(refusal) => refusal,
+        Error::Failed(failure) => return Err(failure.into()),
+    };
+    // RFC 6749, section 5.2.
+    let status = match refusal.code {
+        "invalid_client" => StatusCode::UNAUTHORIZED,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let response = message::json(status, &refusal)?;
+    if status == StatusCode::UNAUTHORIZED && has_authorization {
+        let challenge = HeaderValue::from_static("Basic realm=\"oauth\"");
+        return Ok(response.with(header::WWW_AUTHENTICATE, challenge));
+    }
+    Ok(response)
+}
+
+/// Returns all fields of a request's form (`application/x-www-form-urlencoded` of the URL Standard).
+///
+/// # Errors
+/// Returns an error if the body has another media type or is not a valid form.
+pub(super) fn form(request: &Request) -> Result<Vec<(String, String)>, Refusal> {
+    let media_type = request.headers.get(header::CONTENT_TYPE);
+    let media_type = media_type
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("");
+    let media_type = media_type.split(';').next().unwrap_or("").trim();
+    if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        return Err(Refusal::request(
+            "The body must be application/x-www-form-urlencoded",
+        ));
+    }
+    let body = std::str::from_utf8(&request.body).ok();
+    body.and_then(|body| query::parse(body).ok())
+        .ok_or_else(|| Refusal::request("The body must be a form in UTF-8"))
+}

@@ -1,0 +1,147 @@
+//! The operations of a route group, with the properties that the host enforces.
+
+use http::Method;
+use latchmail_core::error::StartError;
+use latchmail_runtime::modules::{Access, Route};
+use serde_json::{Map, Value, json};
+
+use super::components::members;
+use super::document::Paths;
+use super::{parameters, responses, shared};
+use crate::access;
+use crate::route_group::RouteGroup;
+
+/// The keys of a path item that are operations.
+const METHODS: [&str; 8] = [
+    "get", "put", "post", "delete", "options", "head", "patch", "trace",
+];
+
+/// Adds the operations of a route group to `paths`.
+///
+/// # Errors
+/// Returns an error if the description of the group does not match its routes.
+pub(super) fn add<S>(
+    paths: &mut Paths,
+    group: &RouteGroup<S>,
+    agents_send: bool,
+) -> Result<(), StartError> {
+    let owner = &group.owner;
+    let empty = Value::Object(Map::new());
+    let described = members(
+        owner,
+        "paths",
+        group.description.get("paths").unwrap_or(&empty),
+    )?;
+    for (path, item) in described {
+        for key in members(owner, path, item)?.keys() {
+            let is_route = group
+                .routes
+                .iter()
+                .any(|(route, _)| route.path == *path && method_key(&route.method) == *key);
+            if METHODS.contains(&key.as_str()) && !is_route {
+                return Err(StartError::new(format!(
+                    "the API description of {owner} contains {} {path}, which is not a route of {owner}",
+                    key.to_uppercase()
+                )));
+            }
+        }
+    }
+    for (route, _) in &group.routes {
+        let key = method_key(&route.method);
+        let item = described.get(&route.path);
+        let operation = item
+            .and_then(|item| item.get(&key))
+            .and_then(Value::as_object)
+            .ok_or_else(|| {
+                StartError::new(format!(
+                    "the API description of {owner} does not contain the route {} {}",
+                    route.method, route.path
+                ))
+            })?;
+        // Two owners can have operations of the same path, so the properties of a path are copied to each operation of its owner.
+        let shared = item.and_then(Value::as_object).into_iter().flatten();
+        let mut operation = operation.clone();
+        for (name, value) in shared.filter(|(name, _)| !METHODS.contains(&name.as_str())) {
+            inherit(&mut operation, name, value);
+        }
+        complete(owner, route, agents_send, &mut operation)?;
+        paths
+            .entry(route.path.clone())
+            .or_default()
+            .insert(key, Value::Object(operation));
+    }
+    Ok(())
+}
+
+/// Copies a property of a path to an operation. If both define a property or a parameter, the definition of the operation applies.
+fn inherit(operation: &mut Map<String, Value>, name: &str, value: &Value) {
+    match (operation.get_mut(name), value) {
+        (Some(Value::Array(own)), Value::Array(common)) if name == "parameters" => {
+            let same = |a: &Value, b: &Value| a["name"] == b["name"] && a["in"] == b["in"];
+            for parameter in common {
+                if !own.iter().any(|known| same(known, parameter)) {
+                    own.push(parameter.clone());
+                }
+            }
+        }
+        (Some(_), _) => {}
+        (None, value) => {
+            operation.insert(name.into(), value.clone());
+        }
+    }
+}
+
+/// Adds the security, the scope, the parameters and the responses that the host enforces for a route.
+fn complete(
+    owner: &str,
+    route: &Route,
+    agents_send: bool,
+    operation: &mut Map<String, Value>,
+) -> Result<(), StartError> {
+    let id = operation
+        .entry("operationId")
+        .or_insert_with(|| route.operation.clone().into());
+    if *id != route.operation {
+        return Err(StartError::new(format!(
+            "the API description of {owner} has the operation id {id} for {} {}, but the route has `{}`",
+            route.method, route.path, route.operation
+        )));
+    }
+    // The descriptions of the host's operations are the doc comments of their handlers. The section "Errors" is only for readers of the code.
+    if let Some(Value::String(text)) = operation.get_mut("description")
+        && let Some(at) = text.find("# Errors\n")
+    {
+        text.truncate(at);
+        text.truncate(text.trim_end().len());
+    }
+    parameters::complete(route, operation);
+    operation.insert("security".into(), security(route.access, agents_send));
+    operation.remove("x-required-scope");
+    if let Some(scope) = access::scope(route.access) {
+        operation.insert("x-required-scope".into(), scope.name().into());
+    }
+    let mut responses = match operation.remove("responses") {
+        Some(Value::Object(responses)) => responses,
+        _ => Map::new(),
+    };
+    responses::complete(route, &mut responses);
+    operation.insert("responses".into(), responses.into());
+    Ok(())
+}
+
+/// Returns the security schemes that a route accepts.
+fn security(access: Access, agents_send: bool) -> Value {
+    let mut schemes = match access {
+        Access::Public | Access::OAuth => vec![],
+        Access::Session | Access::Admin => vec![json!({ shared::SESSION: [] })],
+        Access::Scoped { .. } => vec![json!({ shared::SESSION: [] }), json!({ shared::TOKEN: [] })],
+    };
+    if access::takes_oauth(access, agents_send) {
+        schemes.push(json!({ shared::OAUTH: [] }));
+    }
+    schemes.into()
+}
+
+fn method_key(method: &Method) -> String {
+    method.as_str().to_ascii_lowercase()
+}

@@ -1,0 +1,131 @@
+//! Counts a request towards its rate limits, verifies its credential, and checks that the route accepts the caller.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use latchmail_accounts::auth::bearer_credential;
+use latchmail_core::caller::Caller;
+use latchmail_core::error::Kind;
+use latchmail_core::limits::{Bucket, Key};
+use latchmail_runtime::modules::Access;
+
+use super::progress::Progress;
+use crate::access;
+use crate::rejection::Rejection;
+use crate::router::RouteEntry;
+use crate::state::State;
+
+/// Counts the request, and returns the caller if the route accepts the credential.
+///
+/// Every request is counted before its credential is looked up: towards the credential's rate limit if the credential itself proves that the service issued it,
+/// otherwise towards the client's rate limit. So the rate limits also apply to look-ups of invalid and forged credentials.
+pub(super) async fn authenticate<S: State>(
+    state: &S,
+    entry: &RouteEntry<S>,
+    headers: &HeaderMap,
+    client: IpAddr,
+    progress: &mut Progress,
+) -> Result<Caller, Rejection> {
+    let access = entry.route.access;
+    let limits = &state.http().limits;
+    let credential = state.parse_credential(headers, client);
+    let proven_key = match &credential {
+        Ok((credential, _)) if access == Access::OAuth => state.agent_key(credential),
+        Ok((_, key)) => key.clone(),
+        Err(_) => None,
+    };
+    match (&proven_key, entry.bucket) {
+        (Some(key), Some(bucket)) => progress.count(limits, bucket, key)?,
+        (Some(_), None) => {}
+        (None, _) => progress.count(limits, Bucket::Unproven, &Key::client(client))?,
+    }
+    let caller = match credential {
+        Ok((credential, _)) => state.authenticate(credential).await,
+        Err(failure) => Err(failure),
+    };
+    let authorized = match caller {
+        Ok(caller) => {
+            progress.account = Some(caller.account.clone());
+            authorize(access, caller)
+        }
+        Err(failure) if access == Access::OAuth && failure.kind == Kind::Unauthorized => {
+            Err(match failure.cause {
+                Some(cause) => access::unauthorized().because(cause),
+                None => access::unauthorized(),
+            })
+        }
+        Err(failure) => Err(failure.into()),
+    };
+    let caller =
+        authorized.map_err(|rejection| with_challenge(state, access, headers, rejection))?;
+    if let (None, Some(bucket)) = (proven_key, entry.bucket) {
+        progress.count(limits, bucket, &Key::caller(bucket, &caller))?;
+    }
+    Ok(caller)
+}
+
+/// Verifies the credential of a request again. The request is not counted a second time.
+pub(super) async fn reverify<S: State>(
+    state: &S,
+    access: Access,
+    headers: &HeaderMap,
+    client: IpAddr,
+) -> Result<Caller, Rejection> {
+    let caller = match state.parse_credential(headers, client) {
+        Ok((credential, _)) => state.authenticate(credential).await,
+        Err(failure) => Err(failure),
+    };
+    caller
+        .map_err(Rejection::from)
+        .and_then(|caller| authorize(access, caller))
+        .map_err(|rejection| with_challenge(state, access, headers, rejection))
+}
+
+/// Returns the caller with the permissions that apply to the route, if the route accepts the caller.
+fn authorize(access: Access, caller: Caller) -> Result<Caller, Rejection> {
+    access::authorize(access, &caller)?;
+    Ok(match access {
+        Access::OAuth => caller.at_agent_endpoint(),
+        _ => caller,
+    })
+}
+
+/// Switches the caller to the mailbox that the request selects. Returns the caller unchanged if `mailbox` is `None` or the caller's own mailbox.
+pub(super) async fn select_mailbox<S: State>(
+    state: &S,
+    caller: Caller,
+    mailbox: Option<&str>,
+) -> Result<Caller, Rejection> {
+    let Some(mailbox) = mailbox else {
+        return Ok(caller);
+    };
+    access::authorize_mailbox(&caller)?;
+    if caller.account == mailbox {
+        return Ok(caller);
+    }
+    Ok(state.switch_mailbox(caller, mailbox).await?)
+}
+
+/// Adds the header `WWW-Authenticate` to a 401 error without one (RFC 9110, section 11.6.1; for the agent endpoint RFC 9728, section 5.1).
+fn with_challenge<S: State>(
+    state: &S,
+    access: Access,
+    headers: &HeaderMap,
+    rejection: Rejection,
+) -> Rejection {
+    let has_challenge = rejection
+        .headers
+        .iter()
+        .any(|(name, _)| name == header::WWW_AUTHENTICATE);
+    if rejection.status != StatusCode::UNAUTHORIZED || has_challenge {
+        return rejection;
+    }
+    let http = state.http();
+    // RFC 6750, section 3.1: no error code if the request has no token.
+    let challenge = match access {
+        Access::OAuth if bearer_credential(headers).is_ok() => http.agent_invalid_token.clone(),
+        Access::OAuth => http.agent_challenge.clone(),
+        _ => HeaderValue::from_static("Bearer"),
+    };
+    rejection.with(header::WWW_AUTHENTICATE, challenge)
+}

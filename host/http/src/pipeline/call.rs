@@ -1,0 +1,78 @@
+//! Calls the handler of a route within the route's deadline.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::message::{Request, Response};
+use crate::rejection::Rejection;
+use crate::route_group::Target;
+use crate::router::RouteEntry;
+use crate::state::State;
+use crate::{call_error, response};
+
+/// Calls the handler. A request with a safe method is canceled if its client disconnects. Any other request can change data, so it
+/// runs on its own task, which finishes even if the client disconnects.
+pub(super) async fn run<S: State>(
+    state: &Arc<S>,
+    entry: Arc<RouteEntry<S>>,
+    request: Request,
+) -> Result<Response, Rejection> {
+    let http = state.http();
+    let is_safe = entry.route.method.is_safe();
+    let deadline = match entry.target {
+        Target::Host(_) => entry.route.deadline,
+        // The module's call enforces its own deadline.
+        Target::Module(_) => Duration::MAX,
+    };
+    let call = call(Arc::clone(state), entry, request);
+    if is_safe {
+        return timeout(deadline, call)
+            .await
+            .unwrap_or_else(|_| Err(call_error::deadline_exceeded()));
+    }
+    let (sender, receiver) = oneshot::channel();
+    let abort = http.abort.clone();
+    let task = async move {
+        let call = abort
+            .run_until_cancelled(call)
+            .map(|result| result.unwrap_or_else(|| Err(call_error::outcome_unknown())));
+        if let Err(Err(rejection)) = sender.send(catch_panic(call).await) {
+            // The client has disconnected, so no response contains the error.
+            response::log(&rejection);
+        }
+    };
+    http.changes.run(task);
+    match timeout(deadline, receiver).await {
+        Ok(Ok(result)) => result,
+        Err(_) | Ok(Err(_)) => Err(call_error::outcome_unknown()),
+    }
+}
+
+/// Returns the result of a future, or the 500 error if the future panics. This is not an `async fn`, because an `async fn` would store the future twice.
+pub(super) fn catch_panic(
+    future: impl Future<Output = Result<Response, Rejection>>,
+) -> impl Future<Output = Result<Response, Rejection>> {
+    AssertUnwindSafe(future)
+        .catch_unwind()
+        .map(|result| result.unwrap_or_else(|panic| Err(response::panic_rejection(&*panic))))
+}
+
+async fn call<S: State>(
+    state: Arc<S>,
+    entry: Arc<RouteEntry<S>>,
+    request: Request,
+) -> Result<Response, Rejection> {
+    let route = &entry.route;
+    match &entry.target {
+        Target::Host(handler) => handler(&state, &request).await,
+        Target::Module(module) => module
+            .handle(route, request)
+            .await
+            .map_err(|error| call_error::rejection(&route.method, error)),
+    }
+}

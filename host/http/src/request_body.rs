@@ -1,0 +1,435 @@
+//! Reads request bodies within limits: size, time between two chunks, total time, and the memory that the client can use ([`crate::body_memory`]).
+//!
+//! If a body is rejected, the rest of the body is not read and the response is sent immediately. The connection discards the rest after the response
+//! ([`crate::connection`]), so that a client that is still writing receives the response.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode, header};
+use http_body_util::BodyExt as _;
+use hyper::body::Body;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::body_memory::{self, LARGE, Reservation};
+use crate::fields::Fields;
+use crate::rejection::Rejection;
+
+/// The maximum size of an unread body that is discarded before the response, in bytes. A connection without unread data can be reused.
+const MAX_DISCARD: u64 = 64 * 1024;
+/// The timeout for discarding an unread body.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
+/// The timeout of the whole body, as a multiple of the timeout of a chunk.
+const BODY_TIMEOUT_FACTOR: u32 = 10;
+/// The minimum average speed of a body above [`LARGE`], in bytes per second.
+const MIN_SPEED: u128 = 64 * 1024;
+
+/// An incoming body. Records whether the body was read to its end, because a chunked body does not report this.
+#[derive(Debug)]
+pub struct IncomingBody<B> {
+    body: B,
+    ended: bool,
+}
+
+impl<B: Body<Data = Bytes> + Unpin> IncomingBody<B> {
+    /// Wraps a body that is not read yet.
+    pub fn new(body: B) -> Self {
+        Self {
+            ended: body.is_end_stream(),
+            body,
+        }
+    }
+
+    /// Returns `true` if the body has been read to its end.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ended
+    }
+
+    /// Returns the next chunk, or `None` at the end of the body.
+    async fn next_chunk(&mut self) -> Option<Result<Bytes, B::Error>> {
+        loop {
+            let Some(frame) = self.body.frame().await else {
+                self.ended = true;
+                return None;
+            };
+            match frame.map(hyper::body::Frame::into_data) {
+                Ok(Ok(data)) => return Some(Ok(data)),
+                // Trailers are ignored.
+                Ok(Err(_)) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+/// A received body: its bytes without the extracted fields, and the extracted fields.
+#[derive(Debug, Default)]
+pub struct ReceivedBody {
+    /// The body. If fields were extracted, a number replaces each of them.
+    pub bytes: Bytes,
+    /// The decoded fields, in the order of the body.
+    pub fields: Vec<Bytes>,
+}
+
+/// The bytes of a body with the reservation of their memory. Dropping the last reference to the bytes releases the memory.
+struct CountedBytes {
+    bytes: Bytes,
+    _reservation: Arc<Reservation>,
+}
+
+impl AsRef<[u8]> for CountedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The buffer of an incoming body.
+enum Buffer {
+    /// A body without fields to extract. A body of one chunk stays in `first`. Other bodies are copied to `all`, which
+    /// reserves the announced size. The operating system allocates the pages of the reserved memory on the first write.
+    Whole { first: Bytes, all: BytesMut },
+    /// A body with fields to extract.
+    Split(Box<Fields>),
+}
+
+impl Buffer {
+    fn new(pointers: &[String]) -> Self {
+        if pointers.is_empty() {
+            Self::Whole {
+                first: Bytes::new(),
+                all: BytesMut::new(),
+            }
+        } else {
+            Self::Split(Box::new(Fields::new(pointers)))
+        }
+    }
+
+    /// Adds the next chunk. `announced` is the size of the body in its header.
+    fn push(&mut self, chunk: Bytes, announced: usize) -> Result<(), Rejection> {
+        match self {
+            Self::Whole { first, all } if first.is_empty() && all.is_empty() => *first = chunk,
+            Self::Whole { first, all } => {
+                if all.is_empty() {
+                    all.reserve(announced.max(first.len() + chunk.len()));
+                    all.extend_from_slice(&std::mem::take(first));
+                }
+                all.extend_from_slice(&chunk);
+            }
+            Self::Split(fields) => fields.push(&chunk)?,
+        }
+        Ok(())
+    }
+
+    /// Returns the number of bytes in memory.
+    fn len(&self) -> usize {
+        match self {
+            Self::Whole { first, all } => first.len() + all.len(),
+            Self::Split(fields) => fields.held(),
+        }
+    }
+
+    /// Returns the body. Its bytes keep `reservation` until they are dropped.
+    fn finish(self, reservation: Reservation) -> ReceivedBody {
+        let (bytes, fields) = match self {
+            Self::Whole { first, all } if all.is_empty() => (first, Vec::new()),
+            Self::Whole { all, .. } => (all.freeze(), Vec::new()),
+            Self::Split(fields) => {
+                let (bytes, fields) = fields.finish();
+                (bytes.into(), fields)
+            }
+        };
+        let reservation = Arc::new(reservation);
+        let counted = |bytes: Bytes| {
+            if bytes.is_empty() {
+                return bytes;
+            }
+            Bytes::from_owner(CountedBytes {
+                bytes,
+                _reservation: Arc::clone(&reservation),
+            })
+        };
+        ReceivedBody {
+            bytes: counted(bytes),
+            fields: fields.into_iter().map(counted).collect(),
+        }
+    }
+}
+
+/// Reads a body of at most `max_size` bytes and extracts the fields at `pointers`. Each chunk must arrive within `chunk_timeout`.
+///
+/// A body above [`LARGE`] requires a permit of its account, and must arrive at an average speed of at least [`MIN_SPEED`]. `reservation` contains the memory of
+/// the received bytes until all of them are dropped. The announced size of the body reserves no memory.
+///
+/// # Errors
+/// Returns 413 if the body is too large, 408 if the body does not arrive in time, 400 if the body is incomplete or a field is invalid, and 503 if the memory is
+/// not available. If the announced size already exceeds a limit, returns 413 or 503 without reading.
+pub(crate) async fn read<B>(
+    body: &mut IncomingBody<B>,
+    max_size: usize,
+    pointers: &[String],
+    chunk_timeout: Duration,
+    mut reservation: Reservation,
+) -> Result<ReceivedBody, Rejection>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let announced = body.body.size_hint().lower();
+    let announced = usize::try_from(announced)
+        .ok()
+        .filter(|announced| *announced <= max_size)
+        .ok_or_else(|| too_large(max_size))?;
+    let body_timeout = chunk_timeout.saturating_mul(BODY_TIMEOUT_FACTOR);
+    if announced > LARGE {
+        acquire_large_body_permit(&mut reservation, body_timeout).await?;
+    }
+    reservation.check(announced)?;
+    // The number of bytes of a large body that must arrive within `chunk_timeout`.
+    let min_progress = MIN_SPEED.saturating_mul(chunk_timeout.as_millis()) / 1000;
+    let body_deadline = Instant::now() + body_timeout;
+    let mut chunk_deadline = Instant::now() + chunk_timeout;
+    let mut buffer = Buffer::new(pointers);
+    // The number of received bytes in total, and since `chunk_deadline` was set.
+    let (mut length, mut recent) = (0, 0);
+    loop {
+        let chunk = timeout_at(body_deadline.min(chunk_deadline), body.next_chunk())
+            .await
+            .map_err(|_| {
+                Rejection::new(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "The request's body did not arrive in time",
+                )
+            })?;
+        let Some(chunk) = chunk else { break };
+        let chunk =
+            chunk.map_err(|_| Rejection::bad_request("The request's body could not be read"))?;
+        length += chunk.len();
+        recent += chunk.len() as u128;
+        if length > max_size {
+            return Err(too_large(max_size));
+        }
+        if length > LARGE {
+            let remaining = body_deadline.saturating_duration_since(Instant::now());
+            acquire_large_body_permit(&mut reservation, remaining).await?;
+        }
+        if length <= LARGE || recent >= min_progress {
+            chunk_deadline = Instant::now() + chunk_timeout;
+            recent = 0;
+        }
+        reservation.grow_to(buffer.len() + chunk.len())?;
+        buffer.push(chunk, announced)?;
+    }
+    Ok(buffer.finish(reservation))
+}
+
+/// Waits for the permit for a large body, or returns 503 after `max_wait`.
+async fn acquire_large_body_permit(
+    reservation: &mut Reservation,
+    max_wait: Duration,
+) -> Result<(), Rejection> {
+    timeout(max_wait, reservation.acquire_large_body_permit())
+        .await
+        .map_err(|_| body_memory::too_many_large_bodies())
+}
+
+/// Discards the rest of a body if the rest is small and the client does not wait for `100 Continue`. Returns `true` if the body has been read to its end. If
+/// not, the connection cannot be reused.
+pub async fn discard<B>(body: &mut IncomingBody<B>, headers: &HeaderMap) -> bool
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let size = body.body.size_hint().exact();
+    let is_small = size.is_some_and(|size| size <= MAX_DISCARD);
+    if body.ended || !is_small || headers.contains_key(header::EXPECT) {
+        return body.ended;
+    }
+    let deadline = Instant::now() + DISCARD_TIMEOUT;
+    while let Ok(Some(Ok(_))) = timeout_at(deadline, body.next_chunk()).await {}
+    body.ended
+}
+
+fn too_large(max_size: usize) -> Rejection {
+    Rejection::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        if max_size == 0 {
+            "This route accepts no request body".into()
+        } else {
+            format!("The request's body is larger than {max_size} bytes")
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::net::Ipv4Addr;
+
+    use futures_util::{FutureExt as _, stream};
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame;
+
+    use super::*;
+    use crate::body_memory::BodyMemory;
+
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// Returns a reservation for a body of at most 16 KiB.
+    fn reservation() -> Reservation {
+        Arc::new(BodyMemory::new(1)).reserve(None, Ipv4Addr::LOCALHOST.into(), 16 * 1024)
+    }
+
+    fn chunked(chunks: &'static [&'static str]) -> IncomingBody<impl Body<Data = Bytes> + Unpin> {
+        IncomingBody::new(StreamBody::new(stream::iter(chunks.iter().map(|chunk| {
+            Ok::<_, Infallible>(Frame::data(Bytes::from_static(chunk.as_bytes())))
+        }))))
+    }
+
+    #[tokio::test]
+    async fn a_body_up_to_the_maximum_size_is_read() {
+        let mut body = chunked(&["ab", "", "cd", "e"]);
+        assert_eq!(
+            read(&mut body, 5, &[], TIMEOUT, reservation())
+                .await
+                .unwrap()
+                .bytes,
+            "abcde"
+        );
+        let mut none = chunked(&[]);
+        assert_eq!(
+            read(&mut none, 0, &[], TIMEOUT, reservation())
+                .await
+                .unwrap()
+                .bytes,
+            ""
+        );
+    }
+
+    #[tokio::test]
+    async fn a_body_above_the_maximum_size_is_rejected_with_and_without_an_announced_size() {
+        let mut declared = IncomingBody::new(Full::new(Bytes::from_static(b"abcdef")));
+        assert_eq!(
+            read(&mut declared, 5, &[], TIMEOUT, reservation())
+                .await
+                .unwrap_err()
+                .status,
+            413
+        );
+        let mut counted = chunked(&["abc", "def"]);
+        assert_eq!(
+            read(&mut counted, 5, &[], TIMEOUT, reservation())
+                .await
+                .unwrap_err()
+                .status,
+            413
+        );
+    }
+
+    #[tokio::test]
+    async fn memory_is_reserved_until_the_last_bytes_of_a_body_are_dropped() {
+        const LARGE: &[u8] = &[b'x'; 700 * 1024];
+        const MAX_SIZE: usize = 1024 * 1024;
+        let memory = Arc::new(BodyMemory::new(1));
+        let reserve = || memory.reserve(None, Ipv4Addr::LOCALHOST.into(), MAX_SIZE);
+        let large = || IncomingBody::new(Full::new(Bytes::from_static(LARGE)));
+        let receive = async |body: &mut IncomingBody<Full<Bytes>>| {
+            read(body, MAX_SIZE, &[], TIMEOUT, reserve()).await
+        };
+        let bytes = receive(&mut large()).await.unwrap().bytes;
+        assert_eq!(bytes, LARGE);
+        let slice = bytes.slice(10..20);
+        drop(bytes);
+        let mut unread = large();
+        let rejected = receive(&mut unread).await.unwrap_err();
+        assert_eq!(
+            (rejected.status.as_u16(), rejected.headers[0].0.as_str()),
+            (503, "retry-after")
+        );
+        assert!(!unread.ended, "rejected because of its announced size");
+        let mut growing = chunked(vec!["a", &*"x".repeat(700 * 1024).leak()].leak());
+        let rejected = read(&mut growing, MAX_SIZE, &[], TIMEOUT, reserve()).await;
+        assert_eq!(rejected.unwrap_err().status, 503);
+        let small = IncomingBody::new(Full::new(Bytes::from_static(b"small")));
+        assert!(receive(&mut { small }).await.is_ok());
+        drop(slice);
+        assert!(receive(&mut large()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_announced_size_reserves_no_memory() {
+        let memory = Arc::new(BodyMemory::new(1));
+        let reserve = || memory.reserve(None, Ipv4Addr::LOCALHOST.into(), LARGE);
+        let stuck = stream::pending::<Result<Frame<Bytes>, Infallible>>();
+        let mut stuck = IncomingBody::new(Box::pin(StreamBody::new(stuck)));
+        let mut reading = Box::pin(read(&mut stuck, LARGE, &[], TIMEOUT, reserve()));
+        assert!(
+            (&mut reading).now_or_never().is_none(),
+            "the read waits for the body"
+        );
+        assert!(reserve().check(LARGE).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_large_body_must_arrive_at_the_minimum_speed() {
+        const MAX_SIZE: usize = 40 * 1024 * 1024;
+        const PAUSE: Duration = Duration::from_millis(10);
+        let timeout = PAUSE * 10;
+        let memory = Arc::new(BodyMemory::new(256));
+        // Returns the number of chunks that arrive after the first one.
+        let chunks = async |bytes: usize| {
+            let reservation = memory.reserve(Some("ada"), Ipv4Addr::LOCALHOST.into(), MAX_SIZE);
+            let mut sent = 0_u32;
+            let body = stream::unfold(&mut sent, |sent| async move {
+                let chunk = if *sent == 0 {
+                    Bytes::from(vec![b'x'; 2 * LARGE])
+                } else {
+                    tokio::time::sleep(PAUSE).await;
+                    Bytes::from(vec![b'x'; bytes])
+                };
+                *sent += 1;
+                Some((Ok::<_, Infallible>(Frame::data(chunk)), sent))
+            });
+            let mut body = IncomingBody::new(Box::pin(StreamBody::new(body)));
+            let rejected = read(&mut body, MAX_SIZE, &[], timeout, reservation).await;
+            assert_eq!(rejected.unwrap_err().status, 408);
+            drop(body);
+            sent - 1
+        };
+        assert!(chunks(1).await <= 10);
+        let before = Instant::now();
+        chunks(8 * 1024).await;
+        assert!(before.elapsed() >= timeout * BODY_TIMEOUT_FACTOR);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_stops_arriving_is_rejected_after_the_timeout() {
+        let pending = stream::pending::<Result<Frame<Bytes>, Infallible>>();
+        let mut stuck = IncomingBody::new(StreamBody::new(pending));
+        let before = Instant::now();
+        let timeout = Duration::from_millis(20);
+        assert_eq!(
+            read(&mut stuck, 5, &[], timeout, reservation())
+                .await
+                .unwrap_err()
+                .status,
+            408
+        );
+        assert!(before.elapsed() >= timeout);
+    }
+
+    #[tokio::test]
+    async fn a_slow_body_is_rejected_after_the_total_timeout() {
+        let mut slow =
+            IncomingBody::new(Box::pin(StreamBody::new(stream::unfold((), |()| async {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                let chunk = Frame::data(Bytes::from_static(b"a"));
+                Some((Ok::<_, Infallible>(chunk), ()))
+            }))));
+        let before = Instant::now();
+        let timeout = Duration::from_millis(100);
+        let rejected = read(&mut slow, 100_000, &[], timeout, reservation())
+            .await
+            .unwrap_err();
+        assert_eq!(rejected.status, 408);
+        assert!(before.elapsed() >= timeout * BODY_TIMEOUT_FACTOR);
+    }
+}

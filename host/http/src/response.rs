@@ -1,0 +1,125 @@
+//! The error responses, and the headers of all responses.
+
+use std::any::Any;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use latchmail_core::error::Failure;
+
+use crate::client::REQUEST_ID;
+use crate::message::{self, Response};
+use crate::rejection::Rejection;
+use crate::response_body::ResponseBody;
+
+/// Default headers. A handler of the host can set other values, a module cannot. Responses contain the data of one user, so they are not cached. If a browser
+/// shows a response as a page, the page cannot run scripts or access the sign-in pages of the same origin.
+const DEFAULT_HEADERS: [(HeaderName, HeaderValue); 6] = [
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("sandbox; default-src 'none'; frame-ancestors 'none'"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    ),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+];
+
+/// Headers that a handler cannot set: hop-by-hop headers (RFC 9110, section 7.6.1) and headers that the server computes.
+const SERVER_HEADERS: [HeaderName; 5] = [
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::TRAILER,
+    header::UPGRADE,
+];
+
+/// Converts the result of a handler to a response.
+pub(crate) fn from_result(result: Result<Response, Rejection>) -> http::Response<ResponseBody> {
+    let Response {
+        status,
+        mut headers,
+        body,
+    } = result.unwrap_or_else(|rejection| {
+        log(&rejection);
+        error_response(rejection)
+    });
+    let body = ResponseBody::new(body);
+    for name in SERVER_HEADERS {
+        headers.remove(name);
+    }
+    if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED {
+        headers.insert(header::CONTENT_LENGTH, body.length().into());
+    }
+    let mut response = http::Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// Adds the headers of all responses: the id of the request, and security headers.
+pub(crate) fn add_common_headers(id: &str, headers: &mut HeaderMap) {
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    for (name, value) in DEFAULT_HEADERS {
+        headers.entry(name).or_insert(value);
+    }
+}
+
+/// Returns the response `{"error": text}` with the rejection's status and headers.
+fn error_response(rejection: Rejection) -> Response {
+    let body = serde_json::json!({ "error": rejection.text }).to_string();
+    let mut response = message::serialized_json(rejection.status, body.into());
+    response.headers.extend(rejection.headers);
+    response
+}
+
+/// Returns the 500 error for a handler that panicked.
+pub(crate) fn panic_rejection(panic: &(dyn Any + Send)) -> Rejection {
+    let message = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a message");
+    Failure::internal(format!("a handler panicked: {message}")).into()
+}
+
+/// Returns the name of a method for the log. A nonstandard method is logged as `other`, because a client can choose any text.
+pub(crate) fn method_name(method: &Method) -> &str {
+    match *method {
+        Method::GET
+        | Method::HEAD
+        | Method::POST
+        | Method::PUT
+        | Method::PATCH
+        | Method::DELETE
+        | Method::OPTIONS
+        | Method::CONNECT
+        | Method::TRACE => method.as_str(),
+        _ => "other",
+    }
+}
+
+/// Logs a rejection with its cause. Every rejection is logged exactly once.
+pub(crate) fn log(rejection: &Rejection) {
+    let status = rejection.status.as_u16();
+    let cause = rejection.cause.as_ref().map(tracing::field::display);
+    if rejection.status.is_server_error() {
+        tracing::error!(status, cause, "{}", rejection.text);
+    } else {
+        tracing::debug!(status, cause, "{}", rejection.text);
+    }
+}

@@ -1,0 +1,165 @@
+//! Response bodies: bytes in memory, or a stream. The length of a body is known in advance. If a stream has another length, the body returns an error and the
+//! connection is closed, so that no client accepts an incomplete body as complete.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use latchmail_bindings::ByteStream;
+use latchmail_runtime::modules::Content;
+
+/// A body of a known length.
+pub struct ResponseBody {
+    remaining: u64,
+    source: Source,
+}
+
+enum Source {
+    Bytes(Bytes),
+    Stream(ByteStream),
+}
+
+impl ResponseBody {
+    /// Creates the body of a response.
+    #[must_use]
+    pub fn new(content: Content) -> Self {
+        let blob = match content {
+            Content::Bytes(bytes) => return Self::from_bytes(bytes),
+            Content::Blob(blob) => blob,
+        };
+        let remaining = blob.size();
+        match blob.into_bytes() {
+            Ok(bytes) => Self::from_bytes(bytes),
+            Err(blob) => Self {
+                remaining,
+                source: Source::Stream(blob.into_stream()),
+            },
+        }
+    }
+
+    fn from_bytes(bytes: Bytes) -> Self {
+        Self {
+            remaining: bytes.len() as u64,
+            source: Source::Bytes(bytes),
+        }
+    }
+
+    /// Returns the number of bytes that are not sent yet.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.remaining
+    }
+}
+
+impl Default for ResponseBody {
+    fn default() -> Self {
+        Self::from_bytes(Bytes::new())
+    }
+}
+
+impl fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseBody")
+            .field("remaining", &self.remaining)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if self.remaining == 0 {
+            return Poll::Ready(None);
+        }
+        let piece = match &mut self.source {
+            Source::Bytes(bytes) => Some(Ok(std::mem::take(bytes))),
+            Source::Stream(pieces) => ready!(pieces.as_mut().poll_next(cx)),
+        };
+        let sent = match piece {
+            Some(Ok(piece)) => {
+                let length = piece.len() as u64;
+                self.remaining
+                    .checked_sub(length)
+                    .map(|remaining| (remaining, piece))
+                    .ok_or_else(|| {
+                        io::Error::other("the response body is longer than its Content-Length")
+                    })
+            }
+            Some(Err(error)) => Err(error),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        };
+        Poll::Ready(Some(sent.map(|(remaining, piece)| {
+            self.remaining = remaining;
+            Frame::data(piece)
+        })))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.remaining == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.remaining)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::stream::{self, StreamExt as _};
+    use http_body_util::BodyExt as _;
+    use latchmail_bindings::{Blob, BlobSource};
+
+    use super::*;
+
+    struct Words(&'static [&'static str]);
+
+    impl BlobSource for Words {
+        fn open(&self) -> ByteStream {
+            stream::iter(
+                self.0
+                    .iter()
+                    .map(|word| Ok(Bytes::from_static(word.as_bytes()))),
+            )
+            .boxed()
+        }
+    }
+
+    async fn sent(size: u64, words: &'static [&'static str]) -> io::Result<Bytes> {
+        let blob = Blob::from_source(size, Arc::new(Words(words)));
+        let body = ResponseBody::new(Content::Blob(blob));
+        assert_eq!(body.size_hint().exact(), Some(size));
+        Ok(body.collect().await?.to_bytes())
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_sent_in_order_and_must_have_the_announced_length() {
+        assert_eq!(sent(5, &["ab", "", "cde"]).await.unwrap(), "abcde");
+        assert_eq!(sent(0, &[]).await.unwrap(), "");
+        assert!(sent(6, &["ab", "cde"]).await.is_err());
+        assert!(sent(4, &["ab", "cde"]).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn bytes_in_memory_are_sent() {
+        let bytes = Bytes::from_static(b"here");
+        for content in [
+            Content::Bytes(bytes.clone()),
+            Content::Blob(Blob::new(bytes)),
+        ] {
+            let body = ResponseBody::new(content);
+            assert_eq!(body.length(), 4);
+            assert_eq!(body.collect().await.unwrap().to_bytes(), "here");
+        }
+        assert!(ResponseBody::default().is_end_stream());
+    }
+}

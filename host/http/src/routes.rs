@@ -1,0 +1,52 @@
+//! The routes of the service: those of the host and those of the serving modules.
+
+use std::sync::Arc;
+
+use latchmail_core::config::Config;
+use latchmail_core::error::StartError;
+use latchmail_runtime::manager::Router;
+use latchmail_runtime::modules::Module;
+
+use crate::app::App;
+use crate::openapi::info::ApiInfo;
+use crate::route_group::RouteGroup;
+use crate::router::RouteTable;
+use crate::{admin, auth, oauth, service};
+
+impl Router for App {
+    fn check(&self, modules: &[Arc<Module>]) -> Result<(), StartError> {
+        let groups = route_groups(&self.config, modules)?;
+        RouteTable::check(&ApiInfo::from_config(&self.config), groups)
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        modules: &[Arc<Module>],
+    ) -> Result<Box<dyn FnOnce() + Send + 'a>, StartError> {
+        let groups = route_groups(&self.config, modules)?;
+        let table = RouteTable::build(&ApiInfo::from_config(&self.config), groups)?;
+        Ok(Box::new(move || self.http.replace(table)))
+    }
+}
+
+/// Returns the route groups of the host and of modules.
+///
+/// # Errors
+/// Returns an error if an API description of the host cannot be serialized.
+pub fn route_groups(
+    config: &Config,
+    modules: &[Arc<Module>],
+) -> Result<Vec<RouteGroup<App>>, StartError> {
+    let mut groups = vec![
+        service::route_group()?,
+        auth::route_group()?,
+        admin::route_group("admin")?,
+        oauth::resource_route_group()?,
+    ];
+    // The authorization server uses the main listener unless it has its own listener or another service issues the tokens.
+    if config.oauth.listen.is_none() && config.oauth.introspection.is_none() {
+        groups.push(oauth::route_group()?);
+    }
+    groups.extend(modules.iter().map(RouteGroup::module));
+    Ok(groups)
+}

@@ -1,0 +1,143 @@
+//! The state of an HTTP server: its routes, its rate limits and its settings. Each listener of the service has a state of its own.
+
+use std::fmt;
+use std::future::ready;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use http::{HeaderMap, HeaderValue};
+use latchmail_core::caller::Caller;
+use latchmail_core::changes::Changes;
+use latchmail_core::clock::Clock;
+use latchmail_core::config::{self, Config};
+use latchmail_core::error::{Failure, StartError};
+use latchmail_core::limits::{Key, Limits};
+use tokio_util::sync::CancellationToken;
+
+use crate::body_memory::BodyMemory;
+use crate::client::TrustedProxies;
+use crate::cors::Cors;
+use crate::router::RouteTable;
+
+/// The service behind an HTTP server: [`crate::App`], the state of another listener, or a substitute in tests.
+pub trait State: Sized + Send + Sync + 'static {
+    /// A parsed credential that is not verified yet.
+    type Credential: Send;
+
+    /// Returns the state of the HTTP server.
+    fn http(&self) -> &HttpState<Self>;
+
+    /// Parses the credential of a request, without any look-up. Also returns the rate-limit key of the credential if the credential itself proves that this
+    /// service issued it.
+    ///
+    /// # Errors
+    /// Returns 401 if the credential is missing or unusable, and 429 if the client sent too many forged credentials.
+    fn parse_credential(
+        &self,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> Result<(Self::Credential, Option<Key>), Failure>;
+
+    /// Verifies a credential and returns the caller.
+    ///
+    /// # Errors
+    /// Returns 401 if the credential is no longer valid.
+    fn authenticate(
+        &self,
+        credential: Self::Credential,
+    ) -> impl Future<Output = Result<Caller, Failure>> + Send;
+
+    /// Returns the rate-limit key of a credential for requests to the agent endpoint if the credential itself proves that this service issued it.
+    fn agent_key(&self, _credential: &Self::Credential) -> Option<Key> {
+        None
+    }
+
+    /// Switches the caller to the shared mailbox with the id `mailbox`.
+    ///
+    /// # Errors
+    /// Returns 404 if the mailbox does not exist or is not shared with the caller.
+    fn switch_mailbox(
+        &self,
+        _caller: Caller,
+        _mailbox: &str,
+    ) -> impl Future<Output = Result<Caller, Failure>> + Send {
+        ready(Err(Failure::no_mailbox()))
+    }
+}
+
+/// The state of an HTTP server.
+pub struct HttpState<S> {
+    /// The rate limits of credentials and clients.
+    pub limits: Limits,
+    table: ArcSwap<RouteTable<S>>,
+    pub(crate) config: config::Http,
+    /// The memory budget for request bodies.
+    pub(crate) body_memory: Arc<BodyMemory>,
+    pub(crate) clock: Clock,
+    pub(crate) cors: Cors,
+    pub(crate) trusted_proxies: TrustedProxies,
+    /// The `WWW-Authenticate` header of the agent endpoint for a request without a token.
+    pub(crate) agent_challenge: HeaderValue,
+    /// The `WWW-Authenticate` header of the agent endpoint for a request with an invalid token.
+    pub(crate) agent_invalid_token: HeaderValue,
+    /// The tasks of requests that change data. A task continues if its client disconnects.
+    pub(crate) changes: Changes,
+    /// Aborts requests and changes that have not finished at the end of the shutdown grace period.
+    pub(crate) abort: CancellationToken,
+}
+
+impl<S> HttpState<S> {
+    /// Creates the state with a table of routes. [`crate::serve`] starts the server.
+    ///
+    /// # Errors
+    /// Returns an error that names the invalid setting of the configuration.
+    pub fn new(config: &Config, clock: Clock, table: RouteTable<S>) -> Result<Self, StartError> {
+        for (key, value) in [
+            ("max_connections", config.http.max_connections),
+            ("connections_per_client", config.http.connections_per_client),
+            ("body_memory", config.http.body_memory),
+        ] {
+            if value == 0 {
+                return Err(StartError::new(format!("`http.{key}` must be at least 1")));
+            }
+        }
+        let metadata = format!("{}/.well-known/oauth-protected-resource", config.base_url());
+        let challenge = |error: &str| {
+            HeaderValue::try_from(format!("Bearer resource_metadata=\"{metadata}\"{error}"))
+                .map_err(|_| {
+                    StartError::new("`base_url` contains characters that are not allowed in a URL")
+                })
+        };
+        Ok(Self {
+            limits: Limits::new(&config.limits, clock.clone())?,
+            table: ArcSwap::from_pointee(table),
+            body_memory: Arc::new(BodyMemory::new(config.http.body_memory)),
+            config: config.http.clone(),
+            clock,
+            cors: Cors::parse(&config.cors_origins)?,
+            trusted_proxies: TrustedProxies::parse(&config.http.trusted_proxies)?,
+            agent_challenge: challenge("")?,
+            agent_invalid_token: challenge(", error=\"invalid_token\"")?,
+            changes: Changes::default(),
+            abort: CancellationToken::new(),
+        })
+    }
+
+    /// Returns the current routes.
+    #[must_use]
+    pub fn table(&self) -> Guard<Arc<RouteTable<S>>> {
+        self.table.load()
+    }
+
+    /// Replaces the routes. Requests in progress finish with the routes that they started with.
+    pub fn replace(&self, table: RouteTable<S>) {
+        self.table.store(Arc::new(table));
+    }
+}
+
+impl<S> fmt::Debug for HttpState<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpState").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,492 @@
+//! A wrapper of the TCP stream that hyper reads and writes. It provides what hyper 1.12 does not:
+//!
+//! - It records the bytes of each request's head, so that [`super::framing`] can check them.
+//! - It has a short timeout for a head that has started to arrive, and a long one for an idle connection. hyper has one timeout for both.
+//! - It limits how long the client can block a write.
+//! - It discards the error responses of hyper, which have an empty body and cannot be configured. [`super::connection`] sends a response with a body instead.
+//!
+//! The wrapper must know which bytes are the head of a request, also if several requests arrive together. It does not parse bodies. Instead, no read of hyper
+//! contains bytes of two requests. This relies on these properties of hyper 1.12.0 (`proto/h1/io.rs`, `decode.rs`) and httparse 1.10.1:
+//!
+//! - hyper reads from the stream only if its buffer is empty or contains an incomplete head.
+//! - hyper reads no byte of the next head before it has the complete response, unless it closes the connection after the response.
+//! - A head ends at its first empty line. A body with `Content-Length` ends after that number of bytes. A chunked body ends with CR LF CR LF.
+//!
+//! Therefore each read ends at the next empty line or at the end of the body. If one of these properties changed, the recorded bytes would not be exactly one
+//! head, and the service would reject the request.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep, timeout_at};
+
+/// The maximum size of a request's head, in bytes.
+pub(crate) const MAX_HEAD: usize = 64 * 1024;
+
+/// The state of a connection. The connection's service and its stream share this value.
+pub(crate) struct ConnectionState {
+    inner: Mutex<Inner>,
+    /// The deadline of the next request's head. `None` during a request.
+    deadline: watch::Sender<Option<Instant>>,
+    head_timeout: Duration,
+    idle_timeout: Duration,
+}
+
+struct Inner {
+    phase: Phase,
+    /// The bytes of the next request's head, up to the maximum size of a head. They can contain a credential.
+    head: Vec<u8>,
+    /// The number of bytes of the body that hyper has not read yet. `None` if the body is chunked.
+    body: Option<u64>,
+    scanner: LineScanner,
+    has_trailers: bool,
+    hyper_responded: bool,
+    unread: bool,
+}
+
+/// The part of an exchange that a connection is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// hyper waits for the head of a request.
+    Head,
+    /// hyper has returned a request, and does not have the complete response yet.
+    Request,
+    /// hyper has the complete response, and has not written all of it yet.
+    Flush,
+}
+
+impl ConnectionState {
+    /// Creates the state of a new connection. The client must send the first byte within the shorter timeout.
+    pub(crate) fn new(head_timeout: Duration, idle_timeout: Duration) -> Self {
+        let first = Instant::now() + head_timeout.min(idle_timeout);
+        Self {
+            inner: Mutex::new(Inner {
+                phase: Phase::Head,
+                head: Vec::new(),
+                body: None,
+                scanner: LineScanner::default(),
+                has_trailers: false,
+                hyper_responded: false,
+                unread: false,
+            }),
+            deadline: watch::Sender::new(Some(first)),
+            head_timeout,
+            idle_timeout,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that hyper has returned a request. `length` is the length of its body, or `None` for a chunked body. Returns the bytes of its head.
+    pub(crate) fn begin_request(&self, length: Option<u64>) -> Vec<u8> {
+        let mut inner = self.lock();
+        inner.phase = Phase::Request;
+        inner.body = length;
+        inner.scanner = LineScanner::default();
+        inner.has_trailers = false;
+        self.deadline.send_replace(None);
+        std::mem::take(&mut inner.head)
+    }
+
+    /// Records that hyper has found a trailer section after a chunked body.
+    pub(crate) fn record_trailers(&self) {
+        self.lock().has_trailers = true;
+    }
+
+    /// Returns `true` if a recipient that accepts a bare LF as the end of a line can see an earlier end of the chunked body than hyper. hyper accepts a bare LF
+    /// in a trailer section, and rejects it as the end of any other line of a chunked body.
+    pub(crate) fn is_body_end_ambiguous(&self) -> bool {
+        let inner = self.lock();
+        inner.has_trailers && inner.scanner.lenient_empty_line
+    }
+
+    /// Records that hyper has the complete response.
+    pub(crate) fn finish_response(&self) {
+        self.lock().phase = Phase::Flush;
+    }
+
+    /// Records that hyper has written everything that it had.
+    fn flushed(&self) {
+        let mut inner = self.lock();
+        if inner.phase == Phase::Flush {
+            inner.phase = Phase::Head;
+            let timeout = if inner.head.is_empty() {
+                self.idle_timeout
+            } else {
+                self.head_timeout
+            };
+            self.deadline.send_replace(Some(Instant::now() + timeout));
+        }
+    }
+
+    /// Waits until the client has not sent the head of the next request in time.
+    pub(crate) async fn head_timed_out(&self) {
+        let mut deadline = self.deadline.subscribe();
+        loop {
+            let until = *deadline.borrow_and_update();
+            if let Some(until) = until {
+                if timeout_at(until, deadline.changed()).await.is_err() {
+                    return;
+                }
+            } else {
+                let _ = deadline.changed().await;
+            }
+        }
+    }
+
+    /// Returns `true` if at least one byte of the next request's head has arrived.
+    pub(crate) fn head_started(&self) -> bool {
+        !self.lock().head.is_empty()
+    }
+
+    /// Returns `true` if hyper has rejected the bytes of a head. The stream has discarded hyper's response.
+    pub(crate) fn hyper_responded(&self) -> bool {
+        self.lock().hyper_responded
+    }
+
+    /// Records that the client can still be sending data that the server will not read.
+    pub(crate) fn leave_unread(&self) {
+        self.lock().unread = true;
+    }
+
+    /// Returns `true` if the client can still be sending data that the server will not read.
+    pub(crate) fn unread(&self) -> bool {
+        self.lock().unread
+    }
+
+    /// Returns how many of the received bytes hyper can read now. The result is at least one if `bytes` is not empty.
+    fn received(&self, bytes: &[u8]) -> usize {
+        let mut inner = self.lock();
+        match (inner.phase, &mut inner.body) {
+            (Phase::Request, Some(left)) if *left > 0 => {
+                let taken =
+                    usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                *left -= taken as u64;
+                return taken;
+            }
+            (Phase::Request, None) => return inner.scanner.take(bytes, true),
+            _ => {}
+        }
+        if inner.head.is_empty() && inner.phase == Phase::Head {
+            let until = Instant::now() + self.head_timeout;
+            self.deadline.send_replace(Some(until));
+        }
+        let taken = inner.scanner.take(bytes, false);
+        let space = MAX_HEAD.saturating_sub(inner.head.len());
+        inner.head.extend_from_slice(&bytes[..taken.min(space)]);
+        taken
+    }
+
+    /// Returns `true` if the stream must discard what hyper writes now. Only an error response of hyper is written while hyper waits for a head.
+    fn discards(&self) -> bool {
+        let mut inner = self.lock();
+        inner.hyper_responded |= inner.phase == Phase::Head;
+        inner.hyper_responded
+    }
+}
+
+/// Finds empty lines.
+#[derive(Default)]
+struct LineScanner {
+    /// The last three bytes.
+    last: [u8; 3],
+    /// The bytes contained an empty line for a recipient that accepts a bare LF as the end of a line.
+    lenient_empty_line: bool,
+}
+
+impl LineScanner {
+    /// Returns the number of bytes up to the end of the next empty line, or the number of all bytes if there is none. A `strict` empty line is CR LF CR LF.
+    fn take(&mut self, bytes: &[u8], strict: bool) -> usize {
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            let found = match last_three(self.last, &bytes[..end]) {
+                [b'\r', b'\n', b'\r'] => true,
+                [_, b'\n', b'\r'] | [_, _, b'\n'] => {
+                    self.lenient_empty_line = true;
+                    !strict
+                }
+                _ => false,
+            };
+            if found {
+                self.last = last_three(self.last, &bytes[..=end]);
+                return end + 1;
+            }
+        }
+        self.last = last_three(self.last, bytes);
+        bytes.len()
+    }
+}
+
+/// Returns the last three bytes of `before` followed by `bytes`.
+fn last_three(before: [u8; 3], bytes: &[u8]) -> [u8; 3] {
+    match *bytes {
+        [] => before,
+        [c] => [before[1], before[2], c],
+        [b, c] => [before[2], b, c],
+        [.., a, b, c] => [a, b, c],
+    }
+}
+
+/// A TCP stream that updates the state of its connection.
+pub(crate) struct HttpStream<T> {
+    inner: T,
+    state: Arc<ConnectionState>,
+    /// Received bytes that hyper cannot read yet.
+    held_back: Bytes,
+    write_timeout: Duration,
+    /// The timeout of the current write, if the write is blocked.
+    blocked: Option<Pin<Box<Sleep>>>,
+}
+
+impl<T> HttpStream<T> {
+    /// Wraps a stream whose client can block a write for at most `write_timeout`.
+    pub(crate) fn new(inner: T, state: Arc<ConnectionState>, write_timeout: Duration) -> Self {
+        Self {
+            inner,
+            state,
+            held_back: Bytes::new(),
+            write_timeout,
+            blocked: None,
+        }
+    }
+
+    /// Returns the wrapped stream.
+    pub(crate) fn into_inner(self) -> T {
+        self.inner
+    }
+
+    /// Fails a write that has been blocked for too long.
+    fn limit<R>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if poll.is_ready() {
+            self.blocked = None;
+            return poll;
+        }
+        let write_timeout = self.write_timeout;
+        let blocked = self
+            .blocked
+            .get_or_insert_with(|| Box::pin(sleep(write_timeout)));
+        ready!(blocked.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for HttpStream<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.held_back.is_empty() {
+            let length = self.held_back.len().min(buf.remaining());
+            let taken = self.state.received(&self.held_back[..length]);
+            buf.put_slice(&self.held_back.split_to(taken));
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
+        let received = &buf.filled()[before..];
+        if !received.is_empty() {
+            let taken = self.state.received(received);
+            self.held_back = Bytes::copy_from_slice(&received[taken..]);
+            buf.set_filled(before + taken);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for HttpStream<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.state.discards() {
+            return Poll::Ready(Ok(buf.len()));
+        }
+        let poll = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.limit(cx, poll)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.state.discards() {
+            return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
+        }
+        let poll = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.limit(cx, poll)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let poll = Pin::new(&mut self.inner).poll_flush(cx);
+        ready!(self.limit(cx, poll))?;
+        self.state.flushed();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_mins(1);
+
+    /// Data that arrives in pieces of `step` bytes.
+    struct ByteStream<'b> {
+        bytes: &'b [u8],
+        step: usize,
+    }
+
+    impl AsyncRead for ByteStream<'_> {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let length = self.step.min(self.bytes.len()).min(buf.remaining());
+            let (piece, rest) = self.bytes.split_at(length);
+            buf.put_slice(piece);
+            self.bytes = rest;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    type TestStream<'b> = HttpStream<ByteStream<'b>>;
+
+    fn stream(bytes: &str, step: usize) -> TestStream<'_> {
+        let state = Arc::new(ConnectionState::new(TIMEOUT, TIMEOUT));
+        let bytes = bytes.as_bytes();
+        HttpStream::new(ByteStream { bytes, step }, state, TIMEOUT)
+    }
+
+    /// Reads until `is_end` returns `true` for everything that was read, or until the end of the data.
+    async fn read(stream: &mut TestStream<'_>, is_end: impl Fn(&str) -> bool) -> String {
+        let mut all = String::new();
+        while !is_end(&all) {
+            let mut buffer = [0; 1000];
+            let length = stream.read(&mut buffer).await.unwrap();
+            if length == 0 {
+                break;
+            }
+            all.push_str(std::str::from_utf8(&buffer[..length]).unwrap());
+        }
+        all
+    }
+
+    async fn head(stream: &mut TestStream<'_>) -> String {
+        read(stream, |read| {
+            read.ends_with("\n\r\n") || read.ends_with("\n\n")
+        })
+        .await
+    }
+
+    /// Returns the heads and bodies that hyper reads from `bytes` if `step` bytes arrive at a time. Each request has a body of `length` bytes, or a chunked body
+    /// that ends with `end`.
+    async fn split(bytes: &str, length: Option<usize>, end: &str, step: usize) -> Vec<String> {
+        let mut stream = stream(bytes, step);
+        let mut parts = Vec::new();
+        loop {
+            let head = head(&mut stream).await;
+            if head.is_empty() {
+                break;
+            }
+            let state = Arc::clone(&stream.state);
+            let recorded = state.begin_request(length.map(|length| length as u64));
+            assert_eq!(recorded, head.as_bytes());
+            let body = match length {
+                Some(length) => read(&mut stream, |read| read.len() >= length).await,
+                None => read(&mut stream, |read| read.ends_with(end)).await,
+            };
+            state.finish_response();
+            state.flushed();
+            parts.extend([head, body]);
+        }
+        parts.retain(|part| !part.is_empty());
+        parts
+    }
+
+    #[tokio::test]
+    async fn a_read_never_contains_bytes_of_two_requests() {
+        let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        let bare = "GET / HTTP/1.1\nHost: a\n\n";
+        // The data contains empty lines and the last chunk of another body.
+        let end = "\r\nefgh\r\n0\r\nT: x\r\n\r\n";
+        let chunks = format!("3;x=y\r\n\n\r\n\r\n10\r\n0\r\n\r\nabcd\n\n\r\n\r\n{end}");
+        for step in [1, 2, 3, 7, 1000] {
+            assert_eq!(split(&get.repeat(3), Some(0), "", step).await, [get; 3]);
+            assert_eq!(split(&bare.repeat(2), Some(0), "", step).await, [bare; 2]);
+            let after_line = format!("\r\n{get}{get}");
+            let expected = [&after_line[..get.len() + 2], get];
+            assert_eq!(split(&after_line, Some(0), "", step).await, expected);
+            let with_length = format!("{get}GET /{get}GET /");
+            let expected = [get, "GET /", get, "GET /"];
+            assert_eq!(split(&with_length, Some(5), "", step).await, expected);
+            let chunked = format!("{get}{chunks}{get}{chunks}");
+            let expected = [get, &chunks, get, &chunks];
+            assert_eq!(split(&chunked, None, end, step).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_empty_line_with_a_bare_lf_makes_the_end_of_a_trailer_section_ambiguous() {
+        for (body, ambiguous) in [
+            ("0\r\nX: y\r\n\r\n", false),
+            ("4\r\n{\n}\t\r\n0\r\nX: y\nZ: z\r\n\r\n", false),
+            ("4\r\n\r\n\r\n\r\n0\r\nX: y\r\n\r\n", false),
+            ("0\r\nX: y\n\r\nGET / HTTP/1.1\r\n\r\n", true),
+            ("0\r\nX: y\r\n\nGET / HTTP/1.1\r\n\r\n", true),
+            ("0\r\nX: y\n\nGET / HTTP/1.1\r\n\r\n", true),
+            ("0\r\n\nGET / HTTP/1.1\r\n\r\n", true),
+        ] {
+            for step in [1, 2, 1000] {
+                let mut stream = stream(body, step);
+                stream.state.begin_request(None);
+                read(&mut stream, |_| false).await;
+                assert!(!stream.state.is_body_end_ambiguous(), "no trailers");
+                stream.state.record_trailers();
+                let found = stream.state.is_body_end_ambiguous();
+                assert_eq!(found, ambiguous, "{body:?} {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_that_has_started_has_the_short_timeout() {
+        let state = ConnectionState::new(TIMEOUT, 10 * TIMEOUT);
+        let is_short = || {
+            let until = (*state.deadline.borrow())?;
+            Some(until - Instant::now() <= TIMEOUT)
+        };
+        assert_eq!(is_short(), Some(true), "before the first request");
+        state.begin_request(Some(0));
+        assert_eq!(is_short(), None, "during a request");
+        state.finish_response();
+        assert_eq!(is_short(), None);
+        state.flushed();
+        assert_eq!(is_short(), Some(false));
+        state.received(b"G");
+        assert_eq!(is_short(), Some(true));
+        let until = *state.deadline.borrow();
+        state.received(b"ET");
+        assert_eq!(*state.deadline.borrow(), until, "not extended");
+    }
+}

@@ -1,0 +1,51 @@
+//! The folder that is open on a connection, and the server's response when it was opened.
+
+use super::flag::Flag;
+
+/// The open folder.
+#[derive(Debug)]
+pub(crate) struct Selected {
+    /// The server's name of the folder.
+    pub(crate) name: String,
+    /// The number of messages when the folder was opened.
+    pub(crate) exists: u32,
+    /// For INBOX: the response to SELECT, if INBOX was opened for writing and its permanent flags have not changed since.
+    pub(crate) writable: Option<Writable>,
+}
+
+/// The state of a folder when it was opened (RFC 3501, section 6.3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// The number of messages.
+    pub exists: u32,
+    /// The UIDVALIDITY.
+    pub uid_validity: u32,
+    /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not say.
+    pub uid_next: u32,
+}
+
+/// The server's response to SELECT.
+#[derive(Clone, Debug)]
+pub struct Writable {
+    /// The state of the folder when it was opened.
+    pub opened: Opened,
+    /// The flags that the server stores permanently. `None` if the server does not say, which means that it stores all flags (RFC 3501, section 6.3.1).
+    pub(crate) permanent: Option<Vec<String>>,
+}
+
+impl Writable {
+    /// Returns the first of `flags` that the server does not store permanently.
+    #[must_use]
+    pub fn first_unsupported<'f>(&self, flags: &'f [Flag]) -> Option<&'f Flag> {
+        let permanent = self.permanent.as_ref()?;
+        let any_keyword = permanent
+            .iter()
+            .any(|permanent_flag| permanent_flag == "\\*");
+        flags.iter().find(|flag| {
+            let permanent_flag = permanent
+                .iter()
+                .any(|permanent_flag| permanent_flag.eq_ignore_ascii_case(flag.as_str()));
+            !(permanent_flag || (any_keyword && flag.is_keyword()))
+        })
+    }
+}

@@ -1,0 +1,46 @@
+//! The states of an IMAP connection after the log-in.
+
+use super::selected::Selected;
+use super::wire::{Sent, Wire};
+
+/// The state of the connection. Each variant owns the connection, so only the operations of that state can use it.
+#[derive(Debug, Default)]
+pub(crate) enum State {
+    /// No command is in progress.
+    Idle(Idle),
+    /// The server is sending bytes of a message.
+    Streaming(Streaming),
+    /// The client has sent an APPEND except for its last line.
+    Appending(Appending),
+    /// An exchange is in progress, has failed or was cancelled. The connection is closed.
+    #[default]
+    Broken,
+}
+
+/// A connection without a command in progress.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    pub(crate) wire: Wire,
+    /// The open folder (RFC 3501, section 3.3), or `None` in the authenticated state (section 3.2).
+    pub(crate) selected: Option<Selected>,
+}
+
+/// A connection on which the server is sending bytes of a message.
+#[derive(Debug)]
+pub(crate) struct Streaming {
+    pub(crate) wire: Wire,
+    pub(crate) selected: Selected,
+    /// The tag of the FETCH command.
+    pub(crate) tag: String,
+    /// The number of bytes that have not been read.
+    pub(crate) remaining: usize,
+}
+
+/// A connection on which APPEND was sent except for its last line. If the connection closes, the server discards the message.
+#[derive(Debug)]
+pub(crate) struct Appending {
+    pub(crate) idle: Idle,
+    pub(crate) sent: Sent,
+    /// The last line of the command.
+    pub(crate) end: String,
+}

@@ -1,0 +1,78 @@
+//! Finds attachments of messages. [`crate::download`] reads their bytes.
+
+use std::sync::Arc;
+
+use latchmail_directory::message_index::Location;
+use latchmail_mime::Attachment;
+
+use crate::access::Access;
+use crate::download::Download;
+use crate::error::Error;
+use crate::mail::Mail;
+
+/// An attachment with its content.
+#[derive(Debug)]
+pub struct AttachmentContent {
+    /// The description of the attachment.
+    pub attachment: Attachment,
+    /// The decoded bytes.
+    pub content: Download,
+}
+
+impl Mail {
+    /// Returns an attachment of the message with this number. Returns `None` if the message does not exist and `Some(None)` if it has no such attachment.
+    ///
+    /// # Errors
+    /// Returns any [`Error`].
+    pub async fn attachment(
+        self: &Arc<Self>,
+        access: &Access,
+        number: u64,
+        index: u32,
+    ) -> Result<Option<Option<AttachmentContent>>, Error> {
+        let mut locations = self.locations(access, number);
+        while let Some(location) = locations.next().await? {
+            let found = self.attachment_at(access, number, index, location).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn attachment_at(
+        self: &Arc<Self>,
+        access: &Access,
+        number: u64,
+        index: u32,
+        location: Arc<Location>,
+    ) -> Result<Option<Option<AttachmentContent>>, Error> {
+        let sections = match self.cache.sections(&access.account, number) {
+            Some(sections) => sections,
+            None => match self.read_sections(access, number, &location).await? {
+                Some(sections) => sections,
+                None => return Ok(None),
+            },
+        };
+        let section = usize::try_from(index).ok().and_then(|i| sections.get(i));
+        let Some(section) = section.cloned() else {
+            return Ok(self.exists_at(access, &location).await?.then_some(None));
+        };
+        if !section.complete {
+            if !self.exists_at(access, &location).await? {
+                return Ok(None);
+            }
+            return Err(Error::TooLarge(
+                "The message is too large to read this attachment".into(),
+            ));
+        }
+        let attachment = section.attachment.clone();
+        let content = Download::start(Arc::clone(self), access, location, section).await?;
+        Ok(content.map(|content| {
+            Some(AttachmentContent {
+                attachment,
+                content,
+            })
+        }))
+    }
+}

@@ -1,0 +1,250 @@
+//! Caches data of messages and folders: locations, summaries without flags, positions of attachments, folder ids and message counts.
+//!
+//! The cache does not check rights. A request that uses cached data also logs in at the mail server and checks there that the message still exists.
+
+use std::sync::Arc;
+
+use latchmail_directory::message_index::Location;
+use latchmail_imap::Opened;
+use latchmail_mime::Section;
+use quick_cache::sync::Cache;
+use quick_cache::{Equivalent, Weighter};
+use sha2::{Digest as _, Sha256};
+
+use crate::types::Summary;
+
+/// Maximum estimated size of each of the two message caches, in bytes.
+const MAX_BYTES: u64 = 32 * 1024 * 1024;
+/// Maximum number of accounts in a cache.
+const MAX_ACCOUNTS: usize = 10_000;
+/// Maximum number of folders in a cache.
+const MAX_FOLDERS: usize = 100_000;
+/// Estimated overhead of one entry, in bytes.
+const ENTRY_OVERHEAD: u64 = 128;
+
+/// The caches of all mailboxes.
+pub(crate) struct MailboxCache {
+    messages: Cache<(String, u64), Message, EstimatedSize>,
+    summaries: Cache<(FolderKey, u32), Arc<Summary>, EstimatedSize>,
+    /// The number of folders of each account whose folders are in the index, or 0 if the number is unknown.
+    folder_counts: Cache<String, usize>,
+    /// The number of messages and UIDNEXT of each folder at the last check for lost messages.
+    message_counts: Cache<FolderKey, (u32, u32)>,
+    /// The path of each account's Sent folder.
+    sent_folders: Cache<String, Arc<str>>,
+    folder_ids: Cache<FolderKey, Arc<str>>,
+}
+
+/// The cached data of a message: its last known location and its attachments.
+#[derive(Clone, Default)]
+struct Message {
+    location: Option<Arc<Location>>,
+    sections: Option<Arc<[Section]>>,
+}
+
+/// A borrowed key of a message: account and number.
+#[derive(Hash)]
+struct MessageKey<'k>(&'k str, u64);
+
+impl Equivalent<(String, u64)> for MessageKey<'_> {
+    fn equivalent(&self, (account, number): &(String, u64)) -> bool {
+        self.1 == *number && self.0 == account
+    }
+}
+
+/// The key of an account's folder with one UIDVALIDITY. An IMAP UID in such a folder always refers to the same message (RFC 3501, section 2.3.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FolderKey([u8; 16]);
+
+impl FolderKey {
+    /// Returns the first 16 bytes of SHA-256 over the three values. The hash is cryptographic, so that a user cannot create two folders with the same key.
+    pub(crate) fn new(account: &str, path: &str, uid_validity: u32) -> Self {
+        let mut digest = Sha256::new();
+        digest.update((account.len() as u64).to_be_bytes());
+        digest.update(account);
+        digest.update(uid_validity.to_be_bytes());
+        digest.update(path);
+        let mut key = [0; 16];
+        key.copy_from_slice(&digest.finalize()[..16]);
+        Self(key)
+    }
+}
+
+/// Estimates the sizes of cache entries, in bytes.
+#[derive(Clone)]
+struct EstimatedSize;
+
+impl Weighter<(String, u64), Message> for EstimatedSize {
+    fn weight(&self, (account, _): &(String, u64), message: &Message) -> u64 {
+        let location = message
+            .location
+            .as_ref()
+            .map_or(0, |location| size_of::<Location>() + location.path.len());
+        let sections = message.sections.iter().flat_map(|sections| sections.iter());
+        let sections: usize = sections
+            .map(|s| {
+                size_of::<Section>() + s.attachment.filename.len() + s.attachment.content_type.len()
+            })
+            .sum();
+        (account.len() + location + sections) as u64 + ENTRY_OVERHEAD
+    }
+}
+
+impl Weighter<(FolderKey, u32), Arc<Summary>> for EstimatedSize {
+    fn weight(&self, _: &(FolderKey, u32), summary: &Arc<Summary>) -> u64 {
+        let addresses: usize = summary
+            .from
+            .iter()
+            .chain(&summary.to)
+            .map(|address| address.name.len() + address.address.len() + 48)
+            .sum();
+        (addresses + summary.subject.len() + summary.preview.len() + size_of::<Summary>()) as u64
+            + ENTRY_OVERHEAD
+    }
+}
+
+impl MailboxCache {
+    pub(crate) fn new() -> Self {
+        let entries = usize::try_from(MAX_BYTES / 512).unwrap_or(usize::MAX);
+        Self {
+            messages: Cache::with_weighter(entries, MAX_BYTES, EstimatedSize),
+            summaries: Cache::with_weighter(entries, MAX_BYTES, EstimatedSize),
+            folder_counts: Cache::new(MAX_ACCOUNTS),
+            message_counts: Cache::new(MAX_FOLDERS),
+            sent_folders: Cache::new(MAX_ACCOUNTS),
+            folder_ids: Cache::new(MAX_FOLDERS),
+        }
+    }
+
+    /// Returns the last known location of the message with this number. The message may have moved since.
+    pub(crate) fn location(&self, account: &str, number: u64) -> Option<Arc<Location>> {
+        self.messages.get(&MessageKey(account, number))?.location
+    }
+
+    pub(crate) fn insert_location(&self, account: &str, number: u64, location: &Arc<Location>) {
+        self.update(account, number, |message| {
+            message.location = Some(Arc::clone(location));
+        });
+    }
+
+    /// Removes the location of a message that may have moved or may no longer exist.
+    pub(crate) fn remove_location(&self, account: &str, number: u64) {
+        self.update(account, number, |message| message.location = None);
+    }
+
+    /// Returns the attachments of the message with this number, and their positions.
+    pub(crate) fn sections(&self, account: &str, number: u64) -> Option<Arc<[Section]>> {
+        self.messages.get(&MessageKey(account, number))?.sections
+    }
+
+    pub(crate) fn insert_sections(&self, account: &str, number: u64, sections: &Arc<[Section]>) {
+        self.update(account, number, |message| {
+            message.sections = Some(Arc::clone(sections));
+        });
+    }
+
+    /// Returns the summary of the message with this IMAP UID. Its flags are empty and its position may be outdated.
+    pub(crate) fn summary(&self, folder: FolderKey, uid: u32) -> Option<Arc<Summary>> {
+        self.summaries.get(&(folder, uid))
+    }
+
+    pub(crate) fn insert_summary(&self, folder: FolderKey, uid: u32, summary: &Summary) {
+        let without_flags = Summary {
+            flags: Vec::new(),
+            ..summary.clone()
+        };
+        self.summaries
+            .insert((folder, uid), Arc::new(without_flags));
+    }
+
+    /// Removes the summary of a message that no longer exists.
+    pub(crate) fn remove_summary(&self, folder: FolderKey, uid: u32) {
+        self.summaries.remove(&(folder, uid));
+    }
+
+    /// Returns the number of an account's folders, or `None` if it is unknown whether they are in the index.
+    pub(crate) fn folder_count(&self, account: &str) -> Option<usize> {
+        self.folder_counts.get(account)
+    }
+
+    pub(crate) fn insert_folder_count(&self, account: &str, folders: usize) {
+        self.folder_counts.insert(account.to_owned(), folders);
+    }
+
+    /// Returns `true` if the folder has certainly not lost a message since [`MailboxCache::insert_message_counts`]: its number of messages has grown by the
+    /// same number as UIDNEXT.
+    pub(crate) fn lost_no_message(&self, folder: FolderKey, now: Opened) -> bool {
+        let growth = |now: u32, before: u32| i64::from(now) - i64::from(before);
+        self.message_counts
+            .get(&folder)
+            .is_some_and(|(exists, uid_next)| {
+                growth(now.exists, exists) == growth(now.uid_next, uid_next) && now.uid_next > 0
+            })
+    }
+
+    pub(crate) fn insert_message_counts(&self, folder: FolderKey, now: Opened) {
+        self.message_counts
+            .insert(folder, (now.exists, now.uid_next));
+    }
+
+    /// Returns the last known path of an account's Sent folder.
+    pub(crate) fn sent_folder(&self, account: &str) -> Option<Arc<str>> {
+        self.sent_folders.get(account)
+    }
+
+    pub(crate) fn insert_sent_folder(&self, account: &str, path: &str) {
+        self.sent_folders.insert(account.to_owned(), path.into());
+    }
+
+    /// Removes the path of a Sent folder that no longer exists.
+    pub(crate) fn remove_sent_folder(&self, account: &str) {
+        self.sent_folders.remove(account);
+    }
+
+    /// Returns the id of a folder.
+    pub(crate) fn folder_id(&self, folder: FolderKey) -> Option<Arc<str>> {
+        self.folder_ids.get(&folder)
+    }
+
+    pub(crate) fn insert_folder_id(&self, folder: FolderKey, id: Arc<str>) {
+        self.folder_ids.insert(folder, id);
+    }
+
+    fn update(&self, account: &str, number: u64, update: impl FnOnce(&mut Message)) {
+        let key = (account.to_owned(), number);
+        let mut message = self.messages.get(&key).unwrap_or_default();
+        update(&mut message);
+        self.messages.insert(key, message);
+    }
+}
+
+impl std::fmt::Debug for MailboxCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MailboxCache").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{FolderKey, MailboxCache};
+
+    #[test]
+    fn cached_sections_are_found_only_by_account_and_number() {
+        let cache = MailboxCache::new();
+        cache.insert_sections("ada", 7, &Arc::from([]));
+        assert!(cache.sections("ada", 7).is_some());
+        assert!(cache.sections("ada", 8).is_none());
+        assert!(cache.sections("bob", 7).is_none());
+    }
+
+    #[test]
+    fn different_folders_have_different_keys() {
+        let folder = FolderKey::new("ada", "INBOX", 7);
+        assert!(folder == FolderKey::new("ada", "INBOX", 7));
+        assert!(folder != FolderKey::new("ada", "INBOX", 8));
+        assert!(folder != FolderKey::new("bob", "INBOX", 7));
+        assert!(FolderKey::new("ab", "c", 7) != FolderKey::new("a", "bc", 7));
+    }
+}

@@ -1,0 +1,48 @@
+//! The error type of operations on mailboxes.
+
+use latchmail_core::permissions::{self, Right};
+
+/// The reason why an operation failed. A resource that does not exist is `Ok(None)`, not an error.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The mail server rejected the credential.
+    #[error("the mail server rejected the credential")]
+    CredentialRefused,
+    /// The mail server is unreachable or starting, or no connection is free. Nothing was changed.
+    #[error("the mail server is not available: {0}")]
+    Unavailable(String),
+    /// The mail server rejected the command. The text is the server's and can be shown to users.
+    #[error("the mail server rejected the command: {0}")]
+    Rejected(String),
+    /// A change has started and its outcome is unknown.
+    #[error("the outcome of a change is unknown: {0}")]
+    Unknown(String),
+    /// The member may see the folder but does not have this right on it.
+    #[error("{}", permissions::lacking(*.0))]
+    Denied(Right),
+    /// The message exceeds a size limit. The text can be shown to users.
+    #[error("{0}")]
+    TooLarge(String),
+    /// The mail server or the index failed, or the server's reply was invalid.
+    #[error("mailbox error: {0}")]
+    Internal(String),
+}
+
+impl From<latchmail_directory::Error> for Error {
+    fn from(error: latchmail_directory::Error) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
+impl From<latchmail_imap::Error> for Error {
+    fn from(error: latchmail_imap::Error) -> Self {
+        match error {
+            latchmail_imap::Error::Refused => Self::CredentialRefused,
+            latchmail_imap::Error::Unavailable(why) => Self::Unavailable(why),
+            latchmail_imap::Error::Lost(_) => Self::Unavailable(error.to_string()),
+            latchmail_imap::Error::No(_)
+            | latchmail_imap::Error::Protocol(_)
+            | latchmail_imap::Error::MissingExtension(_) => Self::Internal(error.to_string()),
+        }
+    }
+}

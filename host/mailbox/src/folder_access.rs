@@ -1,0 +1,143 @@
+//! Authorizes members to use folders. Grants refer to folder ids, which do not change if a folder is renamed.
+//!
+//! A right is checked for the path and the UIDVALIDITY with which a command runs or has run. The path alone is not sufficient, because another folder may have
+//! the path by now. [`latchmail_core::permissions`] defines the rights.
+
+use std::collections::HashMap;
+
+use latchmail_core::permissions::{Right, Rights};
+use latchmail_directory::message_index;
+use latchmail_imap::MessageRef;
+
+use crate::access::Access;
+use crate::error::Error;
+use crate::mail::Mail;
+
+/// The folders that a caller may use.
+pub(crate) enum FolderAccess {
+    /// All folders: the caller is the owner.
+    All,
+    /// The folders that are granted to a member.
+    Granted {
+        /// The rights on every folder.
+        all: Rights,
+        /// Additional rights on single folders, by path. Each entry applies only to one UIDVALIDITY.
+        folders: HashMap<String, Vec<(u32, Rights)>>,
+    },
+}
+
+/// The result of an authorization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// The action is permitted.
+    Allowed,
+    /// The caller may see the folder but does not have the right.
+    Denied,
+    /// The caller may not know that the folder exists.
+    Hidden,
+}
+
+impl Mail {
+    /// Returns the folders that `access` may use, by their current paths in the index.
+    pub(crate) async fn folder_access(&self, access: &Access) -> Result<FolderAccess, Error> {
+        let Some(member) = &access.member else {
+            return Ok(FolderAccess::All);
+        };
+        let all = member.grants.over_every_folder();
+        let mut folders: HashMap<String, Vec<(u32, Rights)>> = HashMap::new();
+        if member.grants.folders().next().is_some() {
+            let indexed = message_index::folders(&self.db, &access.account).await?;
+            for (granted, rights) in member.grants.folders() {
+                // The mail server's id identifies a folder. A folder with an id of the service must also have the granted UIDVALIDITY, because the folder may
+                // have been deleted and created again under the same name.
+                let found = indexed.iter().find(|folder| {
+                    folder.public_id() == granted.id
+                        && (folder.object_id().is_some()
+                            || folder.uid_validity() == granted.uid_validity)
+                });
+                if let Some(folder) = found {
+                    let entries = folders.entry(folder.path.clone()).or_default();
+                    entries.push((folder.uid_validity(), rights));
+                }
+            }
+        }
+        Ok(FolderAccess::Granted { all, folders })
+    }
+
+    /// Returns the folders that `access` may use if it has `right` on the folder with this path. Returns `None` if the caller may not know that the folder
+    /// exists. If the path is unknown, updates the index first, because another client may have renamed the folder.
+    ///
+    /// # Errors
+    /// Returns [`Error::Denied`] if the caller may see the folder but does not have the right, or any other [`Error`].
+    pub(crate) async fn require_folder(
+        &self,
+        access: &Access,
+        path: &str,
+        right: Right,
+    ) -> Result<Option<FolderAccess>, Error> {
+        let folder_access = self.folder_access(access).await?;
+        if folder_access.authorize_path(path, right) != Decision::Hidden {
+            return folder_access.require_path(path, right);
+        }
+        // These steps do not depend on whether the folder exists. Otherwise the response time would reveal it.
+        self.refresh_folders(access).await?;
+        self.folder_access(access).await?.require_path(path, right)
+    }
+
+    /// Returns `true` if the caller may know that a folder with this path exists. The owner always may.
+    ///
+    /// # Errors
+    /// Returns any [`Error`].
+    pub(crate) async fn can_see_folder(&self, access: &Access, path: &str) -> Result<bool, Error> {
+        let folder_access = self.folder_access(access).await?;
+        Ok(folder_access.authorize_path(path, Right::MailRead) != Decision::Hidden)
+    }
+}
+
+impl FolderAccess {
+    /// Returns `self` if it includes `right` on the folder with this path in the index. Returns `None` if the caller may not know that the folder exists.
+    ///
+    /// # Errors
+    /// Returns [`Error::Denied`] if the caller may see the folder but does not have the right.
+    pub(crate) fn require_path(self, path: &str, right: Right) -> Result<Option<Self>, Error> {
+        match self.authorize_path(path, right) {
+            Decision::Allowed => Ok(Some(self)),
+            Decision::Denied => Err(Error::Denied(right)),
+            Decision::Hidden => Ok(None),
+        }
+    }
+
+    /// Checks a right on the folder with this path and UIDVALIDITY.
+    pub(crate) fn authorize(&self, path: &str, uid_validity: u32, right: Right) -> Decision {
+        self.decide(path, right, |granted| granted == uid_validity)
+    }
+
+    /// Checks a right on the folder of a message.
+    pub(crate) fn authorize_message(&self, message: MessageRef<'_>, right: Right) -> Decision {
+        self.authorize(message.path, message.uid_validity, right)
+    }
+
+    /// Checks a right only by the path in the index, to reject a request before the mail server is contacted. The caller must check the right again with the
+    /// mail server's UIDVALIDITY.
+    pub(crate) fn authorize_path(&self, path: &str, right: Right) -> Decision {
+        self.decide(path, right, |_| true)
+    }
+
+    /// Checks a right with the entries of `path` whose UIDVALIDITY matches.
+    fn decide(&self, path: &str, right: Right, matches: impl Fn(u32) -> bool) -> Decision {
+        let Self::Granted { all, folders } = self else {
+            return Decision::Allowed;
+        };
+        let entries = folders.get(path).into_iter().flatten();
+        let rights = entries
+            .filter(|(uid_validity, _)| matches(*uid_validity))
+            .fold(*all, |sum, (_, rights)| sum.and(*rights));
+        if rights.hold(right) {
+            Decision::Allowed
+        } else if rights.is_none() {
+            Decision::Hidden
+        } else {
+            Decision::Denied
+        }
+    }
+}

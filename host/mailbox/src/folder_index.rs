@@ -1,0 +1,118 @@
+//! Keeps the folders in the index up to date with the mail server's list of folders.
+
+use std::collections::HashMap;
+
+use latchmail_directory::message_index::{self, IndexedFolder, ListedFolder};
+use latchmail_imap::Opened;
+use latchmail_imap::list::{Listed, POSITIONS};
+
+use crate::access::Access;
+use crate::error::Error;
+use crate::mail::Mail;
+use crate::retry::retry_read;
+
+/// A folder in the mail server's list, with its current state.
+#[derive(Clone, Debug)]
+pub(crate) struct FolderState {
+    pub(crate) path: String,
+    pub(crate) opened: Opened,
+    /// The mail server's id of the folder, if the server has folder ids.
+    pub(crate) object_id: Option<String>,
+}
+
+impl FolderState {
+    fn listed(&self) -> ListedFolder<'_> {
+        ListedFolder {
+            path: &self.path,
+            uid_validity: self.opened.uid_validity,
+            uid_next: self.opened.uid_next,
+            object_id: self.object_id.as_deref(),
+        }
+    }
+}
+
+/// Converts a listed folder. Returns `None` if it was listed without its status ([`POSITIONS`]).
+pub(crate) fn folder_state(listed: &Listed) -> Option<FolderState> {
+    let status = listed.status?;
+    Some(FolderState {
+        path: listed.path.clone(),
+        object_id: listed.object_id.clone(),
+        opened: Opened {
+            exists: status.messages,
+            uid_validity: status.uid_validity,
+            uid_next: status.uid_next,
+        },
+    })
+}
+
+impl Mail {
+    /// Lists the selectable folders with their current states.
+    pub(crate) async fn folder_states(&self, access: &Access) -> Result<Vec<FolderState>, Error> {
+        let mut lease = self.pool.lease(access, None).await?;
+        let folders = retry_read!(lease, session => session.folders(POSITIONS));
+        Ok(folders.iter().filter_map(folder_state).collect())
+    }
+
+    /// Stores the listed folders in the index. Returns their entries in the same order.
+    pub(crate) async fn index_folders(
+        &self,
+        access: &Access,
+        states: &[FolderState],
+    ) -> Result<Vec<IndexedFolder>, Error> {
+        let account = &access.account;
+        let indexed = message_index::folders(&self.db, account).await?;
+        let mut indexed: HashMap<String, IndexedFolder> = indexed
+            .into_iter()
+            .map(|folder| (folder.path.clone(), folder))
+            .collect();
+        let listed: Vec<_> = states.iter().map(FolderState::listed).collect();
+        if listed.iter().all(|listed| {
+            indexed
+                .get(listed.path)
+                .is_some_and(|known| known.is(listed))
+        }) {
+            let unchanged = listed
+                .iter()
+                .filter_map(|listed| indexed.remove(listed.path));
+            return Ok(unchanged.collect());
+        }
+        Ok(message_index::update_folders(&self.db, account, &listed).await?)
+    }
+
+    /// Stores all folders before any message of the account gets a number. After that, a message can only leave a known location if it arrived later.
+    pub(crate) async fn ensure_folders_indexed(&self, access: &Access) -> Result<(), Error> {
+        let account = &access.account;
+        if self.cache.folder_count(account).is_some() {
+            return Ok(());
+        }
+        let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
+        if !message_index::has_folders(&self.db, account).await? {
+            self.index_folders(access, &self.folder_states(access).await?)
+                .await?;
+        }
+        // The number of folders is not known here, so 0 is cached.
+        self.cache.insert_folder_count(account, 0);
+        Ok(())
+    }
+
+    /// Updates the index with folders that were renamed, created or deleted.
+    pub(crate) async fn refresh_folders(&self, access: &Access) -> Result<(), Error> {
+        self.list_and_index_folders(access).await.map(drop)
+    }
+
+    /// Returns the UIDVALIDITY of the folder with this id in the mail server's current list, or `None` if there is no such folder.
+    ///
+    /// # Errors
+    /// Returns any [`Error`].
+    pub async fn uid_validity(&self, access: &Access, id: &str) -> Result<Option<u32>, Error> {
+        let indexed = self.list_and_index_folders(access).await?;
+        let found = indexed.iter().find(|folder| folder.public_id() == id);
+        Ok(found.map(IndexedFolder::uid_validity))
+    }
+
+    async fn list_and_index_folders(&self, access: &Access) -> Result<Vec<IndexedFolder>, Error> {
+        let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
+        let states = self.folder_states(access).await?;
+        self.index_folders(access, &states).await
+    }
+}

@@ -1,0 +1,12 @@
+//! Normalizes folder paths from clients.
+
+use latchmail_imap::INBOX;
+
+/// Returns the path with the name of the inbox in upper case. This name ignores case (RFC 3501, section 5.1).
+pub(crate) fn normalize(path: &str) -> &str {
+    if path.eq_ignore_ascii_case(INBOX) {
+        INBOX
+    } else {
+        path
+    }
+}

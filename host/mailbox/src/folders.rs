@@ -1,0 +1,53 @@
+//! Lists the folders of a mailbox.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use latchmail_core::permissions::Right;
+use latchmail_imap::list::COUNTS;
+
+use crate::access::Access;
+use crate::error::Error;
+use crate::folder_access::Decision;
+use crate::folder_index::folder_state;
+use crate::mail::Mail;
+use crate::retry::retry_read;
+use crate::roles::to_folders;
+use crate::types::Folder;
+
+impl Mail {
+    /// Returns all selectable folders with their ids: first the folders with a role, in the order of [`crate::Role`], then the others by path.
+    ///
+    /// # Errors
+    /// Returns any [`Error`].
+    pub async fn folders(&self, access: &Access) -> Result<Vec<(Folder, Arc<str>)>, Error> {
+        if let Some(member) = &access.member
+            && !member.grants.over_some_folder().hold(Right::MailRead)
+        {
+            return Err(Error::Denied(Right::MailRead));
+        }
+        let mut lease = self.pool.lease(access, None).await?;
+        let mut listed = retry_read!(lease, session => session.folders(COUNTS));
+        drop(lease);
+        let states: Vec<_> = listed.iter().filter_map(folder_state).collect();
+        let ids = self.folder_ids(access, &states).await?;
+        self.reconcile_if_copies_lost(access, &states).await?;
+        let mut ids: HashMap<String, Arc<str>> = listed
+            .iter()
+            .map(|folder| folder.path.clone())
+            .zip(ids)
+            .collect();
+        // Rights refer to the stored paths, which `folder_ids` has just updated.
+        let folder_access = self.folder_access(access).await?;
+        listed.retain(|folder| {
+            let uid_validity = folder.status.map_or(0, |status| status.uid_validity);
+            let decision = folder_access.authorize(&folder.path, uid_validity, Right::MailRead);
+            decision == Decision::Allowed
+        });
+        let folders = to_folders(listed).into_iter();
+        Ok(folders
+            .filter_map(|folder| Some((ids.remove(&folder.path)?, folder)))
+            .map(|(id, folder)| (folder, id))
+            .collect())
+    }
+}

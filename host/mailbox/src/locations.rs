@@ -1,0 +1,111 @@
+//! Finds the location of a message by its number: the folder and the IMAP UID.
+
+use std::sync::Arc;
+
+use latchmail_core::permissions::Right;
+use latchmail_directory::message_index::{self, Location};
+use latchmail_imap::MessageRef;
+
+use crate::access::Access;
+use crate::error::Error;
+use crate::folder_access::{Decision, FolderAccess};
+use crate::mail::Mail;
+
+/// Converts the location of a message for the IMAP client.
+pub(crate) fn message_ref(location: &Location) -> MessageRef<'_> {
+    MessageRef {
+        path: &location.path,
+        uid_validity: location.uid_validity(),
+        uid: location.imap_uid(),
+    }
+}
+
+/// Maximum number of locations that are tried for one message.
+const MAX_LOCATIONS: usize = 4;
+
+/// Iterates over the possible locations of a message: first the last known location, then the locations after a reconciliation.
+pub(crate) struct Locations<'a> {
+    mail: &'a Mail,
+    access: &'a Access,
+    number: u64,
+    last: Option<Arc<Location>>,
+    reconciled: bool,
+    remaining: usize,
+}
+
+impl Locations<'_> {
+    /// Returns the next location. Call this again if the message was not at the previous location. Returns `None` if there are no more locations.
+    pub(crate) async fn next(&mut self) -> Result<Option<Arc<Location>>, Error> {
+        let Self { mail, access, .. } = *self;
+        while self.remaining > 0 {
+            if self.last.is_some() {
+                mail.cache.remove_location(&access.account, self.number);
+            }
+            let location = mail.location(access, self.number).await?;
+            // For a member the steps do not depend on whether the number exists. Otherwise the response time would reveal it.
+            let is_last = self.reconciled || (location.is_none() && access.member.is_none());
+            let folder_access = mail.folder_access(access).await?;
+            let location = location
+                .map(|location| self.authorize(&folder_access, location))
+                .transpose()?
+                .flatten();
+            if let Some(location) = location.filter(|location| self.last.as_ref() != Some(location))
+            {
+                self.remaining -= 1;
+                self.last = Some(Arc::clone(&location));
+                return Ok(Some(location));
+            }
+            if is_last {
+                return Ok(None);
+            }
+            mail.reconcile(access).await?;
+            self.reconciled = true;
+        }
+        Ok(None)
+    }
+
+    /// Returns the location if the caller may read the message there. Returns a denial only after the reconciliation, because the message may have moved to a
+    /// folder that the caller may read.
+    fn authorize(
+        &self,
+        folder_access: &FolderAccess,
+        location: Arc<Location>,
+    ) -> Result<Option<Arc<Location>>, Error> {
+        match folder_access.authorize_message(message_ref(&location), Right::MailRead) {
+            Decision::Allowed => Ok(Some(location)),
+            Decision::Denied if self.reconciled => Err(Error::Denied(Right::MailRead)),
+            Decision::Denied | Decision::Hidden => Ok(None),
+        }
+    }
+}
+
+impl Mail {
+    /// Returns the possible locations of the message with this number.
+    pub(crate) fn locations<'a>(&'a self, access: &'a Access, number: u64) -> Locations<'a> {
+        Locations {
+            mail: self,
+            access,
+            number,
+            last: None,
+            reconciled: false,
+            remaining: MAX_LOCATIONS,
+        }
+    }
+
+    /// Returns the last known location of a message, or `None` if the index does not contain the number.
+    async fn location(&self, access: &Access, number: u64) -> Result<Option<Arc<Location>>, Error> {
+        let account = &access.account;
+        // Members do not use the cache: the response time would reveal which messages other callers have just requested.
+        if access.member.is_none()
+            && let Some(location) = self.cache.location(account, number)
+        {
+            return Ok(Some(location));
+        }
+        let Some(location) = message_index::location(&self.db, account, number).await? else {
+            return Ok(None);
+        };
+        let location = Arc::new(location);
+        self.cache.insert_location(account, number, &location);
+        Ok(Some(location))
+    }
+}

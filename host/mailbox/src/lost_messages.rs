@@ -1,0 +1,146 @@
+//! Detects lost messages with copies, and removes them from the index. A message is lost if it is in no folder. If it stayed in the index, a copy that is moved
+//! later would get its number.
+//!
+//! A folder has certainly not lost a message while its number of messages grows by the same number as UIDNEXT. A listing returns both values.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use latchmail_directory::message_index::{self, IndexedMessage};
+use latchmail_imap::Opened;
+
+use crate::access::Access;
+use crate::cache::FolderKey;
+use crate::error::Error;
+use crate::folder_index::FolderState;
+use crate::locations::message_ref;
+use crate::mail::Mail;
+use crate::retry::retry_read;
+
+impl Mail {
+    /// Returns `true` if the opened folder may have lost a message with copies. Otherwise caches the folder's counts for the next check.
+    pub(crate) async fn may_have_lost_copies(
+        &self,
+        access: &Access,
+        path: &str,
+        opened: Opened,
+    ) -> Result<bool, Error> {
+        let folder = FolderKey::new(&access.account, path, opened.uid_validity);
+        if self.cache.lost_no_message(folder, opened) {
+            return Ok(false);
+        }
+        let with_copies = message_index::copied_folders(&self.db, &access.account).await?;
+        if with_copies.iter().any(|copied| copied == path) {
+            return Ok(true);
+        }
+        self.cache.insert_message_counts(folder, opened);
+        Ok(false)
+    }
+
+    /// Returns `true` if any folder of the account may have lost a message with copies. Otherwise caches the counts of all folders for the next check.
+    pub(crate) async fn any_may_have_lost_copies(
+        &self,
+        access: &Access,
+        states: &[FolderState],
+    ) -> Result<bool, Error> {
+        let account = &access.account;
+        // The number of folders differs after a deletion, unless a new folder was created too. The counts of a new folder are not in the cache.
+        let is_same_number = self.cache.folder_count(account) == Some(states.len());
+        if is_same_number
+            && states
+                .iter()
+                .all(|state| self.lost_no_message(account, state))
+        {
+            return Ok(false);
+        }
+        let with_copies = message_index::copied_folders(&self.db, account).await?;
+        if !with_copies
+            .iter()
+            .all(|path| self.is_complete(account, states, path))
+        {
+            return Ok(true);
+        }
+        self.cache_counts(account, states);
+        Ok(false)
+    }
+
+    /// Returns `true` if the folder is listed and has certainly not lost a message.
+    fn is_complete(&self, account: &str, states: &[FolderState], path: &str) -> bool {
+        states
+            .iter()
+            .any(|state| state.path == path && self.lost_no_message(account, state))
+    }
+
+    fn lost_no_message(&self, account: &str, state: &FolderState) -> bool {
+        let folder = FolderKey::new(account, &state.path, state.opened.uid_validity);
+        self.cache.lost_no_message(folder, state.opened)
+    }
+
+    /// Caches the number of folders and the counts of each folder for the next check.
+    pub(crate) fn cache_counts(&self, account: &str, states: &[FolderState]) {
+        for FolderState { path, opened, .. } in states {
+            let folder = FolderKey::new(account, path, opened.uid_validity);
+            self.cache.insert_message_counts(folder, *opened);
+        }
+        self.cache.insert_folder_count(account, states.len());
+    }
+
+    /// Removes lost messages from the index.
+    pub(crate) async fn remove_lost(
+        &self,
+        account: &str,
+        messages: Vec<IndexedMessage>,
+    ) -> Result<(), Error> {
+        message_index::remove_lost(&self.db, account, &messages).await?;
+        for message in messages {
+            let at = message_ref(&message.location);
+            let folder = FolderKey::new(account, at.path, at.uid_validity);
+            self.cache.remove_summary(folder, at.uid);
+            self.cache.remove_location(account, message.number());
+        }
+        Ok(())
+    }
+
+    /// Returns the messages with copies that are no longer at their stored locations.
+    pub(crate) async fn missing_copies(
+        &self,
+        access: &Access,
+        states: &[FolderState],
+    ) -> Result<Vec<IndexedMessage>, Error> {
+        let account = &access.account;
+        let mut missing = Vec::new();
+        for path in message_index::copied_folders(&self.db, account).await? {
+            if !self.is_complete(account, states, &path) {
+                let copies = message_index::copies_in(&self.db, account, &path).await?;
+                missing.extend(self.missing(access, copies).await?);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Returns the messages that are not at their stored locations.
+    pub(crate) async fn missing(
+        &self,
+        access: &Access,
+        messages: Vec<IndexedMessage>,
+    ) -> Result<Vec<IndexedMessage>, Error> {
+        let mut folders: BTreeMap<(String, u32), Vec<u32>> = BTreeMap::new();
+        for message in &messages {
+            let at = message_ref(&message.location);
+            let folder = (at.path.to_owned(), at.uid_validity);
+            folders.entry(folder).or_default().push(at.uid);
+        }
+        let mut present = BTreeSet::new();
+        for ((path, uid_validity), uids) in folders {
+            let mut lease = self.pool.lease(access, Some(&path)).await?;
+            let existing =
+                retry_read!(lease, session => session.existing(&path, uid_validity, &uids));
+            let existing = existing.unwrap_or_default().into_iter();
+            present.extend(existing.map(|uid| (path.clone(), uid_validity, uid)));
+        }
+        let missing = messages.into_iter().filter(|message| {
+            let at = message_ref(&message.location);
+            !present.contains(&(at.path.to_owned(), at.uid_validity, at.uid))
+        });
+        Ok(missing.collect())
+    }
+}

@@ -1,0 +1,168 @@
+//! The mailboxes of one mail server: the connections, caches, permits and locks that all operations share.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use latchmail_core::account_permits::AccountPermits;
+use latchmail_core::changes::Changes;
+use latchmail_core::config;
+use latchmail_core::error::StartError;
+use latchmail_directory::Db;
+use latchmail_imap::Connector;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time;
+
+use crate::access::Access;
+use crate::bounds;
+use crate::cache::MailboxCache;
+use crate::doveadm::Doveadm;
+use crate::error::Error;
+use crate::pool::Pool;
+
+/// The mailboxes of one mail server.
+pub struct Mail {
+    connector: Connector,
+    pub(crate) pool: Pool<Connector>,
+    pub(crate) db: Db,
+    pub(crate) cache: MailboxCache,
+    /// Memory for larger messages while they are read, in MiB.
+    pub(crate) message_memory: Arc<Semaphore>,
+    /// Memory for longer headers and texts of listings, in MiB. A request releases it before its response is sent to the client.
+    listing_memory: Arc<Semaphore>,
+    /// Limits the concurrent downloads of each account.
+    download_permits: AccountPermits,
+    /// One lock per account that serializes its changes.
+    pub(crate) change_locks: AccountPermits,
+    /// One lock per account that serializes its reconciliations.
+    pub(crate) reconcile_locks: AccountPermits,
+    pub(crate) changes: Changes,
+    /// Callbacks of other connection pools.
+    pub(crate) close_callbacks: Mutex<Vec<CloseCallback>>,
+    /// Ends open sessions at the mail server, if configured.
+    pub(crate) doveadm: Option<Arc<Doveadm>>,
+    timeout: Duration,
+    /// The authserv-id of trusted `Authentication-Results`. Empty if none are trusted.
+    pub(crate) authserv_id: Arc<str>,
+}
+
+/// Closes the connections of the revoked credential with this id.
+pub(crate) type CloseCallback = Box<dyn Fn(&str) + Send + Sync>;
+
+impl fmt::Debug for Mail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mail")
+            .field("connector", &self.connector)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Mail {
+    /// Creates the mailboxes of the configured mail server. Does not connect.
+    ///
+    /// # Errors
+    /// Returns an error if an address, the doveadm key or TLS in the configuration is invalid.
+    pub fn new(config: &config::Imap, db: Db) -> Result<Self, StartError> {
+        let connector = Connector::new(config)?;
+        Ok(Self {
+            pool: Pool::new(
+                connector.clone(),
+                config.connections_per_account,
+                config.timeout,
+                config.idle_timeout,
+            ),
+            connector,
+            db,
+            cache: MailboxCache::new(),
+            message_memory: Arc::new(Semaphore::new(bounds::MESSAGE_MEMORY_MIB)),
+            listing_memory: Arc::new(Semaphore::new(bounds::LISTING_MEMORY_MIB)),
+            download_permits: AccountPermits::new(bounds::DOWNLOADS_PER_ACCOUNT),
+            change_locks: AccountPermits::new(1),
+            reconcile_locks: AccountPermits::new(1),
+            changes: Changes::default(),
+            close_callbacks: Mutex::default(),
+            doveadm: Doveadm::new(config)?.map(Arc::new),
+            timeout: config.timeout,
+            authserv_id: Arc::default(),
+        })
+    }
+
+    /// Trusts the `Authentication-Results` of this authserv-id.
+    #[must_use]
+    pub fn with_authserv_id(mut self, authserv_id: &str) -> Self {
+        self.authserv_id = authserv_id.into();
+        self
+    }
+
+    /// Checks that the mail server accepts connections and sends its greeting.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unavailable`] if the mail server does not accept a connection or sends no greeting.
+    pub async fn ping(&self) -> Result<(), Error> {
+        Ok(self.connector.ping().await?)
+    }
+
+    /// Waits until no change is in progress.
+    pub async fn finished(&self) {
+        self.changes.finished().await;
+    }
+
+    /// Acquires the mailbox's lock in `locks`. The returned access contains a member's connection permit ([`Pool::hold_member_permit`]).
+    pub(crate) async fn lock<'a>(
+        &self,
+        locks: &AccountPermits,
+        access: &'a Access,
+    ) -> Result<(Cow<'a, Access>, Option<OwnedSemaphorePermit>), Error> {
+        let access = self.pool.hold_member_permit(access).await?;
+        let lock = locks.acquire(&access.account).await;
+        Ok((access, lock))
+    }
+
+    /// Waits for a download permit of an account.
+    pub(crate) async fn acquire_download(
+        &self,
+        account: &str,
+    ) -> Result<OwnedSemaphorePermit, Error> {
+        let permit = self.download_permits.acquire(account);
+        match time::timeout(self.timeout, permit).await {
+            Ok(Some(permit)) => Ok(permit),
+            Ok(None) | Err(_) => Err(Error::Unavailable(
+                "the account has too many concurrent downloads".into(),
+            )),
+        }
+    }
+
+    /// Waits for `mib` MiB of the memory for larger messages.
+    pub(crate) async fn acquire_message_memory(
+        &self,
+        mib: u32,
+    ) -> Result<OwnedSemaphorePermit, Error> {
+        let busy = "too many large messages are being read";
+        self.acquire_memory(&self.message_memory, mib, busy).await
+    }
+
+    /// Waits for the memory that reading `bytes` bytes of longer headers and texts requires.
+    pub(crate) async fn acquire_listing_memory(
+        &self,
+        bytes: usize,
+    ) -> Result<OwnedSemaphorePermit, latchmail_imap::Error> {
+        let mib = u32::try_from(bytes.div_ceil(1024 * 1024)).unwrap_or(u32::MAX);
+        let busy = "too many large headers are being read";
+        let memory = self.acquire_memory(&self.listing_memory, mib, busy).await;
+        memory.map_err(|error| latchmail_imap::Error::Unavailable(error.to_string()))
+    }
+
+    async fn acquire_memory(
+        &self,
+        memory: &Arc<Semaphore>,
+        mib: u32,
+        busy: &str,
+    ) -> Result<OwnedSemaphorePermit, Error> {
+        let permits = Arc::clone(memory).acquire_many_owned(mib);
+        match time::timeout(self.timeout, permits).await {
+            Ok(Ok(permits)) => Ok(permits),
+            Ok(Err(_)) | Err(_) => Err(Error::Unavailable(busy.into())),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Idempotency keys: a message with a key is sent only once in 24 hours, and a repeated request returns the first result.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use latchmail_core::clock::Timestamp;
+use latchmail_core::error::StartError;
+use latchmail_core::hexadecimal;
+use latchmail_directory::sendings::{Key, Sending};
+use sha2::{Digest as _, Sha256};
+
+use super::random::random_hex;
+use super::result::{Error, Sent};
+use crate::access::Access;
+
+/// Time during which a send of another process counts as in progress. No send takes longer.
+const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
+
+/// The keys whose requests are being processed.
+#[derive(Debug)]
+pub(super) struct IdempotencyKeys {
+    /// The id of this process, to distinguish its sends from sends of other processes.
+    process: String,
+    in_progress: Mutex<HashSet<Key>>,
+}
+
+/// A key whose request is being processed until this value is dropped.
+pub(super) struct KeyInUse<'a> {
+    keys: &'a IdempotencyKeys,
+    key: Key,
+}
+
+impl IdempotencyKeys {
+    pub(super) fn new() -> Result<Self, StartError> {
+        Ok(Self {
+            process: random_hex().map_err(|e| {
+                StartError::new(format!("the system's random number generator failed: {e}"))
+            })?,
+            in_progress: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.in_progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Marks a key as being processed.
+    ///
+    /// # Errors
+    /// Returns [`Error::Conflict`] if this process is already processing a request with the key.
+    pub(super) fn start(&self, key: &Key) -> Result<KeyInUse<'_>, Error> {
+        if self.lock().insert(key.clone()) {
+            Ok(KeyInUse {
+                keys: self,
+                key: key.clone(),
+            })
+        } else {
+            Err(in_progress())
+        }
+    }
+
+    /// Returns the id of this process.
+    pub(super) fn process(&self) -> &str {
+        &self.process
+    }
+
+    /// Returns the result of a send that an earlier request started.
+    pub(super) fn earlier_result(
+        &self,
+        earlier: &Sending,
+        fingerprint: &[u8],
+        now: Timestamp,
+    ) -> Result<Sent, Error> {
+        if earlier.fingerprint != fingerprint {
+            return Err(Error::Conflict(
+                "This Idempotency-Key was used for another message",
+            ));
+        }
+        if earlier.is_sent() {
+            return Ok(Sent {
+                message_id: earlier.message_id.clone(),
+                saved_to: earlier.saved_to.clone(),
+                replayed: true,
+            });
+        }
+        let is_recent = now.since(earlier.begun_at()) < MAX_SEND_DURATION;
+        if earlier.is_begun() && earlier.process != self.process && is_recent {
+            return Err(in_progress());
+        }
+        Err(Error::Unknown(format!(
+            "sending of {} was started with this key and its outcome is unknown",
+            earlier.message_id
+        )))
+    }
+}
+
+impl Drop for KeyInUse<'_> {
+    fn drop(&mut self) {
+        self.keys.lock().remove(&self.key);
+    }
+}
+
+fn in_progress() -> Error {
+    Error::Conflict("A request with this Idempotency-Key is still being processed")
+}
+
+/// Returns a client's key in its stored form. The keys of each member are separate, so that a member does not learn whether another caller used the same key.
+pub(super) fn stored_key(access: &Access, key: &str) -> Key {
+    let mut hash = Sha256::new();
+    if let Some(member) = &access.member {
+        hash.update(&member.account);
+        // A separator that cannot occur in an HTTP header.
+        hash.update([0]);
+    }
+    hash.update(key);
+    Key {
+        account: access.account.clone(),
+        hash: hexadecimal::lower(&hash.finalize()),
+    }
+}

@@ -1,0 +1,71 @@
+//! The result of sending a message.
+
+use crate::error::Error as MailboxError;
+
+/// A message that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The Message-ID with angle brackets.
+    pub message_id: String,
+    /// The folder that contains the copy, or `None` if no copy was stored.
+    pub saved_to: Option<String>,
+    /// `true` if an earlier request with the same idempotency key sent the message.
+    pub replayed: bool,
+}
+
+/// The reason why a message was not sent, or may not have been sent.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The caller may not use the sender address. The text can be shown to users.
+    #[error("{0}")]
+    Denied(&'static str),
+    /// The draft contains an invalid value. The text can be shown to users.
+    #[error("{0}")]
+    Invalid(String),
+    /// The finished message exceeds 25 MB.
+    #[error("the message exceeds the 25 MB limit")]
+    TooLarge,
+    /// The mail server rejected a recipient or the message. The text is the server's, after the recipient's address, and can be shown to users.
+    #[error("the mail server rejected the message: {0}")]
+    Rejected(String),
+    /// The idempotency key was used for another message, or its request is still being processed. The text can be shown to users.
+    #[error("{0}")]
+    Conflict(&'static str),
+    /// The mail server rejected the credential.
+    #[error("the mail server rejected the credential")]
+    CredentialRefused,
+    /// Nothing was sent: the mail server is unreachable or rejected the message temporarily.
+    #[error("the mail server is not available: {0}")]
+    Unavailable(String),
+    /// Nothing was sent: the server closed the connection.
+    #[error("the connection was closed: {0}")]
+    Lost(String),
+    /// It is unknown whether the message was sent.
+    #[error("it is unknown whether the message was sent: {0}")]
+    Unknown(String),
+    /// Nothing was sent: an internal error occurred.
+    #[error("sending failed: {0}")]
+    Internal(String),
+}
+
+impl From<MailboxError> for Error {
+    fn from(error: MailboxError) -> Self {
+        match error {
+            MailboxError::CredentialRefused => Self::CredentialRefused,
+            MailboxError::Unavailable(why) => Self::Unavailable(why),
+            other => Self::Internal(other.to_string()),
+        }
+    }
+}
+
+impl From<latchmail_dkim::Error> for Error {
+    fn from(error: latchmail_dkim::Error) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
+impl From<latchmail_directory::Error> for Error {
+    fn from(error: latchmail_directory::Error) -> Self {
+        Self::Internal(error.to_string())
+    }
+}

@@ -1,0 +1,364 @@
+//! Sends messages. A send that has started runs to completion on its own task. With an idempotency key, a message is sent only once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use latchmail_core::changes::Changes;
+use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::config;
+use latchmail_core::error::StartError;
+use latchmail_core::permissions::Right;
+use latchmail_directory::Directory;
+use latchmail_directory::addresses::AddressRelation;
+use latchmail_directory::events::{Event, Kind};
+use latchmail_directory::sendings::Key;
+use latchmail_dkim::Signer;
+use latchmail_net::endpoint::Endpoint;
+use tokio::time::timeout;
+
+use super::draft::{Draft, ValidDraft, parse_address};
+use super::idempotency::{IdempotencyKeys, stored_key};
+use super::memory::{MemoryPermit, MessageMemory};
+use super::random::random_hex;
+use super::result::{Error, Sent};
+use super::smtp::Connector;
+use crate::access::{Access, Member};
+use crate::blocking;
+use crate::error::Error as MailboxError;
+use crate::mail::Mail;
+use crate::pool::Pool;
+use crate::sent_copy::UploadedCopy;
+
+/// Proof that an account may send from an address, valid for the current request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    account: String,
+    address: lettre::Address,
+}
+
+/// The outbound mail service.
+#[derive(Debug)]
+pub struct Outbox {
+    directory: Directory,
+    pub(super) mail: Arc<Mail>,
+    pool: Pool<Connector>,
+    clock: Clock,
+    keys: IdempotencyKeys,
+    signing: Arc<latchmail_dkim::Keys>,
+    /// The sends in progress.
+    sends: Changes,
+    memory: MessageMemory,
+    timeout: Duration,
+}
+
+impl Outbox {
+    /// Creates the service. Does not connect.
+    ///
+    /// # Errors
+    /// Returns an error if the address or TLS in the configuration is invalid.
+    pub fn new(
+        config: &config::Smtp,
+        directory: Directory,
+        mail: Arc<Mail>,
+        signing: Arc<latchmail_dkim::Keys>,
+        clock: Clock,
+    ) -> Result<Self, StartError> {
+        let endpoint = Endpoint::new("smtp.address", &config.address, config.tls)?;
+        let pool = Pool::new(
+            Connector::new(endpoint, config.timeout),
+            config.connections_per_account,
+            config.timeout,
+            config.idle_timeout,
+        );
+        let closing = pool.clone();
+        mail.on_close(move |revoked| closing.close(revoked));
+        Ok(Self {
+            pool,
+            keys: IdempotencyKeys::new()?,
+            directory,
+            mail,
+            signing,
+            clock,
+            sends: Changes::default(),
+            memory: MessageMemory::new(),
+            timeout: config.timeout,
+        })
+    }
+
+    /// Checks that the caller may send from an address: the account's own address or one of its active aliases. A member also needs a grant for the address.
+    /// Returns the proof for [`Outbox::send`].
+    ///
+    /// # Errors
+    /// Returns [`Error::Denied`] if the caller may not send from the address, or [`Error::Internal`] if the directory fails.
+    pub async fn check_sender(&self, access: &Access, address: &str) -> Result<Sender, Error> {
+        let not_own = "You can only send from your own address or active aliases";
+        let account = &access.account;
+        let address = parse_address(address).ok_or(Error::Denied(not_own))?;
+        let folded = address.to_string().to_lowercase();
+        if let Some(member) = &access.member
+            && !self.has_send_grant(account, member, &folded).await?
+        {
+            return Err(Error::Denied(not_own));
+        }
+        match self.directory.address_relation(account, &folded).await? {
+            AddressRelation::Own => Ok(Sender {
+                account: account.to_owned(),
+                address,
+            }),
+            AddressRelation::Foreign => Err(Error::Denied(not_own)),
+            AddressRelation::ForeignDomain => Err(Error::Denied(
+                "You do not have permission to send from this domain",
+            )),
+        }
+    }
+
+    /// Returns `true` if a member has a grant to send from an address of the account.
+    async fn has_send_grant(
+        &self,
+        account: &str,
+        member: &Member,
+        address: &str,
+    ) -> Result<bool, Error> {
+        let rights = match self.directory.alias_maker(account, address).await? {
+            Some(creator) => {
+                let is_creator = creator.as_deref() == Some(member.account.as_str());
+                member.grants.over_alias(address, is_creator)
+            }
+            None => member.grants.over_address(),
+        };
+        Ok(rights.hold(Right::MailSend))
+    }
+
+    /// Sends a message to all recipients or to none, and stores a copy. `sender` is the proof for the draft's sender, if the sender was already checked. A
+    /// repeated `key` within 24 hours sends nothing and returns the first result.
+    ///
+    /// # Errors
+    /// Returns any [`Error`] except [`Error::Lost`].
+    pub async fn send(
+        self: &Arc<Self>,
+        access: &Access,
+        draft: Draft,
+        sender: Option<&Sender>,
+        key: Option<&str>,
+    ) -> Result<Sent, Error> {
+        let draft = Arc::new(draft.validate()?);
+        let from = &draft.envelope.from;
+        let is_proof =
+            |sender: &Sender| sender.account == access.account && sender.address == *from;
+        if !sender.is_some_and(is_proof) {
+            self.check_sender(access, from.as_ref()).await?;
+        }
+        let key = key.map(|key| stored_key(access, key));
+        let (outbox, task_access) = (Arc::clone(self), access.clone());
+        let task = async move {
+            match key {
+                None => {
+                    let message_id = outbox.message_id(&draft)?;
+                    let copy = outbox.submit(&task_access, &draft, &message_id).await?;
+                    let saved_to = store_copy(copy).await;
+                    Ok(Sent {
+                        message_id,
+                        saved_to,
+                        replayed: false,
+                    })
+                }
+                Some(key) => outbox.send_once(&task_access, draft, key).await,
+            }
+        };
+        let mut sent = self.sends.run(task).await.unwrap_or_else(|error| {
+            Err(Error::Unknown(format!("the task ended early: {error}")))
+        })?;
+        // Do not show the folder to a member who may not know that it exists.
+        if let Some(path) = &sent.saved_to
+            && !self
+                .mail
+                .can_see_folder(access, path)
+                .await
+                .unwrap_or(false)
+        {
+            sent.saved_to = None;
+        }
+        Ok(sent)
+    }
+
+    /// Sends a message, unless an earlier request has used this key.
+    async fn send_once(
+        &self,
+        access: &Access,
+        draft: Arc<ValidDraft>,
+        key: Key,
+    ) -> Result<Sent, Error> {
+        let _in_use = self.keys.start(&key)?;
+        let message_id = self.message_id(&draft)?;
+        let hashed = Arc::clone(&draft);
+        let fingerprint = blocking::run_sized(draft.min_size(), move || hashed.fingerprint())
+            .await
+            .map_err(Error::Internal)?;
+        let (directory, process) = (&self.directory, self.keys.process());
+        let now = self.clock.now();
+        let earlier = directory
+            .begin_sending(&key, &fingerprint, process, &message_id, now)
+            .await?;
+        if let Some(earlier) = earlier {
+            return self.keys.earlier_result(&earlier, &fingerprint, now);
+        }
+        match self.submit(access, &draft, &message_id).await {
+            Ok(copy) => {
+                log_failure(directory.sent(&key).await);
+                let saved_to = store_copy(copy).await;
+                if let Some(folder) = &saved_to {
+                    log_failure(directory.sent_copy_filed(&key, folder).await);
+                }
+                Ok(Sent {
+                    message_id,
+                    saved_to,
+                    replayed: false,
+                })
+            }
+            Err(error @ Error::Unknown(_)) => {
+                log_failure(directory.sending_unknown(&key).await);
+                Err(error)
+            }
+            Err(error) => {
+                log_failure(directory.release_sending(&key).await);
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes and signs a message and passes it to the submission service. Concurrently uploads the copy for the Sent folder.
+    async fn submit(
+        &self,
+        access: &Access,
+        draft: &Arc<ValidDraft>,
+        message_id: &str,
+    ) -> Result<UploadResult, Error> {
+        let size = draft.min_size();
+        let _memory = self.acquire_memory(access, size).await?;
+        let now = self.clock.now();
+        let (writer, id) = (Arc::clone(draft), message_id.to_owned());
+        // The directory is queried while the message is written.
+        let (signer, message) = tokio::join!(
+            self.signing.signer(draft.envelope.from.domain()),
+            blocking::run_sized(size, move || writer.write(&id, now))
+        );
+        let mut message = message.map_err(Error::Internal)??;
+        if let Some(signer) = signer? {
+            message = blocking::run_sized(size, move || sign(&signer, &message, now))
+                .await
+                .map_err(Error::Internal)??;
+        }
+        let (sent, copy) = tokio::join!(
+            self.submit_message(access, draft, &message),
+            self.mail.upload_sent_copy(access, message.clone())
+        );
+        if let (Some(member), Ok(()) | Err(Error::Unknown(_))) = (&access.member, &sent) {
+            self.record_in_audit_log(access, member, draft, message_id)
+                .await;
+        }
+        sent?;
+        tracing::info!(
+            account = access.account,
+            message_id,
+            recipients = draft.envelope.to.len(),
+            bytes = message.len(),
+            "sent"
+        );
+        Ok(copy)
+    }
+
+    /// Records in the audit log that a member sent a message or may have sent it. The recipients see only the owner's address.
+    async fn record_in_audit_log(
+        &self,
+        access: &Access,
+        member: &Member,
+        draft: &ValidDraft,
+        message_id: &str,
+    ) {
+        let from = draft.envelope.from.to_string();
+        let event = Event::of(Kind::SentByGuest, &access.account, self.clock.now())
+            .about(message_id)
+            .detail(&from);
+        if let Err(error) = self.directory.record(event, &member.origin).await {
+            tracing::error!(%error, member = member.account, message_id, "failed to record a message sent by a member");
+        }
+    }
+
+    async fn submit_message(
+        &self,
+        access: &Access,
+        draft: &ValidDraft,
+        message: &Bytes,
+    ) -> Result<(), Error> {
+        let mut lease = self.pool.lease(access, None).await?;
+        let is_reused = lease.is_reused();
+        let session = lease.session().await?;
+        let mut sent = session.send(&draft.envelope, message).await;
+        if let Err(Error::Lost(why)) = &sent
+            && is_reused
+        {
+            tracing::debug!(why, "idle connection to the mail server was closed");
+            let session = lease.session().await?;
+            sent = session.send(&draft.envelope, message).await;
+        }
+        sent.map_err(|error| match error {
+            Error::Lost(why) => Error::Unavailable(why),
+            other => other,
+        })
+    }
+
+    /// Waits for the memory of a message of `bytes` bytes.
+    async fn acquire_memory(&self, access: &Access, bytes: usize) -> Result<MemoryPermit, Error> {
+        let permit = self.memory.acquire(access.caller(), bytes);
+        timeout(self.timeout, permit)
+            .await
+            .ok()
+            .flatten()
+            .ok_or_else(|| Error::Unavailable("too many large messages are being sent".into()))
+    }
+
+    /// Generates a Message-ID with the sender's domain.
+    fn message_id(&self, draft: &ValidDraft) -> Result<String, Error> {
+        let random = random_hex().map_err(|error| Error::Internal(error.to_string()))?;
+        let now = self.clock.now().millis();
+        Ok(format!(
+            "<{now:x}.{random}@{}>",
+            draft.envelope.from.domain()
+        ))
+    }
+
+    /// Waits until no send is in progress.
+    pub async fn finished(&self) {
+        self.sends.finished().await;
+    }
+}
+
+/// Puts the signature before a message. The signature does not count towards the size limit.
+fn sign(signer: &Signer, message: &[u8], now: Timestamp) -> Result<Bytes, latchmail_dkim::Error> {
+    let signature = signer.sign(message, now)?;
+    Ok([signature.as_bytes(), message].concat().into())
+}
+
+/// The uploaded copy, or `None` if there is no Sent folder.
+type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
+
+/// Stores the copy of a sent message. A failure is only logged, because the message was sent.
+async fn store_copy(copy: UploadResult) -> Option<String> {
+    let stored = async { copy?.ok_or_else(no_sent_folder)?.store().await };
+    stored.await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "failed to store a copy of a sent message");
+        None
+    })
+}
+
+fn no_sent_folder() -> MailboxError {
+    MailboxError::Internal("there is no Sent folder".into())
+}
+
+/// Logs a failure to store the outcome of a send. The request still returns the outcome. The stored state never claims more than what happened.
+fn log_failure(stored: Result<(), latchmail_directory::Error>) {
+    if let Err(error) = stored {
+        tracing::error!(%error, "failed to store the outcome of a send");
+    }
+}

@@ -1,0 +1,175 @@
+//! Closes connections of revoked credentials: the service's own connections, and the sessions that mail clients have open at the mail server.
+//!
+//! The directory has already revoked the credential, so no new log-in succeeds, even if this module fails. The mail server checks the password only at log-in.
+//! A session that could not be ended therefore stays open until its client closes it. In that case a warning is logged, and the directory keeps the app
+//! password for another attempt.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::config;
+use latchmail_core::error::StartError;
+use latchmail_directory::endings;
+use tokio::time::{sleep, timeout};
+
+use crate::doveadm::{self, Doveadm, SessionMask};
+use crate::error::Error;
+use crate::mail::Mail;
+
+/// Delay before sessions are ended a second time. The first attempt can miss a log-in in progress. A log-in takes milliseconds, or seconds on an overloaded
+/// machine.
+const SECOND_ATTEMPT: Duration = Duration::from_secs(5);
+
+/// Time after a revocation during which failed attempts are repeated.
+const RETRY_PERIOD: Duration = Duration::from_hours(24);
+
+/// Maximum number of app passwords per attempt.
+const BATCH: i64 = 1000;
+
+/// Selects the sessions to end.
+#[derive(Clone, Copy, Debug)]
+pub enum SessionSelector<'a> {
+    /// The sessions of the app passwords with these ids.
+    AppPasswords(&'a [String]),
+    /// All sessions of the account with this address.
+    Account(&'a str),
+}
+
+/// Ends sessions at the mail server twice: now and after five seconds. For commands that change the directory outside the running service. Returns `false` if
+/// `imap.doveadm` is not configured.
+///
+/// # Errors
+/// Returns an error if the second attempt failed. Sessions may still be open in that case.
+pub async fn end_server_sessions(
+    config: &config::Imap,
+    selector: SessionSelector<'_>,
+) -> Result<bool, StartError> {
+    let Some(doveadm) = Doveadm::new(config)? else {
+        return Ok(false);
+    };
+    let masks: Vec<SessionMask> = match selector {
+        SessionSelector::AppPasswords(ids) => app_password_masks(ids),
+        SessionSelector::Account(address) => SessionMask::account(address).into_iter().collect(),
+    };
+    if masks.is_empty() {
+        return Ok(true);
+    }
+    // Only the second result counts, because the second attempt runs after all log-ins that were in progress.
+    if let Err(error) = doveadm.kick(&masks).await {
+        tracing::debug!(%error, "first attempt to end sessions failed");
+    }
+    sleep(SECOND_ATTEMPT).await;
+    let result = doveadm.kick(&masks).await;
+    result.map_err(|error| StartError::new(error.to_string()))?;
+    Ok(true)
+}
+
+impl Mail {
+    /// Ends all connections of revoked app passwords, given by their ids. Returns when the mail server has ended them, or after two seconds.
+    ///
+    /// A command of the service that is in progress may take a few seconds longer, because a change that has started must report its outcome.
+    pub async fn end_sessions(&self, app_passwords: &[String]) {
+        for id in app_passwords {
+            self.close_connections(id);
+        }
+        let idle = app_passwords.iter().filter(|id| !self.pool.is_busy(id));
+        let masks = idle
+            .filter_map(|id| SessionMask::app_password(id))
+            .collect();
+        self.end_twice(masks, app_passwords).await;
+    }
+
+    /// Ends the remaining sessions of app passwords that were revoked at least five seconds ago. Sessions remain if the process ended or the mail server did
+    /// not respond. Gives up 24 hours after the revocation. Call this at the start and every minute.
+    ///
+    /// # Errors
+    /// Returns an error if the database or the mail server failed. The remaining app passwords are kept for the next call.
+    pub async fn retry_end_sessions(&self) -> Result<(), Error> {
+        let now = Clock::system().now();
+        loop {
+            let revoked = endings::ended_by(&self.db, now.minus(SECOND_ATTEMPT), BATCH).await?;
+            let count = revoked.len();
+            let (recent, expired): (Vec<_>, Vec<_>) = revoked
+                .into_iter()
+                .partition(|(_, at)| *at > now.minus(RETRY_PERIOD));
+            let ids = |revoked: Vec<(String, Timestamp)>| -> Vec<String> {
+                revoked.into_iter().map(|(id, _)| id).collect()
+            };
+            endings::forget_ended(&self.db, &ids(expired)).await?;
+            let Some(doveadm) = &self.doveadm else {
+                return Ok(());
+            };
+            let recent = ids(recent);
+            let result = doveadm.kick(&app_password_masks(&recent)).await;
+            result.map_err(|error| Error::Unavailable(error.to_string()))?;
+            endings::forget_ended(&self.db, &recent).await?;
+            if count < usize::try_from(BATCH).unwrap_or(usize::MAX) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Registers a callback that receives the id of every revoked credential.
+    pub(crate) fn on_close(&self, callback: impl Fn(&str) + Send + Sync + 'static) {
+        let callbacks = self.close_callbacks.lock();
+        let mut callbacks = callbacks.unwrap_or_else(PoisonError::into_inner);
+        callbacks.push(Box::new(callback));
+    }
+
+    /// Closes the service's own connections of a credential, given by its id. A busy connection closes after its current use.
+    pub fn close_connections(&self, credential: &str) {
+        self.pool.close(credential);
+        let callbacks = self.close_callbacks.lock();
+        let callbacks = callbacks.unwrap_or_else(PoisonError::into_inner);
+        for callback in callbacks.iter() {
+            callback(credential);
+        }
+    }
+
+    /// Returns the number of the service's connections of an account.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn connections(&self, account: &str) -> usize {
+        self.pool.connections(account)
+    }
+
+    /// Ends the sessions in `masks`, and after `SECOND_ATTEMPT` the sessions of all `app_passwords`. Then removes the app passwords from the directory's list.
+    /// Both attempts continue if the caller is dropped.
+    async fn end_twice(&self, masks: Vec<SessionMask>, app_passwords: &[String]) {
+        let Some(doveadm) = self.doveadm.clone().filter(|_| !app_passwords.is_empty()) else {
+            return;
+        };
+        let first = {
+            let doveadm = Arc::clone(&doveadm);
+            tokio::spawn(async move { kick(&doveadm, &masks).await })
+        };
+        let (app_passwords, db) = (app_passwords.to_vec(), self.db.clone());
+        tokio::spawn(async move {
+            sleep(SECOND_ATTEMPT).await;
+            if kick(&doveadm, &app_password_masks(&app_passwords)).await
+                && let Err(error) = endings::forget_ended(&db, &app_passwords).await
+            {
+                tracing::warn!(%error, "failed to record ended sessions; ending them will be repeated");
+            }
+        });
+        let _ = timeout(doveadm::TIMEOUT, first).await;
+    }
+}
+
+fn app_password_masks(ids: &[String]) -> Vec<SessionMask> {
+    ids.iter()
+        .filter_map(|id| SessionMask::app_password(id))
+        .collect()
+}
+
+/// Ends sessions and logs a failure. Returns `true` on success.
+async fn kick(doveadm: &Doveadm, masks: &[SessionMask]) -> bool {
+    let result = doveadm.kick(masks).await;
+    if let Err(error) = &result {
+        tracing::warn!(
+            %error,
+            "sessions of revoked credentials may still be open at the mail server"
+        );
+    }
+    result.is_ok()
+}

@@ -1,0 +1,73 @@
+//! Stores copies of sent messages in the folder with the role `\Sent`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use latchmail_imap::Connector;
+use latchmail_imap::list::{COUNTS, Role};
+
+use crate::access::Access;
+use crate::error::Error;
+use crate::mail::Mail;
+use crate::pool::Lease;
+use crate::retry::retry_read;
+use crate::roles::to_folders;
+
+/// A copy of which the mail server has received everything except the last line. [`UploadedCopy::store`] stores the copy. If the value is dropped, the mail
+/// server discards the copy.
+pub(crate) struct UploadedCopy {
+    mail: Arc<Mail>,
+    account: String,
+    lease: Lease<Connector>,
+    path: Arc<str>,
+}
+
+impl Mail {
+    /// Uploads a copy while the message is being sent, so that storing the copy afterwards is fast. Returns `None` if there is no Sent folder.
+    ///
+    /// # Errors
+    /// Returns any [`Error`].
+    pub(crate) async fn upload_sent_copy(
+        self: &Arc<Self>,
+        access: &Access,
+        message: Bytes,
+    ) -> Result<Option<UploadedCopy>, Error> {
+        let account = &access.account;
+        let mut lease = self.pool.lease(access, None).await?;
+        let path = if let Some(path) = self.cache.sent_folder(account) {
+            path
+        } else {
+            let folders = retry_read!(lease, session => session.folders(COUNTS));
+            let sent = to_folders(folders)
+                .into_iter()
+                .find(|folder| folder.role == Some(Role::Sent));
+            let Some(sent) = sent else { return Ok(None) };
+            self.cache.insert_sent_folder(account, &sent.path);
+            sent.path.into()
+        };
+        if !retry_read!(lease, session => session.begin_append(&path, message.clone())) {
+            return Ok(None);
+        }
+        Ok(Some(UploadedCopy {
+            mail: Arc::clone(self),
+            account: account.clone(),
+            lease,
+            path,
+        }))
+    }
+}
+
+impl UploadedCopy {
+    /// Stores the copy with the flag `\Seen`. Returns the folder's path, or `None` if the folder no longer exists.
+    ///
+    /// # Errors
+    /// Returns any [`Error`].
+    pub(crate) async fn store(mut self) -> Result<Option<String>, Error> {
+        let session = self.lease.current_session()?;
+        if session.end_append().await? {
+            return Ok(Some(self.path.to_string()));
+        }
+        self.mail.cache.remove_sent_folder(&self.account);
+        Ok(None)
+    }
+}

@@ -1,0 +1,110 @@
+//! One daemon of the local servers. The daemon ends on request, and when this process dies for any reason.
+//!
+//! A supervisor, which is a short bash script, runs between this process and the daemon. The supervisor has the read end of a pipe, and only this process has
+//! the write end. When the write end closes, the supervisor ends the daemon's whole process group. A stop therefore takes the same path as a SIGKILL of this
+//! process. A daemon that several processes share ends with a pipe of the caller instead.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+const SUPERVISOR: &str = include_str!("supervisor.sh");
+
+/// `PATH` of the daemons. Daemons inherit no other environment variable, because one could contain a secret of the service.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The timeout for stopping a daemon. It is longer than the time before the supervisor sends SIGKILL.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time that a daemon has for an orderly exit, in fiftieths of a second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GracePeriod(pub(crate) u32);
+
+/// A running daemon. It ends shortly after this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    name: &'static str,
+    supervisor: Child,
+    output: PathBuf,
+}
+
+impl Daemon {
+    /// Starts `command` in `folder`. When the daemon is stopped, it has `grace` before it is killed. Its output goes to a file in `log`. With `pipe`, the
+    /// daemon outlives this process and ends when the last writer of the pipe closes it.
+    pub(crate) fn start(
+        name: &'static str,
+        command: &[String],
+        grace: GracePeriod,
+        folder: &Path,
+        log: &Path,
+        pipe: Option<&File>,
+    ) -> anyhow::Result<Self> {
+        let stdin = match pipe {
+            Some(pipe) => pipe.try_clone().context("cannot share a pipe")?.into(),
+            None => Stdio::piped(),
+        };
+        let output = log.join(format!("{name}.out"));
+        let supervisor = Command::new("bash")
+            .args(["-c", SUPERVISOR, "latchmail-supervisor"])
+            .arg(&output)
+            .arg(grace.0.to_string())
+            .args(command)
+            .current_dir(folder)
+            .env_clear()
+            .env("PATH", PATH)
+            .env("LANG", "C.UTF-8")
+            .stdin(stdin)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // A Ctrl-C in the terminal must reach only this process, which then ends the daemons in order.
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start bash, which supervises {name}"))?;
+        Ok(Self {
+            name,
+            supervisor,
+            output,
+        })
+    }
+
+    /// Returns the name of the daemon.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns `true` if the daemon has exited.
+    pub(crate) fn has_exited(&mut self) -> anyhow::Result<bool> {
+        Ok(self.supervisor.try_wait()?.is_some())
+    }
+
+    /// Returns the last output of the daemon.
+    pub(crate) fn last_output(&self) -> String {
+        last_lines(&self.output)
+    }
+
+    /// Ends the daemon and all its child processes, and waits until all have ended.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        drop(self.supervisor.stdin.take());
+        match timeout(STOP_TIMEOUT, self.supervisor.wait()).await {
+            Ok(status) => status.map(drop).context("cannot wait for a daemon's end"),
+            Err(_) => bail!(
+                "{} did not end within {} s",
+                self.name,
+                STOP_TIMEOUT.as_secs()
+            ),
+        }
+    }
+}
+
+/// Returns the last lines of a file as one line, or an empty string if there are none.
+pub(crate) fn last_lines(file: &Path) -> String {
+    let text = std::fs::read(file).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(3)..].join("; ")
+}

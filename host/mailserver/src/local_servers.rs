@@ -1,0 +1,320 @@
+//! Starts and stops Dovecot, Postfix and a sink for outgoing mail, in a private folder on free loopback ports.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use tokio::time::Instant;
+
+use crate::daemon::{Daemon, last_lines};
+use crate::layout::Layout;
+use crate::lookup::{Lookup, LookupSettings};
+use crate::milter::{self, MilterOptions};
+use crate::ports::{Ports, StartupState, loopback, wait_for_greeting};
+use crate::{dovecot, postfix, requirements};
+
+/// The timeout for a start, which takes half a second on an idle machine, and longer if every core is busy.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Maximum number of attempts to start. Each attempt uses other ports, because another process may take a port first.
+const MAX_ATTEMPTS: u32 = 5;
+
+/// Error messages of daemons if a port is in use, or if an earlier daemon in the same folder is still ending.
+const CONFLICTS: [&str; 2] = ["Address already in use", "unable to set exclusive lock"];
+
+/// Running mail servers. They end shortly after this value is dropped or this process dies. [`LocalServers::stop`] waits until they have ended.
+#[derive(Debug)]
+pub struct LocalServers {
+    /// The address for IMAP without TLS (RFC 9051).
+    pub imap: SocketAddr,
+    /// The address for submission with log-in, without TLS (RFC 6409).
+    pub submission: SocketAddr,
+    /// The address for SMTP without log-in, for local recipients.
+    pub smtp: SocketAddr,
+    /// The address for LMTP (RFC 2033).
+    pub lmtp: SocketAddr,
+    /// The address of Dovecot's doveadm API (HTTP), which ends sessions.
+    pub doveadm: SocketAddr,
+    /// The file with the API key of doveadm.
+    pub doveadm_key: PathBuf,
+    /// The folder with outgoing mail, one file per message. The first lines of a file are the envelope (`X-Mail-Args`, `X-Rcpt-Args`).
+    pub sink: PathBuf,
+    /// The folder with the logs of the servers: `dovecot.log`, `postfix.log`.
+    pub log: PathBuf,
+    /// Postfix's queue folder.
+    pub queue: PathBuf,
+    layout: Layout,
+    ports: Ports,
+    instance: String,
+    dovecot_command: Vec<String>,
+    /// `None` while Dovecot is stopped to test an outage.
+    dovecot: Option<Daemon>,
+    postfix: Daemon,
+    sink_daemon: Daemon,
+    /// The service's milter, if there is one.
+    milter: Option<Daemon>,
+}
+
+/// The reason why a start failed.
+enum StartError {
+    /// Another process has a port or a lock. Another attempt may succeed.
+    Conflict(String),
+    /// Another attempt would fail too.
+    Permanent(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for StartError {
+    fn from(error: E) -> Self {
+        Self::Permanent(error.into())
+    }
+}
+
+impl LocalServers {
+    /// Starts the mail servers and waits until every one has sent its greeting. Mail and queue of an earlier start in `folder` are preserved.
+    ///
+    /// # Errors
+    /// Returns an error if a program is missing, if the folder cannot be used (see [`crate::check_folder`]), or if a daemon exits; then the error contains the
+    /// last output of the daemon.
+    pub async fn start(folder: &Path, lookup: &Lookup) -> anyhow::Result<Self> {
+        Self::start_with_retries(folder, lookup, None, None).await
+    }
+
+    /// Starts the mail servers with the service's milter, which checks senders.
+    ///
+    /// # Errors
+    /// Returns the errors of [`LocalServers::start`].
+    pub async fn start_with_milter(
+        folder: &Path,
+        lookup: &Lookup,
+        milter: &MilterOptions,
+    ) -> anyhow::Result<Self> {
+        Self::start_with_retries(folder, lookup, Some(milter), None).await
+    }
+
+    /// Starts mail servers that outlive this process and this value. They end when the last writer of `pipe` closes it.
+    ///
+    /// # Errors
+    /// Returns the errors of [`LocalServers::start`].
+    #[cfg(feature = "testing")]
+    pub async fn start_shared(
+        folder: &Path,
+        lookup: &Lookup,
+        milter: &MilterOptions,
+        pipe: &File,
+    ) -> anyhow::Result<Self> {
+        Self::start_with_retries(folder, lookup, Some(milter), Some(pipe)).await
+    }
+
+    async fn start_with_retries(
+        folder: &Path,
+        lookup: &Lookup,
+        milter: Option<&MilterOptions>,
+        pipe: Option<&File>,
+    ) -> anyhow::Result<Self> {
+        requirements::check(lookup)?;
+        let mut conflict = String::new();
+        for _ in 0..MAX_ATTEMPTS {
+            match Self::try_start(folder, lookup, milter, pipe).await {
+                Ok(servers) => return Ok(servers),
+                Err(StartError::Conflict(reason)) => conflict = reason,
+                Err(StartError::Permanent(error)) => return Err(error),
+            }
+        }
+        bail!("the mail servers did not start in {MAX_ATTEMPTS} attempts: {conflict}")
+    }
+
+    async fn try_start(
+        folder: &Path,
+        lookup: &Lookup,
+        milter: Option<&MilterOptions>,
+        pipe: Option<&File>,
+    ) -> Result<Self, StartError> {
+        let instance = random_instance()?;
+        let layout = Layout::create(folder, &instance)?;
+        let settings = LookupSettings::new(lookup)?;
+        let ports = Ports::choose()?;
+        let dovecot_command = dovecot::configure(&layout, &settings, &ports, &instance)?;
+        let postfix_command =
+            postfix::configure(&layout, &settings, &ports, &instance, milter.is_some())?;
+        let milter_command = match milter {
+            Some(milter) => Some(milter.configure(&layout, lookup, &ports)?),
+            None => None,
+        };
+        let sink_command = postfix::sink_command(&ports, &instance);
+        let start = |name, command: &[String], grace, folder: &Path| {
+            Daemon::start(name, command, grace, folder, &layout.log, pipe)
+        };
+        let mut servers = Self {
+            imap: loopback(ports.imap),
+            submission: loopback(ports.submission),
+            smtp: loopback(ports.smtp),
+            lmtp: loopback(ports.lmtp),
+            doveadm: loopback(ports.doveadm),
+            doveadm_key: layout.doveadm_key.clone(),
+            sink: layout.sink.clone(),
+            log: layout.log.clone(),
+            queue: layout.queue.clone(),
+            dovecot: Some(start(
+                "dovecot",
+                &dovecot_command,
+                dovecot::GRACE,
+                &layout.root,
+            )?),
+            postfix: start("postfix", &postfix_command, postfix::GRACE, &layout.root)?,
+            milter: match &milter_command {
+                Some(command) => Some(start("milter", command, milter::GRACE, &layout.root)?),
+                None => None,
+            },
+            sink_daemon: start("sink", &sink_command, postfix::GRACE, &layout.sink)?,
+            dovecot_command,
+            instance,
+            ports,
+            layout,
+        };
+        if let Err(error) = servers.wait_until_ready(milter).await {
+            servers.stop().await?;
+            return Err(error);
+        }
+        Ok(servers)
+    }
+
+    /// Ends the mail servers and waits until all their processes have ended. Their folder remains.
+    ///
+    /// # Errors
+    /// Returns an error if a daemon does not end after SIGKILL.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        let (dovecot, postfix, sink, milter) = tokio::join!(
+            stop_daemon(&mut self.dovecot),
+            self.postfix.stop(),
+            self.sink_daemon.stop(),
+            stop_daemon(&mut self.milter)
+        );
+        self.layout.remove_sockets();
+        dovecot.and(postfix).and(sink).and(milter)
+    }
+
+    /// Ends the milter, so that Postfix accepts no mail.
+    ///
+    /// # Errors
+    /// Returns an error if the milter does not end after SIGKILL.
+    #[cfg(feature = "testing")]
+    pub async fn stop_milter(&mut self) -> anyhow::Result<()> {
+        stop_daemon(&mut self.milter).await
+    }
+
+    /// Ends Dovecot. IMAP, LMTP and log-ins to Postfix are unavailable until [`LocalServers::start_imap`].
+    ///
+    /// # Errors
+    /// Returns an error if Dovecot does not end after SIGKILL.
+    pub async fn stop_imap(&mut self) -> anyhow::Result<()> {
+        stop_daemon(&mut self.dovecot).await
+    }
+
+    /// Starts Dovecot again on the same ports and waits for its greeting. Does nothing if Dovecot is running.
+    ///
+    /// # Errors
+    /// Returns an error with the last output of Dovecot, for example if another process took a port.
+    pub async fn start_imap(&mut self) -> anyhow::Result<()> {
+        if self.dovecot.is_some() {
+            return Ok(());
+        }
+        let layout = &self.layout;
+        let command = &self.dovecot_command;
+        let daemon = Daemon::start(
+            "dovecot",
+            command,
+            dovecot::GRACE,
+            &layout.root,
+            &layout.log,
+            None,
+        )?;
+        self.dovecot = Some(daemon);
+        self.wait_for_greetings()
+            .await
+            .map_err(|error| match error {
+                StartError::Conflict(reason) => anyhow!(reason),
+                StartError::Permanent(error) => error,
+            })
+    }
+
+    /// Restarts Dovecot on the same ports. All connections are closed, and the mail is preserved.
+    ///
+    /// # Errors
+    /// Returns the errors of [`LocalServers::stop_imap`] and [`LocalServers::start_imap`].
+    pub async fn restart_imap(&mut self) -> anyhow::Result<()> {
+        self.stop_imap().await?;
+        self.start_imap().await
+    }
+
+    /// Waits until all daemons accept connections.
+    async fn wait_until_ready(
+        &mut self,
+        options: Option<&MilterOptions>,
+    ) -> Result<(), StartError> {
+        if let Some((milter, options)) = self.milter.as_mut().zip(options) {
+            let deadline = Instant::now() + START_TIMEOUT;
+            let state = milter::wait_until_ready(milter, options.ready_text, deadline).await?;
+            require_ready(state, self.ports.milter, milter, &self.layout.log)?;
+        }
+        self.wait_for_greetings().await
+    }
+
+    /// Waits for the greetings of Dovecot, Postfix and the sink.
+    async fn wait_for_greetings(&mut self) -> Result<(), StartError> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        let (ports, name, log) = (self.ports, self.instance.as_str(), &self.layout.log);
+        let dovecot = self.dovecot.as_mut().context("Dovecot is stopped")?;
+        for (daemon, ports) in [
+            (dovecot, &[ports.imap, ports.lmtp][..]),
+            (&mut self.postfix, &[ports.smtp, ports.submission]),
+            (&mut self.sink_daemon, &[ports.sink]),
+        ] {
+            for port in ports {
+                let state = wait_for_greeting(*port, name, daemon, deadline).await?;
+                require_ready(state, *port, daemon, log)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ends a daemon if it is running.
+async fn stop_daemon(daemon: &mut Option<Daemon>) -> anyhow::Result<()> {
+    match daemon.take() {
+        Some(daemon) => daemon.stop().await,
+        None => Ok(()),
+    }
+}
+
+/// Returns an error with the daemon's last output unless `state` is [`StartupState::Ready`].
+fn require_ready(
+    state: StartupState,
+    port: u16,
+    daemon: &Daemon,
+    log: &Path,
+) -> Result<(), StartError> {
+    let name = daemon.name();
+    let problem = match state {
+        StartupState::Ready => return Ok(()),
+        StartupState::Exited => "exited while it started",
+        StartupState::TimedOut => "did not respond in time",
+    };
+    let log = last_lines(&log.join(format!("{name}.log")));
+    let output = [daemon.last_output(), log].join(" ");
+    let message = format!("{name} {problem} (port {port}): {}", output.trim());
+    if CONFLICTS.iter().any(|conflict| output.contains(conflict)) {
+        Err(StartError::Conflict(message))
+    } else {
+        Err(StartError::Permanent(anyhow!(message)))
+    }
+}
+
+/// Returns six random hexadecimal digits, which distinguish the greetings and sockets of these servers from those of other local servers.
+fn random_instance() -> anyhow::Result<String> {
+    let mut random = [0_u8; 4];
+    getrandom::fill(&mut random)
+        .map_err(|error| anyhow!("the system's random number generator failed: {error}"))?;
+    Ok(format!("{:06x}", u32::from_be_bytes(random) >> 8))
+}

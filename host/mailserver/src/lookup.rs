@@ -1,0 +1,149 @@
+//! The database that the mail servers read, in the configuration syntax of Dovecot and of Postfix.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use crate::layout::share_lookup_file;
+
+/// The role that can read only what mail servers need. The local servers set this role, so that they have the same privileges as in production.
+const ROLE: &str = "options=-crole%3Dlatchmail_mailserver";
+
+/// The connection parameters that Dovecot 2.4's configuration supports, with libpq's names.
+const PARAMETERS: [&str; 6] = ["host", "port", "user", "password", "dbname", "sslmode"];
+
+/// The value of each of [`PARAMETERS`]. An empty value means libpq's default.
+pub(crate) type Parameters = [(&'static str, String); PARAMETERS.len()];
+
+/// The database that the mail servers read: the views `mailserver_*`, see `docs/mailserver.md`.
+#[derive(Clone, Debug)]
+pub enum Lookup {
+    /// An SQLite file that contains the tables. An empty file is created if it does not exist. The mail servers get write access to its folder.
+    Sqlite(PathBuf),
+    /// The `postgres://` URL of a database that contains the views. The login must be a member of the role `latchmail_mailserver`.
+    Postgres(String),
+}
+
+/// The settings for the database in the syntax of both servers.
+#[derive(Clone, Debug)]
+pub(crate) struct LookupSettings {
+    /// Dovecot's `driver`.
+    pub(crate) driver: &'static str,
+    /// Dovecot 2.3's `connect`, and the file of an SQLite database for 2.4.
+    pub(crate) dovecot: String,
+    /// The URL of a `PostgreSQL` database without the role. [`parameters`] splits it.
+    pub(crate) url: Option<String>,
+    /// `dovecot` for the database of the last log-ins, which Dovecot writes.
+    pub(crate) last_logins: String,
+    /// Postfix's map type.
+    pub(crate) maps: &'static str,
+    /// Postfix's configuration line with the location.
+    pub(crate) postfix: String,
+}
+
+impl LookupSettings {
+    /// Creates the settings. Creates an SQLite file if it does not exist, and lets the mail servers read it.
+    pub(crate) fn new(lookup: &Lookup) -> anyhow::Result<Self> {
+        match lookup {
+            Lookup::Sqlite(file) => {
+                let last_logins = share_lookup_file(&file.with_file_name("last-logins.db"))?;
+                Ok(Self::sqlite(&share_lookup_file(file)?, &last_logins))
+            }
+            Lookup::Postgres(url) => Ok(Self::postgres(url)),
+        }
+    }
+
+    fn sqlite(file: &Path, last_logins: &Path) -> Self {
+        let file = file.display();
+        Self {
+            driver: "sqlite",
+            dovecot: file.to_string(),
+            url: None,
+            last_logins: last_logins.display().to_string(),
+            maps: "sqlite",
+            postfix: format!("dbpath = {file}"),
+        }
+    }
+
+    fn postgres(given: &str) -> Self {
+        // libpq accepts both scheme names. Postfix recognizes only the longer one as a URL.
+        let rest = given.split_once("://").map_or(given, |(_, rest)| rest);
+        let separator = if rest.contains('?') { '&' } else { '?' };
+        let url = format!("postgresql://{rest}{separator}{ROLE}");
+        Self {
+            driver: "pgsql",
+            dovecot: url.clone(),
+            url: Some(given.to_owned()),
+            last_logins: url.clone(),
+            maps: "proxy:pgsql",
+            postfix: format!("hosts = {url}"),
+        }
+    }
+}
+
+/// Splits a database URL into the parameters of Dovecot 2.4, which accepts no URL, by libpq's rules (`PostgreSQL` documentation, section "Connection URIs").
+pub(crate) fn parameters(url: &str) -> anyhow::Result<Parameters> {
+    let url = Url::parse(url).context("the database URL is not valid")?;
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let mut parameters = PARAMETERS.map(|name| {
+        let value = match name {
+            "host" => url
+                .host_str()
+                .map(|host| decoded(host.trim_matches(['[', ']']))),
+            "port" => url.port().map(|port| port.to_string()),
+            "user" => Some(decoded(url.username())),
+            "password" => url.password().map(decoded),
+            "dbname" => Some(decoded(url.path().trim_start_matches('/'))),
+            _ => None,
+        };
+        (name, value.unwrap_or_default())
+    });
+    for (name, value) in url.query_pairs() {
+        match parameters.iter_mut().find(|(known, _)| *known == name) {
+            Some(parameter) => parameter.1 = value.into_owned(),
+            None => bail!(
+                "the database URL has the parameter {name:?}, which Dovecot's configuration does not support; remove it or use one of {}",
+                PARAMETERS.join(", ")
+            ),
+        }
+    }
+    Ok(parameters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_postgres_url_sets_the_role_of_mail_servers() {
+        let settings = LookupSettings::postgres("postgres://a@127.0.0.1:5/b");
+        assert_eq!(
+            settings.dovecot,
+            "postgresql://a@127.0.0.1:5/b?options=-crole%3Dlatchmail_mailserver"
+        );
+        let settings = LookupSettings::postgres("postgresql:///b?host=/tmp");
+        assert!(
+            settings
+                .postfix
+                .ends_with("?host=/tmp&options=-crole%3Dlatchmail_mailserver")
+        );
+    }
+
+    #[test]
+    fn a_postgres_url_is_split_into_parameters() {
+        let parts = |url| parameters(url).unwrap().map(|(_, value)| value);
+        assert_eq!(
+            parts("postgres://a%40b:p%2Fq@[::1]:5/b?sslmode=disable"),
+            ["::1", "5", "a@b", "p/q", "b", "disable"]
+        );
+        assert_eq!(
+            parts("postgresql:///b?host=/tmp"),
+            ["/tmp", "", "", "", "b", ""]
+        );
+        let refused = parameters("postgres://a/b?options=-cx").unwrap_err();
+        assert!(refused.to_string().contains("\"options\""), "{refused}");
+        assert!(parameters("no URL").is_err());
+    }
+}

@@ -1,0 +1,20 @@
+//! Files that only their owner can read.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// Writes a text and a line break to a file that only its owner can read.
+///
+/// # Errors
+/// Returns the error of the operating system.
+pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    writeln!(file, "{text}")
+}

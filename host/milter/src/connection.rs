@@ -1,0 +1,123 @@
+//! One connection of the mail server: one client of the mail server and its messages, one after the other.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::message::Message;
+use super::policy::Policy;
+use super::protocol::{self, Command, Replies};
+use super::results;
+use super::verify::Envelope;
+
+/// Timeout of a connection without commands. Postfix allows its own clients five minutes for each command.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(15);
+
+/// The state of a connection.
+pub(crate) struct Connection<'a> {
+    policy: &'a Policy,
+    body_memory: &'a Arc<Semaphore>,
+    ip: Option<IpAddr>,
+    hello: String,
+    login: Option<String>,
+    message: Message,
+}
+
+impl<'a> Connection<'a> {
+    /// Creates the state. `body_memory` has one permit per KiB.
+    pub(crate) fn new(policy: &'a Policy, body_memory: &'a Arc<Semaphore>) -> Self {
+        Self {
+            policy,
+            body_memory,
+            ip: None,
+            hello: String::new(),
+            login: None,
+            message: Message::default(),
+        }
+    }
+
+    /// Serves the connection until the mail server closes it.
+    pub(crate) async fn run(mut self, stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let (read, mut write) = stream.into_split();
+        let mut read = BufReader::new(read);
+        loop {
+            let command = timeout(IDLE_TIMEOUT, protocol::read(&mut read)).await;
+            let Some(command) = command.unwrap_or_else(|elapsed| Err(elapsed.into()))? else {
+                return Ok(());
+            };
+            if command == Command::Quit {
+                return Ok(());
+            }
+            let mut replies = Replies::default();
+            self.handle(command, &mut replies).await?;
+            write.write_all(replies.bytes()).await?;
+        }
+    }
+
+    async fn handle(&mut self, command: Command, replies: &mut Replies) -> io::Result<()> {
+        match command {
+            Command::Negotiate(offered) => replies.negotiate(offered)?,
+            Command::Macros(pairs) => {
+                let login = pairs.into_iter().find(|(name, _)| name == "auth_authen");
+                if let Some((_, login)) = login {
+                    self.login = Some(login).filter(|login| !login.is_empty());
+                }
+            }
+            Command::Connect(ip) => {
+                self.reset();
+                self.ip = ip;
+            }
+            Command::Hello(name) => self.hello = name,
+            Command::Sender(sender) => {
+                self.message = Message::default();
+                self.message.login = self.login.take();
+                self.message.sender = sender;
+            }
+            Command::Field { name, value } => {
+                let authserv_id = &self.policy.authserv_id;
+                self.message.add_field(&name, &value, authserv_id);
+            }
+            Command::EndOfHeader => self.message.end_header(),
+            Command::Body(piece) => self.message.add_body(&piece, self.body_memory),
+            Command::EndOfMessage => self.end_message(replies).await,
+            Command::Abort => self.message = Message::default(),
+            Command::NewClient => self.reset(),
+            Command::Quit => {}
+            Command::Other => replies.proceed(),
+        }
+        Ok(())
+    }
+
+    /// Forgets the client and its message.
+    fn reset(&mut self) {
+        *self = Self::new(self.policy, self.body_memory);
+    }
+
+    async fn end_message(&mut self, replies: &mut Replies) {
+        let message = std::mem::take(&mut self.message);
+        let envelope = Envelope {
+            ip: self.ip,
+            hello: &self.hello,
+            sender: &message.sender,
+        };
+        match self.policy.check(envelope, &message).await {
+            Ok(checks) => {
+                // Fields are deleted from the last to the first, because each deletion changes the numbers of later fields.
+                for index in message.forged_results.iter().rev() {
+                    replies.delete(*index, results::NAME);
+                }
+                let value = results::value(&self.policy.authserv_id, &checks);
+                replies.insert(results::NAME, &value);
+                replies.accept();
+            }
+            Err(reply) => replies.reject(&reply),
+        }
+    }
+}

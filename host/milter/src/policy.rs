@@ -1,0 +1,170 @@
+//! Decides whether a message is accepted, and with which results.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use latchmail_core::address;
+use latchmail_core::config::LocalFrom;
+use latchmail_directory::mailserver::MailServerView;
+
+use super::message::Message;
+use super::results::Check;
+use super::senders::{self, MAX_SENDERS, Senders};
+use super::verify::{Envelope, Verifier};
+
+const UNAVAILABLE: &str = "451 4.3.0 The sender cannot be checked at the moment";
+const OUT_OF_MEMORY: &str = "451 4.3.2 Too many large messages at the same time";
+const DNS_UNAVAILABLE: &str = "451 4.7.1 The local sender cannot be checked at the moment";
+const LOCAL_SENDER: &str =
+    "550 5.7.1 The sender address is local to this server: log in to send from it";
+const TOO_MANY_SENDERS: &str = "550 5.7.1 The message names too many senders";
+
+/// The configuration and the data that the decisions depend on.
+pub(crate) struct Policy {
+    pub(crate) authserv_id: String,
+    pub(crate) local_from: LocalFrom,
+    pub(crate) list_servers: Vec<IpNet>,
+    pub(crate) directory: MailServerView,
+    pub(crate) verifier: Verifier,
+}
+
+impl Policy {
+    /// Checks a message. Returns the results for `Authentication-Results`, or the SMTP reply that rejects the message.
+    pub(crate) async fn check(
+        &self,
+        envelope: Envelope<'_>,
+        message: &Message,
+    ) -> Result<Vec<Check>, String> {
+        match &message.login {
+            Some(login) => self.check_submission(login, message).await,
+            None => self.check_incoming(envelope, message).await,
+        }
+    }
+
+    /// Checks that a submission names addresses of its account only.
+    async fn check_submission(&self, login: &str, message: &Message) -> Result<Vec<Check>, String> {
+        if message.from_fields != 1 {
+            return Err(format!(
+                "550 5.7.1 The message has {} From fields instead of one",
+                message.from_fields
+            ));
+        }
+        if message.other_senders.len() > MAX_SENDERS {
+            return Err(TOO_MANY_SENDERS.into());
+        }
+        self.check_ownership(login, "From", &message.from).await?;
+        for (field, senders) in &message.other_senders {
+            self.check_ownership(login, field, senders).await?;
+        }
+        let (_, sender_domain) = message.sender.rsplit_once('@').unwrap_or_default();
+        let check = Check::new("auth", "pass").with("smtp.mailfrom", sender_domain);
+        let from_domain = only_domain(message).map_or("", |domain| domain);
+        Ok(vec![check.with("header.from", from_domain)])
+    }
+
+    /// Checks that every address in a field belongs to the account.
+    async fn check_ownership(
+        &self,
+        login: &str,
+        field: &str,
+        senders: &Senders,
+    ) -> Result<(), String> {
+        if senders.addresses.len() > MAX_SENDERS {
+            return Err(TOO_MANY_SENDERS.into());
+        }
+        if senders.addresses.is_empty() {
+            return Err(format!("550 5.7.1 The {field} field names no address"));
+        }
+        if !senders.is_unambiguous {
+            return Err(format!(
+                "550 5.7.1 The {field} field can be read in several ways"
+            ));
+        }
+        for address in &senders.addresses {
+            let is_own = match address::fold(address) {
+                Some(address) => self.directory.may_send(login, &address).await,
+                None => Ok(false),
+            };
+            if !is_own.map_err(|error| unavailable(&error))? {
+                return Err(format!(
+                    "550 5.7.1 The {field} field must name an address of your own"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a message from another server names a local sender only if DMARC passes for that sender.
+    async fn check_incoming(
+        &self,
+        envelope: Envelope<'_>,
+        message: &Message,
+    ) -> Result<Vec<Check>, String> {
+        if message.out_of_memory {
+            return Err(OUT_OF_MEMORY.into());
+        }
+        if message.from.domains.len() > MAX_SENDERS {
+            return Err(TOO_MANY_SENDERS.into());
+        }
+        let mut verified = self.verifier.verify(envelope, message.copy()).await;
+        let domain = only_domain(message);
+        // A result is valid only if the verified domain is the only one that any program can read from the message.
+        let is_unambiguous = message.from_fields == 1 && domain == Some(&verified.domain);
+        if verified.dmarc.has_result("pass") && !is_unambiguous {
+            verified.dmarc.set_result("permerror");
+        }
+        let proven = domain.filter(|_| verified.dmarc.has_result("pass"));
+        if self.names_other_local_domain(message, proven).await? {
+            if self.tolerates_local_senders(envelope.ip) {
+                if proven.is_none() {
+                    verified.dmarc.set_result("fail");
+                }
+            } else if verified.dmarc.has_result("temperror") {
+                return Err(DNS_UNAVAILABLE.into());
+            } else {
+                return Err(LOCAL_SENDER.into());
+            }
+        }
+        let dmarc = verified
+            .dmarc
+            .with("header.from", domain.map_or("", |domain| domain));
+        verified.checks.push(dmarc);
+        Ok(verified.checks)
+    }
+
+    /// Returns `true` if the envelope or From names a local domain other than `proven`.
+    async fn names_other_local_domain(
+        &self,
+        message: &Message,
+        proven: Option<&String>,
+    ) -> Result<bool, String> {
+        let sender = message.sender.rsplit_once('@');
+        let sender = sender.map(|(_, domain)| senders::fold_domain(domain));
+        let domains = message.from.domains.iter().chain(&sender);
+        for domain in domains.filter(|domain| Some(*domain) != proven) {
+            let is_local = self.directory.is_local(domain).await;
+            if is_local.map_err(|error| unavailable(&error))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns `true` if a local sender without proof is marked instead of rejected.
+    fn tolerates_local_senders(&self, client: Option<IpAddr>) -> bool {
+        let is_list_server = |ip: IpAddr| self.list_servers.iter().any(|one| one.contains(&ip));
+        self.local_from == LocalFrom::Mark || client.is_some_and(is_list_server)
+    }
+}
+
+/// Returns the domain of From, or `None` if From has no or several domains.
+fn only_domain(message: &Message) -> Option<&String> {
+    let domains = &message.from.domains;
+    domains.first().filter(|_| domains.len() == 1)
+}
+
+/// Logs an error of the directory and returns the SMTP reply.
+fn unavailable(error: &latchmail_directory::Error) -> String {
+    tracing::error!(%error, "cannot read the directory");
+    UNAVAILABLE.into()
+}

@@ -1,0 +1,148 @@
+//! The state of one call of a module, and the checks of the caller that host functions share.
+
+use std::sync::Arc;
+
+use latchmail_bindings::latchmail::host::types::{self, Error};
+use latchmail_core::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
+use latchmail_mailbox::outbox::Sender;
+use latchmail_mailbox::{Access, Member};
+use secrecy::SecretString;
+use wasmtime::component::ResourceTable;
+
+use super::services::Services;
+use super::session::SessionAccount;
+use super::settings::Settings;
+use crate::module_log::ModuleLog;
+
+/// The maximum number of handles of a guest. Each handle uses memory of the host.
+pub(crate) const MAX_HANDLES: usize = 1024;
+
+/// The maximum number of passwords that a module can have checked in one request.
+const MAX_PASSWORD_CHECKS: u32 = 3;
+
+/// The state of one request for the host functions.
+#[derive(Debug)]
+pub struct Call {
+    pub(super) services: Services,
+    /// The name of the module.
+    pub(super) module: Arc<str>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) log: Arc<ModuleLog>,
+    /// The caller. `None` on a public route and for `describe`.
+    pub(super) caller: Option<Caller>,
+    pub(super) origin: Origin,
+    /// The number of lines that the module logged in this call.
+    pub(super) log_lines: u32,
+    /// The number of passwords that were checked in this call.
+    password_checks: u32,
+    /// The two-factor code that was presented in this call.
+    pub(super) code: Option<SecretString>,
+    /// The sender that was checked in this call.
+    pub(super) sender: Option<Sender>,
+    /// The host resources that the guest has handles of. They are dropped with the call.
+    pub table: ResourceTable,
+}
+
+impl types::Host for Call {}
+
+impl Call {
+    /// Creates the state of a call of `module` for `caller`. The caller is `None` on a public route and for `describe`.
+    #[must_use]
+    pub fn new(
+        services: Services,
+        module: Arc<str>,
+        settings: Arc<Settings>,
+        log: Arc<ModuleLog>,
+        caller: Option<Caller>,
+        origin: Origin,
+    ) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MAX_HANDLES);
+        Self {
+            services,
+            module,
+            settings,
+            log,
+            caller,
+            origin,
+            log_lines: 0,
+            password_checks: 0,
+            code: None,
+            sender: None,
+            table,
+        }
+    }
+
+    /// Counts a password that a module has checked.
+    ///
+    /// # Errors
+    /// Ends the call after [`MAX_PASSWORD_CHECKS`] passwords.
+    pub(super) fn count_password_check(&mut self) -> wasmtime::Result<()> {
+        if self.password_checks == MAX_PASSWORD_CHECKS {
+            return Err(wasmtime::Error::msg(format!(
+                "it exceeded {MAX_PASSWORD_CHECKS} password checks"
+            )));
+        }
+        self.password_checks += 1;
+        Ok(())
+    }
+
+    /// Returns the caller. Returns an error on a public route.
+    pub(super) fn require_caller(&self) -> Result<&Caller, Error> {
+        self.caller
+            .as_ref()
+            .ok_or_else(|| Error::Denied("There is no caller".into()))
+    }
+
+    /// Returns the caller if its credential has `scope`. Host functions check this in addition to the access of the route.
+    pub(super) fn require_scope(&self, scope: Scope) -> Result<&Caller, Error> {
+        let caller = self.require_caller()?;
+        if caller.holds(scope) {
+            Ok(caller)
+        } else {
+            Err(Error::Denied(missing(scope)))
+        }
+    }
+
+    /// Returns the caller's account if the caller has a web session. Host functions check this in addition to the access of the route.
+    pub(super) fn require_session(&self) -> Result<SessionAccount, Error> {
+        let caller = self.require_caller()?;
+        match &caller.credential {
+            Credential::Session { sid } => Ok(SessionAccount {
+                auth: Arc::clone(&self.services.auth),
+                id: caller.account.clone(),
+                address: caller.address.clone(),
+                sid: sid.clone(),
+                mail: caller.mail.clone(),
+                code: self.code.clone(),
+                origin: self.origin.clone(),
+            }),
+            Credential::ApiToken { .. } | Credential::OAuth { .. } => {
+                Err(Error::Denied(SESSION_ONLY.into()))
+            }
+        }
+    }
+
+    /// Returns access to the mailbox of the request if the caller's credential has `scope`: the caller's own mailbox or a shared one. The mail service checks
+    /// the grants of a shared mailbox.
+    pub(super) fn mailbox_access(&self, scope: Scope) -> Result<Access, Error> {
+        let caller = self.require_scope(scope)?;
+        Ok(match &caller.shared {
+            None => Access {
+                account: caller.account.clone(),
+                credential: caller.mail.clone(),
+                member: None,
+            },
+            Some(shared) => Access {
+                account: shared.account.clone(),
+                credential: shared.mail.clone(),
+                member: Some(Member {
+                    account: caller.account.clone(),
+                    grants: Arc::clone(&shared.grants),
+                    origin: self.origin.clone(),
+                    permit: None,
+                }),
+            },
+        })
+    }
+}

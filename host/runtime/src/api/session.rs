@@ -1,0 +1,61 @@
+//! The account of a signed-in caller, for host functions that change the account.
+
+use std::sync::Arc;
+
+use latchmail_accounts::auth::Auth;
+use latchmail_accounts::auth::account::{Confirmation, Session};
+use latchmail_accounts::auth::sessions::CODE_REQUIRED;
+use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_core::caller::{MailCredential, Origin};
+use latchmail_core::error::{Failure, Kind};
+use secrecy::SecretString;
+
+use super::convert;
+
+/// The account of a caller with a web session.
+pub(super) struct SessionAccount {
+    pub(super) auth: Arc<Auth>,
+    /// The id of the account.
+    pub(super) id: String,
+    pub(super) address: String,
+    pub(super) sid: String,
+    /// The mail credential of the session.
+    pub(super) mail: MailCredential,
+    /// The two-factor code that was presented in this call.
+    pub(super) code: Option<SecretString>,
+    pub(super) origin: Origin,
+}
+
+impl SessionAccount {
+    pub(super) fn session(&self) -> Session<'_> {
+        Session {
+            account: &self.id,
+            sid: &self.sid,
+        }
+    }
+
+    /// Returns what the caller presents to confirm a change of the account.
+    pub(super) fn confirmation(&self, password: SecretString) -> Confirmation<'_> {
+        Confirmation {
+            session: self.session(),
+            password,
+            code: self.code.as_ref(),
+        }
+    }
+}
+
+/// Converts the result of an operation that checks a password.
+///
+/// # Errors
+/// Ends the call if a rate limit is exceeded (429) or a two-factor code is missing (401). The client then receives this failure instead of the module's
+/// response.
+pub(super) fn confirmed<T>(result: Result<T, Failure>) -> wasmtime::Result<Result<T, Error>> {
+    match result {
+        Err(failure)
+            if matches!(failure.kind, Kind::RateLimited(_)) || failure.text == CODE_REQUIRED =>
+        {
+            Err(wasmtime::Error::new(failure))
+        }
+        result => Ok(result.map_err(convert::account_error)),
+    }
+}

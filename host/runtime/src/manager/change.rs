@@ -1,0 +1,427 @@
+//! Changes of modules while the service runs. Each change is prepared first, then written to the database, and then becomes active.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use latchmail_core::caller::Origin;
+use latchmail_directory::modules::{NewVersion, Version};
+
+use super::consent;
+use super::error::Error;
+use super::report::{Inspection, Report};
+use super::router::Router;
+use super::state::{Entries, ModuleEntry, ModuleManager, serving};
+use crate::modules::{Examined, Module};
+
+/// The minimum length of a prefix of a digest, in digits.
+const MIN_DIGEST_PREFIX: usize = 8;
+
+impl ModuleManager {
+    /// Installs components, either all or none. The modules serve when this function returns. `accept` is the operator's consent to additional
+    /// permissions of the new versions.
+    ///
+    /// # Errors
+    /// Returns any [`Error`].
+    pub async fn install(
+        &self,
+        router: &dyn Router,
+        components: Vec<Bytes>,
+        accept: bool,
+        origin: &Origin,
+    ) -> Result<Vec<Report>, Error> {
+        let examined = self.examine_all(components).await?;
+        let _lock = self.change_lock.lock().await;
+        let policies = self.policy_source.current()?;
+        let mut entries = Entries::clone(&self.entries.load());
+        let mut needed = Vec::new();
+        for one in &examined {
+            let name = &one.manifest.name;
+            let module = self.load(one, policies.require(name)?).await?;
+            needed.extend(self.consent_needed(&entries, &module).await);
+            entries.insert(name.clone(), ModuleEntry::serving(module));
+        }
+        let publish = router
+            .prepare(&serving(&entries))
+            .map_err(|error| Error::route_conflict(&error))?;
+        if !needed.is_empty() && !accept {
+            return Err(Error::ConsentRequired(needed));
+        }
+        let new_versions: Vec<_> = examined.iter().map(new_version).collect();
+        let stored = self
+            .directory
+            .install_modules(&new_versions, self.max_versions, self.clock.now(), origin)
+            .await?;
+        publish();
+        self.swap_entries(entries);
+        let mut reports = Vec::with_capacity(examined.len());
+        for (one, versions) in examined.iter().zip(stored) {
+            let module = &one.manifest.name;
+            tracing::info!(
+                module,
+                version = one.manifest.version,
+                digest = &*one.digest,
+                "installed"
+            );
+            reports.push(self.report(module, versions));
+        }
+        Ok(reports)
+    }
+
+    /// Reports what installing components would do: their manifests, their imports, and the problems. Changes nothing.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] if a component cannot be examined, and [`Error::Conflict`] if the configuration cannot be read.
+    pub async fn inspect(
+        &self,
+        router: &dyn Router,
+        components: Vec<Bytes>,
+    ) -> Result<Vec<Inspection>, Error> {
+        let examined = self.examine_all(components).await?;
+        let policies = self.policy_source.current()?;
+        let mut entries = Entries::clone(&self.entries.load());
+        let mut inspections = Vec::with_capacity(examined.len());
+        for one in &examined {
+            let name = &one.manifest.name;
+            let policy = policies.get(name);
+            let mut inspection = Inspection::of(one, policy);
+            let loaded = match policies.require(name) {
+                Ok(policy) => self.load(one, policy).await,
+                Err(error) => Err(error),
+            };
+            match loaded {
+                Ok(module) => {
+                    inspection.needs = self.consent_needed(&entries, &module).await;
+                    entries.insert(name.clone(), ModuleEntry::serving(module));
+                }
+                Err(error) => inspection.problems.push(error.to_string()),
+            }
+            inspections.push(inspection);
+        }
+        if let Err(error) = router.check(&serving(&entries))
+            && let Some(last) = inspections.last_mut()
+        {
+            last.problems.push(error.to_string());
+        }
+        Ok(inspections)
+    }
+
+    /// Rolls a module back to an earlier version. `to` is the digest of that version or a prefix of it; the default is the version that served before
+    /// the current one. A later rollback does not return to the replaced version unless its digest is given.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the module or version does not exist, and any other [`Error`] if the version can no longer be loaded.
+    pub async fn roll_back(
+        &self,
+        router: &dyn Router,
+        name: &str,
+        to: Option<&str>,
+        origin: &Origin,
+    ) -> Result<Report, Error> {
+        let _lock = self.change_lock.lock().await;
+        self.roll_back_locked(router, name, to, origin).await
+    }
+
+    /// Rolls a module back if the given version still serves and still fails. Otherwise returns `None`.
+    ///
+    /// # Errors
+    /// Returns the errors of [`ModuleManager::roll_back`].
+    pub async fn roll_back_if_failing(
+        &self,
+        router: &dyn Router,
+        name: &str,
+        digest: &str,
+    ) -> Result<Option<Report>, Error> {
+        let _lock = self.change_lock.lock().await;
+        let serving = self.entry(name)?.serving;
+        let fails = |module: Arc<Module>| module.digest() == digest && module.health().failing;
+        if !serving.is_some_and(fails) {
+            return Ok(None);
+        }
+        self.roll_back_locked(router, name, None, &Origin::service())
+            .await
+            .map(Some)
+    }
+
+    /// Rolls a module back. The caller has locked `change_lock`.
+    async fn roll_back_locked(
+        &self,
+        router: &dyn Router,
+        name: &str,
+        to: Option<&str>,
+        origin: &Origin,
+    ) -> Result<Report, Error> {
+        let entry = self.entry(name)?;
+        let versions = self.stored_versions(name).await?;
+        let serving = entry.serving.as_ref().map(|module| module.digest());
+        let current = serving.or(entry.digest.as_deref());
+        let to = match to {
+            Some(to) => find_version(name, &versions, to)?,
+            None => previous_version(name, &versions, current)?,
+        };
+        let module = self.load_stored(name, &to.digest).await?;
+        let now = self.clock.now();
+        let written = self.directory.roll_module_back(name, to, now, origin);
+        self.replace_entry(router, name, ModuleEntry::serving(module), written)
+            .await?;
+        tracing::info!(
+            module = name,
+            version = to.version,
+            digest = to.digest,
+            "rolled back"
+        );
+        Ok(self.report(name, versions))
+    }
+
+    /// Enables a module. If the module is enabled, loads its current version again with the current configuration.
+    ///
+    /// # Errors
+    /// Returns any [`Error`].
+    pub async fn enable(
+        &self,
+        router: &dyn Router,
+        name: &str,
+        origin: &Origin,
+    ) -> Result<Report, Error> {
+        let _lock = self.change_lock.lock().await;
+        let Some(digest) = self.entry(name)?.digest else {
+            return Err(Error::NotFound(format!(
+                "no version of module `{name}` was installed"
+            )));
+        };
+        let module = self.load_stored(name, &digest).await?;
+        let versions = self.stored_versions(name).await?;
+        let written = self
+            .directory
+            .switch_module(name, true, self.clock.now(), origin);
+        self.replace_entry(router, name, ModuleEntry::serving(module), written)
+            .await?;
+        tracing::info!(module = name, "enabled");
+        Ok(self.report(name, versions))
+    }
+
+    /// Disables a module. Its routes are removed, and its versions stay in the database.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the module does not exist.
+    pub async fn disable(
+        &self,
+        router: &dyn Router,
+        name: &str,
+        origin: &Origin,
+    ) -> Result<Report, Error> {
+        let _lock = self.change_lock.lock().await;
+        let entry = ModuleEntry {
+            serving: None,
+            enabled: false,
+            problem: None,
+            ..self.entry(name)?
+        };
+        let versions = self.stored_versions(name).await?;
+        let written = self
+            .directory
+            .switch_module(name, false, self.clock.now(), origin);
+        self.replace_entry(router, name, entry, written).await?;
+        tracing::info!(module = name, "disabled");
+        Ok(self.report(name, versions))
+    }
+
+    /// Removes a module and all its versions. With `purge` also deletes the data that the module stored for accounts, even if the module was removed
+    /// earlier.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Conflict`] if the configuration has a `source` for the module.
+    pub async fn remove(
+        &self,
+        router: &dyn Router,
+        name: &str,
+        purge: bool,
+        origin: &Origin,
+    ) -> Result<(), Error> {
+        let _lock = self.change_lock.lock().await;
+        let mut entries = Entries::clone(&self.entries.load());
+        let exists = entries.remove(name).is_some();
+        if !exists && !purge {
+            return Err(Error::not_found(name));
+        }
+        let policies = self.policy_source.current()?;
+        if policies
+            .get(name)
+            .is_some_and(|policy| policy.source.is_some())
+        {
+            return Err(Error::Conflict(format!(
+                "the configuration installs module `{name}` with `source`: disable the module, or first remove `source` from its section"
+            )));
+        }
+        let now = self.clock.now();
+        let removed = Box::pin(self.directory.remove_module(name, purge, now, origin));
+        if exists {
+            let written = async { removed.await.map(drop) };
+            self.replace_entries(router, entries, written).await?;
+            self.loader.discard_log(name);
+        } else if !removed.await? {
+            return Err(Error::NotFound(format!(
+                "there is no module `{name}`, and no stored data of a module with this name"
+            )));
+        }
+        tracing::info!(module = name, purge, "removed");
+        Ok(())
+    }
+
+    /// Returns one sentence for each permission that needs the operator's consent.
+    ///
+    /// A new version is compared with the serving version or, if none serves, with the version that should serve. In the second case, consent is also
+    /// needed to make the module serve. A new module needs consent to its public routes.
+    async fn consent_needed(&self, entries: &Entries, new: &Module) -> Vec<String> {
+        let name = &new.manifest().name;
+        let entry = entries.get(name);
+        let phrases = match (entry, entry.and_then(|entry| entry.serving.as_ref())) {
+            (None, _) => consent::public_routes(new.manifest()),
+            (Some(_), Some(old)) => consent::additions(old.manifest(), old.imports(), new),
+            (Some(entry), None) => {
+                let old = match &entry.digest {
+                    Some(digest) => self.examine_stored(name, digest, new.policy()).await.ok(),
+                    None => None,
+                };
+                let mut phrases =
+                    vec!["it does not serve at present and would start to serve".to_owned()];
+                phrases.extend(match old {
+                    Some(old) => consent::additions(&old.manifest, &old.imports, new),
+                    None => consent::everything(new),
+                });
+                phrases
+            }
+        };
+        phrases
+            .into_iter()
+            .map(|phrase| format!("module `{name}`: {phrase}"))
+            .collect()
+    }
+
+    /// Loads a stored version of a module within its current policy.
+    async fn load_stored(&self, name: &str, digest: &str) -> Result<Arc<Module>, Error> {
+        let policies = self.policy_source.current()?;
+        let policy = policies.require(name)?;
+        let examined = self.examine_stored(name, digest, policy).await?;
+        self.load(&examined, policy).await
+    }
+
+    /// Replaces the entry of one module. `written` writes the change to the database.
+    async fn replace_entry(
+        &self,
+        router: &dyn Router,
+        name: &str,
+        entry: ModuleEntry,
+        written: impl Future<Output = Result<(), latchmail_directory::Error>>,
+    ) -> Result<(), Error> {
+        let mut entries = Entries::clone(&self.entries.load());
+        entries.insert(name.to_owned(), entry);
+        self.replace_entries(router, entries, written).await
+    }
+
+    /// Replaces all entries: prepares the routes, awaits `written`, which writes the change to the database, and swaps the pointer.
+    async fn replace_entries(
+        &self,
+        router: &dyn Router,
+        entries: Entries,
+        written: impl Future<Output = Result<(), latchmail_directory::Error>>,
+    ) -> Result<(), Error> {
+        let publish = router
+            .prepare(&serving(&entries))
+            .map_err(|error| Error::route_conflict(&error))?;
+        written.await?;
+        publish();
+        self.swap_entries(entries);
+        Ok(())
+    }
+
+    /// Makes the entries active. Modules that no longer serve release their idle sandboxes.
+    fn swap_entries(&self, entries: Entries) {
+        let current = serving(&entries);
+        let previous = self.entries.swap(Arc::new(entries));
+        for module in serving(&previous) {
+            if !current.iter().any(|other| Arc::ptr_eq(other, &module)) {
+                module.retire();
+            }
+        }
+    }
+
+    /// Examines the components of a request and checks that their names differ.
+    async fn examine_all(&self, components: Vec<Bytes>) -> Result<Vec<Examined>, Error> {
+        if components.is_empty() {
+            return Err(Error::Invalid("the request contains no component".into()));
+        }
+        let several = components.len() > 1;
+        let mut examined: Vec<Examined> = Vec::with_capacity(components.len());
+        for (index, component) in components.into_iter().enumerate() {
+            let one = self
+                .loader
+                .examine(component, None)
+                .await
+                .map_err(|error| {
+                    let subject = if several {
+                        format!("component {}", index + 1)
+                    } else {
+                        "the component".into()
+                    };
+                    Error::Invalid(format!("{subject} cannot be loaded: {error}"))
+                })?;
+            if examined
+                .iter()
+                .any(|other| other.manifest.name == one.manifest.name)
+            {
+                return Err(Error::Invalid(format!(
+                    "two of the components have the name `{}`",
+                    one.manifest.name
+                )));
+            }
+            examined.push(one);
+        }
+        Ok(examined)
+    }
+}
+
+fn new_version(examined: &Examined) -> NewVersion<'_> {
+    NewVersion {
+        module: &examined.manifest.name,
+        digest: &examined.digest,
+        version: &examined.manifest.version,
+        component: &examined.bytes,
+        source: false,
+    }
+}
+
+/// Finds a version by its digest or by a prefix of it.
+fn find_version<'a>(
+    module: &str,
+    versions: &'a [Version],
+    digest: &str,
+) -> Result<&'a Version, Error> {
+    let not_found = |reason: &str| Err(Error::NotFound(format!("module `{module}`: {reason}")));
+    if digest.len() < MIN_DIGEST_PREFIX {
+        return not_found("the digest of a version must be given with at least 8 digits");
+    }
+    let mut found = versions
+        .iter()
+        .filter(|version| version.digest.starts_with(digest));
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (Some(_), Some(_)) => not_found("two versions have digests with this prefix"),
+        (None, _) => not_found("there is no version with this digest"),
+    }
+}
+
+/// Finds the version that served before the current one.
+fn previous_version<'a>(
+    module: &str,
+    versions: &'a [Version],
+    current: Option<&str>,
+) -> Result<&'a Version, Error> {
+    let is_current = |version: &&Version| Some(version.digest.as_str()) == current;
+    let current_served = versions.iter().find(is_current).and_then(|v| v.served);
+    versions
+        .iter()
+        .filter(|version| version.served.is_some() && !is_current(version))
+        .filter(|version| current_served.is_none_or(|at| version.served < Some(at)))
+        .max_by_key(|version| version.served)
+        .ok_or_else(|| Error::Conflict(format!("module `{module}` has no earlier version")))
+}

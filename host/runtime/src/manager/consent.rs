@@ -1,0 +1,192 @@
+//! Finds the permissions that need the operator's consent: the public routes of a new module, and the permissions that a new version has and the
+//! previous version did not have. Each is described by a phrase that follows the name of the module.
+
+use std::collections::BTreeSet;
+
+use latchmail_core::caller::Scope;
+
+use crate::modules::{Access, Manifest, Module, Route, is_granted};
+
+/// Returns one phrase for each new import, each new route, and each route that accepts more callers.
+pub(super) fn additions(old: &Manifest, old_imports: &[String], new: &Module) -> Vec<String> {
+    let mut phrases = imports(old_imports, new.imports());
+    phrases.extend(routes(&old.routes, &new.manifest().routes));
+    phrases
+}
+
+/// Returns one phrase for each public route of a new module.
+pub(super) fn public_routes(new: &Manifest) -> Vec<String> {
+    new.routes
+        .iter()
+        .filter(|route| route.access == Access::Public)
+        .map(|route| format!("it has the public route {} {}", route.method, route.path))
+        .collect()
+}
+
+/// Returns one phrase for each import and each route. Used if the previous version cannot be examined.
+pub(super) fn everything(new: &Module) -> Vec<String> {
+    let mut phrases = imports(&[], new.imports());
+    phrases.extend(routes(&[], &new.manifest().routes));
+    phrases
+}
+
+/// Returns one phrase for each new import. Versions of interfaces are ignored, and interfaces that every module has need no consent.
+fn imports(old: &[String], new: &[String]) -> Vec<String> {
+    let known: BTreeSet<&str> = old.iter().map(|import| interface(import)).collect();
+    new.iter()
+        .filter(|import| !known.contains(interface(import)) && !is_granted(import, &[]))
+        .map(|import| format!("it imports {import}"))
+        .collect()
+}
+
+/// Returns the name of an interface without its version.
+fn interface(import: &str) -> &str {
+    import.split('@').next().unwrap_or(import)
+}
+
+/// Returns one phrase for each new route and each route that accepts more callers.
+fn routes(old: &[Route], new: &[Route]) -> Vec<String> {
+    new.iter()
+        .filter_map(|route| {
+            let Route {
+                method,
+                path,
+                access,
+                ..
+            } = route;
+            let same = |old: &&Route| old.method == *method && shape(&old.path) == shape(path);
+            match old.iter().find(same) {
+                None => Some(format!("it has the route {method} {path}")),
+                Some(old) if accepts_more(old.access, *access) => Some(format!(
+                    "it opens the route {method} {path} to {access}; the previous version opened it to {}",
+                    old.access
+                )),
+                Some(_) => None,
+            }
+        })
+        .collect()
+}
+
+/// Returns the segments of a path, without the names of named segments, because the names do not affect matching.
+fn shape(path: &str) -> Vec<&str> {
+    path.split('/')
+        .map(|segment| {
+            if segment.starts_with('{') {
+                "{}"
+            } else {
+                segment
+            }
+        })
+        .collect()
+}
+
+/// Returns whether `new` accepts callers that `old` does not accept.
+fn accepts_more(old: Access, new: Access) -> bool {
+    let accepted = callers(old);
+    let more = || callers(new).iter().any(|caller| !accepted.contains(caller));
+    old != Access::Public && (new == Access::Public || more())
+}
+
+/// A kind of callers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CallerKind {
+    Administrator,
+    Session,
+    Token(Scope),
+    OAuth,
+}
+
+/// Returns the kinds of callers of a route that is not public.
+fn callers(access: Access) -> Vec<CallerKind> {
+    let sessions = [CallerKind::Administrator, CallerKind::Session];
+    match access {
+        Access::Public => Vec::new(),
+        Access::Admin => vec![CallerKind::Administrator],
+        Access::Session => sessions.to_vec(),
+        Access::Scoped { scope, oauth } => {
+            let oauth = oauth.then_some(CallerKind::OAuth);
+            let tokens = [CallerKind::Token(scope)];
+            sessions.into_iter().chain(tokens).chain(oauth).collect()
+        }
+        Access::OAuth => vec![CallerKind::OAuth],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modules::testing::route;
+
+    const READ: Access = Access::Scoped {
+        scope: Scope::MailRead,
+        oauth: false,
+    };
+    const READ_OAUTH: Access = Access::Scoped {
+        scope: Scope::MailRead,
+        oauth: true,
+    };
+    const SEND: Access = Access::Scoped {
+        scope: Scope::MailSend,
+        oauth: false,
+    };
+
+    #[test]
+    fn a_route_accepts_more_callers_if_it_accepts_a_caller_that_it_rejected_before() {
+        let all = [
+            Access::Public,
+            Access::Session,
+            READ,
+            READ_OAUTH,
+            SEND,
+            Access::OAuth,
+        ];
+        for one in all {
+            assert!(!accepts_more(one, one), "{one}");
+            assert!(!accepts_more(Access::Public, one), "{one}");
+        }
+        for (old, new) in [
+            (Access::Session, Access::Public),
+            (Access::Session, READ),
+            (Access::Session, Access::OAuth),
+            (READ, READ_OAUTH),
+            (READ, SEND),
+            (READ, Access::OAuth),
+            (Access::OAuth, Access::Session),
+            (Access::OAuth, READ_OAUTH),
+        ] {
+            assert!(accepts_more(old, new), "{old} {new}");
+        }
+        for (old, new) in [
+            (READ_OAUTH, READ),
+            (READ_OAUTH, Access::OAuth),
+            (READ, Access::Session),
+        ] {
+            assert!(!accepts_more(old, new), "{old} {new}");
+        }
+    }
+
+    #[test]
+    fn later_versions_of_interfaces_and_ungranted_interfaces_are_not_new_imports() {
+        let old = ["latchmail:host/mailbox@1.0.0".to_owned()];
+        let new = [
+            "latchmail:host/mailbox@1.1.0".to_owned(),
+            "latchmail:host/outbox@1.1.0".to_owned(),
+            "latchmail:host/log@1.1.0".to_owned(),
+            "wasi:random/random@0.2.6".to_owned(),
+        ];
+        assert_eq!(
+            imports(&old, &new),
+            ["it imports latchmail:host/outbox@1.1.0"]
+        );
+    }
+
+    #[test]
+    fn a_path_with_other_segment_names_is_not_a_new_route() {
+        let one = |path| [route("GET", path)];
+        assert!(routes(&one("/a/{b}"), &one("/a/{c}")).is_empty());
+        assert_eq!(
+            routes(&one("/a/{b}"), &one("/a/b")),
+            ["it has the route GET /a/b"]
+        );
+    }
+}

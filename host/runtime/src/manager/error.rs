@@ -1,0 +1,40 @@
+//! Errors of the module manager.
+
+use latchmail_core::error::StartError;
+
+/// The reason why an operation failed. A failed change has no effect.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The component or the request is invalid. The sentence can be shown to a client.
+    #[error("{0}")]
+    Invalid(String),
+    /// The module or the version does not exist.
+    #[error("{0}")]
+    NotFound(String),
+    /// The change conflicts with other modules or with the configuration.
+    #[error("{0}")]
+    Conflict(String),
+    /// The operator's consent is missing. Each sentence describes one permission that needs consent.
+    #[error("This needs the operator's consent: {}", .0.join("; "))]
+    ConsentRequired(Vec<String>),
+    /// The database failed.
+    #[error("the database failed")]
+    Directory(#[from] latchmail_directory::Error),
+}
+
+impl Error {
+    /// The component cannot be loaded as the module `name`.
+    pub(super) fn cannot_load(name: &str, reason: &str) -> Self {
+        Self::Invalid(format!("module `{name}` cannot be loaded: {reason}"))
+    }
+
+    /// The module does not exist.
+    pub(super) fn not_found(name: &str) -> Self {
+        Self::NotFound(format!("there is no module `{name}`"))
+    }
+
+    /// The routes conflict.
+    pub(super) fn route_conflict(reason: &StartError) -> Self {
+        Self::Conflict(reason.to_string())
+    }
+}

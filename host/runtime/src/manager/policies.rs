@@ -1,0 +1,86 @@
+//! The policies of modules: their grants and limits, from the configuration. The file is read again at every change, so an edit needs no restart.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use latchmail_core::config::{self, Config};
+
+use super::error::Error;
+
+/// Reads the policies from the configuration file.
+#[derive(Debug)]
+pub(super) struct PolicySource {
+    file: Option<PathBuf>,
+    /// The base URL that the service started with.
+    base_url: String,
+    initial: Policies,
+}
+
+/// The policies of all modules.
+#[derive(Clone, Debug)]
+pub(super) struct Policies {
+    /// The policies of modules that have a section `[modules.NAME]`.
+    pub(super) named: BTreeMap<String, config::Module>,
+    /// The policy of all other modules, from the section `[new_modules]`.
+    default: Option<config::Module>,
+}
+
+impl Policies {
+    fn of(config: &Config) -> Self {
+        Self {
+            named: config.modules_with_service_settings(),
+            default: config.new_modules.clone().map(|policy| config::Module {
+                source: None,
+                ..policy
+            }),
+        }
+    }
+
+    /// Returns the policy of a module. Returns `None` if the configuration does not allow the module.
+    pub(super) fn get(&self, name: &str) -> Option<&config::Module> {
+        self.named.get(name).or(self.default.as_ref())
+    }
+
+    /// Returns the policy of a module.
+    ///
+    /// # Errors
+    /// Returns [`Error::Conflict`] if the configuration does not allow the module.
+    pub(super) fn require(&self, name: &str) -> Result<&config::Module, Error> {
+        self.get(name).ok_or_else(|| {
+            Error::Conflict(format!(
+                "the configuration does not allow a module `{name}`: it needs a section [modules.{name}] with the interfaces that it may import, as \
+                 `grants`"
+            ))
+        })
+    }
+}
+
+impl PolicySource {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            file: config.file.clone(),
+            base_url: config.base_url(),
+            initial: Policies::of(config),
+        }
+    }
+
+    /// Returns the policies that the service started with.
+    pub(super) fn initial(&self) -> &Policies {
+        &self.initial
+    }
+
+    /// Reads the current policies.
+    pub(super) fn current(&self) -> Result<Policies, Error> {
+        let Some(file) = &self.file else {
+            return Ok(self.initial.clone());
+        };
+        match Config::load(Some(file)) {
+            Ok(mut config) => {
+                // The base URL of a running service does not change.
+                config.base_url.clone_from(&self.base_url);
+                Ok(Policies::of(&config))
+            }
+            Err(error) => Err(Error::Conflict(error.to_string())),
+        }
+    }
+}

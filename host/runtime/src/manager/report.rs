@@ -1,0 +1,340 @@
+//! The state of modules for administrators, in the JSON of the API.
+
+use latchmail_core::clock::Timestamp;
+use latchmail_core::config::{self, Breaker};
+use latchmail_directory::modules::Version;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::error::Error;
+use super::state::{ModuleEntry, ModuleManager};
+use crate::modules::{Counts, Examined, Module, Route, is_granted};
+
+/// Whether a module serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// The module serves.
+    Serving,
+    /// An administrator disabled the module.
+    Disabled,
+    /// The module cannot be loaded. `problem` has the reason.
+    Failed,
+}
+
+/// A module in a list.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ModuleSummary)]
+pub struct Summary {
+    /// The name.
+    pub name: String,
+    /// Whether it serves.
+    pub state: State,
+    /// The version that serves, from its manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub version: Option<String>,
+    /// The SHA-256 digest of the serving component, hexadecimal. If no version serves, the digest of the component that should serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub digest: Option<String>,
+    /// Why the version that should serve does not serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub problem: Option<String>,
+    /// The results of its requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub health: Option<Health>,
+}
+
+/// The results of the requests of a module since its serving version was loaded.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ModuleHealth)]
+pub struct Health {
+    /// All finished requests.
+    pub requests: u64,
+    /// Requests that trapped.
+    pub trapped: u64,
+    /// Requests with an invalid response.
+    pub wrong: u64,
+    /// Requests that exceeded their deadline.
+    pub late: u64,
+    /// Requests for which no sandbox became free in time.
+    pub busy: u64,
+    /// Whether most of the latest requests trapped or had an invalid response.
+    pub failing: bool,
+    /// The last error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub last_problem: Option<String>,
+    /// The time of the last error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub last_problem_at: Option<String>,
+}
+
+/// A module with all its details.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The summary, as in the list.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// The policy of the module: its permissions and limits. Absent if no version serves.
+    #[serde(rename = "ceiling", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub policy: Option<Policy>,
+    /// The imports of the serving version.
+    pub imports: Vec<Import>,
+    /// The routes of the serving version.
+    pub routes: Vec<RouteReport>,
+    /// The stored versions, the last installed one first.
+    pub versions: Vec<VersionReport>,
+}
+
+/// The permissions and limits of a module, from the configuration.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ModulePolicy)]
+pub struct Policy {
+    /// The interfaces that the module may import.
+    pub grants: Vec<String>,
+    /// The allowed path prefixes of its routes.
+    pub paths: Vec<String>,
+    /// The memory of one sandbox, in MiB.
+    pub memory: u32,
+    /// The CPU time of one call, in seconds.
+    pub cpu: f64,
+    /// The maximum duration of a call, in seconds.
+    pub deadline: f64,
+    /// The maximum number of sandboxes at a time.
+    pub concurrency: u32,
+    /// Whether a sandbox may serve one request after another.
+    pub reuse: bool,
+    /// The maximum number of host calls of one request.
+    pub host_calls: u32,
+    /// The maximum size of a response body that is not a blob, in MiB.
+    pub response: u32,
+    /// Whether responses may have content that a browser runs.
+    pub active_content: bool,
+    /// The maximum size of the stored data of one account, in KiB.
+    pub store: u32,
+    /// The hosts that the module may connect to.
+    pub hosts: Vec<String>,
+    /// Whether a version is rolled back if most of its requests fail.
+    pub rolls_back: bool,
+}
+
+/// An interface that a component imports.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Import {
+    /// The name, with its version.
+    pub interface: String,
+    /// Whether the import is available: by a grant, or because every module has it.
+    pub granted: bool,
+}
+
+/// A route.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ModuleRoute)]
+pub struct RouteReport {
+    /// The method.
+    pub method: String,
+    /// The path, with named segments.
+    pub path: String,
+    /// The authorized callers, as a phrase such as `web sessions`.
+    pub access: String,
+}
+
+/// A stored version of a module.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ModuleVersion)]
+pub struct VersionReport {
+    /// The version, from its manifest.
+    pub version: String,
+    /// The SHA-256 digest of the component, hexadecimal.
+    pub digest: String,
+    /// The size of the component, in bytes.
+    pub size: i64,
+    /// The time of the last installation.
+    pub installed_at: String,
+    /// Whether this version serves.
+    pub serving: bool,
+}
+
+/// The result of an inspection: what installing a component would do.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Inspection {
+    /// The name of the module, from its manifest.
+    pub name: String,
+    /// The version.
+    pub version: String,
+    /// The SHA-256 digest of the component, hexadecimal.
+    pub digest: String,
+    /// The imports, and whether each is granted.
+    pub imports: Vec<Import>,
+    /// The routes.
+    pub routes: Vec<RouteReport>,
+    /// The policy of the module. Absent if the configuration does not allow the module.
+    #[serde(rename = "ceiling", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub policy: Option<Policy>,
+    /// The permissions that need the operator's consent, compared with the current version.
+    pub needs: Vec<String>,
+    /// Why the module cannot be installed. Empty if it can.
+    pub problems: Vec<String>,
+}
+
+impl ModuleManager {
+    /// Returns all modules, sorted by name.
+    #[must_use]
+    pub fn list(&self) -> Vec<Summary> {
+        let entries = self.entries.load();
+        entries
+            .iter()
+            .map(|(name, entry)| Summary::of(name, entry))
+            .collect()
+    }
+
+    /// Returns one module.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Directory`] if the database fails.
+    pub async fn show(&self, name: &str) -> Result<Report, Error> {
+        self.entry(name)?;
+        let versions = self.stored_versions(name).await?;
+        Ok(self.report(name, versions))
+    }
+
+    /// Returns the current state of a module. The caller passes its stored versions, so this function cannot fail after a change.
+    pub(super) fn report(&self, name: &str, versions: Vec<Version>) -> Report {
+        let entries = self.entries.load();
+        let removed = ModuleEntry {
+            serving: None,
+            digest: None,
+            enabled: false,
+            problem: None,
+        };
+        let entry = entries.get(name).unwrap_or(&removed);
+        let summary = Summary::of(name, entry);
+        let module = entry.serving.as_deref();
+        let serving = module.map(Module::digest);
+        Report {
+            policy: module.map(|module| Policy::of(module.policy())),
+            imports: module.map_or_else(Vec::new, |module| {
+                imports(module.imports(), Some(module.policy()))
+            }),
+            routes: module.map_or_else(Vec::new, |module| routes(&module.manifest().routes)),
+            versions: versions
+                .into_iter()
+                .map(|one| VersionReport::of(one, serving))
+                .collect(),
+            summary,
+        }
+    }
+}
+
+impl Summary {
+    fn of(name: &str, entry: &ModuleEntry) -> Self {
+        let module = entry.serving.as_deref();
+        let digest = module.map(|module| module.digest().to_owned());
+        Self {
+            name: name.into(),
+            state: match (module, entry.enabled) {
+                (Some(_), _) => State::Serving,
+                (None, false) => State::Disabled,
+                (None, true) => State::Failed,
+            },
+            version: module.map(|module| module.manifest().version.clone()),
+            digest: digest.or_else(|| entry.digest.clone()),
+            problem: entry.problem.clone(),
+            health: module.map(|module| Health::of(module.health())),
+        }
+    }
+}
+
+impl Health {
+    fn of(counts: Counts) -> Self {
+        let (at, error) = counts.last.unzip();
+        Self {
+            requests: counts.requests,
+            trapped: counts.trapped,
+            wrong: counts.wrong,
+            late: counts.late,
+            busy: counts.busy,
+            failing: counts.failing,
+            last_problem: error,
+            last_problem_at: at.map(|at| at.to_string()),
+        }
+    }
+}
+
+impl Policy {
+    fn of(policy: &config::Module) -> Self {
+        Self {
+            grants: policy.grants.clone(),
+            paths: policy.paths.clone(),
+            memory: policy.memory,
+            cpu: policy.cpu.as_secs_f64(),
+            deadline: policy.deadline.as_secs_f64(),
+            concurrency: policy.concurrency,
+            reuse: policy.reuse,
+            host_calls: policy.host_calls,
+            response: policy.response,
+            active_content: policy.active_content,
+            store: policy.store,
+            hosts: policy.hosts.clone(),
+            rolls_back: policy.breaker == Breaker::RollBack,
+        }
+    }
+}
+
+impl VersionReport {
+    fn of(version: Version, serving: Option<&str>) -> Self {
+        Self {
+            serving: serving == Some(version.digest.as_str()),
+            version: version.version,
+            digest: version.digest,
+            size: version.size,
+            installed_at: Timestamp::from_millis(version.installed_at).to_string(),
+        }
+    }
+}
+
+impl Inspection {
+    pub(super) fn of(examined: &Examined, policy: Option<&config::Module>) -> Self {
+        let manifest = &examined.manifest;
+        Self {
+            name: manifest.name.clone(),
+            version: manifest.version.clone(),
+            digest: examined.digest.to_string(),
+            imports: imports(&examined.imports, policy),
+            routes: routes(&manifest.routes),
+            policy: policy.map(Policy::of),
+            needs: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+}
+
+fn imports(imports: &[String], policy: Option<&config::Module>) -> Vec<Import> {
+    let import = |interface: &String| Import {
+        granted: is_granted(interface, policy.map_or(&[], |policy| &policy.grants)),
+        interface: interface.clone(),
+    };
+    imports.iter().map(import).collect()
+}
+
+fn routes(routes: &[Route]) -> Vec<RouteReport> {
+    let route = |route: &Route| RouteReport {
+        method: route.method.to_string(),
+        path: route.path.clone(),
+        access: route.access.to_string(),
+    };
+    routes.iter().map(route).collect()
+}

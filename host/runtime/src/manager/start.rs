@@ -1,0 +1,234 @@
+//! Loads the modules when the service starts: from the database, and from new files that the configuration names as `source`.
+//!
+//! If a version cannot be loaded, the error is logged, and the latest earlier version that can be loaded serves. Other modules are not affected.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use latchmail_core::caller::Origin;
+use latchmail_core::config;
+use latchmail_core::error::StartError;
+use latchmail_directory::modules::{Installed, NewVersion};
+
+use super::error::Error;
+use super::policies::Policies;
+use super::router::Router;
+use super::state::{Entries, ModuleEntry, ModuleManager, serving};
+use crate::log_line::to_log_line;
+use crate::modules::{Examined, Module, digest};
+
+impl ModuleManager {
+    /// Loads the modules that should serve and publishes their routes.
+    ///
+    /// # Errors
+    /// Returns an error if the database cannot be read, or if the service's own routes conflict.
+    pub async fn start(&self, router: &dyn Router) -> Result<(), StartError> {
+        let _lock = self.change_lock.lock().await;
+        let start_error = |error: latchmail_directory::Error| StartError::new(error.to_string());
+        let installed = self
+            .directory
+            .installed_modules()
+            .await
+            .map_err(start_error)?;
+        let policies = self.policy_source.initial();
+        let names: BTreeSet<&str> = policies
+            .named
+            .iter()
+            .filter(|(_, policy)| policy.source.is_some())
+            .map(|(name, _)| name.as_str())
+            .chain(installed.iter().map(|one| one.module.as_str()))
+            .collect();
+        let find_installed = |name: &str| installed.iter().find(|one| one.module == name);
+        // If the routes of two modules conflict, the module that is already in the database serves.
+        let (known, new): (Vec<_>, Vec<_>) = names
+            .into_iter()
+            .partition(|name| find_installed(name).is_some());
+        let mut entries = Entries::new();
+        for name in known.into_iter().chain(new) {
+            let entry = self
+                .initial_entry(router, &entries, policies, name, find_installed(name))
+                .await;
+            if let Some(problem) = &entry.problem {
+                let problem = to_log_line(problem);
+                tracing::error!(module = name, serves = entry.serving.is_some(), "{problem}");
+            }
+            entries.insert(name.to_owned(), entry);
+        }
+        router.prepare(&serving(&entries))?();
+        self.entries.store(Arc::new(entries));
+        Ok(())
+    }
+
+    /// Returns the entry of a module. If the version that should serve cannot be loaded, the entry contains the reason.
+    async fn initial_entry(
+        &self,
+        router: &dyn Router,
+        entries: &Entries,
+        policies: &Policies,
+        name: &str,
+        installed: Option<&Installed>,
+    ) -> ModuleEntry {
+        let mut entry = ModuleEntry {
+            serving: None,
+            digest: installed.map(|one| one.digest.clone()),
+            enabled: installed.is_none_or(|one| one.enabled),
+            problem: None,
+        };
+        let policy = match policies.require(name) {
+            Ok(policy) => policy,
+            Err(reason) => {
+                entry.problem = Some(reason.to_string());
+                return entry;
+            }
+        };
+        match self
+            .load_source_file(router, entries, name, policy, installed)
+            .await
+        {
+            Ok(Some(module)) => {
+                entry.digest = Some(module.digest().to_owned());
+                entry.serving = Some(module);
+                entry.enabled = true;
+                return entry;
+            }
+            Ok(None) => {}
+            Err(reason) => entry.problem = Some(reason.to_string()),
+        }
+        if !entry.enabled {
+            return entry;
+        }
+        let Some(installed) = installed else {
+            return entry;
+        };
+        match self
+            .load_last_good(router, entries, name, policy, installed)
+            .await
+        {
+            Ok((module, problem)) => {
+                entry.serving = module;
+                entry.problem = entry.problem.or(problem);
+            }
+            Err(reason) => entry.problem = Some(reason.to_string()),
+        }
+        entry
+    }
+
+    /// Loads the file of `source`, and installs it if its content is new. Returns `None` if the file is ignored.
+    ///
+    /// A file that was installed before is ignored if another version should serve: an administrator installed that version later. The file of a
+    /// disabled module is also ignored, so that an upgrade of a package does not enable a module.
+    async fn load_source_file(
+        &self,
+        router: &dyn Router,
+        entries: &Entries,
+        name: &str,
+        policy: &config::Module,
+        installed: Option<&Installed>,
+    ) -> Result<Option<Arc<Module>>, Error> {
+        let Some(file) = &policy.source else {
+            return Ok(None);
+        };
+        if installed.is_some_and(|one| !one.enabled) {
+            return Ok(None);
+        }
+        let bytes = tokio::fs::read(file).await.map_err(|error| {
+            Error::cannot_load(name, &format!("{} cannot be read: {error}", file.display()))
+        })?;
+        let bytes = Bytes::from(bytes);
+        let digest = digest(&bytes);
+        let serves = installed.is_some_and(|one| one.digest == digest);
+        let seen = installed.is_some_and(|one| one.source_digest.as_ref() == Some(&digest));
+        if seen && !serves {
+            return Ok(None);
+        }
+        let examined = self.examine_named(name, bytes, policy).await?;
+        let module = self
+            .load_without_conflicts(router, entries, &examined, policy)
+            .await?;
+        if !seen {
+            let new = NewVersion {
+                module: name,
+                digest: &digest,
+                version: &examined.manifest.version,
+                component: &examined.bytes,
+                source: true,
+            };
+            let (now, origin) = (self.clock.now(), Origin::service());
+            self.directory
+                .install_modules(&[new], self.max_versions, now, &origin)
+                .await?;
+        }
+        Ok(Some(module))
+    }
+
+    /// Loads the version that should serve. If it cannot be loaded, returns the latest earlier version that can be loaded, and the reason.
+    async fn load_last_good(
+        &self,
+        router: &dyn Router,
+        entries: &Entries,
+        name: &str,
+        policy: &config::Module,
+        installed: &Installed,
+    ) -> Result<(Option<Arc<Module>>, Option<String>), Error> {
+        let mut versions = self.stored_versions(name).await?;
+        versions.retain(|version| version.served.is_some());
+        versions.sort_by_key(|version| std::cmp::Reverse(version.served));
+        let first = versions.iter().position(|v| v.digest == installed.digest);
+        let mut problem = None;
+        for version in versions.iter().skip(first.unwrap_or(0)) {
+            let loaded = match self.examine_stored(name, &version.digest, policy).await {
+                Ok(examined) => {
+                    self.load_without_conflicts(router, entries, &examined, policy)
+                        .await
+                }
+                Err(reason) => Err(reason),
+            };
+            match loaded {
+                Ok(module) => return Ok((Some(module), problem)),
+                Err(reason) => {
+                    let reason = format!("version {} does not serve: {reason}", version.version);
+                    problem.get_or_insert(reason);
+                }
+            }
+        }
+        Ok((None, problem))
+    }
+
+    /// Examines a component and checks that its manifest has the given name.
+    async fn examine_named(
+        &self,
+        name: &str,
+        bytes: Bytes,
+        policy: &config::Module,
+    ) -> Result<Examined, Error> {
+        let examined = self
+            .loader
+            .examine(bytes, Some(policy))
+            .await
+            .map_err(|reason| Error::cannot_load(name, &reason))?;
+        if examined.manifest.name == name {
+            Ok(examined)
+        } else {
+            let reason = format!("its manifest has the name `{}`", examined.manifest.name);
+            Err(Error::cannot_load(name, &reason))
+        }
+    }
+
+    /// Loads a module within its policy, and checks that its routes do not conflict with the serving modules.
+    async fn load_without_conflicts(
+        &self,
+        router: &dyn Router,
+        entries: &Entries,
+        examined: &Examined,
+        policy: &config::Module,
+    ) -> Result<Arc<Module>, Error> {
+        let module = self.load(examined, policy).await?;
+        let mut modules = serving(entries);
+        modules.push(Arc::clone(&module));
+        router
+            .check(&modules)
+            .map_err(|reason| Error::route_conflict(&reason))?;
+        Ok(module)
+    }
+}

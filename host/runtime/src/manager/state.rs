@@ -1,0 +1,161 @@
+//! The state of the module manager: one entry for each module, and access to its stored versions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use latchmail_core::clock::Clock;
+use latchmail_core::config::{self, Config};
+use latchmail_core::error::StartError;
+use latchmail_directory::Directory;
+use latchmail_directory::modules::Version;
+use tokio::sync::{Mutex, mpsc};
+
+use super::error::Error;
+use super::policies::PolicySource;
+use crate::api::Services;
+use crate::module_log;
+use crate::modules::{Examined, Failing, Loader, Module};
+
+/// The module manager of a service.
+#[derive(Debug)]
+pub struct ModuleManager {
+    pub(super) loader: Loader,
+    pub(super) directory: Directory,
+    pub(super) clock: Clock,
+    pub(super) policy_source: PolicySource,
+    /// The number of stored versions of each module.
+    pub(super) max_versions: u32,
+    pub(super) entries: ArcSwap<Entries>,
+    /// Locked during a change, so that changes run one at a time.
+    pub(super) change_lock: Mutex<()>,
+}
+
+/// The entries of all modules, by name.
+pub(super) type Entries = BTreeMap<String, ModuleEntry>;
+
+/// The state of one module.
+#[derive(Clone, Debug)]
+pub(super) struct ModuleEntry {
+    /// The serving version.
+    pub(super) serving: Option<Arc<Module>>,
+    /// The digest of the version that should serve. `None` if no version was installed.
+    pub(super) digest: Option<String>,
+    /// Whether the module should serve.
+    pub(super) enabled: bool,
+    /// Why the version that should serve does not serve.
+    pub(super) problem: Option<String>,
+}
+
+impl ModuleEntry {
+    /// Creates the entry of a module that serves.
+    pub(super) fn serving(module: Arc<Module>) -> Self {
+        Self {
+            digest: Some(module.digest().to_owned()),
+            serving: Some(module),
+            enabled: true,
+            problem: None,
+        }
+    }
+}
+
+impl ModuleManager {
+    /// Creates a manager without serving modules. The returned channel receives a message when most of the latest requests of a module failed.
+    ///
+    /// # Errors
+    /// Returns an error if the configuration has an invalid policy, or if the engine cannot be created.
+    pub fn new(
+        config: &Config,
+        services: Services,
+        directory: Directory,
+        clock: Clock,
+    ) -> Result<(Self, mpsc::UnboundedReceiver<Failing>), StartError> {
+        let (loader, failing) = Loader::new(config, services, clock.clone())?;
+        let manager = Self {
+            loader,
+            directory,
+            clock,
+            policy_source: PolicySource::new(config),
+            max_versions: config.admin.versions.max(2),
+            entries: ArcSwap::default(),
+            change_lock: Mutex::default(),
+        };
+        Ok((manager, failing))
+    }
+
+    /// Returns the serving modules.
+    #[must_use]
+    pub fn serving(&self) -> Vec<Arc<Module>> {
+        serving(&self.entries.load())
+    }
+
+    /// Returns the recent log entries of a module, or those of one request.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the module does not exist.
+    pub fn log(&self, name: &str, request: Option<&str>) -> Result<Vec<module_log::Entry>, Error> {
+        self.entry(name)?;
+        Ok(self.loader.log(name).read(request))
+    }
+
+    /// Returns the entry of a module.
+    pub(super) fn entry(&self, name: &str) -> Result<ModuleEntry, Error> {
+        let entries = self.entries.load();
+        entries
+            .get(name)
+            .cloned()
+            .ok_or_else(|| Error::not_found(name))
+    }
+
+    /// Returns the stored versions of a module, without their components.
+    pub(super) async fn stored_versions(
+        &self,
+        name: &str,
+    ) -> Result<Vec<Version>, latchmail_directory::Error> {
+        self.directory.module_versions(name).await
+    }
+
+    /// Compiles and examines a stored version of a module, or returns it from the cache.
+    pub(super) async fn examine_stored(
+        &self,
+        name: &str,
+        digest: &str,
+        policy: &config::Module,
+    ) -> Result<Examined, Error> {
+        if let Some(examined) = self.loader.cached(digest) {
+            return Ok(examined);
+        }
+        let component = self.directory.module_component(name, digest).await?;
+        let Some(component) = component else {
+            return Err(Error::NotFound(format!(
+                "version {digest} of module `{name}` no longer exists"
+            )));
+        };
+        self.loader
+            .examine(Bytes::from(component), Some(policy))
+            .await
+            .map_err(|reason| Error::cannot_load(name, &reason))
+    }
+
+    /// Loads a module within its policy.
+    pub(super) async fn load(
+        &self,
+        examined: &Examined,
+        policy: &config::Module,
+    ) -> Result<Arc<Module>, Error> {
+        self.loader
+            .load(examined, policy)
+            .await
+            .map(Arc::new)
+            .map_err(|reason| Error::cannot_load(&examined.manifest.name, &reason))
+    }
+}
+
+/// Returns the serving modules of `entries`.
+pub(super) fn serving(entries: &Entries) -> Vec<Arc<Module>> {
+    entries
+        .values()
+        .filter_map(|entry| entry.serving.clone())
+        .collect()
+}

@@ -1,0 +1,286 @@
+//! The limits of a guest in one request: host calls, the size of values, handles, and CPU time. The CPU time includes the time of host functions.
+//!
+//! The limit of the memory is in [`super::sandbox`], the limit of the wall-clock time in [`super::call`].
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use latchmail_core::cpu::{ChargedTime, thread_time};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
+use wasmtime::component::ResourceTableError;
+use wasmtime::{CallHook, PoolConcurrencyLimitError};
+
+use super::engine::RunningGuest;
+use crate::api::MAX_HANDLES;
+
+/// The lowest limit on the size of the values that a guest passes to the host in one call. The values are the arguments of a host function, or the result
+/// of a function of the guest.
+const MIN_TRANSFER: usize = 16 * 1024 * 1024;
+
+/// The CPU time above which a request is long: about ten times that of a usual request.
+const LONG: Duration = Duration::from_millis(1);
+
+/// The number of engine ticks between two yields of a long request. No other task waits for its thread, so it yields less often: resuming a guest takes
+/// time.
+const EXCLUSIVE_TICKS: u64 = 5;
+
+thread_local! {
+    /// Whether no other task waits for this thread.
+    static EXCLUSIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While this value exists, no other task waits for the current thread.
+struct ExclusiveThread {
+    previous: bool,
+}
+
+impl ExclusiveThread {
+    fn begin() -> Self {
+        Self {
+            previous: EXCLUSIVE.replace(true),
+        }
+    }
+}
+
+impl Drop for ExclusiveThread {
+    fn drop(&mut self) {
+        EXCLUSIVE.set(self.previous);
+    }
+}
+
+/// Returns the number of engine ticks until the guest on this thread yields again.
+pub(crate) fn ticks() -> u64 {
+    if EXCLUSIVE.get() { EXCLUSIVE_TICKS } else { 1 }
+}
+
+/// The limit on the size of a response without its body, in bytes.
+const MAX_RESPONSE_HEAD: usize = 1024 * 1024;
+
+/// Returns the limit on the size of the values that a guest passes in one call, from the limit on its response body.
+pub(crate) fn max_transfer(response: usize) -> usize {
+    MIN_TRANSFER.max(response.saturating_add(MAX_RESPONSE_HEAD))
+}
+
+/// The number of host calls that are left in a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostCalls {
+    limit: u32,
+    left: u32,
+}
+
+impl HostCalls {
+    pub(crate) fn new(limit: u32) -> Self {
+        Self { limit, left: limit }
+    }
+
+    /// Counts a call if `hook` reports that the guest calls the host.
+    pub(crate) fn count(&mut self, hook: CallHook) -> wasmtime::Result<()> {
+        if matches!(hook, CallHook::CallingHost) {
+            self.left = self
+                .left
+                .checked_sub(1)
+                .ok_or(Exceeded::HostCalls(self.limit))?;
+        }
+        Ok(())
+    }
+}
+
+/// The CPU time of one request, measured with the clock of the thread. The work of host functions counts. The time in which the thread waits for a CPU does
+/// not count. The limit is checked whenever the guest yields.
+#[derive(Debug)]
+pub(crate) struct CpuTime {
+    limit: Duration,
+    used: Duration,
+    charged: ChargedTime,
+}
+
+impl CpuTime {
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self {
+            limit,
+            used: Duration::ZERO,
+            charged: ChargedTime::default(),
+        }
+    }
+
+    /// Runs `work`. If the request is long, the other tasks of this thread first move to another thread. The operating system then schedules the two
+    /// threads, and no task waits until the guest yields.
+    pub(crate) fn run_exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.used >= LONG && is_multi_threaded() {
+            block_in_place(|| {
+                let _exclusive = ExclusiveThread::begin();
+                work()
+            })
+        } else {
+            work()
+        }
+    }
+
+    /// Runs a future of the request until it is ready or the limit is exceeded.
+    pub(crate) fn spend<T>(
+        &mut self,
+        future: impl Future<Output = wasmtime::Result<T>>,
+    ) -> impl Future<Output = wasmtime::Result<T>> {
+        // On the heap: the future is large, and the futures that await it would contain it.
+        let mut future = Box::pin(future);
+        poll_fn(move |context| {
+            let _running = RunningGuest::begin();
+            let before = thread_time();
+            let polled =
+                self.run_exclusively(|| self.charged.scope(|| future.as_mut().poll(context)));
+            self.used += thread_time().saturating_sub(before) + self.charged.collect();
+            if polled.is_pending() && self.used >= self.limit {
+                return Poll::Ready(Err(Exceeded::CpuTime(self.limit).into()));
+            }
+            polled
+        })
+    }
+}
+
+/// Returns whether the runtime has several threads. Only such a runtime can move tasks to another thread.
+fn is_multi_threaded() -> bool {
+    Handle::try_current()
+        .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
+/// A limit that a guest exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum Exceeded {
+    /// The CPU time.
+    #[error("it exceeded its CPU time of {} s", .0.as_secs_f64())]
+    CpuTime(Duration),
+    /// The number of host calls.
+    #[error("it exceeded {0} host calls")]
+    HostCalls(u32),
+    /// The number of handles.
+    #[error("it had more than {0} open handles")]
+    Handles(usize),
+    /// The size of the values passed in one call, in bytes.
+    #[error("it passed more than {} MiB to the host in one call", .0 / (1024 * 1024))]
+    Transfer(usize),
+}
+
+/// Returns the exceeded limit that caused `error`, or `None` if the error has another cause. `max_transfer` is the limit on the size of the values passed in
+/// one call.
+pub(crate) fn exceeded(error: &wasmtime::Error, max_transfer: usize) -> Option<Exceeded> {
+    error.chain().find_map(|cause| {
+        if let Some(exceeded) = cause.downcast_ref::<Exceeded>() {
+            return Some(*exceeded);
+        }
+        if let Some(ResourceTableError::Full) = cause.downcast_ref() {
+            return Some(Exceeded::Handles(MAX_HANDLES));
+        }
+        // Wasmtime has no error types for these two limits.
+        let message = cause.to_string();
+        if message.ends_with("store handle limit exceeded") {
+            return Some(Exceeded::Handles(MAX_HANDLES));
+        }
+        message
+            .ends_with("fuel allocated for hostcalls has been exhausted")
+            .then_some(Exceeded::Transfer(max_transfer))
+    })
+}
+
+/// Returns whether an instantiation failed because the pool of the engine is full.
+pub(crate) fn is_pool_full(error: &wasmtime::Error) -> bool {
+    error.is::<PoolConcurrencyLimitError>()
+        || error
+            .chain()
+            .any(<dyn std::error::Error>::is::<PoolConcurrencyLimitError>)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::sync::Notify;
+
+    use wasmtime::component::{Component, Linker};
+    use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
+
+    use super::*;
+
+    #[test]
+    fn host_calls_above_the_limit_are_errors() {
+        let mut calls = HostCalls::new(2);
+        for hook in [
+            CallHook::CallingHost,
+            CallHook::ReturningFromHost,
+            CallHook::CallingWasm,
+            CallHook::CallingHost,
+            CallHook::ReturningFromWasm,
+        ] {
+            assert!(calls.count(hook).is_ok(), "{hook:?}");
+        }
+        let error = calls.count(CallHook::CallingHost).unwrap_err();
+        assert_eq!(exceeded(&error, 0), Some(Exceeded::HostCalls(2)));
+    }
+
+    #[tokio::test]
+    async fn waiting_uses_no_cpu_time_and_computing_uses_it() {
+        let limit = Duration::from_millis(50);
+        let mut time = CpuTime::new(limit);
+        let waiting = async {
+            tokio::time::sleep(4 * limit).await;
+            Ok(())
+        };
+        assert!(time.spend(waiting).await.is_ok());
+        let computing = async {
+            let until = thread_time() + 2 * limit;
+            while thread_time() < until {}
+            tokio::task::yield_now().await;
+            pending::<wasmtime::Result<()>>().await
+        };
+        let error = time.spend(computing).await.unwrap_err();
+        assert_eq!(exceeded(&error, 0), Some(Exceeded::CpuTime(limit)));
+        // The limit stays exceeded.
+        let again = time.spend(pending::<wasmtime::Result<()>>()).await;
+        assert!(again.is_err());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn other_tasks_run_while_a_long_request_computes() {
+        let (started, done) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+        let long = tokio::spawn({
+            let (started, done) = (Arc::clone(&started), Arc::clone(&done));
+            async move {
+                let mut time = CpuTime::new(Duration::from_mins(1));
+                time.used = LONG;
+                let computing = async {
+                    started.notify_one();
+                    let until = thread_time() + Duration::from_secs(20);
+                    while !done.load(Ordering::Relaxed) && thread_time() < until {}
+                    Ok((done.load(Ordering::Relaxed), ticks()))
+                };
+                time.spend(computing).await
+            }
+        });
+        started.notified().await;
+        // The only worker thread of the runtime is busy with the request.
+        let other = tokio::spawn(async move { done.store(true, Ordering::Relaxed) });
+        other.await.unwrap();
+        assert_eq!(long.await.unwrap().unwrap(), (true, EXCLUSIVE_TICKS));
+        assert_eq!(ticks(), 1);
+    }
+
+    #[test]
+    fn an_instantiation_that_fails_because_the_pool_is_full_is_recognized() {
+        let mut pool = PoolingAllocationConfig::new();
+        pool.total_component_instances(1);
+        let mut config = Config::new();
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+        let engine = Engine::new(&config).unwrap();
+        let component = Component::new(&engine, b"\0asm\x0d\0\x01\0").unwrap();
+        let linker = Linker::<()>::new(&engine);
+        let mut stores = [Store::new(&engine, ()), Store::new(&engine, ())];
+        assert!(linker.instantiate(&mut stores[0], &component).is_ok());
+        let error = linker.instantiate(&mut stores[1], &component).unwrap_err();
+        assert!(is_pool_full(&error), "{error:#}");
+        assert!(!is_pool_full(&wasmtime::Error::msg("something else")));
+    }
+}

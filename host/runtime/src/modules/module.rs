@@ -1,0 +1,105 @@
+//! A loaded module.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchmail_bindings::EverythingPre;
+use latchmail_core::account_permits::AccountPermits;
+use latchmail_core::caller::{Caller, Origin};
+use latchmail_core::clock::Clock;
+use latchmail_core::config;
+use tokio::sync::{Semaphore, mpsc};
+use wasmtime::Engine;
+
+use super::health::{Counts, Failing, Health};
+use super::idle::IdleSandboxes;
+use super::manifest::Manifest;
+use super::sandbox::{Budget, Sandbox};
+use super::sandbox_permits::PermitGroup;
+use crate::api::{Call, Services, Settings};
+use crate::module_log::ModuleLog;
+
+/// A loaded and linked module. It is dropped after the last request that uses it.
+pub struct Module {
+    pub(super) manifest: Manifest,
+    pub(super) name: Arc<str>,
+    pub(super) digest: Arc<str>,
+    pub(super) imports: Arc<[String]>,
+    pub(super) policy: config::Module,
+    pub(super) engine: Engine,
+    pub(super) pre: EverythingPre<Sandbox>,
+    pub(super) services: Services,
+    pub(super) settings: Arc<Settings>,
+    pub(super) log: Arc<ModuleLog>,
+    pub(super) budget: Budget,
+    pub(super) deadline: Duration,
+    /// Limits the concurrent calls of this module.
+    pub(super) call_permits: Arc<Semaphore>,
+    /// Limits the concurrent calls of each account, in all modules together.
+    pub(super) account_permits: Arc<AccountPermits>,
+    /// Limits the sandboxes of this module, or of its group of modules.
+    pub(super) sandbox_permits: PermitGroup,
+    pub(super) idle: IdleSandboxes,
+    pub(super) health: Health,
+    pub(super) failing: mpsc::UnboundedSender<Failing>,
+    pub(super) clock: Clock,
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Module")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Module {
+    /// Returns the manifest.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Returns the SHA-256 digest of the component as 64 hexadecimal digits.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Returns the names of the imported interfaces, with their versions.
+    #[must_use]
+    pub fn imports(&self) -> &[String] {
+        &self.imports
+    }
+
+    /// Returns the policy of the module: its grants and limits.
+    #[must_use]
+    pub fn policy(&self) -> &config::Module {
+        &self.policy
+    }
+
+    /// Returns the counts of the results of its requests.
+    #[must_use]
+    pub fn health(&self) -> Counts {
+        self.health.counts()
+    }
+
+    /// Drops the idle sandboxes, and keeps none from now on. Called for a module that no longer serves, so that its idle sandboxes hold no permits.
+    /// Running requests finish normally.
+    pub fn retire(&self) {
+        self.idle.close();
+    }
+
+    /// Creates the state of one call of this module.
+    pub(super) fn new_call(&self, caller: Option<Caller>, origin: Origin) -> Call {
+        Call::new(
+            self.services.clone(),
+            Arc::clone(&self.name),
+            Arc::clone(&self.settings),
+            Arc::clone(&self.log),
+            caller,
+            origin,
+        )
+    }
+}

@@ -1,0 +1,70 @@
+//! A response, read completely.
+
+use http::HeaderMap;
+use serde_json::Value;
+
+/// A response.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body as JSON; null if it is not JSON.
+    pub json: Value,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// Sends a request and reads the response.
+    pub async fn of(request: reqwest::RequestBuilder) -> Self {
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
+        let body = response.bytes().await.unwrap().to_vec();
+        Self {
+            status,
+            headers,
+            json: serde_json::from_slice(&body).unwrap_or_default(),
+            body,
+        }
+    }
+
+    /// Sends a request with a JSON body and reads the response. `serde_json` serializes the body, because that crate is optimized in debug builds.
+    pub async fn of_json(request: reqwest::RequestBuilder, body: &Value) -> Self {
+        let request = request.header("Content-Type", "application/json");
+        Self::of(request.body(body.to_string())).await
+    }
+
+    /// Asserts a failure with exactly this status and text.
+    #[track_caller]
+    pub fn fails(&self, status: u16, text: &str) {
+        let expected = serde_json::json!({ "error": text });
+        assert_eq!((self.status, &self.json), (status, &expected));
+    }
+
+    /// Asserts a failure with this status and a text that contains `mention`.
+    #[track_caller]
+    pub fn fails_mentioning(&self, status: u16, mention: &str) {
+        let text = self.json["error"].as_str().unwrap_or_default();
+        assert!(
+            self.status == status && text.contains(mention),
+            "{} {}: expected {status} about {mention:?}",
+            self.status,
+            self.json
+        );
+    }
+
+    /// Asserts a success with exactly this status, and returns its JSON.
+    #[track_caller]
+    pub fn succeeds(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.json);
+        self.json
+    }
+
+    /// Returns the value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
