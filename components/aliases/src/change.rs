@@ -16,7 +16,7 @@ pub(crate) struct AliasChange {
 
 /// Enable or disable an alias
 ///
-/// An inactive alias receives no mail and cannot be used as a sender. It still belongs to the account.
+/// An inactive alias receives no mail and cannot be used as a sender. The alias still belongs to the account.
 #[utoipa::path(
     patch,
     path = "/api/v1/aliases/{id}",
@@ -45,7 +45,7 @@ pub(crate) fn update_alias(
 
 /// Delete an alias
 ///
-/// The alias receives no mail from now on and cannot be used as a sender. Delivered mail stays. No other account can use the address.
+/// A deleted alias receives no mail and cannot be used as a sender. Mail that was already delivered stays in the mailbox. No other account can use the address.
 #[utoipa::path(
     delete,
     path = "/api/v1/aliases/{id}",
@@ -67,7 +67,7 @@ pub(crate) fn delete_alias(
     Reply::success()
 }
 
-/// Returns the id in the path. Rejects ids of 2^53 or more, which clients never receive.
+/// Returns the alias id in the path. Returns 400 if the id is 0, or if it is 2^53 or more, because no alias has such an id.
 fn named(request: &Request) -> Result<u64, Failure> {
     request
         .path_number::<u64>("id")

@@ -12,7 +12,7 @@ use crate::MISSING;
 pub(crate) struct AliasCheck {
     /// Whether the alias can be created.
     available: bool,
-    /// Why the alias cannot be created. Absent if it can.
+    /// The reason why the alias cannot be created. Absent if the alias can be created.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     error: Option<String>,
@@ -20,7 +20,7 @@ pub(crate) struct AliasCheck {
 
 /// Check whether an alias is available
 ///
-/// The address is not reserved: another account can take it before it is created.
+/// The check does not reserve the address: another account can take the address before the alias is created.
 #[utoipa::path(
     get,
     path = "/api/v1/aliases/check",

@@ -13,7 +13,7 @@ use latchmail_sdk::capability::{Aliases, Caller, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// Maximum size of the body of any route in bytes: two fields.
+/// Maximum size of a request body, in bytes. The largest body has two short fields.
 const SMALL: u32 = 16 * 1024;
 
 const BUCKET: &str = "aliases";

@@ -16,7 +16,7 @@ pub const ATTEMPTS: usize = 3;
 #[derive(Serialize, ToSchema)]
 pub struct Alias {
     /// The id, which is derived from the address and stays the same as long as the alias exists.
-    // A floating-point bound, because utoipa stores integers as `usize`, which has 32 bits in the sandbox.
+    // The bound is a floating-point number, because utoipa stores integer bounds as `usize`, which has 32 bits in the sandbox.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     pub id: u64,
     /// The address, in lower case.
@@ -56,11 +56,11 @@ pub struct AliasList {
 /// A created alias.
 #[derive(Serialize, ToSchema)]
 pub struct CreatedAlias {
-    /// The address.
+    /// The address of the alias.
     #[schema(format = Email)]
     pub alias: String,
-    /// Its id.
-    // A floating-point bound, because utoipa stores integers as `usize`, which has 32 bits in the sandbox.
+    /// The id of the alias.
+    // The bound is a floating-point number, because utoipa stores integer bounds as `usize`, which has 32 bits in the sandbox.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     pub id: u64,
 }
@@ -68,7 +68,7 @@ pub struct CreatedAlias {
 /// Returns the caller's aliases.
 ///
 /// # Errors
-/// Returns the errors of the directory.
+/// Returns the host's error, converted with [`Failure::of`].
 pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
     let aliases = host
         .list_aliases()

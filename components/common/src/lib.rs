@@ -1,7 +1,7 @@
-//! Code shared by the mail and alias routes and the tools of agents: the types of responses, the validation of requests, and the error messages. Agents and
-//! clients of the routes therefore get the same messages.
+//! Code that the mail routes, the alias routes and the tools for agents share: response types, request validation and error messages. The tools therefore
+//! return the same error messages as the routes.
 //!
-//! The crate knows neither the paths and queries of HTTP nor the protocol of agents. The modules handle these.
+//! The crate does not parse HTTP paths and queries, and it does not contain the protocol for agents. The modules do both.
 
 pub mod aliases;
 mod message_ids;

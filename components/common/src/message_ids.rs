@@ -1,4 +1,4 @@
-//! Message-IDs as clients write them (RFC 5322, section 3.6.4).
+//! Parses Message-IDs in requests (RFC 5322, section 3.6.4).
 
 use latchmail_sdk::Failure;
 use serde::Deserialize;
@@ -6,28 +6,28 @@ use utoipa::ToSchema;
 
 use crate::strings::Strings;
 
-/// Maximum length of a Message-ID in bytes, including its brackets: a header line has 998 bytes, and the header's name needs some of them (RFC 5322, section
-/// 2.1.1).
+/// Maximum length of a Message-ID with its angle brackets, in bytes. A header line has at most 998 bytes (RFC 5322, section 2.1.1), and the name of the header
+/// needs some of them.
 const MAX_ID: usize = 985;
 /// Maximum length of a list of Message-IDs in bytes, including one separator for each ID.
 const MAX_LIST: usize = MAX_ID * 10;
 
-/// A list of Message-IDs: a string that contains them separated by spaces, or an array with one Message-ID in each string.
+/// A list of Message-IDs: one string with Message-IDs separated by spaces, or an array of strings with one Message-ID each.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = OneOrMany)]
 pub struct MessageIds(Strings);
 
-/// Message-IDs separated by spaces, or an array with one Message-ID in each string.
+/// Message-IDs separated by spaces, or an array of strings with one Message-ID each.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 #[schema(as = MessageIds)]
 #[serde(untagged)]
 pub(crate) enum OneOrMany {
     /// Message-IDs separated by spaces.
     #[schema(title = "List")]
     One(String),
-    /// One Message-ID in each string.
+    /// An array of strings, each with one Message-ID.
     #[schema(title = "Array")]
     Many(Vec<String>),
 }

@@ -56,7 +56,7 @@ fn special_use(role: Role) -> &'static str {
 
 /// Role of a folder (RFC 6154).
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 enum SpecialUse {
     #[schema(rename = "\\Inbox")]
     Inbox,
@@ -95,7 +95,7 @@ fn addresses(addresses: Vec<capability::Address>) -> Vec<Address> {
         .collect()
 }
 
-/// The fields common to lists and single messages.
+/// The fields that a message has both in lists and as a single message.
 #[derive(Serialize, ToSchema)]
 pub struct Headline {
     /// The number of the message, which is unique in the mailbox and stays the same if the message is moved.
@@ -122,10 +122,10 @@ pub struct Headline {
 /// A message in a list.
 #[derive(Serialize, ToSchema)]
 pub struct Summary {
-    /// The fields that lists contain too.
+    /// The fields that a message has both in lists and as a single message.
     #[serde(flatten)]
     pub headline: Headline,
-    /// The beginning of the sender's text, at most 256 characters. May contain `<` and `&`: show it as text, never as HTML.
+    /// The beginning of the message's text, at most 256 characters. The preview may contain `<` and `&`: show it as text, never as HTML.
     pub preview: String,
 }
 
@@ -154,7 +154,7 @@ fn split(summary: capability::Summary) -> (Headline, String) {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
-    /// The index in the order of the message's parts, starting at 0. It never changes.
+    /// The index of the attachment, starting at 0. Attachments are in the order of the message's parts. The index never changes.
     pub index: u32,
     /// The file name.
     pub filename: String,
@@ -168,7 +168,7 @@ pub struct Attachment {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Detail {
-    /// The fields that lists contain too.
+    /// The fields that a message has both in lists and as a single message.
     #[serde(flatten)]
     pub headline: Headline,
     /// The recipients in Cc.
@@ -181,13 +181,13 @@ pub struct Detail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub in_reply_to: Option<String>,
-    /// The Message-IDs of the thread so far.
+    /// The Message-IDs of earlier messages in the thread (`References`).
     pub references: Vec<String>,
-    /// The plain text. Absent if the message has no such part.
+    /// The plain text. Absent if the message has no plain text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub text: Option<String>,
-    /// The HTML. Absent if the message has no such part. It comes unchanged from the sender: treat it as hostile.
+    /// The HTML. Absent if the message has no HTML. The HTML comes unchanged from the sender: treat it as hostile.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub html: Option<String>,
@@ -201,7 +201,7 @@ pub struct Detail {
     pub authentication: Authentication,
 }
 
-/// The mail server's result of authenticating the sender.
+/// The result of the mail server's authentication of the sender.
 #[derive(Serialize, ToSchema)]
 pub struct Authentication {
     /// The result.
@@ -211,8 +211,8 @@ pub struct Authentication {
     pub domain: Option<String>,
 }
 
-/// `pass`: DMARC passed, or an account of this server submitted the message. `fail`: DMARC failed. `none`: the mail server recorded no result, so nothing is
-/// known of the sender.
+/// The result of authenticating a sender. `pass`: DMARC passed, or an account of this server submitted the message. `fail`: DMARC failed. `none`: the mail
+/// server recorded no result, so the sender is unverified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthenticationResult {

@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 
 use crate::model::{Detail, Folder, Summary};
 
-/// The error message for a page or limit out of range.
+/// The error message if the page number or the limit is out of range.
 pub const BAD_PAGING: &str = "Invalid paging parameters";
-/// The error message for a page or limit out of range in a search.
+/// The error message if the page number or the limit of a search is out of range.
 pub const BAD_SEARCH_PAGING: &str = "Invalid search parameters";
 
 const NO_FOLDER: &str = "Folder not found";
@@ -21,10 +21,10 @@ pub struct FolderList {
     pub folders: Vec<Folder>,
 }
 
-/// A page of a folder.
+/// A page of the messages in a folder.
 #[derive(Serialize, ToSchema)]
 pub struct MessageList {
-    /// Newest first.
+    /// The messages on this page, newest first.
     pub messages: Vec<Summary>,
     /// The number of messages in the whole folder.
     pub total: u32,
@@ -33,9 +33,9 @@ pub struct MessageList {
 /// A page of search results.
 #[derive(Serialize, ToSchema)]
 pub struct Found {
-    /// Newest first.
+    /// The messages on this page, newest first.
     pub messages: Vec<Summary>,
-    /// The total number of messages found.
+    /// The total number of messages that match the search.
     pub total: u32,
     /// The number of the page, from 1.
     pub page: u32,
@@ -43,10 +43,10 @@ pub struct Found {
     pub limit: u32,
 }
 
-/// Returns all folders with their counts and roles.
+/// Returns all folders with their message counts and roles.
 ///
 /// # Errors
-/// Returns the errors of the mailbox.
+/// Returns the host's error, converted with [`Failure::of`].
 pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
     let folders = host
         .list_folders()
@@ -56,10 +56,10 @@ pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
     })
 }
 
-/// Returns a page of a folder, newest first.
+/// Returns a page of the messages in a folder, newest first.
 ///
 /// # Errors
-/// Returns 404 if the folder does not exist, and the errors of the mailbox.
+/// Returns 404 if the folder does not exist. Returns any other error of the host, converted with [`Failure::of`].
 pub fn messages(
     host: &(impl Mailbox + Caller),
     folder: &str,
@@ -89,7 +89,7 @@ pub fn term(given: &str) -> Result<&str, Failure> {
 /// Returns a page of the messages of one folder that contain a term.
 ///
 /// # Errors
-/// Returns 400 if the term cannot be searched for, 404 if the folder does not exist, and the errors of the mailbox.
+/// Returns 400 if the host rejects the term, and 404 if the folder does not exist. Returns any other error of the host, converted with [`Failure::of`].
 pub fn search(
     host: &(impl Mailbox + Caller),
     folder: &str,
@@ -111,20 +111,20 @@ pub fn search(
     })
 }
 
-/// Checks the number of a message, if there is one.
+/// Checks the `uid` of a message in a request.
 ///
 /// # Errors
-/// Returns 400 if there is none, or if it is 0.
+/// Returns 400 if `given` is `None` or 0.
 pub fn uid(given: Option<u64>) -> Result<u64, Failure> {
     given
         .filter(|uid| *uid >= 1)
         .ok_or(Failure::bad_request("Invalid message UID"))
 }
 
-/// Returns one message in full from any folder.
+/// Returns the complete message with this `uid`, from any folder.
 ///
 /// # Errors
-/// Returns 404 if the message does not exist, and the errors of the mailbox.
+/// Returns 404 if the message does not exist. Returns any other error of the host, converted with [`Failure::of`].
 pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failure> {
     let message = host
         .get_message(uid)

@@ -1,4 +1,4 @@
-//! Parses addresses as clients write them: comma-separated lists, `Name <address>`, quoted names (RFC 5322, section 3.4). lettre parses the addresses.
+//! Parses recipients in requests: comma-separated lists, `Name <address>` and quoted names (RFC 5322, section 3.4). The crate `lettre` parses each address.
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::Address;
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::strings::Strings;
 
-/// The maximum length of an address in SMTP (RFC 5321, section 4.5.3.1.3, without the brackets).
+/// The maximum length of an address in SMTP without the angle brackets, in bytes (RFC 5321, section 4.5.3.1.3).
 const MAX_ADDRESS: usize = 254;
 
 /// A list of recipients: a string or an array of strings. An empty string contains no recipients.
@@ -19,7 +19,7 @@ pub struct Recipients(Strings);
 
 /// Addresses separated by commas, each with or without a name (`Name <address>`), or an array of such strings.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 #[schema(as = Recipients)]
 #[serde(untagged)]
 pub(crate) enum OneOrMany {

@@ -1,4 +1,4 @@
-//! Validates and sends a message and files a copy in Sent. The host composes and transmits the message.
+//! Validates and sends a message. The host composes and transmits the message, and files a copy in Sent.
 
 use latchmail_sdk::capability::{Blob, Caller, Draft, Error, File, Outbox};
 use latchmail_sdk::{Failure, Object};
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::message_ids::{self, MessageIds};
 use crate::recipients::{self, Recipients};
 
-/// The maximum number of recipients of a message, in all its lists together.
+/// The maximum number of recipients of a message in `to`, `cc` and `bcc` together.
 const MAX_RECIPIENTS: usize = 50;
 /// The maximum number of attachments of a message.
 const MAX_ATTACHMENTS: usize = 20;
@@ -41,14 +41,14 @@ pub struct SendRequest {
     /// The plain text.
     #[serde(default)]
     pub text: Option<String>,
-    /// The HTML. A message may have both.
+    /// The HTML. A message may have both plain text and HTML.
     #[serde(default)]
     pub html: Option<String>,
     /// The Message-ID of the message that this message replies to, with angle brackets.
     #[serde(default)]
     #[schema(max_length = 985, pattern = "^ *(?:<[!-;=?-~]+> *)?$")]
     pub in_reply_to: Option<String>,
-    /// The Message-IDs of the conversation, oldest first: a string that contains them separated by spaces, or an array as in the detail of a message.
+    /// The Message-IDs of the conversation, oldest first: one string with Message-IDs separated by spaces, or an array like `references` of a message.
     #[serde(default)]
     pub references: Option<MessageIds>,
     /// The attachments, at most 20.
@@ -62,20 +62,21 @@ pub struct SendRequest {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendAttachment {
-    /// Its name, 1 to 255 characters without control characters.
+    /// The file name, 1 to 255 characters without control characters.
     #[schema(
         min_length = 1,
         max_length = 255,
         pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$"
     )]
     pub filename: String,
-    /// Its media type without parameters; `application/octet-stream` if absent.
+    /// The media type without parameters. If the media type is absent, it is `application/octet-stream`.
     #[serde(default)]
     #[schema(
         pattern = "^(?:(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/)[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})?$"
     )]
     pub content_type: Option<String>,
-    /// Its bytes, in standard base64.
+    /// The content of the file, in standard base64.
+    // The host decodes the content and replaces it with an index for `take`.
     #[schema(
         value_type = String,
         content_encoding = "base64",
@@ -88,7 +89,7 @@ pub struct SendAttachment {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SendResult {
-    /// The message's Message-ID, angle brackets included.
+    /// The Message-ID of the sent message, with angle brackets.
     pub message_id: String,
     /// The folder with the copy. Absent if no copy was filed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,7 +97,7 @@ pub struct SendResult {
     pub saved_to: Option<String>,
 }
 
-/// Checks the format of an idempotency key. `field` is the client's name for the field.
+/// Checks the format of an idempotency key. `field` is the name of the key's field in the error message.
 ///
 /// # Errors
 /// Returns 400 if the format is invalid.
@@ -111,12 +112,12 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment for the value in its field. The second value is `true` if an
-/// earlier call with the same key has already sent the message.
+/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment for the index in the field `content`. The second returned value
+/// is `true` if an earlier call with the same key already sent the message. This call then sends nothing.
 ///
 /// # Errors
-/// Returns 400 for invalid input, 403 if the caller may not use the sender, 409 if the key belongs to another message, 413 if the message is too large, and
-/// 500 if it is not known whether the message was sent.
+/// Returns 400 for invalid input, 403 if the caller may not send from the address in `from`, 409 if the key was used with another message, 413 if the message
+/// is too large, and 500 if it is unknown whether the message was sent.
 pub fn send(
     host: &(impl Outbox + Caller),
     body: SendRequest,
@@ -240,7 +241,7 @@ fn file(
     })
 }
 
-/// Returns whether a text is `type/subtype` with two restricted names (RFC 6838, section 4.2). `multipart` types are rejected.
+/// Returns whether a text is a media type `type/subtype` of two restricted names (RFC 6838, section 4.2). Returns `false` for `multipart` types.
 fn is_media_type(text: &str) -> bool {
     let Some((kind, subtype)) = text.split_once('/') else {
         return false;

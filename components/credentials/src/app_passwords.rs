@@ -1,4 +1,4 @@
-//! POST `/api/v1/app-passwords`, DELETE `/api/v1/app-passwords/{id}`: passwords for mail clients.
+//! POST `/api/v1/app-passwords`, DELETE `/api/v1/app-passwords/{id}`: creates and deletes passwords for mail clients.
 
 use latchmail_sdk::capability::{Caller, Config, Credentials, Error, Revocation};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::label::label;
 
-/// The module setting for whether the mail server also supports JMAP.
+/// Key of the module setting that is `true` if the mail server also supports JMAP.
 const JMAP: &str = "jmap";
 
 /// An app password to create.
@@ -29,25 +29,25 @@ pub(crate) struct AppPasswordRequest {
 pub(crate) struct CreatedAppPassword {
     /// Opaque id of the app password.
     id: String,
-    /// `app_password`.
+    /// Kind of the credential: always `app_password`.
     r#type: &'static str,
     /// Label of the app password.
     label: String,
-    /// User name at the mail server: the account's address.
+    /// Login name at the mail server: the account's address.
     username: String,
-    /// The password. It is shown once and stored only as a hash.
+    /// The password. No other response contains it, because only its hash is stored.
     password: String,
     /// `null`: an app password has no scopes.
     #[schema(value_type = Option<Vec<String>>)]
     scopes: (),
-    /// Description of the access.
+    /// Text for people that describes what the app password gives access to.
     access: &'static str,
 }
 
 /// Create an app password
 ///
-/// The app password is valid at once, over IMAP and SMTP, and gives access to the whole mailbox. It is not an API token. The password is
-/// only in this response.
+/// The app password is valid immediately. It gives access to the whole mailbox over IMAP and SMTP. It is not an API token. Only this response contains the
+/// password.
 #[utoipa::path(
     post,
     path = "/api/v1/app-passwords",
@@ -95,7 +95,7 @@ pub(crate) fn create_app_password(
 
 /// Delete an app password
 ///
-/// The app password becomes invalid at once. Mail clients that are logged in with it are disconnected.
+/// The app password becomes invalid immediately. Mail clients that are logged in with the app password are disconnected.
 #[utoipa::path(
     delete,
     path = "/api/v1/app-passwords/{id}",
@@ -120,7 +120,7 @@ pub(crate) fn delete_app_password(
     )
 }
 
-/// Revokes an app password. `missing` is the text of a 404, `failed` the text of a 500.
+/// Revokes an app password. `missing` is the error message of a 404 response, and `failed` is the error message of a 500 response.
 pub(crate) fn revoke(
     host: &(impl Credentials + Caller),
     id: &str,

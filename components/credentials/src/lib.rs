@@ -16,7 +16,7 @@ use latchmail_sdk::capability::{Caller, Config, Credentials, Profile, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// Maximum size of the body of any route in bytes: a few fields.
+/// Maximum size of a request body, in bytes. The largest body has a few short fields.
 const SMALL: u32 = 16 * 1024;
 
 #[derive(OpenApi)]

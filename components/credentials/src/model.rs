@@ -6,9 +6,9 @@ use latchmail_sdk::time::iso8601;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A scope of API tokens, in canonical order.
+/// A scope of API tokens. The scopes are in canonical order.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 pub(crate) enum TokenScope {
     #[serde(rename = "mail:read")]
     MailRead,
@@ -27,7 +27,7 @@ pub(crate) enum TokenScope {
 /// Kind of a credential.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 pub(crate) enum CredentialType {
     ApiToken,
     WebSession,
@@ -53,7 +53,7 @@ pub(crate) struct Token {
     /// Time of the last use, to the minute; `null` if the token was never used.
     #[schema(format = DateTime)]
     last_used_at: Option<String>,
-    /// Time of expiry, past or future; `null` if the token does not expire.
+    /// Time of expiry, which can be in the past. `null` if the token does not expire.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
 }
@@ -76,7 +76,7 @@ impl From<capability::Token> for Token {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Credential {
-    /// Id of an API token, or id of the app password of any other credential.
+    /// For an API token, the id of the token. For any other credential, the id of its app password.
     id: String,
     /// Kind of the credential.
     #[schema(value_type = CredentialType)]
@@ -89,10 +89,10 @@ pub(crate) struct Credential {
     /// Time of the last use, to the minute; `null` if the credential was never used.
     #[schema(format = DateTime)]
     last_used_at: Option<String>,
-    /// Time of expiry, past or future; `null` if the credential does not expire.
+    /// Time of expiry, which can be in the past. `null` if the credential does not expire.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
-    /// Whether this request uses this web session.
+    /// Whether this credential is the web session of the request.
     current: bool,
     /// Scopes of an API token. Absent for other credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,7 +123,7 @@ impl From<&capability::Credential> for Credential {
     }
 }
 
-/// An app password, in the older view with fewer fields.
+/// An app password in the older response format, which has fewer fields.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Session {
@@ -134,10 +134,10 @@ pub(crate) struct Session {
     /// Time of creation.
     #[schema(format = DateTime)]
     created_at: String,
-    /// Time of expiry, past or future; `null` if the app password does not expire.
+    /// Time of expiry, which can be in the past. `null` if the app password does not expire.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
-    /// Whether this request's web session uses the app password.
+    /// Whether the app password belongs to the web session of the request.
     current: bool,
 }
 

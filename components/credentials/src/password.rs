@@ -25,8 +25,8 @@ pub(crate) struct PasswordRequest {
 
 /// Change the password
 ///
-/// The session of the request continues. All other web sessions and all OAuth grants end, and all API tokens are revoked. App passwords of
-/// mail clients stay valid.
+/// The web session of the request continues. All other web sessions and all OAuth grants end, and all API tokens are revoked. App passwords of mail clients
+/// stay valid.
 #[utoipa::path(
     post,
     path = "/api/v1/profile/password",

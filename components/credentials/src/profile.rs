@@ -51,7 +51,7 @@ pub(crate) struct ProfileRequest {
 
 /// Read the profile
 ///
-/// An account that the operator created can have no profile until its owner creates one.
+/// If the operator created the account, it has no profile until the owner of the account creates one.
 #[utoipa::path(
     get,
     path = "/api/v1/profile",
@@ -80,7 +80,7 @@ pub(crate) fn get_profile(
 
 /// Change the profile
 ///
-/// Fields that are absent stay the same. If there is no profile yet, all three fields are required to create it.
+/// Absent fields stay the same. If the account has no profile, the request creates one and must contain all three fields.
 #[utoipa::path(
     patch,
     path = "/api/v1/profile",

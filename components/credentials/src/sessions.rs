@@ -8,12 +8,12 @@ use utoipa::ToSchema;
 use crate::app_passwords::revoke;
 use crate::model::{Credential, Session};
 
-/// The credentials of an account, newest first, in two views.
+/// The credentials of an account in two formats, newest first.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SessionList {
-    /// The app passwords, in the older view with fewer fields.
+    /// The app passwords of all credentials, in the older response format, which has fewer fields.
     sessions: Vec<Session>,
-    /// The same credentials, by kind.
+    /// The credentials, in the current response format.
     credentials: Vec<Credential>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct SessionList {
     tag = "Credentials",
     responses((
         status = 200,
-        description = "Both views",
+        description = "The credentials in both formats",
         body = SessionList,
         links(
             ("deleteSession" = (operation_id = "deleteSession", parameters(("id" = "$response.body#/sessions/0/id"))))

@@ -1,4 +1,4 @@
-//! POST and GET `/api/v1/tokens`, DELETE `/api/v1/tokens/{id}`: personal API tokens.
+//! POST and GET `/api/v1/tokens`, DELETE `/api/v1/tokens/{id}`: creates, lists and revokes personal API tokens.
 
 use latchmail_sdk::capability::{Caller, Credentials, Error, Scope};
 use latchmail_sdk::{Failure, Reply, Request, scope};
@@ -40,7 +40,7 @@ pub(crate) struct TokenRequest {
 pub(crate) struct CreatedToken {
     #[serde(flatten)]
     token: Token,
-    /// The token: `lmk_` and 43 letters and digits. It is shown once and stored only as a hash.
+    /// The token: `lmk_` followed by 43 letters and digits. No other response contains the token, because only its hash is stored.
     #[serde(rename = "token")]
     #[schema(pattern = "^lmk_[A-Za-z0-9]{43}$")]
     secret: String,
@@ -49,13 +49,13 @@ pub(crate) struct CreatedToken {
 /// The tokens of an account.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TokenList {
-    /// Tokens, newest first, including expired and excluding revoked tokens.
+    /// The tokens, newest first. Includes expired tokens, but not revoked tokens.
     tokens: Vec<Token>,
 }
 
 /// Create an API token
 ///
-/// The token is only in this response, so the client must store it. An account can have 20 tokens.
+/// Only this response contains the token, so the client must store it. An account can have 20 tokens.
 #[utoipa::path(
     post,
     path = "/api/v1/tokens",
@@ -114,7 +114,7 @@ fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     names.iter().map(known).collect()
 }
 
-/// Returns a number of days. In JSON Schema, `30.0` is an integer.
+/// Converts a number of days from 1 to 365. Accepts `30.0`, because it is an integer in JSON Schema.
 fn days(number: &Number) -> Result<u32, Failure> {
     let shortest = || number.as_f64()?.to_string().parse().ok();
     let whole = number.as_u64().and_then(|days| days.try_into().ok());
@@ -155,7 +155,7 @@ pub(crate) fn list_tokens(
 
 /// Revoke an API token
 ///
-/// The token becomes invalid at once. Revoking it again returns the same response.
+/// The token becomes invalid immediately. Revoking the token again returns the same response.
 #[utoipa::path(
     delete,
     path = "/api/v1/tokens/{id}",

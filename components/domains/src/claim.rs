@@ -11,15 +11,16 @@ use crate::model::ClaimedDomain;
 /// A domain to claim.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct DomainRequest {
-    /// Name of the domain. It is folded to lower case and ASCII.
+    /// Name of the domain. The service converts the name to lower case and to ASCII (`xn--…`).
     #[schema(required, nullable = false, min_length = 1, example = "example.com")]
     domain: Option<String>,
 }
 
 /// Claim a domain
 ///
-/// The response has the TXT record to publish as the proof of ownership. Until the claim is verified, other accounts can claim the domain
-/// too; the first verified claim wins. Claiming a domain that the account already has returns 200 and does not change it.
+/// The response contains the TXT record that proves the ownership of the domain when it is published. Until a claim is verified, other accounts can also claim
+/// the domain. The account whose claim is verified first gets the domain. If the account already has the domain or claimed it before, the response is 200 and
+/// nothing changes.
 #[utoipa::path(
     post,
     path = "/api/v1/domains",

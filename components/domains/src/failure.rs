@@ -6,11 +6,11 @@ use latchmail_sdk::capability::{Caller, Error};
 pub(crate) const INVALID: &str = "Enter a valid domain you own (e.g. example.com)";
 pub(crate) const TAKEN: &str = "This domain has already been claimed by another user";
 
-/// Returns the failure that the client receives.
+/// Converts an error of the host to the failure that the client receives.
 pub(crate) fn failure_of(error: Error, host: &impl Caller) -> Failure {
     match error {
         Error::Invalid(_) => Failure::bad_request(INVALID),
-        // On these routes the error is always about the DNS and never about the mail server.
+        // On the domain routes, this error always concerns the DNS and never the mail server.
         Error::Unavailable => Failure {
             retry_after: Some(5),
             ..Failure::new(503, "Couldn't read DNS right now, try again shortly")

@@ -1,4 +1,4 @@
-//! GET `/api/v1/domains/{domain}`: returns a domain and the state of its records.
+//! GET `/api/v1/domains/{domain}`: returns a domain and the state of its DNS records.
 
 use latchmail_sdk::capability::{Caller, Domains};
 use latchmail_sdk::{Failure, Reply, Request};

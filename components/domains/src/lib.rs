@@ -1,4 +1,4 @@
-//! The routes of custom domains (specification, section 4.7): claim, list, read, verify and release.
+//! The routes that claim, list, read, verify and release custom domains (specification, section 4.7).
 //!
 //! This file is the list of routes; each action has its own file. The host checks which names are domains and who owns them, queries the
 //! DNS, and stores the DKIM keys.
@@ -15,7 +15,7 @@ use latchmail_sdk::capability::{Caller, Domains};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// Maximum size of the body of any route in bytes: one field.
+/// Maximum size of a request body, in bytes. The largest body has one short field.
 const SMALL: u32 = 16 * 1024;
 
 #[derive(OpenApi)]

@@ -1,4 +1,4 @@
-//! GET `/api/v1/domains`: lists the account's domains with the limit of its plan.
+//! GET `/api/v1/domains`: lists the account's domains and returns the maximum number of domains in the account's plan.
 
 use latchmail_sdk::capability::{Caller, Domains};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -21,7 +21,7 @@ pub(crate) struct DomainList {
 
 /// List custom domains
 ///
-/// Returns the domains, newest first, with the limit of the account's plan.
+/// Returns the domains, newest first, and the maximum number of domains in the account's plan.
 #[utoipa::path(
     get,
     path = "/api/v1/domains",

@@ -5,7 +5,7 @@ use latchmail_sdk::time::sql;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A domain of the account, or a claim of one.
+/// A verified domain of the account, or a domain that the account claims.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Domain {
     /// Name in lower case and ASCII (`xn--…`).
@@ -16,14 +16,14 @@ pub(crate) struct Domain {
     status: &'static str,
     /// Time of the claim, `YYYY-MM-DD HH:MM:SS` in UTC.
     created_at: String,
-    /// Time of the verification, `YYYY-MM-DD HH:MM:SS` in UTC; `null` before it.
+    /// Time of the verification, `YYYY-MM-DD HH:MM:SS` in UTC. `null` if the claim is not verified.
     verified_at: Option<String>,
 }
 
 /// State of a claim.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 pub(crate) enum DomainStatus {
     PendingVerification,
     Active,
@@ -32,7 +32,7 @@ pub(crate) enum DomainStatus {
 /// Purpose of a DNS record.
 #[derive(ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 pub(crate) enum DomainRecordKind {
     Mx,
     Spf,
@@ -43,7 +43,7 @@ pub(crate) enum DomainRecordKind {
 /// The DNS record that proves the ownership of a domain.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Verification {
-    /// `TXT`.
+    /// Type of the record: always `TXT`.
     r#type: &'static str,
     /// Host name of the record.
     host: String,
@@ -56,7 +56,7 @@ pub(crate) struct Verification {
 pub(crate) struct ClaimedDomain {
     #[serde(flatten)]
     domain: Domain,
-    /// Record to publish before the verification. Absent after it.
+    /// Record that must be published for the verification. Absent if the domain is verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     verification: Option<Verification>,
@@ -81,7 +81,7 @@ pub(crate) struct Record {
 pub(crate) struct InspectedDomain {
     #[serde(flatten)]
     domain: ClaimedDomain,
-    /// The records. `DKIM` is included once the domain is active.
+    /// The DNS records of the domain. The list contains the `DKIM` record only if the domain is active.
     records: Vec<Record>,
 }
 

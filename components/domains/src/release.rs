@@ -7,7 +7,7 @@ use crate::failure::failure_of;
 
 /// Release a domain
 ///
-/// Mail for the domain is then refused, and its DKIM key is destroyed. Other accounts can claim the domain.
+/// The service then refuses mail for the domain, and destroys the DKIM key of the domain. Other accounts can claim the domain.
 #[utoipa::path(
     delete,
     path = "/api/v1/domains/{domain}",

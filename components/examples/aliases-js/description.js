@@ -31,8 +31,8 @@ export const description = {
         tags: ['Aliases'],
         summary: 'Create an alias',
         description:
-          'The alias receives mail at once and can be used as a sender. Random names can be pronounced and cannot be guessed. An address that ' +
-          'another account had before is taken; its former owner can create it again.',
+          'The alias can immediately receive mail and be used as a sender. A random name can be pronounced and cannot be guessed. An address that ' +
+          'another account owned before counts as taken. Only its former owner can create an alias with the address again.',
         requestBody: body('AliasRequest'),
         responses: {
           201: answer('The alias', 'CreatedAlias', changes('id')),
@@ -57,7 +57,7 @@ export const description = {
         operationId: 'checkAlias',
         tags: ['Aliases'],
         summary: 'Check whether an alias is available',
-        description: 'The address is not reserved: another account can take it before it is created.',
+        description: 'The check does not reserve the address: another account can take the address before the alias is created.',
         parameters: query,
         responses: {
           200: answer('Whether the alias can be created, and why not', 'AliasCheck'),
@@ -70,7 +70,7 @@ export const description = {
         operationId: 'updateAlias',
         tags: ['Aliases'],
         summary: 'Enable or disable an alias',
-        description: "An inactive alias receives no mail and cannot be used as a sender. It still belongs to the account.",
+        description: "An inactive alias receives no mail and cannot be used as a sender. The alias still belongs to the account.",
         parameters: byId,
         requestBody: body('AliasChange'),
         responses: {
@@ -83,7 +83,9 @@ export const description = {
         operationId: 'deleteAlias',
         tags: ['Aliases'],
         summary: 'Delete an alias',
-        description: 'The alias receives no mail from now on and cannot be used as a sender. Delivered mail stays. No other account can use the address.',
+        description:
+          'A deleted alias receives no mail and cannot be used as a sender. Mail that was already delivered stays in the mailbox. No other ' +
+          'account can use the address.',
         parameters: byId,
         responses: {
           200: answer('The alias was deleted', 'Success'),
@@ -130,8 +132,8 @@ export const description = {
             maxLength: 64,
             pattern: '^[a-z0-9](?:[a-z0-9_-]|\\.(?!\\.))*[a-z0-9]$',
             description:
-              'Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit and has ' +
-              'no two dots in a row. If it is absent, a random name is used.',
+              'Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. The name starts and ends with a letter or a digit, and ' +
+              'it does not contain two dots in a row. If the name is absent, the alias gets a random name.',
           },
         },
       },
@@ -140,8 +142,8 @@ export const description = {
         type: 'object',
         required: ['alias', 'id'],
         properties: {
-          alias: { type: 'string', format: 'email', description: 'The address.' },
-          id: { ...id, description: 'Its id.' },
+          alias: { type: 'string', format: 'email', description: 'The address of the alias.' },
+          id: { ...id, description: 'The id of the alias.' },
         },
       },
       AliasDomain: {
@@ -168,7 +170,7 @@ export const description = {
         required: ['available'],
         properties: {
           available: { type: 'boolean', description: 'Whether the alias can be created.' },
-          error: { type: 'string', description: 'Why the alias cannot be created. Absent if it can.' },
+          error: { type: 'string', description: 'The reason why the alias cannot be created. Absent if the alias can be created.' },
         },
       },
       AliasChange: {

@@ -69,8 +69,8 @@ DESCRIPTION = {
                     "409": _answer("The account has reached the limit of aliases", "Error"),
                 },
                 description=(
-                    "The alias receives mail at once and can be used as a sender. Random names can be pronounced and cannot be guessed. An address that "
-                    "another account had before is taken; its former owner can create it again."
+                    "The alias can immediately receive mail and be used as a sender. A random name can be pronounced and cannot be guessed. An address that "
+                    "another account owned before counts as taken. Only its former owner can create an alias with the address again."
                 ),
                 requestBody=_body("AliasRequest"),
             ),
@@ -90,7 +90,7 @@ DESCRIPTION = {
                     "200": _answer("Whether the alias can be created, and why not", "AliasCheck"),
                     "400": _answer("`name and domain query params required`", "Error"),
                 },
-                description="The address is not reserved: another account can take it before it is created.",
+                description="The check does not reserve the address: another account can take the address before the alias is created.",
                 parameters=_QUERY,
             ),
         },
@@ -103,7 +103,7 @@ DESCRIPTION = {
                     "400": _answer("`Invalid alias ID`, `active (boolean) is required`", "Error"),
                     "404": _MISSING,
                 },
-                description="An inactive alias receives no mail and cannot be used as a sender. It still belongs to the account.",
+                description="An inactive alias receives no mail and cannot be used as a sender. The alias still belongs to the account.",
                 parameters=_BY_ID,
                 requestBody=_body("AliasChange"),
             ),
@@ -116,7 +116,8 @@ DESCRIPTION = {
                     "404": _MISSING,
                 },
                 description=(
-                    "The alias receives no mail from now on and cannot be used as a sender. Delivered mail stays. No other account can use the address."
+                    "A deleted alias receives no mail and cannot be used as a sender. Mail that was already delivered stays in the mailbox. No other "
+                    "account can use the address."
                 ),
                 parameters=_BY_ID,
             ),
@@ -151,16 +152,16 @@ DESCRIPTION = {
                     "maxLength": 64,
                     "pattern": r"^[a-z0-9](?:[a-z0-9_-]|\.(?!\.))*[a-z0-9]$",
                     "description": (
-                        "Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit and has "
-                        "no two dots in a row. If it is absent, a random name is used."
+                        "Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. The name starts and ends with a letter or a digit, "
+                        "and it does not contain two dots in a row. If the name is absent, the alias gets a random name."
                     ),
                 },
             ),
             "CreatedAlias": _object(
                 "A created alias.",
                 ["alias", "id"],
-                alias={**_ADDRESS, "description": "The address."},
-                id={**_ID, "description": "Its id."},
+                alias={**_ADDRESS, "description": "The address of the alias."},
+                id={**_ID, "description": "The id of the alias."},
             ),
             "AliasDomain": _object(
                 "A domain on which aliases are allowed.",
@@ -180,7 +181,7 @@ DESCRIPTION = {
                 "Whether an alias can be created now.",
                 ["available"],
                 available={**_BOOLEAN, "description": "Whether the alias can be created."},
-                error={**_TEXT, "description": "Why the alias cannot be created. Absent if it can."},
+                error={**_TEXT, "description": "The reason why the alias cannot be created. Absent if the alias can be created."},
             ),
             "AliasChange": _object(
                 "The new state of an alias.",

@@ -8,13 +8,13 @@ use utoipa::ToSchema;
 /// The bytes of the file.
 #[derive(ToSchema)]
 #[schema(value_type = String, format = Binary)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 struct File(Vec<u8>);
 
 /// Download an attachment
 ///
-/// The decoded bytes of the attachment with this index in the message's `attachments`, always as `application/octet-stream`. The file's name is in
-/// `Content-Disposition`.
+/// Returns the decoded bytes of the attachment with this index in the message's `attachments`. The media type of the response is always
+/// `application/octet-stream`. The header `Content-Disposition` contains the file name.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/messages/{uid}/attachments/{index}",

@@ -11,16 +11,16 @@ use utoipa::ToSchema;
 
 use crate::change::{self, Action, FlagName, bad_flags, bad_move};
 
-/// The maximum number of messages of a request.
+/// The maximum number of messages in a request.
 const MAX_MESSAGES: usize = 200;
 
 /// A message's `uid`.
 #[derive(ToSchema)]
 #[schema(value_type = u64, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 struct MessageNumber(u64);
 
-/// Flags to set or remove.
+/// The messages to change, and the flags to set or remove.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct BulkFlagRequest {
     /// The `uid`s of the messages, 1 to 200. Duplicates count once.
@@ -37,18 +37,18 @@ pub(crate) struct BulkFlagRequest {
     action: Value,
 }
 
-/// The target folder.
+/// The messages to move, and their target folder.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct BulkMoveRequest {
     /// The `uid`s of the messages, 1 to 200. Duplicates count once.
     #[serde(default)]
     #[schema(value_type = Vec<MessageNumber>, required, min_items = 1, max_items = 200)]
     uids: Value,
-    /// The path of the folder.
+    /// The path of the target folder.
     #[serde(default)]
     #[schema(value_type = String, required, min_length = 1)]
     destination: Value,
-    /// Not needed: a `uid` identifies its message.
+    /// Not needed: a `uid` identifies a message in any folder.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     folder: Value,
@@ -61,9 +61,9 @@ pub(crate) struct BulkDeleteRequest {
     #[serde(default)]
     #[schema(value_type = Vec<MessageNumber>, required, min_items = 1, max_items = 200)]
     uids: Value,
-    /// Not needed: a `uid` identifies its message.
+    /// Not needed: a `uid` identifies a message in any folder.
     #[serde(default)]
-    #[expect(dead_code, reason = "accepted, and its type is checked")]
+    #[expect(dead_code, reason = "the field is ignored, but its type is checked")]
     folder: Option<String>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Counted {
 
 /// Flag messages
 ///
-/// Changes the messages like the route for one message, with one request to the mail server per folder. Messages that no longer exist are skipped.
+/// Sets or removes flags as the route for one message does, with one request to the mail server per folder. Messages that no longer exist are skipped.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/bulk/flag",
@@ -103,7 +103,7 @@ pub(crate) fn bulk_flag(
 
 /// Move messages
 ///
-/// Moves the messages like the route for one message, with one request to the mail server per folder. Messages that no longer exist are skipped.
+/// Moves the messages as the route for one message does, with one request to the mail server per folder. Messages that no longer exist are skipped.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/bulk/move",
@@ -132,7 +132,7 @@ pub(crate) fn bulk_move(
 
 /// Delete messages
 ///
-/// Deletes the messages like the route for one message, with one request to the mail server per folder. Messages that no longer exist are skipped.
+/// Deletes the messages as the route for one message does, with one request to the mail server per folder. Messages that no longer exist are skipped.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/bulk/delete",
@@ -154,7 +154,7 @@ pub(crate) fn bulk_delete(
     counted(&uids)
 }
 
-/// Returns the distinct numbers of a request, in the order of their first occurrence.
+/// Returns the distinct `uid`s in a request, in the order of their first occurrence.
 fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     let uids = match uids {
         Value::Null => &[][..],
@@ -180,7 +180,7 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     Ok(numbers)
 }
 
-/// Returns the number as an integer, or `None` if it has a fraction. In JSON Schema, `1.0` is an integer.
+/// Returns a number as an integer, or `None` if the number has a fraction. Accepts `1.0`, because it is an integer in JSON Schema.
 fn integer(number: &Value) -> Option<u64> {
     let shortest = || number.as_f64()?.to_string().parse().ok();
     number.as_u64().or_else(shortest)

@@ -6,7 +6,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// The change of the flags.
+/// The change to make to the flags.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[schema(as = FlagAction)]
 #[serde(rename_all = "lowercase")]
@@ -33,7 +33,7 @@ impl From<Action> for FlagAction {
     max_length = 100,
     pattern = r"^(?:\\(?:[Ss][Ee][Ee][Nn]|[Aa][Nn][Ss][Ww][Ee][Rr][Ee][Dd]|[Ff][Ll][Aa][Gg][Gg][Ee][Dd]|[Dd][Rr][Aa][Ff][Tt])|[!#$&'+-\[^-z|}~]+)$"
 )]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 pub(crate) struct FlagName(String);
 
 /// Flags to set or remove.
@@ -46,25 +46,25 @@ pub(crate) struct FlagRequest {
     pub(crate) action: Action,
     /// Not needed: the `uid` identifies the message.
     #[serde(default)]
-    #[expect(dead_code, reason = "accepted, and its type is checked")]
+    #[expect(dead_code, reason = "the field is ignored, but its type is checked")]
     folder: Option<String>,
 }
 
-/// The target folder.
+/// The target folder of a move.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct MoveRequest {
-    /// The path of the folder.
+    /// The path of the target folder.
     #[schema(min_length = 1)]
     pub(crate) destination: String,
     /// Not needed: the `uid` identifies the message.
     #[serde(default)]
-    #[expect(dead_code, reason = "accepted, and its type is checked")]
+    #[expect(dead_code, reason = "the field is ignored, but its type is checked")]
     folder: Option<String>,
 }
 
 /// Set or remove flags
 ///
-/// Sets or removes flags; other flags of the message stay. `\Deleted` cannot be set: delete the message instead.
+/// Sets or removes the flags in the request. Other flags of the message stay the same. `\Deleted` cannot be set: delete the message instead.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/{uid}/flag",
@@ -88,7 +88,7 @@ pub(crate) fn flag_message(
     done(&found)
 }
 
-/// Sets or removes flags.
+/// Sets or removes flags. Returns the `uid`s of the messages that exist.
 pub(crate) fn set_flags(
     host: &(impl Mailbox + Caller),
     uids: &[u64],
@@ -111,7 +111,7 @@ pub(crate) fn bad_flags() -> Failure {
 
 /// Move a message
 ///
-/// The message keeps its number.
+/// Moves the message to another folder. The message keeps its `uid`.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/{uid}/move",
@@ -135,7 +135,7 @@ pub(crate) fn move_message(
     done(&found)
 }
 
-/// Moves messages.
+/// Moves messages. Returns the `uid`s of the messages that exist.
 pub(crate) fn move_to(
     host: &(impl Mailbox + Caller),
     uids: &[u64],
@@ -154,7 +154,7 @@ pub(crate) fn bad_move() -> Failure {
 
 /// Delete a message
 ///
-/// Removes the message permanently. To keep it in Trash, move it there.
+/// Deletes the message permanently. To put the message into Trash instead, move it to that folder.
 #[utoipa::path(
     delete,
     path = "/api/v1/mail/messages/{uid}",
@@ -179,7 +179,7 @@ pub(crate) fn delete_message(
     done(&found)
 }
 
-/// Removes messages permanently.
+/// Deletes messages permanently. Returns the `uid`s of the messages that existed.
 pub(crate) fn delete(host: &(impl Mailbox + Caller), uids: &[u64]) -> Result<Vec<u64>, Failure> {
     host.delete_messages(uids)
         .map_err(|error| Failure::of(error, "Message not found", host))

@@ -1,4 +1,4 @@
-//! GET `/api/v1/mail/folders`: returns all folders with counts and roles.
+//! GET `/api/v1/mail/folders`: returns all folders with their message counts and roles.
 
 use latchmail_common::reading::{self, FolderList};
 use latchmail_sdk::capability::{Caller, Mailbox};
@@ -6,7 +6,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// List folders
 ///
-/// Every folder with its message counts. Folders with a role (inbox, sent, …) come first.
+/// Returns every folder with its message counts. Folders with a role (inbox, sent, …) come first.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/folders",

@@ -15,9 +15,9 @@ use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// The maximum size of a body with a few fields, in bytes.
+/// The maximum size of a request body with a few fields, in bytes.
 const SMALL: u32 = 64 * 1024;
-/// The maximum size of the body of a message to send, in bytes: 25 MB encoded in base64 twice, as attachments are.
+/// The maximum size of the request body for sending a message, in bytes. A message of 25 MB fits, with attachments in base64.
 const LARGE: u32 = 40 * 1024 * 1024;
 
 #[derive(OpenApi)]

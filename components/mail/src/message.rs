@@ -1,4 +1,4 @@
-//! GET `/api/v1/mail/messages/{uid}`: returns one message in full.
+//! GET `/api/v1/mail/messages/{uid}`: returns one complete message.
 
 use latchmail_common::{Detail, reading};
 use latchmail_sdk::capability::{Caller, Mailbox};
@@ -6,7 +6,7 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// Read a message
 ///
-/// Returns the message with this number from any folder. Reading does not mark it as read.
+/// Returns the message with this `uid` from any folder. The request does not mark the message as read.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/messages/{uid}",

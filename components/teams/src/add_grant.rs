@@ -10,7 +10,7 @@ use crate::failure::failure_of;
 use crate::model::{ResourceKind, Right};
 use crate::request::{self, Resource};
 
-/// A grant to add. [`GrantRequest`] describes it.
+/// A grant to add. The API description contains [`GrantRequest`] instead.
 #[derive(Deserialize)]
 struct Body {
     resource_kind: ResourceKind,
@@ -19,7 +19,7 @@ struct Body {
     rights: Vec<Right>,
 }
 
-/// A grant.
+/// The id and the current rights of a grant.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Granted {
@@ -31,7 +31,7 @@ pub(crate) struct Granted {
 
 /// Add a grant
 ///
-/// A member has the rights of all its grants together. Adding the same grant again creates a second grant.
+/// A member has all rights of all of the member's grants. Adding the same grant again creates a second grant.
 #[utoipa::path(
     post,
     path = "/api/v1/teams/{id}/members/{userId}/grants",

@@ -13,14 +13,14 @@ use crate::request;
 /// The new rights of a grant.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct RightsRequest {
-    /// All rights of the grant: at least one. The caller must hold all of them.
+    /// The new rights, which replace the current rights: at least one. The caller must hold each of these rights.
     #[schema(min_items = 1)]
     rights: Vec<Right>,
 }
 
 /// Change a grant
 ///
-/// Replaces the rights of the grant; its resource stays the same. The change takes effect at the member's next request.
+/// Replaces the rights of the grant. The resource of the grant stays the same. The change takes effect at the member's next request.
 #[utoipa::path(
     patch,
     path = "/api/v1/teams/{id}/grants/{grantId}",

@@ -1,11 +1,12 @@
-//! Schemas of requests with a grant. The id and the rights that a grant can have depend on the kind of its resource, so each kind has its own schema.
+//! API schemas of the requests that contain a grant. The allowed resource ids and rights of a grant depend on the kind of its resource, so each kind has its
+//! own schema.
 
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 use crate::model::Right;
 
-/// A grant to add, by the kind of its resource.
+/// A grant to add. Each kind of resource has its own schema.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub(crate) enum GrantRequest {
@@ -15,7 +16,7 @@ pub(crate) enum GrantRequest {
     AliasSet(AliasSetGrant),
 }
 
-/// A user to add, with a first grant, by the kind of its resource.
+/// A user to add, with a first grant. Each kind of resource has its own schema.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub(crate) enum InvitationRequest {
@@ -28,7 +29,7 @@ pub(crate) enum InvitationRequest {
 /// A user to add.
 #[derive(ToSchema)]
 pub(crate) struct Invitee {
-    /// Local part of 3 to 32 characters on the first registration domain, or a whole address.
+    /// Local part of an address on the first registration domain, 3 to 32 characters, or a complete address.
     #[schema(example = "grace", pattern = r"^(?:[^@]{3,32}|[\s\S]{3,32}@[^@]*)$")]
     username: String,
     /// Password of the caller.
@@ -44,10 +45,10 @@ pub(crate) struct MailboxGrant {
     resource_kind: MailboxKind,
     #[schema(schema_with = null, required = false)]
     resource_id: (),
-    /// Label of the resource, on one line.
+    /// Label for the resource, at most 200 characters on one line.
     #[schema(max_length = 200, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     resource_label: Option<String>,
-    /// Rights to grant: at least one. The caller must hold all of them.
+    /// Rights to grant: at least one. The caller must hold each of these rights.
     #[schema(min_items = 1)]
     rights: Vec<Right>,
 }
@@ -58,10 +59,10 @@ pub(crate) struct FolderGrant {
     resource_kind: FolderKind,
     /// The folder's `id`.
     resource_id: String,
-    /// Label of the resource, on one line.
+    /// Label for the resource, at most 200 characters on one line.
     #[schema(max_length = 200, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     resource_label: Option<String>,
-    /// Rights to grant: at least one. The caller must hold all of them.
+    /// Rights to grant: at least one. The caller must hold each of these rights.
     #[schema(min_items = 1)]
     rights: Vec<FolderRight>,
 }
@@ -72,10 +73,10 @@ pub(crate) struct AliasGrant {
     resource_kind: AliasKind,
     /// The alias's address.
     resource_id: String,
-    /// Label of the resource, on one line.
+    /// Label for the resource, at most 200 characters on one line.
     #[schema(max_length = 200, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     resource_label: Option<String>,
-    /// Rights to grant: at least one. The caller must hold all of them.
+    /// Rights to grant: at least one. The caller must hold each of these rights.
     #[schema(min_items = 1)]
     rights: Vec<AliasRight>,
 }
@@ -84,13 +85,13 @@ pub(crate) struct AliasGrant {
 #[derive(ToSchema)]
 pub(crate) struct AliasSetGrant {
     resource_kind: AliasSetKind,
-    /// `all`, `own` (the aliases that the member creates) or `domain:<domain>`.
+    /// `all` (all aliases), `own` (the aliases that the member creates) or `domain:<domain>` (the aliases on a domain).
     #[schema(pattern = r"^(?:all|own|domain:[\s\S]*)$")]
     resource_id: String,
-    /// Label of the resource, on one line.
+    /// Label for the resource, at most 200 characters on one line.
     #[schema(max_length = 200, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
     resource_label: Option<String>,
-    /// Rights to grant: at least one. The caller must hold all of them.
+    /// Rights to grant: at least one. The caller must hold each of these rights.
     #[schema(min_items = 1)]
     rights: Vec<AliasRight>,
 }
@@ -131,28 +132,28 @@ pub(crate) struct AliasSetInvitation {
     grant: AliasSetGrant,
 }
 
-/// `mailbox`.
+/// The resource kind `mailbox`.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MailboxKind {
     Mailbox,
 }
 
-/// `folder`.
+/// The resource kind `folder`.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FolderKind {
     Folder,
 }
 
-/// `alias`.
+/// The resource kind `alias`.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AliasKind {
     Alias,
 }
 
-/// `alias_set`.
+/// The resource kind `alias_set`.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AliasSetKind {

@@ -5,7 +5,7 @@ use latchmail_sdk::capability::{Caller, Missing, Refused};
 
 pub(crate) const NO_TEAM: &str = "Team not found";
 
-/// Returns the failure that the client receives.
+/// Converts an error of the host to the failure that the client receives.
 pub(crate) fn failure_of(refused: Refused, host: &impl Caller) -> Failure {
     match refused {
         Refused::Missing(missing) => Failure::not_found(match missing {

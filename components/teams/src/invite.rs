@@ -10,7 +10,7 @@ use crate::failure::failure_of;
 use crate::model::{ResourceKind, Right};
 use crate::request::{self, Resource};
 
-/// A user to add, with a first grant. [`InvitationRequest`] describes it.
+/// A user to add, with a first grant. The API description contains [`InvitationRequest`] instead.
 #[derive(Deserialize)]
 struct Body {
     username: String,
@@ -34,15 +34,15 @@ pub(crate) struct Invitation {
     username: String,
     /// Granted rights.
     rights: Vec<Right>,
-    /// Whether the mailbox has a standing key. Always true after an invitation.
+    /// Whether the mailbox has the app password with which guests access it. Always `true` after an invitation.
     shared: bool,
 }
 
 /// Invite a member
 ///
-/// The user becomes a member at once, without a confirmation or a mail. The first guest of a mailbox creates the mailbox's standing key,
-/// which is listed among the owner's credentials. Revoking that key ends the access of all guests. The request counts towards the limit of
-/// sign-ins.
+/// The user becomes a member immediately. The service does not ask the user for a confirmation and sends no mail. All guests access the mailbox with one app
+/// password, the standing key of the mailbox. The first invitation creates the standing key, and the owner sees it in the list of credentials. Revoking the
+/// standing key ends the access of all guests. The request counts towards the rate limit of sign-in.
 #[utoipa::path(
     post,
     path = "/api/v1/teams/{id}/invitations",

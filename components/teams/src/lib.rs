@@ -1,11 +1,11 @@
 //! The routes of shared mailboxes (specification, section 4.8): teams, their members, invitations and grants.
 //!
-//! This file is the list of routes; each action has its own file. The host decides who is a member of a team and who may grant which
-//! rights, and it stores the keys with which guests access a mailbox.
+//! This file is the list of routes; each action has its own file. The host decides who is a member of a team and who may grant which rights. The host also
+//! stores the app passwords with which guests access a mailbox.
 
 mod add_grant;
 mod change_grant;
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 mod described;
 mod failure;
 mod invite;
@@ -22,7 +22,7 @@ use latchmail_sdk::capability::{Caller, Teams};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// Maximum size of the body of any route in bytes: a grant.
+/// Maximum size of a request body, in bytes. The largest body contains a user and a grant.
 const SMALL: u32 = 16 * 1024;
 
 #[derive(OpenApi)]
@@ -47,7 +47,7 @@ pub fn module<H: Teams + Caller>() -> Module<H> {
         .route(Route::new("listTeams", list::list_teams).bucket("teams"))
         .route(Route::new("listMembers", members::list_members).bucket("teams"))
         .route(
-            // The invitation takes the caller's password, so it has the rate limit of sign-in.
+            // The request contains the caller's password, so it counts towards the rate limit of sign-in.
             Route::new("inviteMember", invite::invite_member)
                 .bucket("sign_in")
                 .takes(SMALL),

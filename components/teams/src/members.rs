@@ -15,7 +15,7 @@ pub(crate) struct MemberList {
     members: Vec<TeamMember>,
     /// Current and maximum number of guests.
     limits: GuestLimits,
-    /// Whether the mailbox has a standing key. Without the key guests have no access.
+    /// Whether the mailbox has the app password with which guests access it. Without this app password, guests have no access.
     shared: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct GuestLimits {
 
 /// List members
 ///
-/// The owner and guests with `members:manage` see all members.
+/// The owner and guests with `members:manage` see all members. Other guests see only the owner and themselves.
 #[utoipa::path(
     get,
     path = "/api/v1/teams/{id}/members",

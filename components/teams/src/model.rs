@@ -5,7 +5,7 @@ use latchmail_sdk::time::iso8601;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Rights in a mailbox, in canonical order.
+/// A right in a mailbox. The rights are in canonical order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub(crate) enum Right {
     #[serde(rename = "mail:read")]
@@ -40,11 +40,11 @@ pub(crate) enum Role {
     Guest,
 }
 
-/// A mailbox that the account can use: its own, or one that is shared with it.
+/// A mailbox that the account can use: its own mailbox, or a mailbox that is shared with the account.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TeamSummary {
-    /// Opaque id, which is the value of `mailbox` on the routes of mail and aliases.
+    /// Opaque id of the team. The mail and alias routes accept the id as the parameter `mailbox`.
     id: String,
     /// Address of the mailbox.
     address: String,
@@ -52,9 +52,9 @@ pub(crate) struct TeamSummary {
     name: String,
     /// `owner` for the account's own mailbox, otherwise `guest`.
     role: Role,
-    /// All rights that the account has on any resource of the mailbox.
+    /// Each right that the account has on at least one resource of the mailbox.
     rights: Vec<Right>,
-    /// The rights in `rights` that apply to mail.
+    /// The rights in `rights` that begin with `mail:`.
     mailbox_rights: Vec<Right>,
 }
 
@@ -64,15 +64,15 @@ pub(crate) struct TeamSummary {
 pub(crate) struct TeamMember {
     /// Opaque id of the member.
     user_id: String,
-    /// User name for invitations: the local part on the first registration domain, or the whole address on any other domain.
+    /// User name for invitations: the local part if the address is on the first registration domain, otherwise the complete address.
     username: String,
     /// Address of the member.
     address: String,
     /// `owner` or `guest`.
     role: Role,
-    /// All rights that the member has on any resource of the mailbox.
+    /// Each right that the member has on at least one resource of the mailbox.
     rights: Vec<Right>,
-    /// Grants of the member, oldest first. The member has the rights of all grants together. The owner has no grants and has all rights.
+    /// Grants of the member, oldest first. The member has the rights of all these grants. The owner has all rights without any grants.
     grants: Vec<TeamGrant>,
     /// Start of the membership, ISO 8601. For the owner, the time when the account was created.
     joined_at: String,
@@ -86,16 +86,16 @@ pub(crate) struct TeamGrant {
     grant_id: String,
     /// Kind of the resource.
     resource_kind: ResourceKind,
-    /// `null` for the mailbox; a folder's `id`; an alias's address; `all`, `own` or `domain:<domain>` for a set of aliases.
+    /// Id of the resource: `null` for the mailbox, the `id` of a folder, the address of an alias, or `all`, `own` or `domain:<domain>` for a set of aliases.
     resource_id: Option<String>,
-    /// Label of the resource, from the member who made the grant.
+    /// Label that the member who made the grant chose for the resource.
     resource_label: Option<String>,
     /// Rights of the grant.
     rights: Vec<Right>,
 }
 
 impl Right {
-    /// Converts rights of the host, in the same order.
+    /// Converts rights from the host's type. The order stays the same.
     pub(crate) fn all(rights: &[capability::Right]) -> Vec<Self> {
         rights.iter().copied().map(Self::from).collect()
     }

@@ -7,7 +7,8 @@ use crate::failure::failure_of;
 
 /// Remove a member
 ///
-/// Removes the member and all its grants. A guest can always remove itself. Removing the last guest revokes the mailbox's standing key.
+/// Removes the member and all its grants. A guest can always remove itself. Removing the last guest also revokes the standing key, the app password with which
+/// guests access the mailbox.
 #[utoipa::path(
     delete,
     path = "/api/v1/teams/{id}/members/{userId}",

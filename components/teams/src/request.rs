@@ -49,7 +49,7 @@ fn target(kind: ResourceKind, id: Option<String>) -> Result<Target, Failure> {
     })
 }
 
-/// Sorts rights in canonical order and removes duplicates.
+/// Sorts rights in canonical order and removes duplicates. Returns 400 if there are no rights.
 pub(crate) fn in_order(mut rights: Vec<Right>) -> Result<Vec<Right>, Failure> {
     if rights.is_empty() {
         return Err(Failure::bad_request("rights must not be empty"));
@@ -59,7 +59,7 @@ pub(crate) fn in_order(mut rights: Vec<Right>) -> Result<Vec<Right>, Failure> {
     Ok(rights)
 }
 
-/// Converts rights for the host.
+/// Converts rights to the host's type.
 pub(crate) fn for_the_host(rights: &[Right]) -> Vec<capability::Right> {
     rights.iter().copied().map(Into::into).collect()
 }

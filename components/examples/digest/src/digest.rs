@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::mark;
 use crate::settings::Settings;
 
-/// The number of messages of a folder that are checked: one page of the newest ones. Older messages never count as new.
+/// The number of messages that are checked in each folder: one page with the newest messages. Older messages never count as new.
 const MAX_CHECKED: u32 = 100;
 
 const SEEN: &str = "\\Seen";
@@ -38,9 +38,9 @@ pub(crate) struct DigestMessage {
 pub(crate) struct Digest {
     /// The unread messages that arrived after the last mark, newest first.
     messages: Vec<DigestMessage>,
-    /// The number of new messages that are not shown.
+    /// The number of new messages that the digest does not contain.
     more: usize,
-    /// The value to send as the next mark: the highest number in the digest, or the last mark if there are no new messages.
+    /// The value to send as the next mark: the highest `uid` of the new messages, or the last mark if there are no new messages.
     upto: u64,
 }
 
@@ -72,7 +72,7 @@ fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
             limit: MAX_CHECKED,
         };
         let listing = match host.list_messages(&folder, page) {
-            // A chosen folder may have been deleted later.
+            // The folder may have been deleted after the user chose it.
             Err(Error::NotFound) => continue,
             other => other?,
         };
@@ -92,7 +92,7 @@ fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
     })
 }
 
-/// Converts a message of a folder.
+/// Converts a message to an entry of the digest.
 fn digest_message((folder, message): (String, Summary)) -> DigestMessage {
     let sender = message.from.into_iter().next();
     let from = sender.map_or_else(String::new, |sender| {

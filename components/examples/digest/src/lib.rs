@@ -1,8 +1,8 @@
 //! An example of a module: a digest of new messages in a mailbox. The module stores for each account how far the user has read, and which folders the digest
 //! includes.
 //!
-//! This file is the list of routes; each action has its own file. The host determines the mailbox and the account of stored values, so no code here names an
-//! account.
+//! This file is the list of routes; each action has its own file. The host decides to which account the mailbox and the stored values belong, so the code does
+//! not contain account names.
 
 mod digest;
 mod mark;
@@ -37,7 +37,7 @@ pub fn module<H: Caller + Mailbox + Store>() -> Module<H> {
                 .with_oauth(),
         )
         .route(
-            // Users do not expect that a token for reading can change which messages count as unread news.
+            // The mark determines which messages count as new. Users do not expect that a token for reading can change this.
             Route::new("markDigest", mark::mark_digest)
                 .scoped(Scope::MailWrite)
                 .takes(SMALL),

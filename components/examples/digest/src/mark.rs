@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 /// The key of the mark in the store.
 const KEY: &str = "mark";
 
-/// How far the caller has read.
+/// The mark: the newest message that the caller has read.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub(crate) struct Mark {
     /// The number of the newest message that has been read.
@@ -23,7 +23,7 @@ pub(crate) fn read(host: &impl Store) -> Result<u64, Error> {
 
 /// Move the mark
 ///
-/// A mark only moves forward: of two concurrent requests, the higher mark stays. The response contains the current mark.
+/// A mark only moves forward: if two requests are concurrent, the higher mark is stored. The response contains the current mark.
 #[utoipa::path(
     post,
     path = "/api/v1/digest/mark",

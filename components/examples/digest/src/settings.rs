@@ -1,4 +1,4 @@
-//! GET and PUT `/api/v1/digest/settings`: the caller's settings of the digest.
+//! GET and PUT `/api/v1/digest/settings`: reads and changes the caller's settings of the digest.
 
 use latchmail_sdk::capability::{Caller, Error, Store};
 use latchmail_sdk::{Failure, Reply, Request, stored};
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 /// The key of the settings in the store.
 const KEY: &str = "settings";
 
-/// The maximum number of folders. Each folder needs one request to the mail server per digest.
+/// The maximum number of folders in a digest. Each digest needs one request to the mail server per folder.
 const MAX_FOLDERS: usize = 10;
 
 /// The maximum number of messages in a digest.
