@@ -1,10 +1,10 @@
-//! Splits a long text into pieces. A result contains one piece and the offset of the next.
+//! Splits a long text into pieces. The result of a tool contains one piece and the offset of the next piece.
 
 use crate::hidden;
 
 /// The maximum length of a piece, in characters.
 pub(crate) const MAX_PIECE: usize = 50_000;
-/// The maximum length of a piece in a text result, in bytes. Escaped characters take more bytes there.
+/// The maximum size of a piece in the text of a result, in bytes. The text contains JSON escapes, which are larger than the characters that they stand for.
 const MAX_ESCAPED: usize = 4 * MAX_PIECE;
 
 /// A piece of a text.
@@ -16,7 +16,7 @@ pub(crate) struct Piece {
     pub(crate) next: Option<usize>,
 }
 
-/// Returns the piece that begins at `offset`, in characters.
+/// Returns the piece of `text` that begins at `offset`, in characters.
 pub(crate) fn piece(text: String, offset: usize) -> Piece {
     let begins = text.char_indices().nth(offset);
     let rest = begins.map_or("", |(at, _)| &text[at..]);

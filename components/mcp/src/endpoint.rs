@@ -11,20 +11,20 @@ use crate::{Capabilities, headers, methods, origin};
 
 /// The maximum number of messages in a batch. The messages of a batch share the limits of one HTTP request.
 pub(crate) const MAX_BATCH: usize = 10;
-/// The budget of a batch, in bytes of responses and of HTML converted to text. When it is exceeded, the remaining messages get an error. The budget plus one
-/// more message fits within the response limit and the time limit of a module.
+/// The budget of a batch, in bytes. The size of each response counts, and the size of the HTML that was converted for it. If the budget is exceeded, the
+/// remaining messages of the batch get an error. The budget and one more message together stay within the response size and the time that a module may use.
 const BATCH_BUDGET: usize = 1024 * 1024;
 
 /// A message of JSON-RPC 2.0.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 pub(crate) struct AgentMessage {
-    /// `2.0`.
+    /// The version of JSON-RPC: `2.0`.
     jsonrpc: String,
-    /// A string or an integer. Absent in a notification.
+    /// The id of the request. Absent in a notification.
     #[schema(value_type = Option<AgentMessageId>, nullable = false)]
     id: Option<AgentMessageId>,
-    /// `server/discover`, `tools/list` or `tools/call`. Before revision 2026-07-28 also `initialize` and `ping`.
+    /// The name of the method: `server/discover`, `tools/list` or `tools/call`. Revisions before 2026-07-28 also have `initialize` and `ping`.
     method: String,
     /// The parameters of the method.
     #[schema(value_type = Option<Object>, nullable = false)]
@@ -34,7 +34,7 @@ pub(crate) struct AgentMessage {
 /// The id of a request.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 pub(crate) enum AgentMessageId {
     /// Any string.
     #[schema(title = "String")]
@@ -46,9 +46,9 @@ pub(crate) enum AgentMessageId {
 
 /// The response to a message of JSON-RPC 2.0: a result or an error.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only described")]
+#[expect(dead_code, reason = "used only for the API description")]
 pub(crate) struct AgentAnswer {
-    /// `2.0`.
+    /// The version of JSON-RPC: `2.0`.
     jsonrpc: String,
     /// The id of the request.
     #[schema(value_type = Option<AgentMessageId>, nullable = true)]
@@ -56,16 +56,16 @@ pub(crate) struct AgentAnswer {
     /// The result of the method.
     #[schema(value_type = Option<Object>, nullable = false)]
     result: Option<Value>,
-    /// `code`, `message` and, if there are details, `data`.
+    /// The error: `code`, `message` and, if there are details, `data`.
     #[schema(value_type = Option<Object>, nullable = false)]
     error: Option<Value>,
 }
 
 /// Call the agent endpoint
 ///
-/// The Model Context Protocol over Streamable HTTP, in its revisions 2026-07-28, 2025-11-25, 2025-06-18 and 2025-03-26. Requests are independent of each other;
-/// there are no sessions and no event streams. The available tools depend on the scopes of the token. Only revision 2025-03-26 accepts an array of up to 10
-/// messages.
+/// Serves the Model Context Protocol over Streamable HTTP, in the revisions 2026-07-28, 2025-11-25, 2025-06-18 and 2025-03-26. Requests are independent of each
+/// other; there are no sessions and no event streams. The available tools depend on the scopes of the token. Only revision 2025-03-26 accepts an array of up to
+/// 10 messages.
 #[utoipa::path(
     post,
     path = "/mcp",
@@ -173,13 +173,13 @@ fn respond(host: &impl Capabilities, request: &Request) -> Result<Responses, Rpc
 enum Position {
     /// The message is the whole body.
     Single,
-    /// In a batch.
+    /// The message is part of a batch.
     InBatch,
-    /// In a batch whose budget is exhausted.
+    /// The message is part of a batch whose budget is exceeded.
     OverBudget,
 }
 
-/// Returns the response to one message, or `None` for a notification.
+/// Returns the response to one message, or `None` for a valid notification.
 fn respond_to(
     host: &impl Capabilities,
     request: &Request,
@@ -199,7 +199,7 @@ fn respond_to(
     }
 }
 
-/// Returns the id of an error that belongs to no request: null, or `None` if the revision omits it.
+/// Returns the id for an error that belongs to no request: null, or `None` if the revision omits the id of such errors.
 fn null_id(request: &Request) -> Option<Value> {
     let revision = headers::revision(request).unwrap_or(Revision::R2025_11_25);
     (!revision.may_lack_id()).then_some(Value::Null)
@@ -218,7 +218,7 @@ fn serve(
     }
     if position == Position::OverBudget {
         return Err(RpcError::invalid_request(
-            "The messages of this batch are too long together: ask again for this on its own",
+            "The responses to this batch are too long; send this message again in a separate request",
         ));
     }
     if position == Position::InBatch && (method == "initialize" || !revision.has_batches()) {

@@ -1,4 +1,5 @@
-//! Encloses untrusted text in two boundary lines. The boundary is a random value for each response, so the text cannot contain it.
+//! Encloses untrusted text between two boundary lines. Each response has its own random boundary, so the author of the text cannot write a line that looks like
+//! the boundary.
 
 use latchmail_sdk::{Failure, name};
 

@@ -1,5 +1,5 @@
-//! The HTTP headers of the transport: media types, protocol revision and, in the newest revision, method and tool name. The newest revision repeats them in
-//! headers so that intermediaries need not read the body. A request whose headers do not match its body is rejected.
+//! Checks the HTTP headers of a request: the media types and the protocol revision. In the newest revision, headers also repeat the method and the tool name of
+//! the body, so that intermediaries need not read the body. A request whose headers do not match its body is rejected.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 
-/// The members of a request's parameters that describe the request in the newest revision.
+/// The parameter in which a request of the newest revision describes itself. The next constants are the names of its members.
 const META: &str = "_meta";
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -32,7 +32,8 @@ pub(crate) fn is_json(request: &Request) -> bool {
         && charset.is_none_or(|charset| charset.eq_ignore_ascii_case("utf-8"))
 }
 
-/// Returns whether the client accepts JSON. The protocol requires clients to accept event streams too. This server sends none and does not require it.
+/// Returns whether the client accepts JSON. The protocol requires clients to accept event streams too. This server sends no event streams, so it does not
+/// require this.
 pub(crate) fn accepts_json(request: &Request) -> bool {
     let mut accepted = request.headers.iter().filter(|(name, _)| name == "accept");
     let accepts = |range: &str| {
@@ -65,10 +66,10 @@ fn single<'r>(request: &'r Request, name: &'static str) -> Result<Option<&'r str
     }
 }
 
-/// Returns the revision that the header names, or the revision that preceded the header if it is absent.
+/// Returns the revision that the header names. If the header is absent, returns 2025-03-26, the last revision without the header.
 ///
 /// # Errors
-/// Returns an error if the revision is not supported.
+/// Returns an error if the revision is not supported, or if the header occurs more than once.
 pub(crate) fn revision(request: &Request) -> Result<Revision, RpcError> {
     match single(request, VERSION)? {
         None => Ok(Revision::R2025_03_26),
@@ -76,10 +77,10 @@ pub(crate) fn revision(request: &Request) -> Result<Revision, RpcError> {
     }
 }
 
-/// Returns the revision of a message.
+/// Returns the revision of a message: the revision in `_meta`, or the revision of [`revision`] if `_meta` contains none.
 ///
 /// # Errors
-/// Returns an error if the revision is not supported, or if the header is missing or does not match the body.
+/// Returns an error if the revision is not supported, or if `_meta` contains a revision and the header is missing or different.
 pub(crate) fn revision_of(request: &Request, params: &Params) -> Result<Revision, RpcError> {
     let named = params
         .get(META)
@@ -136,7 +137,8 @@ pub(crate) fn check(request: &Request, method: &str, params: &Params) -> Result<
     }
 }
 
-/// Decodes a value that was encoded for a header. Returns `None` if the encoding is invalid.
+/// Decodes a header value. A value of the form `=?base64?…?=` is encoded in base64, and any other value is not encoded. Returns `None` if the base64 is invalid
+/// or is not UTF-8.
 fn decoded(value: &str) -> Option<String> {
     let encoded = value
         .strip_prefix("=?base64?")

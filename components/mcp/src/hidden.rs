@@ -1,5 +1,5 @@
-//! Detects characters that people cannot see but models read, so a text can have one meaning for its reader and another for the reader's agent. Such characters
-//! are reported in warnings and written as JSON escapes in text results. No character is removed.
+//! Detects invisible characters. People cannot see these characters, but models read them, so a text can have one meaning for a person and another for the
+//! person's agent. Warnings report invisible characters, and the text of a result contains them as JSON escapes. No character is removed.
 
 use std::fmt::Write as _;
 use std::io;
@@ -8,7 +8,7 @@ use latchmail_shape::{Invisible, invisible};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
-/// The kinds of invisible characters that are reported, and their names in warnings. A single joiner is legitimate and not reported.
+/// The kinds of invisible characters that are reported, and their names in warnings. A single joiner is legitimate, so it is not reported.
 const KINDS: [(Invisible, &str); 3] = [
     (
         Invisible::Direction,
@@ -24,13 +24,13 @@ const KINDS: [(Invisible, &str); 3] = [
     ),
 ];
 
-/// Returns whether a character is escaped in text results because it is invisible or could pass for a line break.
+/// Returns whether a character is escaped in the text of a result, because the character is invisible or can look like a line break.
 fn is_escaped(c: char) -> bool {
     let ends_a_line = matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}');
     ends_a_line || invisible(c).is_some()
 }
 
-/// The size of a character in a text result, in bytes.
+/// Returns the size of a character in the text of a result, in bytes.
 pub(crate) fn escaped_size(c: char) -> usize {
     match c {
         _ if is_escaped(c) => 6 * c.len_utf16(),
@@ -40,7 +40,8 @@ pub(crate) fn escaped_size(c: char) -> usize {
     }
 }
 
-/// Returns whether two consecutive joiners can encode a text. A zero-width joiner may follow the variation selector of an emoji.
+/// Returns whether two consecutive characters are joiners that can encode a hidden text. A zero-width joiner after the variation selector of an emoji is
+/// legitimate.
 fn is_joiner_pair(before: char, c: char) -> bool {
     let joiner = Some(Invisible::Joiner);
     invisible(before) == joiner && invisible(c) == joiner && (before, c) != ('\u{fe0f}', '\u{200d}')
@@ -53,7 +54,7 @@ pub(crate) struct InvisibleCharacters {
 }
 
 impl InvisibleCharacters {
-    /// Scans a text of the message.
+    /// Scans a text of the message. `part` is the name of the text in the warnings.
     pub(crate) fn scan(&mut self, part: &'static str, text: &str) {
         let mut has = [false; KINDS.len()];
         let mut mark = |found: Invisible| {
@@ -77,7 +78,8 @@ impl InvisibleCharacters {
         }
     }
 
-    /// Returns one sentence for each kind found. The sentences contain no text of the message.
+    /// Returns one warning for each kind of invisible characters that was found. `message` is the name of the message in the warnings, which contain no text of
+    /// the message.
     pub(crate) fn warnings(&self, message: &str) -> Vec<String> {
         let kinds = KINDS.iter().zip(&self.found);
         kinds

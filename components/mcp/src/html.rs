@@ -70,7 +70,7 @@ fn tokens(html: &str) -> impl Iterator<Item = Token> {
     Tokenizer::new_with_emitter(html, emitter).flatten()
 }
 
-/// Returns the rules of all style elements. They also apply to elements before the style element.
+/// Returns the rules of all style elements. The rules also apply to elements before the style element.
 fn rules(html: &str) -> Rules {
     let mut rules = Rules::default();
     let mut bytes = html.as_bytes().windows(6);
@@ -113,7 +113,7 @@ struct Visibility {
     invisible: bool,
     /// Whether the content of the element is not text for people, such as a script.
     no_text: bool,
-    /// Whether each inherited property hides the text.
+    /// For each inherited property, whether the property hides the text.
     hidden_by: [bool; INHERITED],
     colour: Paint,
     background: Paint,
@@ -177,7 +177,7 @@ impl Visibility {
     }
 }
 
-/// An open link.
+/// A link whose end was not found yet.
 struct Link {
     target: String,
     /// The offset of the link's text in the output.
@@ -200,7 +200,7 @@ struct Writer<'s> {
     steps: &'s Steps,
     /// Whether hidden text was found.
     hidden: bool,
-    /// Whether the output contains possibly hidden text.
+    /// Whether the output contains text that may be hidden.
     uncertain: bool,
     /// The number of open elements that preserve spaces.
     preformatted: usize,
@@ -233,7 +233,8 @@ impl Writer<'_> {
                 return;
             }
         } else {
-            // Content beyond the depth limit stays hidden.
+            // An element beyond the depth limit counts as content of the innermost open element. If the element is hidden, all following content of the open
+            // element is treated as hidden.
             if !self.stack.is_within_limit()
                 && let Some(top) = self.stack.top_mut()
             {
@@ -364,7 +365,7 @@ impl Writer<'_> {
     /// Writes the pending line breaks and spaces, and then a word.
     fn word(&mut self, word: &str) {
         if !self.text.is_empty() {
-            // At most one empty line.
+            // Two line breaks are one empty line.
             for _ in 0..self.pending_lines.min(2) {
                 self.text.push('\n');
             }
@@ -383,7 +384,7 @@ impl Writer<'_> {
     }
 
     fn image(&mut self, tag: &StartTag<()>) {
-        // Images of one pixel are not visible. They report to the sender that the mail was opened.
+        // Images of one pixel are not visible. Senders use them to detect that the mail was opened.
         let is_pixel = [&b"width"[..], b"height"]
             .iter()
             .any(|size| matches!(attribute(tag, size).trim(), "0" | "1"));
@@ -422,7 +423,7 @@ impl Writer<'_> {
         });
     }
 
-    /// Writes the target of a link, unless its text already names the target.
+    /// Writes the target of a link, unless the text of the link is the target.
     fn end_link(&mut self) {
         let Some(link) = self.link.take() else {
             return;
@@ -435,7 +436,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the text after the last token.
+    /// Completes the conversion after the last token.
     fn finish(mut self) -> Readable {
         self.end_link();
         Readable {

@@ -1,8 +1,9 @@
 //! Decides which web pages may call the endpoint. The transport requires servers to check `Origin` as a protection against DNS rebinding.
 //!
-//! A request without `Origin` does not come from a web page. The endpoint accepts the service's own origin, the origins that the operator allows (the setting
-//! `origins`) and origins of the user's own machine, because tools that act for agents forward such origins. A page on the user's machine still needs a CORS
-//! preflight, which the host accepts only for the operator's origins. No response depends on cookies, so a page cannot use a credential of its visitor.
+//! A request without `Origin` does not come from a web page. The endpoint accepts three kinds of origins: the service's own origin, the origins that the
+//! operator allows (the setting `origins`), and loopback origins such as `http://localhost:3000`. Programs on the user's machine that act for agents send
+//! loopback origins. A web page with a loopback origin still needs a CORS preflight, which the host accepts only for the operator's origins. No response
+//! depends on cookies, so a page cannot use a credential of its visitor.
 
 use latchmail_sdk::Request;
 use latchmail_sdk::capability::Config;
@@ -10,7 +11,7 @@ use latchmail_sdk::capability::Config;
 /// The error message for a page whose origin is not allowed.
 pub(crate) const REFUSAL: &str = "This origin may not call the agent endpoint";
 
-/// Returns whether the request does not come from a web page or comes from an allowed origin.
+/// Returns whether every `Origin` header of the request names an allowed origin. A request without the header is allowed too.
 pub(crate) fn may_call(request: &Request, host: &impl Config) -> bool {
     let allowed = host.get("origins").unwrap_or_default();
     request
@@ -22,7 +23,7 @@ pub(crate) fn may_call(request: &Request, host: &impl Config) -> bool {
         })
 }
 
-/// Returns whether an origin belongs to the machine that displays the page.
+/// Returns whether the host of an origin is `localhost`, `127.0.0.1` or `[::1]`.
 fn is_loopback(origin: &str) -> bool {
     let host = origin
         .strip_prefix("http://")

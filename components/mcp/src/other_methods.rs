@@ -1,4 +1,4 @@
-//! GET and DELETE `/mcp`: 405. There is no event stream to open and no session to end.
+//! GET and DELETE `/mcp`: return 405, because there is no event stream to open and no session to end.
 
 use latchmail_sdk::{Failure, Reply, Request};
 
@@ -6,7 +6,7 @@ use crate::{Capabilities, origin};
 
 /// Open an event stream
 ///
-/// There is none: the endpoint does not push messages.
+/// Always returns 405, because the endpoint has no event streams.
 #[utoipa::path(
     get,
     path = "/mcp",
@@ -20,7 +20,7 @@ pub(crate) fn get(host: &impl Capabilities, request: &Request) -> Result<Reply, 
 
 /// End a session
 ///
-/// There is none: requests are independent of each other.
+/// Always returns 405, because the endpoint has no sessions: requests are independent of each other.
 #[utoipa::path(
     delete,
     path = "/mcp",

@@ -1,5 +1,5 @@
-//! The result of a tool: a structured part with the types of the service's routes, and the same content as text for clients and models that read only text.
-//! Both parts mark content that arrived by mail.
+//! The result of a tool. It has a structured part with the types of the service's routes, and a text with the same content for clients and models that read
+//! only text. Both parts mark content that arrived by mail.
 
 use latchmail_sdk::Failure;
 use serde::Serialize;
@@ -31,7 +31,7 @@ struct MarkedResult<'w, T> {
 }
 
 impl Outcome {
-    /// Creates an outcome without content from other people.
+    /// Creates an outcome that contains no mail.
     ///
     /// # Errors
     /// Returns 500 if the result cannot be serialized as JSON.
@@ -43,7 +43,7 @@ impl Outcome {
         })
     }
 
-    /// Creates an outcome that contains mail, with warnings about it.
+    /// Creates an outcome that contains mail, with warnings about the mail.
     ///
     /// # Errors
     /// Returns 500 if the result cannot be serialized as JSON or no random bytes are available.
@@ -97,7 +97,7 @@ struct Text {
 }
 
 impl CallToolResult {
-    /// Converts the outcome of a tool. A failure is also a result, with the error message of the route. The model can read the message and correct the call.
+    /// Converts the outcome of a tool. A failure also becomes a result, which contains the error message, so that the model can correct the call.
     pub(crate) fn new(outcome: Result<Outcome, Failure>, structured: bool) -> Self {
         let (text, content, converted_bytes) = match outcome {
             Ok(outcome) => (

@@ -1,8 +1,8 @@
-//! Compares the plain text of a message with its HTML. Mail clients usually show the HTML, and agents read the plain text, so a sender can show people one
-//! message and agents another.
+//! Compares the plain text of a message with its HTML. Mail clients usually show the HTML, but agents read the plain text. A sender can therefore show one
+//! message to people and another message to agents.
 //!
-//! The layout is ignored: both parts are compared as sequences of words without punctuation and URLs. A word is shared if it is in a sequence of three words
-//! that both parts contain.
+//! The comparison ignores the layout, punctuation and URLs: each part is a sequence of words. A word is shared if it belongs to three consecutive words that
+//! both parts contain.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,12 +11,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 const MAX_WORDS: usize = 100_000;
 /// The number of consecutive words that are compared as a unit.
 const SEQUENCE: usize = 3;
-/// Parts differ if at least this number of words is unshared, and at least one in [`MIN_SHARE`] words.
+/// Parts differ if one of them has at least this number of unshared words, and at least one of [`MIN_SHARE`] words in it is unshared.
 const MIN_UNSHARED: usize = 4;
 const MIN_SHARE: usize = 3;
 /// Parts also differ if the plain text has this number of consecutive unshared words.
 const MIN_RUN_IN_TEXT: usize = 20;
-/// The same limit for the HTML. It is higher, because HTML often has a footer that the plain text lacks.
+/// Parts also differ if the HTML has this number of consecutive unshared words. HTML often has a footer that the plain text lacks, so this limit is higher.
 const MIN_RUN_IN_HTML: usize = 60;
 
 /// Returns whether the plain text and the visible text of the HTML differ in substance.
@@ -34,7 +34,7 @@ fn lacks(other: &[u64], part: &[u64], min_run: usize) -> bool {
             shared[at..at + SEQUENCE].fill(true);
         }
     }
-    // A shorter part has no sequence, so single words are compared.
+    // A part with fewer words than a sequence is compared by single words.
     if part.len().min(other.len()) < SEQUENCE {
         let known: HashSet<&u64> = other.iter().collect();
         shared = part.iter().map(|word| known.contains(word)).collect();
@@ -48,7 +48,7 @@ fn lacks(other: &[u64], part: &[u64], min_run: usize) -> bool {
 /// Returns the hashes of the words of a text in lower case.
 fn words(text: &str) -> Vec<u64> {
     let mut words = Vec::new();
-    // HTML does not display link targets and URLs.
+    // The text that people see in HTML contains no link targets.
     let visible = text
         .split_whitespace()
         .filter(|word| !word.contains("://") && !word.starts_with("<mailto:"));

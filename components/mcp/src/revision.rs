@@ -1,5 +1,5 @@
-//! The supported revisions of the protocol. In the newest revision, every request describes itself. The older revisions begin with a handshake, which the
-//! server does not store, and name the revision in a header of every later request.
+//! The supported revisions of the protocol. In the newest revision, there is no handshake and every request names its revision. In the older revisions, a
+//! client begins with a handshake, which this server does not store. A header of every later request names the revision.
 
 /// A revision. The variants are ordered from the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,19 +33,20 @@ impl Revision {
         }
     }
 
-    /// Returns the revision with this name.
+    /// Returns the revision with this name, or `None` if it is not supported.
     pub(crate) fn named(name: &str) -> Option<Self> {
         ALL.into_iter().find(|revision| revision.name() == name)
     }
 
-    /// Negotiates the revision of a handshake: the requested one, or the newest that has a handshake.
+    /// Returns the revision to use after a handshake: the requested revision, or the newest revision with a handshake if the requested revision is not
+    /// available.
     pub(crate) fn negotiate(requested: &str) -> Self {
         Self::named(requested)
             .filter(|revision| !revision.is_stateless())
             .unwrap_or(Self::R2025_11_25)
     }
 
-    /// Returns whether every request describes itself.
+    /// Returns whether the revision has no handshake.
     pub(crate) fn is_stateless(self) -> bool {
         self >= Self::R2026_07_28
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// Parameters of a request.
 pub(crate) type Params = Map<String, Value>;
 
-/// A message of a client.
+/// A message from a client.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A message that expects a response.
@@ -38,7 +38,7 @@ pub(crate) struct RpcError {
     /// The HTTP status of a response that contains only this error.
     #[serde(skip)]
     pub(crate) status: u16,
-    /// The `WWW-Authenticate` header of such a response.
+    /// The `WWW-Authenticate` header of a response that contains only this error.
     #[serde(skip)]
     pub(crate) challenge: Option<String>,
 }
@@ -59,7 +59,7 @@ impl RpcError {
         Self::new(-32700, 400, "The body is not JSON")
     }
 
-    /// Creates the error for a body or headers that are not a message of the protocol.
+    /// Creates the error for a request whose body or headers are not valid in the protocol.
     pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32600, 400, message)
     }
@@ -75,7 +75,7 @@ impl RpcError {
         Self::new(-32602, 200, message)
     }
 
-    /// Creates the error for a request without a field that its revision requires.
+    /// Creates the error for a request in which a field that the protocol revision requires is missing or malformed.
     pub(crate) fn malformed(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, 400, message)
     }
@@ -90,7 +90,7 @@ impl RpcError {
         Self::new(-32020, 400, message)
     }
 
-    /// Creates the error for an unsupported revision. It lists the supported revisions.
+    /// Creates the error for an unsupported revision. The error lists the supported revisions.
     pub(crate) fn unsupported_version(requested: &str) -> Self {
         let supported = crate::revision::ALL.map(crate::revision::Revision::name);
         Self {
@@ -122,7 +122,7 @@ impl RpcError {
 /// Parses a message.
 ///
 /// # Errors
-/// Returns the error, and the id of the message if it is valid.
+/// Returns the error, and the id of the message if the id is valid.
 pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)> {
     let Value::Object(mut message) = message else {
         let error = RpcError::invalid_request("A message must be an object");
@@ -208,13 +208,13 @@ impl Response {
         }
     }
 
-    /// Returns the cost of the response for the batch budget: its own bytes and the bytes of converted HTML.
+    /// Returns the number of bytes that the response counts towards the budget of a batch: its own size and the size of the converted HTML.
     pub(crate) fn cost(&self) -> usize {
         let size = self.result.as_ref().map_or(0, |result| result.get().len());
         size + self.converted_bytes
     }
 
-    /// Creates an error response. Without an id, the error belongs to no request.
+    /// Creates an error response. `id` is null or `None` if the error belongs to no request.
     pub(crate) fn error(id: Option<Value>, mut error: RpcError) -> Self {
         Self {
             jsonrpc: "2.0",

@@ -1,4 +1,5 @@
-//! JSON Schemas (2020-12) of tool arguments and results, derived from the types. References are resolved, because some clients do not support them.
+//! JSON Schemas (2020-12) of tool arguments and results, derived from the types. References (`$ref`) are replaced by the schemas that they refer to, because
+//! some clients do not support references.
 
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -22,7 +23,7 @@ pub(crate) fn of<T: ToSchema>() -> Value {
     schema
 }
 
-/// Returns the schema of a result that contains mail: the fields of the notice and the fields of the type.
+/// Returns the schema of a result that contains mail: the fields of the type, and the fields that mark the content as untrusted.
 pub(crate) fn of_mail<T: ToSchema>() -> Value {
     let mut schema = of::<T>();
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -68,7 +69,7 @@ fn resolve(schema: Value, components: &Map<String, Value>) -> Value {
             if schema.get("type") == Some(&json!("integer")) {
                 schema.remove("format");
             }
-            // `example` is a keyword of OpenAPI. If its value is an object, it is a property with this name.
+            // `example` is a keyword of OpenAPI. If the value is an object, `example` is the name of a property instead.
             if schema.get("example").is_some_and(Value::is_string) {
                 schema.remove("example");
             }
@@ -86,7 +87,7 @@ fn resolve(schema: Value, components: &Map<String, Value>) -> Value {
     }
 }
 
-/// Merges an object composed of other objects into one.
+/// Merges the parts of `allOf` into one object schema.
 fn merged(mut schema: Map<String, Value>) -> Value {
     let Some(Value::Array(parts)) = schema.remove("allOf") else {
         return schema.into();

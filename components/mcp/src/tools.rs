@@ -29,21 +29,21 @@ pub(crate) struct Tool<H> {
     title: &'static str,
     /// The description for models.
     description: &'static str,
-    /// The scope that the caller needs. Without it, the tool is not listed.
+    /// The scope that the caller needs. The list of tools omits the tool if the caller does not have the scope.
     pub(crate) scope: Scope,
     hints: Hints,
     input: fn() -> Value,
     output: fn() -> Value,
-    /// Calls the tool with its arguments, a JSON object.
+    /// The function that calls the tool. Its second argument contains the tool's arguments, as a JSON object.
     pub(crate) call: fn(&H, &[u8]) -> Result<Outcome, Failure>,
 }
 
 /// The hints for clients about the effects of a tool.
 #[derive(Clone, Copy)]
 enum Hints {
-    /// The tool reads data of the account itself.
+    /// The tool reads the account's own data.
     ReadsOwn,
-    /// The tool reads content from outside.
+    /// The tool reads mail, which other people wrote.
     ReadsMail,
     /// The tool adds something to the account.
     Adds,
@@ -79,14 +79,15 @@ pub(crate) struct ListedTool {
 }
 
 impl<H: Config> Tool<H> {
-    /// Returns `false` if no token can use the tool, because the operator has not turned on sending.
+    /// Returns whether a token can have the scope of the tool. Returns `false` for sending if the operator has not allowed agents to send.
     pub(crate) fn exists(&self, host: &H) -> bool {
         self.scope != Scope::MailSend || host.get("send_tool").as_deref() == Some("true")
     }
 }
 
 impl<H> Tool<H> {
-    /// The scope that a client requests for the tool. No client can request `aliases:write`; the host adds it here to tokens with `aliases:read`.
+    /// Returns the scope that a client must request to use the tool. No client can request `aliases:write`: at this endpoint, the host adds the scope to tokens
+    /// with `aliases:read`.
     pub(crate) fn requested_scope(&self) -> &'static str {
         scope::name(match self.scope {
             Scope::AliasesWrite => Scope::AliasesRead,
@@ -94,7 +95,7 @@ impl<H> Tool<H> {
         })
     }
 
-    /// Returns the tool in the format of the tool list. `structured` adds the title and the output schema, which the revision must support.
+    /// Returns the tool in the format of the tool list. If `structured` is `true`, adds the title and the output schema, which older revisions do not support.
     pub(crate) fn listed(&self, structured: bool) -> ListedTool {
         ListedTool {
             name: self.name,
@@ -133,7 +134,7 @@ fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
     latchmail_shape::read(json).map_err(|error| Failure::bad_request(error.message()))
 }
 
-/// Returns the folder name, or the inbox if none is given.
+/// Returns the given folder, or the inbox if no folder is given.
 fn folder(named: Option<&str>) -> &str {
     named.filter(|name| !name.is_empty()).unwrap_or("INBOX")
 }

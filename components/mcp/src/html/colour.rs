@@ -2,9 +2,9 @@
 
 use csscolorparser::Color;
 
-/// The maximum length of a value. A longer value is treated as unknown.
+/// The maximum length of a colour value, in bytes. The colour of a longer value is unknown.
 const MAX_LENGTH: usize = 256;
-/// The maximum difference per channel at which text is invisible on its background.
+/// The maximum difference between text and background, in each colour channel, at which the text is invisible.
 const MAX_DIFFERENCE: f32 = 20.0 / 255.0;
 /// The minimum opacity at which a colour is visible.
 const MIN_OPACITY: f32 = 0.05;
@@ -41,7 +41,7 @@ pub(super) fn parse(value: &str) -> Option<Paint> {
     }
 }
 
-/// Returns whether a browser may support a colour that was not parsed.
+/// Returns whether browsers may support a colour value that `csscolorparser` cannot parse.
 fn is_computed(value: &str) -> bool {
     const FUNCTIONS: [&str; 12] = [
         "var(",
@@ -95,7 +95,7 @@ pub(super) fn is_image(value: &str) -> bool {
         .any(|image| value.contains(image))
 }
 
-/// Returns the colour that results if this colour is painted over another.
+/// Returns the colour that results if `paint` is painted over `behind`.
 pub(super) fn blend(paint: Paint, behind: Paint) -> Paint {
     match (paint, behind) {
         (Paint::Transparent, behind) => behind,

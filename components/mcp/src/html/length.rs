@@ -79,7 +79,7 @@ fn calculated(sum: &str) -> Option<f32> {
     Some(total)
 }
 
-/// Returns whether a length is zero or too small to be seen.
+/// Returns whether a length is zero or too small to be seen, or `None` if the value is not a valid length.
 pub(super) fn is_negligible(value: &str) -> Option<bool> {
     match measure(value)? {
         (number, _) if number < 0.0 => None,

@@ -2,10 +2,10 @@
 
 use url::Url;
 
-/// The maximum length of a displayed target.
+/// The maximum length of a displayed target, in characters.
 const MAX_TARGET: usize = 4000;
 
-/// Returns the target of a link, or `None` if the target is inside the message. `base` is the base URL that the message declares for relative links.
+/// Returns the target of a link, or `None` if the link does not lead outside the message. `base` is the base URL that the message declares for relative links.
 pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
     let href = href.trim_matches(|c: char| c <= ' ');
     if href.is_empty() || href.starts_with('#') {
@@ -15,7 +15,7 @@ pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
         Ok(url) => url,
         Err(url::ParseError::RelativeUrlWithoutBase) => match base {
             Some(base) => base.join(href).ok()?,
-            // A relative link with a host gets the scheme of the page that displays the mail.
+            // A link without a scheme, such as `//host/path`, gets the scheme of the page that displays the mail.
             None if starts_a_host(href) => {
                 Url::parse("https://mail.invalid/").ok()?.join(href).ok()?
             }
@@ -35,7 +35,7 @@ pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
     Some(shortened(if is_same { href } else { whole }))
 }
 
-/// Returns the base URL of relative links, from the first `base` element.
+/// Parses the base URL of relative links. `href` is the attribute of a `base` element.
 pub(super) fn base(href: &str) -> Option<Url> {
     let url = Url::parse(href.trim_matches(|c: char| c <= ' ')).ok()?;
     matches!(url.scheme(), "http" | "https").then_some(url)

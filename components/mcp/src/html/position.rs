@@ -2,12 +2,13 @@
 
 use super::length::{measure, pixels};
 
-/// The distance beyond the upper or left edge, in pixels, at which an element is outside the page.
+/// The largest offset from the upper or left edge, in pixels, at which an element is outside the page. Negative offsets move an element upwards or to the left.
 const MIN_OFFSET: f32 = -500.0;
-/// The distance beyond the right or lower edge, in pixels. It exceeds the width of screens because a page can be scrolled.
+/// The smallest offset to the right or downwards, in pixels, at which an element is outside the page. The value exceeds the width of screens, because a page
+/// can be scrolled.
 const MAX_OFFSET: f32 = 5000.0;
 
-/// Returns whether an offset or margin of the upper or left side moves an element outside the page.
+/// Returns whether an offset or a margin moves an element outside the page.
 pub(super) fn is_outside(value: &str) -> Option<bool> {
     match value {
         "auto" | "initial" => Some(false),
@@ -15,7 +16,7 @@ pub(super) fn is_outside(value: &str) -> Option<bool> {
     }
 }
 
-/// Returns the upper and left lengths of a shorthand for four sides.
+/// Returns the length for the upper side and the length for the left side, from a shorthand for four sides.
 pub(super) fn upper_and_left(value: &str) -> Option<(&str, &str)> {
     let mut sides = value.split_ascii_whitespace();
     let top = sides.next()?;
@@ -59,7 +60,7 @@ pub(super) fn clip_path(value: &str) -> Option<bool> {
     let of = of.split(" round ").next().unwrap_or(of);
     let lengths = || of.split_ascii_whitespace().map(pixels);
     Some(match shape.trim() {
-        // The two sides together cover the usual width of 600 pixels.
+        // An inset hides the element if the lengths of two opposite sides together cover the usual width of 600 pixels.
         "inset" => {
             let sides: Vec<f32> = lengths().map(Option::unwrap_or_default).collect();
             let side = |at: usize, or: usize, else_or: usize| {
@@ -117,7 +118,8 @@ pub(super) fn scales_to_nothing(factors: &[&str]) -> bool {
     })
 }
 
-/// Returns whether one of these lengths moves an element outside the page. Percentages are relative to the element; centring moves an element by half its size.
+/// Returns whether one of these lengths moves an element outside the page. Percentages are relative to the size of the element. Small percentages are common:
+/// centring moves an element by half of its size.
 pub(super) fn moves_outside(lengths: &[&str]) -> bool {
     lengths.iter().any(|length| match measure(length) {
         Some((number, "%")) => number.abs() >= 200.0,

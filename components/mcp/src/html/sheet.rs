@@ -13,9 +13,9 @@ use super::steps::Steps;
 use super::style::{Cascade, Declaration, declarations};
 use super::tree::Node;
 
-/// The maximum size of all sheets of a message, in bytes. Newsletters have up to 100,000.
+/// The maximum size of all sheets of a message, in bytes. The sheets of a newsletter have up to 100,000 bytes.
 const MAX_SIZE: usize = 256 * 1024;
-/// The maximum number of selectors with their rules.
+/// The maximum number of rules. A rule with several selectors counts once for each selector.
 const MAX_RULES: usize = 4000;
 /// The maximum nesting depth of blocks.
 const MAX_DEPTH: usize = 8;
@@ -26,13 +26,13 @@ const MAX_NESTED: usize = 4096;
 /// The window width that media queries are evaluated for, in pixels.
 const WINDOW: f32 = 1024.0;
 
-/// The texts of a message's sheets, split into rules. The selectors are not parsed yet.
+/// The rules of a message's style sheets. The selectors are not parsed yet.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     all: Vec<Rule>,
-    /// Whether rules were left out because of a limit.
+    /// Whether some rules were left out because of a limit.
     incomplete: bool,
-    /// The size of all texts so far, in bytes.
+    /// The total size of the style sheets that were added, in bytes.
     size: usize,
 }
 
@@ -43,7 +43,7 @@ struct Rule {
 }
 
 impl Rules {
-    /// Adds the text of a style element.
+    /// Adds the rules of a style element. `text` is its content, and `media` is its media query.
     pub(super) fn add(&mut self, text: &str, media: &str) {
         if !matches_window(media) {
             return;
@@ -124,7 +124,7 @@ impl Rules {
 #[derive(Debug, Default)]
 pub(super) struct Sheet<'r> {
     rules: Vec<(Selector<'r>, &'r [Declaration])>,
-    /// The indexes of rules by the key of the last part of their selector. See [`key`].
+    /// The indexes of the rules in `rules`, grouped by the [`key`] of their selector.
     by_key: HashMap<String, Vec<usize>>,
     /// Whether a selector refers to attributes other than the id and the class.
     pub(super) has_attributes: bool,
@@ -143,7 +143,7 @@ impl<'r> Sheet<'r> {
         };
         for rule in &rules.all {
             let selector = rule.selector.as_str();
-            // Generated content is not text of the message.
+            // Generated content is not part of the message's text.
             if is_generated(selector) {
                 continue;
             }
@@ -164,7 +164,7 @@ impl<'r> Sheet<'r> {
         sheet
     }
 
-    /// Returns whether no rule can match an element.
+    /// Returns whether the sheet has no rules.
     pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -207,7 +207,7 @@ impl<'r> Sheet<'r> {
     }
 }
 
-/// Returns the selectors of a nested block, or `None` if there are too many.
+/// Returns the complete selectors of a nested block, or `None` if they are longer than [`MAX_NESTED`].
 fn nested_selectors(outer: &str, inner: &str) -> Option<String> {
     if outer.is_empty() {
         return Some(inner.to_owned());
@@ -255,7 +255,7 @@ impl<'t> Iterator for Items<'t> {
                     return Some(Item::Block(&text[..begins], &text[begins + 1..at]));
                 }
                 ('}', Some(_)) => depth -= 1,
-                // A surplus closing bracket only ends the statement.
+                // A closing brace without an opening brace only ends the statement.
                 (';' | '}', None) => {
                     self.0 = &text[at + 1..];
                     return Some(Item::Statement(&text[..at]));
@@ -310,7 +310,7 @@ fn split_outside_brackets(text: &str, separator: char) -> Vec<&str> {
     parts
 }
 
-/// Removes comments and the marks that hid sheets from the oldest browsers.
+/// Removes comments. Also removes `<!--` and `-->`, which hide style sheets from the oldest browsers.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -331,8 +331,8 @@ fn without_comments(text: &str) -> String {
     plain.replace("<!--", " ").replace("-->", " ")
 }
 
-/// Returns a key of the last part of a selector: `#id`, `.class`, the name of an element, or an empty string. A selector can only match elements with this id,
-/// class or name.
+/// Returns the key of a selector, from its last part: `#id`, `.class`, the name of an element, or an empty string. The selector can match only elements with
+/// this id, class or name. An empty key can match all elements.
 fn key(selector: &str) -> String {
     let mut depth = 0_usize;
     let mut begins = 0;
@@ -359,7 +359,7 @@ fn key(selector: &str) -> String {
         })
 }
 
-/// Returns whether a selector is about generated content, or about a part of the text of an element.
+/// Returns whether a selector selects generated content, or only a part of an element's text.
 fn is_generated(selector: &str) -> bool {
     selector.contains("::")
         || [":before", ":after", ":first-line", ":first-letter"]

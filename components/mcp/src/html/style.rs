@@ -4,9 +4,9 @@ use super::colour::{self, Paint};
 use super::length::{is_negligible, measure, pixels};
 use super::position;
 
-/// The number of inherited properties that may hide text: font size, visibility, line height and indentation. Child elements may override them.
+/// The number of inherited properties that can hide text: font size, visibility, line height and indentation. Child elements can override these properties.
 pub(super) const INHERITED: usize = 4;
-/// The index of visibility among the inherited properties.
+/// The index of the property `visibility` among the inherited properties.
 pub(super) const VISIBILITY: usize = 1;
 
 /// The effect of a style on visibility.
@@ -14,7 +14,7 @@ pub(super) const VISIBILITY: usize = 1;
 pub(super) struct Style {
     /// Whether the element and its whole content are invisible.
     pub(super) invisible: bool,
-    /// Whether each inherited property hides the text, or `None` if the style does not set it.
+    /// For each inherited property, whether it hides the text. `None` if the style does not set the property.
     pub(super) hides: [Option<bool>; INHERITED],
     /// The colour of text.
     pub(super) colour: Option<Paint>,
@@ -129,7 +129,7 @@ pub(super) struct Cascade {
 }
 
 impl Cascade {
-    /// Adds the next declaration.
+    /// Adds a declaration. It replaces an earlier declaration of the same property, unless only the earlier declaration is important.
     pub(super) fn add(&mut self, declaration: Declaration) {
         let current = &mut self.declarations[declaration.property as usize];
         if declaration.important || !current.is_some_and(|current| current.important) {
@@ -137,7 +137,7 @@ impl Cascade {
         }
     }
 
-    /// Adds a declaration from an attribute. It has a lower precedence than any style.
+    /// Adds a declaration that an attribute implies. Any style takes precedence over attributes, so callers add these declarations first.
     pub(super) fn hint(&mut self, property: &str, value: &str) {
         let mut add = |declaration| self.add(declaration);
         parse(property, value, false, &mut add);
@@ -259,8 +259,8 @@ impl Cascade {
     }
 }
 
-/// Splits the style of an element or the body of a rule into declarations, as browsers do: comments are removed, escapes are decoded, and separators in strings
-/// and in brackets are ignored.
+/// Splits the style of an element or the body of a rule into declarations, and passes each supported declaration to `add`. As in browsers, comments are
+/// removed, escapes are decoded, and separators in strings and in brackets are ignored.
 pub(super) fn declarations(style: &str, add: &mut impl FnMut(Declaration)) {
     let mut current = String::new();
     let (mut quote, mut depth) = (None, 0_usize);
@@ -296,7 +296,7 @@ pub(super) fn declarations(style: &str, add: &mut impl FnMut(Declaration)) {
     declaration(&current, add);
 }
 
-/// Decodes the character of an escape after its backslash. A character that would be read as syntax is replaced.
+/// Decodes an escaped character. `rest` begins after the backslash. A character that could be read as CSS syntax is replaced.
 pub(super) fn escaped(rest: &mut std::str::Chars<'_>) -> char {
     let text = rest.as_str();
     let digits = text
@@ -338,7 +338,7 @@ fn declaration(text: &str, add: &mut impl FnMut(Declaration)) {
     parse(&property, plain, important, add);
 }
 
-/// Parses a declaration in lower case. A browser ignores a declaration that it does not support, so the previous value remains.
+/// Parses a declaration in lower case. Browsers ignore a declaration that they do not support, and the previous value remains.
 fn parse(property: &str, value: &str, important: bool, add: &mut impl FnMut(Declaration)) {
     use Property as P;
     let mut set = |property, value: Option<Value>| {
@@ -458,7 +458,7 @@ fn parse_placement(property: &str, value: &str, set: &mut impl FnMut(Property, O
     }
 }
 
-/// Parses the upper and left lengths of a shorthand for four sides.
+/// Parses a shorthand for four sides, and sets the properties of the upper and the left side.
 fn sides(
     value: &str,
     top: Property,
@@ -471,7 +471,7 @@ fn sides(
     }
 }
 
-/// Returns whether browsers support the keyword. A browser ignores other keywords, so the previous value remains.
+/// Returns whether browsers support a value of `display`. Browsers ignore other values, and the previous value remains.
 fn is_display(value: &str) -> bool {
     let known = ["inline", "table", "block", "-webkit-", "-ms-"];
     known.iter().any(|begin| value.starts_with(begin))
@@ -516,7 +516,7 @@ fn extent(value: &str) -> Option<Value> {
     Some(Value::Extent(extent))
 }
 
-/// Returns whether lines have no height.
+/// Returns whether a line height makes lines have no height.
 fn is_flat(value: &str) -> Option<bool> {
     match value {
         "normal" | "initial" => Some(false),

@@ -1,7 +1,7 @@
-//! The elements of a message: the open elements, and the data of all elements that selectors need.
+//! The elements of a message: a stack of the open elements, and for all elements the data that selectors need.
 //!
-//! Elements end as browsers end them, also without an end tag: a paragraph ends at the next block, a cell at the next cell. A formatting element that is open
-//! at the end of a block continues after the block.
+//! Elements end where browsers end them, even without an end tag. For example, a paragraph ends at the next block, and a cell ends at the next cell. A
+//! formatting element that is open at the end of a block continues after the block.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,12 @@ use super::steps::Steps;
 /// The maximum nesting depth. Newsletters have up to 100 levels; browsers stop at 512.
 const MAX_DEPTH: usize = 256;
 
-/// The data of an element that selectors need.
+/// The data that selectors need about an element.
 #[derive(Debug)]
 struct NodeData {
     name: String,
-    /// Names and values. Ids and classes ignore case in pages without a document type, and mail often has none.
+    /// The names and values of the attributes, in lower case. In pages without a document type, ids and classes ignore case, and mail often has no document
+    /// type.
     attributes: Vec<(String, String)>,
     parent: Option<usize>,
     previous_sibling: Option<usize>,
@@ -82,7 +83,7 @@ impl Nodes {
     }
 }
 
-/// An element with a budget of steps. Each query takes one step. Without steps, queries find nothing.
+/// An element, with the budget of steps for matching selectors. Each query takes one step. If no steps are left, queries find nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'n> {
     nodes: &'n Nodes,
@@ -223,7 +224,8 @@ impl<T: Copy + PartialEq> Stack<T> {
         }
     }
 
-    /// Closes the elements that end at the start tag of an element with this name. Returns the index from which the open elements changed.
+    /// Closes the elements that end at the start tag of an element with this name. Returns the index of the first open element that changed, or `None` if none
+    /// changed.
     pub(super) fn close_implied(&mut self, name: &[u8]) -> Option<usize> {
         if !self.beyond_limit.is_empty() {
             return None;
@@ -259,7 +261,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         changed
     }
 
-    /// Closes an element at its end tag. Returns the index from which the open elements changed, and the value of the element.
+    /// Closes an element at its end tag. Returns the index of the first open element that changed, and the value of the closed element.
     pub(super) fn close(&mut self, name: &[u8]) -> Option<(usize, T)> {
         if let Some(count) = self.beyond_limit.get_mut(name) {
             *count -= 1;
@@ -281,7 +283,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         Some((self.close_at(at), value))
     }
 
-    /// Returns the innermost element with one of these names, searching only inside the innermost element with one of the other names.
+    /// Returns the index of the innermost open element with a name in `names`. Searches only inside the innermost element with a name in `within`.
     fn find(&self, names: &[&[u8]], within: &[&[u8]]) -> Option<usize> {
         if !names.iter().any(|name| self.names.contains_key(*name)) {
             return None;
@@ -297,7 +299,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         None
     }
 
-    /// Closes the element at index `at` with its content, except for elements that continue after it. Returns `at`.
+    /// Closes the element at index `at` and its content, except for formatting elements that continue after the element. Returns `at`.
     fn close_at(&mut self, at: usize) -> usize {
         let mut rest = self.open.split_off(at).into_iter();
         let first = rest.next();
@@ -396,7 +398,7 @@ pub(super) fn presentational_hints(tag: &StartTag<()>, mut add: impl FnMut(&str,
             if let Some(colour) = given(b"color") {
                 add("color", &colour);
             }
-            // The element has an intrinsic size, which is never zero.
+            // The attribute selects one of several sizes, which are all visible.
             if has(b"size") {
                 add("font-size", "medium");
             }

@@ -14,7 +14,7 @@ use crate::{Capabilities, schema};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The term to search for in subject, sender, recipients and body. It is taken literally and case is ignored: there are no operators.
+    /// The term to search for in subject, sender, recipients and body. The term is taken literally, without operators. Case is ignored.
     #[schema(min_length = 1)]
     query: String,
     /// The path of the folder to search, as returned by `list_folders`.

@@ -32,13 +32,13 @@ struct Arguments {
     /// The plain text.
     #[schema(nullable = false)]
     text: Option<String>,
-    /// The HTML. A message may have both.
+    /// The HTML. A message may have both plain text and HTML.
     #[schema(nullable = false)]
     html: Option<String>,
     /// The Message-ID (`messageId`) of the message that this message replies to, with angle brackets.
     #[schema(nullable = false)]
     in_reply_to: Option<String>,
-    /// The Message-IDs of the conversation, oldest first: an array as in `references` of a message, or a string that contains them separated by spaces.
+    /// The Message-IDs of the conversation, oldest first: an array like `references` of a message, or one string with Message-IDs separated by spaces.
     #[schema(nullable = false)]
     references: Option<MessageIds>,
     /// A unique key for the message, 1 to 255 visible ASCII characters. A repeated call with the same key within 24 hours only returns the first result.

@@ -1,11 +1,11 @@
-//! The messages of a list: limits their fields and reports suspicious text.
+//! Limits the fields of the messages in a list, and reports suspicious text.
 
 use latchmail_common::{Address, Summary};
 
 use super::bounds::Bounds;
 use crate::hidden::InvisibleCharacters;
 
-/// Limits the fields of each message. Returns a warning for each message that was cut and for each suspicious text.
+/// Limits the fields of each message. Returns the warnings about fields that were cut and about invisible characters.
 pub(super) fn bounded(messages: &mut [Summary]) -> Vec<String> {
     let of = |summary: &mut Summary| {
         let message = format!("Message {}", summary.headline.uid);
