@@ -1,5 +1,5 @@
 // The actions of the routes. An action receives the host's interfaces and the request, and returns the JSON of the response. An exception becomes a failure
-// response (latchmail.js). The host decides which names are valid and who owns them.
+// response (latchmail.js). The host decides which names are valid and who owns each address.
 
 import { created, Failure, refusal, success } from './latchmail.js';
 import { pronounceable } from './name.js';
@@ -13,7 +13,7 @@ const ATTEMPTS = 3;
 export function listAliases({ aliases }) {
   return {
     aliases: aliases.list().map((alias) => ({
-      // Ids are below 2^53, so that every client can hold them.
+      // Ids are below 2^53, so a JavaScript number can represent them exactly.
       id: Number(alias.id),
       address: alias.address,
       active: alias.active,
@@ -91,7 +91,7 @@ export function deleteAlias({ aliases }, request) {
   return success;
 }
 
-// Returns the id in the path. Clients never receive larger ids.
+// Returns the alias id in the path. Responds with 400 unless the id is from 1 to 2^53 - 1.
 function named(request) {
   const id = request.number('id');
   if (id === undefined || id < 1n || id >= 1n << 53n) {
@@ -100,7 +100,7 @@ function named(request) {
   return id;
 }
 
-// Calls a function for an alias. Responds with 404 if the caller has no alias with this id.
+// Calls a function that needs an existing alias. Responds with 404 if the caller has no alias with this id.
 function known(ask) {
   try {
     ask();

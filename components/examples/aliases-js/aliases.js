@@ -10,13 +10,13 @@ import { checkAlias, createAlias, deleteAlias, listAliasDomains, listAliases, up
 import { description } from './description.js';
 import { del, get, patch, post, scoped, serve } from './latchmail.js';
 
-// The maximum size of the body of any route, in bytes: two fields.
+// The maximum size of a request body, in bytes. The largest body has two short fields.
 const SMALL = 16 * 1024;
 
 const reading = { access: scoped('aliases-read', { oauth: true }), bucket: 'aliases' };
 const writing = { access: scoped('aliases-write'), bucket: 'aliases' };
 
-// The export of the component, under the name of the interface.
+// The component exports this object under the name of the interface.
 export const module = serve({ aliases, caller }, {
   name: 'aliases',
   version: '0.1.0',

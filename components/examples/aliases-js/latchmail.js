@@ -1,4 +1,4 @@
-// Common code for modules in JavaScript: the contract's two functions for a list of routes, requests and failures.
+// Common code for modules in JavaScript: requests, failures, and the two functions of the contract, which are created from a list of routes.
 //
 // The host's interfaces are parameters, so that tests can use fake ones.
 
@@ -23,8 +23,8 @@ export const created = (value) => new Answer(201, value);
 
 export const success = { success: true };
 
-// Returns the contract's error `{tag, val}` with which a capability failed. Any other exception is a bug of the module. It is thrown again, ends the request
-// and is logged by the host.
+// Returns the contract's error `{tag, val}` with which a capability failed. Any other exception is a bug of the module. The function throws it again, the
+// request ends, and the host logs the exception.
 export function refusal(thrown) {
   if (typeof thrown?.payload?.tag === 'string') {
     return thrown.payload;
@@ -57,7 +57,8 @@ export const del = route('delete');
 // Also allows API tokens with a scope, and OAuth access tokens if `oauth` is set.
 export const scoped = (scope, { oauth = false } = {}) => ({ tag: 'scoped', val: { scope, oauth } });
 
-// The two functions that every module exports. `host` has the imported interfaces, of which `caller` is required; actions get it as their first argument.
+// Returns the two functions that every module exports. `host` contains the imported interfaces and is the first argument of each action. The interface `caller`
+// is required.
 export function serve(host, { name, version, description, routes }) {
   const actions = new Map(routes.map(({ wit, action }) => [wit.operation, action]));
   return {
@@ -174,7 +175,7 @@ class Fields {
     return this.#typed(name, 'boolean');
   }
 
-  // A number without a fraction that every client of JSON can represent.
+  // Returns a number without a fraction that every JSON client can represent exactly.
   integer(name) {
     const value = this.#typed(name, 'number');
     if (value !== undefined && !Number.isSafeInteger(value)) {

@@ -1,5 +1,5 @@
 """The actions of the routes. An action receives the host's interfaces and the request, and returns the JSON of the response. An exception becomes
-a failure response (latchmail.py). The host decides which names are valid and who owns them.
+a failure response (latchmail.py). The host decides which names are valid and who owns each address.
 """
 
 from datetime import UTC, datetime
@@ -76,7 +76,7 @@ def delete_alias(host, request):
 
 
 def named(request):
-    """Returns the id in the path. Clients never receive larger ids."""
+    """Returns the alias id in the path. Responds with 400 unless the id is from 1 to 2^53 - 1."""
     number = request.number("id")
     if number is None or not 1 <= number < 1 << 53:
         raise Failure(400, "Invalid alias ID")
@@ -84,7 +84,7 @@ def named(request):
 
 
 def known(ask):
-    """Calls a function for an alias. Responds with 404 if the caller has no alias with this id."""
+    """Calls a function that needs an existing alias. Responds with 404 if the caller has no alias with this id."""
     try:
         ask()
     except Err as refused:

@@ -13,7 +13,7 @@ from wit_world import exports
 from wit_world.imports import aliases, caller
 from wit_world.imports.types import Scope
 
-# The maximum size of the body of any route, in bytes: two fields.
+# The maximum size of a request body, in bytes. The largest body has two short fields.
 SMALL = 16 * 1024
 
 READING = {"access": scoped(Scope.ALIASES_READ, oauth=True), "bucket": "aliases"}
@@ -29,7 +29,7 @@ routes.delete("/api/v1/aliases/{id}", "deleteAlias", actions.delete_alias, **WRI
 
 
 class Module(exports.Module):
-    """The export of the component, under the name of the interface."""
+    """The class that the component exports, under the name of the interface."""
 
     def describe(self):
         return routes.manifest()

@@ -1,4 +1,4 @@
-"""Common code for modules in Python: the contract's two functions for a list of routes, requests and failures.
+"""Common code for modules in Python: requests, failures, and the two functions of the contract, which are created from a list of routes.
 
 The host's interfaces are parameters, so that tests can use fake ones.
 """
@@ -49,7 +49,7 @@ def scoped(scope, *, oauth=False):
 class Routes:
     """A module as a list of routes, each with its action.
 
-    `host` has the imported interfaces, of which `caller` is required; actions get it as their first argument.
+    `host` contains the imported interfaces and is the first argument of each action. The interface `caller` is required.
     """
 
     def __init__(self, host, name, version, description):
@@ -83,7 +83,7 @@ class Routes:
         return Manifest(self._name, self._version, self._routes, json.dumps(self._description))
 
     def serve(self, operation, request):
-        """Serves one request. Any exception except a failure is a bug of the module. It ends the request and is logged by the host."""
+        """Serves one request. Any exception except a failure is a bug of the module. The exception ends the request, and the host logs it."""
         try:
             answer = self._actions[operation](self._host, Request(request))
         except Failure as failure:
@@ -141,14 +141,14 @@ class Request:
         return next((value for key, value in self._request.query if key == name), None)
 
     def number(self, name):
-        """Returns a segment of the path as a number, or None unless it consists of digits. No number of the contract has more digits."""
+        """Returns a segment of the path as a number, or None if it does not consist of digits or has more digits than any number of the contract."""
         text = next((value for key, value in self._request.path if key == name), "")
         return int(text) if re.fullmatch("0*[0-9]{1,20}", text) else None
 
     def json(self):
         """Returns the body, which must be a JSON object."""
         try:
-            # Decoded first, because the parser would guess the encoding of bytes.
+            # The body is decoded first, because the JSON parser would guess the encoding of bytes.
             value = json.loads(self._request.body.value.decode(), parse_constant=_no_number)
             # Half of a surrogate pair is not valid text.
             json.dumps(value, ensure_ascii=False).encode()

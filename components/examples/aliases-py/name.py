@@ -13,7 +13,7 @@ def pronounceable():
 
 
 def _spelt(bits):
-    """One word for each of the numbers of 16 bits."""
+    """Returns the word for a number of 16 bits."""
     word = ""
     for letters in WORD:
         bits, letter = divmod(bits, len(letters))

@@ -1,8 +1,7 @@
-//! The functions of the host that a module can call: one trait for each interface of the contract, and [`Host`], which implements them with
-//! the real host.
+//! The functions of the host that a module can call. Each interface of the contract (`wit/`) is a trait, and [`Host`] implements all traits with the real host.
 //!
-//! A handler names the traits that it needs (`fn list(host: &impl Mailbox, …)`), so a test can implement them instead of the host. Each file
-//! has one interface: its types, its trait, and the implementation for [`Host`].
+//! A handler names the traits that it needs (`fn list(host: &impl Mailbox, …)`), so a test can pass its own implementation of these traits. Each file contains
+//! one interface: its types, its trait, and the implementation for [`Host`].
 
 mod aliases;
 mod blob;
@@ -44,6 +43,6 @@ pub use self::teams::{
 };
 pub use crate::bindings::latchmail::host::types::{Error, Scope, Timestamp};
 
-/// The real host, called through the imports of the component. Outside of a component its functions panic.
+/// The real host, called through the imports of the component. Outside of a component, the functions of `Host` panic.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Host;

@@ -13,7 +13,7 @@ use crate::bindings::exports::latchmail::host::module::Method;
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Error)]
 pub struct Failed {
-    /// A sentence for a person.
+    /// The error message, as a sentence for people.
     pub error: String,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn fragment(description: &OpenApi) -> String {
     .to_string()
 }
 
-/// Returns the method and the path of each operation.
+/// Returns the method and the path of each operation, by the id of the operation.
 pub(crate) fn operations(description: &OpenApi) -> BTreeMap<&str, (Method, &str)> {
     let mut operations = BTreeMap::new();
     for (path, item) in &description.paths.paths {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Returns the header value for a file of any name. It has an ASCII form for old clients, and the full name (RFC 8187).
+/// Returns the header value for a file with any name. The value contains the name twice: an ASCII form for old clients, and the full name (RFC 8187).
 pub(crate) fn attachment(filename: &str) -> String {
     let plain: String = filename
         .chars()

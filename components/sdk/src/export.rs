@@ -1,8 +1,8 @@
-//! The macro that makes a component of a module.
+//! The macro that exports a module as a component.
 
 /// Exports a module: `export!(module)`, where `module` is a `fn module<H: …>() -> Module<H>` over the capabilities that the module needs.
 ///
-/// On other targets than WebAssembly the macro expands to nothing, so that the crate can be tested as a plain library.
+/// On targets other than WebAssembly, the macro expands to nothing, so the crate can be tested as a plain library.
 #[macro_export]
 macro_rules! export {
     ($module:ident) => {

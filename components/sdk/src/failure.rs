@@ -9,7 +9,7 @@ use crate::capability::{Caller, Error, Kind};
 pub struct Failure {
     /// HTTP status.
     pub status: u16,
-    /// A sentence for a person.
+    /// The error message, as a sentence for people.
     pub text: Cow<'static, str>,
     /// Seconds after which the client may retry, for the `Retry-After` header.
     pub retry_after: Option<u32>,
@@ -26,25 +26,25 @@ impl Failure {
         }
     }
 
-    /// Creates a 400: the input is malformed, missing or out of range.
+    /// Creates a failure with status 400: the input is malformed, missing or out of range.
     #[must_use]
     pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(400, text)
     }
 
-    /// Creates a 404: the object does not exist, or is not visible to this caller.
+    /// Creates a failure with status 404: the object does not exist, or it is not visible to this caller.
     #[must_use]
     pub fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(404, text)
     }
 
-    /// Creates a 409: the object already exists, or other objects depend on it.
+    /// Creates a failure with status 409: the object already exists, or other objects depend on it.
     #[must_use]
     pub fn conflict(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(409, text)
     }
 
-    /// Replaces the text of a 500 with `text`, which names the failed operation. Other failures stay the same.
+    /// Replaces the error message of a failure with status 500 by `text`, which names the failed operation. Other failures stay the same.
     #[must_use]
     pub fn failing(self, text: &'static str) -> Self {
         if self.status == 500 {
@@ -54,9 +54,9 @@ impl Failure {
         }
     }
 
-    /// Converts a capability's error to a failure. `missing` is the text of a 404, because only the handler knows which object is missing.
+    /// Converts a capability's error to a failure. `missing` is the error message for status 404, because only the handler knows which object is missing.
     ///
-    /// If the mail server refuses the caller's credential, the text depends on the kind of credential (specification, section 7).
+    /// If the mail server refuses the caller's credential, the error message depends on the kind of credential (specification, section 7).
     #[must_use]
     pub fn of(error: Error, missing: &'static str, host: &impl Caller) -> Self {
         match error {

@@ -42,29 +42,29 @@
 //!
 //! | Where | What |
 //! |---|---|
-//! | [`Module`], [`Route`] | the list of routes: who may call each, its body, its deadline |
+//! | [`Module`], [`Route`] | the list of routes, with the access, the body and the deadline of each route |
 //! | [`Request`], [`Reply`], [`Failure`] | the input and the output of a handler |
 //! | [`capability`] | the host's functions, one trait per interface of the contract |
 //! | [`stored`] | values of the module's own types, stored per account |
 //! | [`testing`] | calls the module's routes in unit tests |
 //! | [`scope`], [`time`], [`name`] | scopes by name, times as text, random names |
-//! | [`bindings`] | the generated contract, for anything that this crate does not cover |
+//! | [`bindings`] | the generated bindings of the contract, for anything that this crate does not cover |
 //!
-//! Handlers are generic over the traits of [`capability`], so the same code runs in a sandbox, where [`capability::Host`] calls the host,
-//! and in unit tests, where [`testing::FakeHost`] or a test's own type implements the traits. A component imports only the interfaces whose
-//! traits its handlers name. These traits are the list of grants that the module needs from its operator.
+//! Handlers are generic over the traits of [`capability`], so the same code runs in a sandbox and in unit tests. In a sandbox, [`capability::Host`] calls the
+//! host. In a unit test, [`testing::FakeHost`] or a type of the test implements the traits. A component imports only the interfaces whose traits its handlers
+//! name. The operator must grant these interfaces to the module.
 //!
 //! # What authors of modules need to know
 //!
 //! - Each request runs in a new sandbox, which is destroyed afterwards, so a `static` has its initial value in every request. Data that
 //!   must persist belongs in the [`Store`](capability::Store). An operator can allow a sandbox to serve several requests in sequence, but a
-//!   module must not depend on it.
+//!   module must not depend on this.
 //! - Every capability acts for the caller of the current request; no function takes an account. The host refuses calls that the
 //!   caller's credential does not permit, even if the route allows the caller.
 //! - There are no files, no environment variables, no sockets and no threads. Output to standard output goes to the host's log.
 //! - A panic ends the request with status 500. It does not affect other requests.
-//! - The contract grows: a module runs on every host with the same major version that is at least as new as the version that the module was
-//!   built against.
+//! - Minor versions of the contract only add to it. A module runs on a host if the host's contract has the same major version as the contract
+//!   that the module was built with, and if the host's contract is not older.
 
 pub mod bindings;
 pub mod capability;

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// A request that the host has routed, authorized and read.
 #[derive(Debug, Default)]
 pub struct Request {
-    /// Id of the request, as in the host's log.
+    /// Id of the request, which the host's log also contains.
     pub id: String,
     /// Named segments of the path, decoded.
     pub path: Vec<(String, String)>,
@@ -24,7 +24,7 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Body as bytes. Empty if the host keeps the body as a blob.
     pub body: Vec<u8>,
-    /// Decoded values of the route's blob fields. [`Request::take_blob`] takes them.
+    /// Decoded values of the route's blob fields. [`Request::take_blob`] removes a value from this list.
     pub blobs: RefCell<Vec<Option<Blob>>>,
 }
 
@@ -50,28 +50,29 @@ impl Request {
     /// Parses the body as JSON.
     ///
     /// # Errors
-    /// Returns 400 `Invalid JSON body` if the body is not JSON, and 400 with a text that names the field if the body has another shape.
+    /// Returns 400 `Invalid JSON body` if the body is not JSON. Returns 400 with an error message that names the field if a field is missing or has another
+    /// type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         latchmail_shape::read(&self.body).map_err(|error| Failure::bad_request(error.message()))
     }
 
-    /// Takes the decoded value of a blob field. The field in the body has the value `index`. Returns `None` if there is no such value or it
-    /// was taken before.
+    /// Removes and returns the decoded value of a blob field. In the body, the field contains `index` instead of the value. Returns `None` if there is no value
+    /// with this index, or if the value was already taken.
     #[must_use]
     pub fn take_blob(&self, index: usize) -> Option<Blob> {
         self.blobs.borrow_mut().get_mut(index)?.take()
     }
 
-    /// Returns a segment of the path as a number. Returns `None` unless the segment consists of digits and the number fits.
+    /// Returns a segment of the path as a number. Returns `None` unless the segment consists of digits and the number fits into `N`.
     #[must_use]
     pub fn path_number<N: FromStr>(&self, name: &str) -> Option<N> {
         number(self.path(name))
     }
 
-    /// Parses the query parameters `page` (from 1, default 1) and `limit` (1 to 100) of a list. `complaint` is the text of the 400.
+    /// Parses the query parameters `page` (from 1, default 1) and `limit` (1 to 100) of a list. `complaint` is the error message for invalid values.
     ///
     /// # Errors
-    /// Returns 400 unless both are integers in range. A page after the last is valid and empty.
+    /// Returns 400 unless both values are integers in range. A page after the last page is valid and empty.
     pub fn paging(&self, default_limit: u32, complaint: &'static str) -> Result<Paging, Failure> {
         let value = |name, default: u32| match self.query(name) {
             None => Ok(default),
@@ -95,7 +96,7 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// Creates a page from its number, from 1, and its size, 1 to 100 entries. Returns `None` if either is out of range.
+    /// Creates a page from its number, which starts at 1, and its maximum number of entries, which is 1 to 100. Returns `None` if either value is out of range.
     #[must_use]
     pub fn of(page: u32, limit: u32) -> Option<Self> {
         let in_range = page >= 1 && (1..=100).contains(&limit);
@@ -136,13 +137,13 @@ fn find<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.as_str())
 }
 
-/// Accepts only digits. `parse` alone would also accept a sign.
+/// Parses a number that consists only of digits. `parse` alone would also accept a sign.
 fn number<N: FromStr>(text: &str) -> Option<N> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if digits { text.parse().ok() } else { None }
 }
 
-/// Parses a number without a sign. A number that does not fit becomes `u32::MAX`.
+/// Parses a number that consists only of digits. Returns `u32::MAX` if the number does not fit.
 fn integer(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u32::MAX))
@@ -164,7 +165,7 @@ pub struct Reply {
 /// The body of a response.
 #[derive(Debug)]
 pub enum Content {
-    /// Bytes of the module.
+    /// Bytes in the memory of the module.
     Bytes(Vec<u8>),
     /// Bytes that stay in the host.
     Blob(Blob),
@@ -208,7 +209,7 @@ impl Reply {
     /// Creates a 200 response with `{"success": true}`.
     ///
     /// # Errors
-    /// Does not fail in practice; see [`Reply::json`].
+    /// Returns the error of [`Reply::json`], which cannot occur for this value.
     pub fn success() -> Result<Self, Failure> {
         Self::json(&serde_json::json!({ "success": true }))
     }
@@ -220,8 +221,8 @@ impl Reply {
         self
     }
 
-    /// Creates a 200 response with a file to save as `filename` (RFC 6266). The type is always `application/octet-stream`, so that a
-    /// browser does not run content that a stranger sent. Caches must not store the response.
+    /// Creates a 200 response with a file, which browsers save as `filename` (RFC 6266). The media type is always `application/octet-stream`, so browsers do
+    /// not run content from strangers. Caches must not store the response.
     #[must_use]
     pub fn download(filename: &str, content: Blob) -> Self {
         Self {

@@ -11,7 +11,7 @@ use crate::message::{Reply, Request};
 /// Default rate-limit bucket of a route.
 const DEFAULT_BUCKET: &str = "modules";
 
-/// A handler. Takes the capabilities and the request and returns the response.
+/// A handler: a function that receives the capabilities and the request, and returns the response.
 pub type Handler<H> = fn(&H, &Request) -> Result<Reply, Failure>;
 
 /// A route and its handler.
@@ -22,7 +22,7 @@ pub struct Route<H> {
 }
 
 impl<H> Route<H> {
-    /// Creates the route of an operation of the module's API description, which has its method and its path. By default, the route needs a web
+    /// Creates the route of an operation. The module's API description contains the method and the path of the operation. By default, the route needs a web
     /// session, accepts no body and has a deadline of 30 seconds.
     #[must_use]
     pub fn new(operation: &str, handler: Handler<H>) -> Self {
@@ -50,8 +50,8 @@ impl<H> Route<H> {
         self
     }
 
-    /// Marks a field of the JSON body whose base64 value the host decodes and keeps. `pointer` is a JSON pointer in which `*` stands for
-    /// any index. The host replaces the value with an index for [`Request::take_blob`].
+    /// Declares a blob field: a base64 field of the JSON body that the host decodes. The decoded bytes stay in the host, and the host replaces the field with
+    /// an index for [`Request::take_blob`]. `pointer` is a JSON pointer in which `*` stands for any index.
     #[must_use]
     pub fn blob_field(mut self, pointer: &str) -> Self {
         self.wit.blob_fields.push(pointer.into());
@@ -65,7 +65,7 @@ impl<H> Route<H> {
         self
     }
 
-    /// Also allows API tokens with the scope `scope`.
+    /// Allows API tokens with the scope `scope`, in addition to web sessions.
     #[must_use]
     pub fn scoped(mut self, scope: Scope) -> Self {
         self.wit.access = wit::Access::Scoped(wit::ScopedAccess {
@@ -75,7 +75,7 @@ impl<H> Route<H> {
         self
     }
 
-    /// Also allows OAuth access tokens, if the route allows a scope.
+    /// Also allows OAuth access tokens with the scope of the route. Does nothing unless [`Route::scoped`] was called before.
     #[must_use]
     pub fn with_oauth(mut self) -> Self {
         if let wit::Access::Scoped(scoped) = &mut self.wit.access {
@@ -116,8 +116,8 @@ pub struct Module<H> {
 }
 
 impl<H> Module<H> {
-    /// Creates a module without routes. `description` returns the API description of all routes, with the method and the path of each under its
-    /// operation id. It is called only when the host requests the manifest.
+    /// Creates a module without routes. `description` returns the API description, which contains the operation id, the method and the path of each route. The
+    /// function is called only when the host requests the manifest.
     #[must_use]
     pub fn new(name: &str, version: &str, description: fn() -> OpenApi) -> Self {
         Self {
@@ -135,8 +135,8 @@ impl<H> Module<H> {
         self
     }
 
-    /// Returns the manifest, with which the module describes itself to the host. A route whose operation is not in the API description has an empty
-    /// path, so no host accepts it.
+    /// Returns the manifest, with which the module describes itself to the host. A route whose operation is not in the API description has an empty path, so no
+    /// host accepts the module.
     #[must_use]
     pub fn manifest(&self) -> wit::Manifest {
         let description = (self.description)();
@@ -157,7 +157,7 @@ impl<H> Module<H> {
         }
     }
 
-    /// Serves a request of `operation`. The host requests only operations of the manifest; others get 404.
+    /// Serves a request of `operation`. Returns 404 if no route has this operation. The host requests only operations of the manifest.
     #[must_use]
     pub fn serve(&self, host: &H, operation: &str, request: &Request) -> Reply {
         let route = self.routes.iter().find(|r| r.wit.operation == operation);

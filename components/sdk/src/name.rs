@@ -12,14 +12,14 @@ const WORDS: u32 = 4;
 /// Returns a name with 64 random bits in lower-case letters and hyphens, for example `lusab-babad-gutih-tugad`.
 ///
 /// # Errors
-/// Returns 500 if there is no randomness.
+/// Returns 500 if no random bytes are available.
 pub fn pronounceable() -> Result<String, Failure> {
     let random =
         getrandom::u64().map_err(|_| Failure::new(500, "The operation could not be completed"))?;
     Ok(spelt(random))
 }
 
-/// Returns the name of a number. Different numbers have different names.
+/// Converts a number to a name. Different numbers have different names.
 fn spelt(number: u64) -> String {
     let mut name = String::with_capacity(24);
     for word in 0..WORDS {

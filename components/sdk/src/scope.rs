@@ -12,7 +12,7 @@ pub const ALL: [(Scope, &str); 6] = [
     (Scope::ProfileRead, "profile:read"),
 ];
 
-/// Returns the scope with this name.
+/// Returns the scope with this name, or `None` if no scope has the name.
 #[must_use]
 pub fn named(name: &str) -> Option<Scope> {
     let found = ALL.iter().find(|(_, known)| *known == name)?;

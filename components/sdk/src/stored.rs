@@ -17,8 +17,8 @@
 //! assert_eq!(count(&host).unwrap(), 1);
 //! ```
 //!
-//! Values outlive the version of the module that wrote them, so a new field needs a default (`#[serde(default)]`). Reading a value that
-//! does not parse returns [`Error::Internal`] and does not change the value.
+//! A newer version of the module must be able to read old values, so a new field needs a default (`#[serde(default)]`). Reading a value that cannot be parsed
+//! returns [`Error::Internal`] and does not change the value.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,7 +32,7 @@ const ATTEMPTS: usize = 8;
 /// Returns the value of a key, or `None` if the key does not exist.
 ///
 /// # Errors
-/// Returns the errors of [`Store::get_value`], and [`Error::Internal`] if the value is not a `T`.
+/// Returns the errors of [`Store::get_value`]. Returns [`Error::Internal`] if the value cannot be parsed as a `T`.
 pub fn read<T: DeserializeOwned>(host: &impl Store, key: &str) -> Result<Option<T>, Error> {
     host.get_value(key)?.as_deref().map(parse).transpose()
 }
@@ -40,17 +40,17 @@ pub fn read<T: DeserializeOwned>(host: &impl Store, key: &str) -> Result<Option<
 /// Sets the value of a key. If requests can change the value concurrently, use [`change`].
 ///
 /// # Errors
-/// Returns the errors of [`Store::set_value`], and [`Error::Internal`] if the value cannot be serialized.
+/// Returns the errors of [`Store::set_value`]. Returns [`Error::Internal`] if the value cannot be serialized.
 pub fn write<T: Serialize>(host: &impl Store, key: &str, value: &T) -> Result<(), Error> {
     host.set_value(key, &serialize(value)?)
 }
 
-/// Atomically changes the value of a key and returns the new value. `change` receives the current value and returns the new one; `None`
-/// stands for no value. `change` is called again if another change happened concurrently.
+/// Atomically changes the value of a key and returns the new value. `change` receives the current value and returns the new value. `None` stands for a key
+/// without a value. If another request changes the value concurrently, `change` is called again.
 ///
 /// # Errors
-/// Returns the errors of [`Store::compare_and_set`], [`Error::Conflict`] if concurrent changes happened in every attempt, and
-/// [`Error::Internal`] if the current value is not a `T` or the new value cannot be serialized.
+/// Returns the errors of [`Store::compare_and_set`]. Returns [`Error::Conflict`] if other requests changed the value during every attempt. Returns
+/// [`Error::Internal`] if the current value cannot be parsed as a `T`, or if the new value cannot be serialized.
 pub fn change<T: Serialize + DeserializeOwned>(
     host: &impl Store,
     key: &str,
@@ -59,8 +59,8 @@ pub fn change<T: Serialize + DeserializeOwned>(
     attempt(host, key, |was| Ok(change(was)), |error| error)
 }
 
-/// Like [`change()`], for a handler whose change can fail. If `change` returns a failure, the value is not changed and the failure is
-/// returned.
+/// Changes the value of a key like [`change()`], but `change` can fail. If `change` returns a failure, the value stays the same and this function returns the
+/// failure.
 ///
 /// # Errors
 /// Returns the failure of `change`, and the errors of [`change()`] converted with [`Failure::of`].

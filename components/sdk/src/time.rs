@@ -1,4 +1,4 @@
-//! Formats times as in the specification.
+//! Formats times in the two formats of the specification.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 

@@ -11,23 +11,23 @@ pub trait Aliases {
     /// Returns the aliases, sorted by address.
     ///
     /// # Errors
-    /// Only the errors that the trait names.
+    /// Returns only the errors that the description of the trait lists.
     fn list_aliases(&self) -> Result<Vec<Alias>, Error>;
 
-    /// Returns the domains on which the caller can create aliases: first the platform domains, then the caller's own domains.
+    /// Returns the domains on which the caller can create aliases: first the platform domains, then the caller's own active domains.
     ///
     /// # Errors
-    /// Only the errors that the trait names.
+    /// Returns only the errors that the description of the trait lists.
     fn alias_domains(&self) -> Result<Vec<String>, Error>;
 
     /// Creates an alias. `name` is the local part.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] for a name that is not allowed on the domain or a domain on which the caller cannot create aliases,
-    /// [`Error::Conflict`] if the address is in use or reserved, and [`Error::TooLarge`] if the account has reached its limit.
+    /// Returns [`Error::Invalid`] if the name is not allowed on the domain, or if the caller cannot create aliases on the domain. Returns [`Error::Conflict`]
+    /// if the address is in use or reserved. Returns [`Error::TooLarge`] if the account has the maximum number of aliases.
     fn create_alias(&self, name: &str, domain: &str) -> Result<Alias, Error>;
 
-    /// Checks that an alias could be created now. Does not reserve the address.
+    /// Checks that an alias can be created now. The check does not reserve the address.
     ///
     /// # Errors
     /// Returns the errors of [`Aliases::create_alias`].

@@ -9,7 +9,8 @@ pub trait Caller {
     /// Returns the caller of this request.
     fn current(&self) -> Identity;
 
-    /// Passes the two-factor code of this request to functions that take the account's password. The default implementation does nothing.
+    /// Gives the host the two-factor code of this request. The host checks the code in functions that take the account's password. The default implementation
+    /// does nothing.
     fn present_code(&self, _code: &str) {}
 }
 

@@ -12,7 +12,7 @@ pub trait Credentials {
     /// Creates an API token that expires after `days` days, or never if `days` is `None`.
     ///
     /// # Errors
-    /// Returns [`Error::Conflict`] if the account has `at_most` tokens or more.
+    /// Returns [`Error::Conflict`] if the account already has at least `at_most` tokens.
     fn create_token(
         &self,
         label: &str,
@@ -24,7 +24,7 @@ pub trait Credentials {
     /// Returns the API tokens, newest first. Includes expired tokens and excludes revoked tokens.
     ///
     /// # Errors
-    /// Returns [`Error::Internal`].
+    /// Returns [`Error::Internal`] if the host fails.
     fn list_tokens(&self) -> Result<Vec<Token>, Error>;
 
     /// Revokes an API token. Revoking a token again is not an error.
@@ -42,7 +42,7 @@ pub trait Credentials {
     /// Returns all credentials of the account, newest first.
     ///
     /// # Errors
-    /// Returns [`Error::Internal`].
+    /// Returns [`Error::Internal`] if the host fails.
     fn list_credentials(&self) -> Result<Vec<Credential>, Error>;
 
     /// Revokes an app password, unless it belongs to an API token.

@@ -6,19 +6,20 @@ pub use crate::bindings::latchmail::host::domains::{
     Challenge, Claimed, Domain, Expected, Held as HeldDomains, Inspected, RecordKind, Verification,
 };
 
-/// The caller's own domains. Each function needs a web session. The host folds domain names to lower case.
+/// The caller's own domains. Each function needs a web session. The host converts domain names to lower case.
 pub trait Domains {
-    /// Returns the domains, newest first, and the number that the plan allows.
+    /// Returns the domains, newest first, and the number of domains that the account's plan allows.
     ///
     /// # Errors
-    /// Returns [`Error::Internal`].
+    /// Returns [`Error::Internal`] if the host fails.
     fn list_domains(&self) -> Result<HeldDomains, Error>;
 
     /// Claims a domain.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if the name is not a registrable domain, [`Error::Conflict`] if the domain belongs to another account,
-    /// [`Error::Denied`] if the plan allows no domains, and [`Error::TooLarge`] if the account has as many domains as its plan allows.
+    /// Returns [`Error::Invalid`] if the name is not a registrable domain. Returns [`Error::Conflict`] if the domain belongs to another account. Returns
+    /// [`Error::Denied`] if the account's plan allows no domains, and [`Error::TooLarge`] if the account already has the number of domains that its plan
+    /// allows.
     fn claim_domain(&self, name: &str) -> Result<Claimed, Error>;
 
     /// Returns a domain and the state of its DNS records.
@@ -37,7 +38,7 @@ pub trait Domains {
     /// Releases a domain.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the account does not have the domain, and [`Error::Conflict`] if it has aliases on the domain.
+    /// Returns [`Error::NotFound`] if the account does not have the domain, and [`Error::Conflict`] if the account has aliases on the domain.
     fn release_domain(&self, name: &str) -> Result<(), Error>;
 }
 

@@ -6,7 +6,7 @@ pub use crate::bindings::latchmail::host::log::Level;
 
 /// The host's log.
 pub trait Log {
-    /// Writes one line. The message must not contain mail content or secrets.
+    /// Writes one line to the log. The line must not contain mail content or secrets.
     fn write(&self, level: Level, message: &str);
 }
 

@@ -9,13 +9,13 @@ pub use crate::bindings::latchmail::host::mailbox::{
 
 /// The caller's mail. Reading needs the scope `mail:read`, changes need `mail:write`.
 ///
-/// Every function can return `CredentialRefused`, `Unavailable`, `Denied` or `Internal`. A function that changes something can also return
-/// `Rejected` and `OutcomeUnknown`. Changes skip `uids` that do not exist and return the `uids` of the existing messages.
+/// Every function can return `CredentialRefused`, `Unavailable`, `Denied` or `Internal`. A function that changes something can also return `Rejected` and
+/// `OutcomeUnknown`. A function that changes messages skips each `uid` that does not exist, and returns the `uid`s that exist.
 pub trait Mailbox {
-    /// Returns all folders: first those with a role, in the order of [`Role`], then the others by path.
+    /// Returns all folders: first the folders with a role, in the order of [`Role`], then the other folders, sorted by path.
     ///
     /// # Errors
-    /// Only the errors that the trait names.
+    /// Returns only the errors that the description of the trait lists.
     fn list_folders(&self) -> Result<Vec<Folder>, Error>;
 
     /// Returns a page of a folder's messages, newest first.
@@ -41,13 +41,14 @@ pub trait Mailbox {
     /// Returns a page of a folder's messages that contain `term` in the subject, sender, recipients or body, newest first. Case is ignored.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the folder does not exist, and [`Error::Invalid`] for a term that cannot be searched for.
+    /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if the term is empty, is longer than 1,000 bytes or contains
+    /// control characters, or if the limit is not 1 to 100.
     fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error>;
 
     /// Adds or removes flags.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] for a flag that must not be set.
+    /// Returns [`Error::Invalid`] if clients cannot set one of the flags.
     fn set_flags(
         &self,
         uids: &[u64],
@@ -64,7 +65,7 @@ pub trait Mailbox {
     /// Deletes messages permanently.
     ///
     /// # Errors
-    /// Only the errors that the trait names.
+    /// Returns only the errors that the description of the trait lists.
     fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error>;
 }
 

@@ -7,7 +7,7 @@ pub use crate::bindings::latchmail::host::outbox::Sent;
 /// A file that is attached to a message.
 #[derive(Debug)]
 pub struct File {
-    /// File name: any Unicode except control characters.
+    /// File name: any Unicode characters except control characters.
     pub filename: String,
     /// Media type, `type/subtype`, without parameters.
     pub content_type: String,
@@ -24,7 +24,7 @@ pub struct Draft {
     pub to: Vec<Address>,
     /// Recipients in Cc.
     pub cc: Vec<Address>,
-    /// Recipients that no header names.
+    /// Recipients in Bcc, which no header contains.
     pub bcc: Vec<Address>,
     /// Subject, on one line.
     pub subject: String,
@@ -32,7 +32,7 @@ pub struct Draft {
     pub text: Option<String>,
     /// HTML body.
     pub html: Option<String>,
-    /// Message-ID of the message that is replied to, with angle brackets.
+    /// Message-ID of the message that this message replies to, with angle brackets.
     pub in_reply_to: Option<String>,
     /// Message-IDs of the conversation, with angle brackets.
     pub references: Vec<String>,
@@ -45,14 +45,14 @@ pub trait Outbox {
     /// Checks that the caller may send from an address.
     ///
     /// # Errors
-    /// Returns [`Error::Denied`] if the caller may not, and [`Error::Internal`] if the check fails.
+    /// Returns [`Error::Denied`] if the caller may not send from the address, and [`Error::Internal`] if the check fails.
     fn check_sender(&self, address: &str) -> Result<(), Error>;
 
-    /// Sends a message to all recipients or to none, and files a copy. A second call with the same `key` within 24 hours returns the first
+    /// Sends a message to all recipients or to none of them, and files a copy in Sent. A second call with the same `key` within 24 hours returns the first
     /// result and sends nothing.
     ///
     /// # Errors
-    /// Can return any error; see `wit/outbox.wit`.
+    /// Returns any [`Error`]. `wit/outbox.wit` describes the cases.
     fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error>;
 }
 
@@ -68,7 +68,7 @@ impl Outbox for Host {
                 content_type: file.content_type,
                 content,
             }),
-            // The host accepts only its own bytes as files; they come from a request.
+            // The host accepts only files whose bytes are in the host, for example from a request.
             Blob::Bytes(_) => Err(Error::Internal),
         };
         let draft = outbox::Draft {

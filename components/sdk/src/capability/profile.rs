@@ -12,17 +12,16 @@ pub trait Profile {
     /// Returns [`Error::NotFound`] if the account has no profile.
     fn get(&self) -> Result<Details, Error>;
 
-    /// Changes the profile. Creates it if there is none and all fields are given. Needs a web session.
+    /// Changes the profile. If there is no profile and all fields are given, creates the profile. Needs a web session.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] for an invalid value, and [`Error::NotFound`] if there is no profile and a field is missing.
+    /// Returns [`Error::Invalid`] if a value is invalid, and [`Error::NotFound`] if there is no profile and a field is missing.
     fn update(&self, changes: &Changes) -> Result<(), Error>;
 
-    /// Changes the password. Needs a web session, which continues. All other credentials of the account end, except app passwords of mail
-    /// clients.
+    /// Changes the password. Needs a web session, and this session continues. All other credentials of the account end, except app passwords of mail clients.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] for an invalid new password.
+    /// Returns [`Error::Invalid`] if the new password is invalid.
     fn change_password(&self, current: &str, new: &str) -> Result<PasswordChange, Error>;
 }
 

@@ -7,16 +7,15 @@ pub use crate::bindings::latchmail::host::teams::{
     Role as TeamRole, Summary as TeamSummary, Target, Team,
 };
 
-/// Shared mailboxes, which are called teams: the caller's own and those of other accounts. Each function needs a web session. The host
-/// checks who is a member of a team and who may change it.
+/// Shared mailboxes, which are called teams: the caller's own mailbox, and mailboxes of other accounts. Each function needs a web session. The host checks who
+/// is a member of a team and who may change the team.
 ///
-/// A function that changes something can also return [`Refused::Failed`] with `Denied` if the caller may not manage the members, and with
-/// `CredentialRefused`.
+/// A function that changes something can also return [`Refused::Failed`] with `Denied`, if the caller may not manage the members, or with `CredentialRefused`.
 pub trait Teams {
     /// Returns the caller's teams: first the caller's own mailbox, then the mailboxes that are shared with the caller, sorted by address.
     ///
     /// # Errors
-    /// Returns [`Error::Internal`].
+    /// Returns [`Error::Internal`] if the host fails.
     fn list_teams(&self) -> Result<Vec<TeamSummary>, Error>;
 
     /// Returns a team and its members.
@@ -25,12 +24,13 @@ pub trait Teams {
     /// Returns [`Error::NotFound`] if the team does not exist or the caller is not a member.
     fn team(&self, team: &str) -> Result<Team, Error>;
 
-    /// Adds a member with a first grant, without an invitation to accept. `password` is the caller's own.
+    /// Adds a member with a first grant. The new member does not have to accept an invitation. `password` is the caller's own password.
     ///
     /// # Errors
-    /// Returns [`Refused::Missing`] if the team, the user or the target of the grant does not exist. Returns [`Refused::Failed`] with
-    /// `Denied` for a wrong password or a right that the caller does not hold, with `Invalid` for an invalid grant, with `Conflict` for an
-    /// existing member or if the plan allows no more members, and with `Unavailable` if a key is needed and the mail server is unavailable.
+    /// Returns [`Refused::Missing`] if the team, the user or the target of the grant does not exist. Returns [`Refused::Failed`] with `Denied` if the password
+    /// is wrong or the caller does not hold a right of the grant, with `Invalid` if the grant is invalid, and with `Conflict` if the user is already a member
+    /// or the owner's plan allows no more members. Returns [`Refused::Failed`] with `Unavailable` if the mailbox has no key for its members and the mail server
+    /// is unavailable.
     fn invite_member(
         &self,
         team: &str,
@@ -42,7 +42,8 @@ pub trait Teams {
     /// Adds a grant to a member and returns the grant's id.
     ///
     /// # Errors
-    /// Returns [`Refused::Missing`], and [`Refused::Failed`] with `Denied` for a right that the caller does not hold or with `Invalid`.
+    /// Returns [`Refused::Missing`] if the team, the member or the target of the grant does not exist. Returns [`Refused::Failed`] with `Denied` if the caller
+    /// does not hold a right of the grant, and with `Invalid` if the grant is invalid.
     fn add_grant(&self, team: &str, member: &str, grant: &NewGrant) -> Result<String, Refused>;
 
     /// Replaces the rights of a grant.
@@ -54,13 +55,13 @@ pub trait Teams {
     /// Revokes a grant. The member stays in the team.
     ///
     /// # Errors
-    /// Returns [`Refused::Missing`].
+    /// Returns [`Refused::Missing`] if the team or the grant does not exist.
     fn revoke_grant(&self, team: &str, grant: &str) -> Result<(), Refused>;
 
     /// Removes a member. The caller can also remove itself.
     ///
     /// # Errors
-    /// Returns [`Refused::Missing`], and [`Refused::Failed`] with `Denied` for the owner.
+    /// Returns [`Refused::Missing`] if the team or the member does not exist. Returns [`Refused::Failed`] with `Denied` if the member is the owner.
     fn remove_member(&self, team: &str, member: &str) -> Result<(), Refused>;
 }
 

@@ -1,12 +1,12 @@
-//! Fields of a JSON body that the host decodes from base64 and keeps.
+//! Blob fields: fields of a JSON body that the host decodes from base64 and stores outside the body.
 
 use serde_json::Value;
 
 use crate::capability::Blob;
 use crate::failure::Failure;
 
-/// Decodes and removes the fields at these JSON pointers (`*` stands for any index), in the order of the pointers. Each field's value is
-/// replaced by its index.
+/// Decodes the fields at these JSON pointers, in which `*` stands for any index. Returns the decoded values in the order of the pointers, and replaces each
+/// field by the index of its value.
 pub(super) fn take(body: &mut Value, pointers: &[String]) -> Result<Vec<Blob>, Failure> {
     let mut found = Vec::new();
     for pointer in pointers {

@@ -1,4 +1,4 @@
-//! Builder of messages for tests.
+//! A builder for messages in tests.
 
 use super::NOW;
 use crate::capability::{Address, Attachment, Authentication, Detail, Summary, Timestamp, Verdict};
@@ -45,7 +45,7 @@ impl Letter {
         }
     }
 
-    /// Sets the result of the sender's authentication, and the domain that it is about. Without it there is no result.
+    /// Sets the result of authenticating the sender, and the domain that the result applies to. By default, a message has no result.
     #[must_use]
     pub fn authenticated(mut self, verdict: Verdict, domain: &str) -> Self {
         self.detail.authentication = Authentication {
@@ -111,7 +111,7 @@ impl Letter {
         self
     }
 
-    /// Makes the message a reply to a Message-ID, with angle brackets.
+    /// Makes the message a reply to the message with this Message-ID, which includes the angle brackets.
     #[must_use]
     pub fn in_reply_to(mut self, id: &str) -> Self {
         self.detail.in_reply_to = Some(id.into());
@@ -132,7 +132,7 @@ impl Letter {
         self
     }
 
-    /// Returns the message as the host returns it, and its files.
+    /// Returns the message as the host returns it, and the contents of its attachments.
     pub(super) fn build(self) -> (Detail, Vec<Vec<u8>>) {
         let Self { mut detail, files } = self;
         let text = detail.text.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Checks of a manifest that every host makes when it loads a module.
+//! Checks a manifest as every host does when it loads a module.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const MAX_DESCRIPTION: usize = 1024 * 1024;
 /// Maximum size of a request body in bytes.
 const MAX_BODY: u32 = 40 * 1024 * 1024;
 
-/// Returns why no host would load this module, or `None` if its manifest is valid.
+/// Returns the reason why no host would load this module, or `None` if its manifest is valid.
 ///
 /// Does not check conditions that depend on the host: grants, the paths that the operator permits, the routes of other modules, and the names of rate
 /// limits.

@@ -1,8 +1,8 @@
 //! Calls the routes and handlers of a module in unit tests, without a host and without WebAssembly.
 //!
-//! [`FakeHost`] replaces the host: it has accounts with mailboxes, aliases and stored values, all in memory, and refuses the same calls as
-//! the real host. A handler can be called with it directly. [`Service`] serves a whole module with it: it finds the route, requires the
-//! credential and the scope that the route declares, reads the path and the query, and returns the response as a client receives it.
+//! [`FakeHost`] replaces the host. It stores accounts with mailboxes, aliases and values in memory, and it refuses the same calls as the real host. A test can
+//! call a handler with a `FakeHost` directly. [`Service`] serves a complete module with a `FakeHost`: it finds the route, requires the credential and the scope
+//! that the route declares, parses the path and the query, and returns the response that a client receives.
 //!
 //! ```
 //! use latchmail_sdk::capability::{Caller, Mailbox, Scope};
@@ -38,7 +38,7 @@
 //! The fake host sends nothing over the network, limits neither time nor memory, and has no rate limits. To test how a mail server
 //! processes a message, use the real service.
 //!
-//! A request for something that does not exist, such as the JSON of a response that is not JSON, panics at the line of the test.
+//! Functions panic at the line of the test if the test uses them incorrectly, for example if it reads a response as JSON that is not JSON.
 #![allow(
     clippy::panic,
     reason = "tests fail at the line of the invalid request"

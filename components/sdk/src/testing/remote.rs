@@ -5,7 +5,7 @@ use crate::capability::{Error, HttpRequest, HttpResponse};
 /// The defined responses and the received requests.
 #[derive(Debug, Default)]
 pub(super) struct RemoteServers {
-    /// Method, URL and response. Later entries take precedence.
+    /// The method, the URL and the response of each definition. Later definitions take precedence.
     responses: Vec<(String, String, Result<HttpResponse, Error>)>,
     requests: Vec<HttpRequest>,
 }
@@ -26,7 +26,7 @@ impl RemoteServers {
         &self.requests
     }
 
-    /// Records a request and returns the response to it.
+    /// Records a request and returns the response that is defined for it.
     pub(super) fn respond(&mut self, request: &HttpRequest) -> Result<HttpResponse, Error> {
         self.requests.push(request.clone());
         let mut latest_first = self.responses.iter().rev();

@@ -6,7 +6,7 @@ use super::Response;
 use crate::failure::Failure;
 use crate::message::{Reply, Request};
 
-/// Returns a request with these named segments of the path, parameters of the query and this body.
+/// Returns a request with these named path segments, these query parameters and this body.
 #[must_use]
 pub fn request(path: &[(&str, &str)], query: &[(&str, &str)], body: &str) -> Request {
     let pairs = |pairs: &[(&str, &str)]| {

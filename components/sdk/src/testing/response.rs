@@ -1,4 +1,4 @@
-//! A response as a client receives it.
+//! A response that a client receives.
 
 use serde_json::{Value, json};
 
@@ -52,10 +52,10 @@ impl Response {
         self.json()
     }
 
-    /// Checks that the response is a failure with this status and sentence.
+    /// Checks that the response is a failure with this status and this error message.
     ///
     /// # Panics
-    /// Panics if it is not.
+    /// Panics if the status or the error message differs.
     #[track_caller]
     pub fn fails(&self, status: u16, sentence: &str) {
         let expected = json!({ "error": sentence });

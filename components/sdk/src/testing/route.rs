@@ -13,7 +13,7 @@ pub(super) fn method(method: Method) -> &'static str {
     }
 }
 
-/// Returns whether every segment is either plain or entirely a `{name}`.
+/// Returns whether a path is a valid pattern: each segment is either plain text or a single `{name}`.
 pub(super) fn is_pattern(path: &str) -> bool {
     let Some(rest) = path.strip_prefix('/') else {
         return false;
@@ -26,12 +26,12 @@ pub(super) fn is_pattern(path: &str) -> bool {
     })
 }
 
-/// Returns the name of a named segment.
+/// Returns the name of a named segment, or `None` if the segment is plain text.
 fn named(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
 }
 
-/// Returns the routes of this path, for all methods. A plain segment takes precedence over a named one.
+/// Returns the routes that match a path, for all methods. Plain segments take precedence over named segments.
 pub(super) fn at<'r>(routes: &'r [Route], path: &str) -> Vec<&'r Route> {
     let mut fitting: Vec<&Route> = routes.iter().filter(|r| fits(&r.path, path)).collect();
     let shape = |route: &Route| -> Vec<bool> {
@@ -66,7 +66,7 @@ pub(super) fn values(pattern: &str, path: &str) -> Option<Vec<(String, String)>>
         .collect()
 }
 
-/// Returns the names and values of a query, or `None` if one is not valid percent-encoded text.
+/// Returns the names and values of a query, or `None` if a name or a value is not valid percent-encoded text.
 pub(super) fn query(query: &str) -> Option<Vec<(String, String)>> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs

@@ -1,4 +1,4 @@
-//! Serves a whole module as the host does: finds the route, requires its credential and scope, and reads the request.
+//! Serves a complete module as the host does: finds the route, requires the credential and the scope of the route, and parses the request.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::message::{Reply, Request};
 use crate::module::Module;
 
-/// Request headers that the host passes to modules. It passes no others.
+/// The only request headers that the host passes to modules.
 const PASSED_HEADERS: [&str; 12] = [
     "accept",
     "accept-language",
@@ -29,7 +29,7 @@ const PASSED_HEADERS: [&str; 12] = [
     "user-agent",
 ];
 
-/// Scopes that routes can open to OAuth access tokens.
+/// Scopes for which routes can allow OAuth access tokens.
 const OPEN_TO_OAUTH: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
 
 /// A module that is served by a [`FakeHost`].
@@ -41,10 +41,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Serves a module, with `ada@example.test` signed in.
+    /// Creates a service for a module, with `ada@example.test` signed in.
     ///
     /// # Panics
-    /// Panics with the reason if no host would load the module.
+    /// Panics if no host would load the module. The panic message contains the reason.
     #[must_use]
     #[track_caller]
     pub fn of(module: Module<FakeHost>) -> Self {
@@ -96,8 +96,8 @@ impl Service {
         self.request("DELETE", path, &[], Vec::new())
     }
 
-    /// Sends any request and returns the response. `path` has the form that a client sends, with the query and percent-encoding. Headers
-    /// that the host does not pass to modules are dropped.
+    /// Sends any request and returns the response. `path` is the percent-encoded path with the query, as a client sends it. Headers that the host does not pass
+    /// to modules are dropped.
     pub fn request(
         &self,
         method: &str,
@@ -150,7 +150,7 @@ impl Service {
             blobs: RefCell::new(blobs.into_iter().map(Some).collect()),
         };
         let serve = || self.module.serve(&self.host, &route.operation, &request);
-        // A public route never receives a caller, even if an account is signed in.
+        // A request to a public route has no caller, even if an account is signed in.
         Ok(match route.access {
             Access::Public => self.host.anonymously(serve),
             _ => serve(),

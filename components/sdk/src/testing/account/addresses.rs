@@ -8,8 +8,9 @@ use crate::capability::{
 /// The platform domains.
 const PLATFORM: [&str; 2] = ["example.test", "second.test"];
 
-/// Maximum numbers of domains and aliases of an account.
+/// Maximum number of domains of an account.
 const MAX_DOMAINS: u32 = 5;
+/// Maximum number of aliases of an account.
 const MAX_ALIASES: usize = 1000;
 
 /// The aliases and the domains of an account.
@@ -23,9 +24,9 @@ pub(crate) struct Addresses {
     records: Vec<Expected>,
 }
 
-/// Aliases.
+/// Functions for aliases.
 impl Addresses {
-    /// Returns `true` if the address is an active alias.
+    /// Returns `true` if the address is an active alias of the account.
     pub(crate) fn sends_from(&self, address: &str) -> bool {
         let mut active = self.aliases.iter().filter(|alias| alias.active);
         active.any(|alias| alias.address.eq_ignore_ascii_case(address))
@@ -50,7 +51,7 @@ impl Addresses {
         PLATFORM.map(Into::into).into_iter().chain(own).collect()
     }
 
-    /// Checks that an alias can be created and returns its address. `taken` contains the addresses of accounts.
+    /// Checks that an alias can be created, and returns the address of the alias. `taken` contains the addresses of all accounts.
     pub(crate) fn check_alias(
         &self,
         name: &str,
@@ -83,7 +84,7 @@ impl Addresses {
         Ok(address)
     }
 
-    /// Creates an alias. `taken` contains the addresses of accounts.
+    /// Creates an alias. `taken` contains the addresses of all accounts.
     pub(crate) fn create_alias(
         &mut self,
         name: &str,
@@ -125,7 +126,7 @@ impl Addresses {
     }
 }
 
-/// Domains.
+/// Functions for domains.
 impl Addresses {
     /// Returns `true` if the account has verified the domain.
     pub(crate) fn has_active_domain(&self, name: &str) -> bool {
@@ -143,7 +144,7 @@ impl Addresses {
         self.records = records;
     }
 
-    /// Returns the domains, newest first, with the limit.
+    /// Returns the domains, newest first, and the maximum number of domains.
     pub(crate) fn domains(&self) -> HeldDomains {
         HeldDomains {
             domains: self.domains.iter().rev().cloned().collect(),

@@ -136,7 +136,7 @@ impl Members {
     }
 }
 
-/// Checks that a grant is valid, regardless of who makes it.
+/// Checks that a grant is valid. Does not check whether the caller may make the grant.
 pub(crate) fn check_grant(
     rights: &[Right],
     target: &Target,

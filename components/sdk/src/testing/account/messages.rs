@@ -5,7 +5,7 @@ use crate::capability::{
 };
 use crate::testing::letter::Letter;
 
-/// Maximum number of messages of one change.
+/// Maximum number of messages in one change.
 const MAX_UIDS: usize = 1000;
 /// Maximum number of messages on a page.
 const MAX_PAGE: u32 = 100;
@@ -19,7 +19,7 @@ const SETTABLE_FLAGS: [&str; 4] = [SEEN, "\\Answered", "\\Flagged", "\\Draft"];
 #[derive(Debug)]
 pub(crate) struct Messages {
     folders: Vec<(String, Option<Role>)>,
-    /// In order of arrival in their folders.
+    /// The messages of all folders. The messages of each folder are in the order in which they arrived in the folder.
     stored: Vec<Stored>,
     last_uid: u64,
 }
@@ -80,7 +80,7 @@ impl Messages {
         self.last_uid
     }
 
-    /// Returns the folders: first those with a role, then the others by path.
+    /// Returns all folders: first the folders with a role, then the other folders, sorted by path.
     pub(crate) fn folders(&self) -> Vec<Folder> {
         let folder = |(path, role): &(String, Option<Role>)| {
             let count = |which: fn(&Summary) -> bool| {
@@ -103,7 +103,7 @@ impl Messages {
         folders
     }
 
-    /// Returns a page of a folder, newest messages first.
+    /// Returns a page of the messages in a folder, newest first.
     pub(crate) fn page(&self, folder: &str, page: Page) -> Result<Listing, Error> {
         self.listing(folder, page, |_| true)
     }
@@ -141,7 +141,7 @@ impl Messages {
         Ok(attachment.zip(content))
     }
 
-    /// Adds or removes flags. Returns the `uids` that exist.
+    /// Adds or removes flags. Returns the elements of `uids` that exist.
     pub(crate) fn set_flags(
         &mut self,
         uids: &[u64],
@@ -167,7 +167,7 @@ impl Messages {
         Ok(known)
     }
 
-    /// Moves messages to another folder. Returns the `uids` that exist.
+    /// Moves messages to another folder. Returns the elements of `uids` that exist.
     pub(crate) fn move_to(&mut self, uids: &[u64], folder: &str) -> Result<Vec<u64>, Error> {
         let known = self.known(uids)?;
         if !self.has(folder) {
@@ -183,7 +183,7 @@ impl Messages {
         Ok(known)
     }
 
-    /// Deletes messages. Returns the `uids` that existed.
+    /// Deletes messages. Returns the elements of `uids` that existed.
     pub(crate) fn delete(&mut self, uids: &[u64]) -> Result<Vec<u64>, Error> {
         let known = self.known(uids)?;
         self.stored
@@ -234,7 +234,7 @@ impl Messages {
         found.ok_or(Error::NotFound)
     }
 
-    /// Returns the `uids` that exist, in ascending order.
+    /// Returns the elements of `uids` that exist, in ascending order and without duplicates.
     fn known(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
         if uids.len() > MAX_UIDS {
             return Err(Error::TooLarge(format!(

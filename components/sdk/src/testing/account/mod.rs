@@ -1,4 +1,4 @@
-//! The data of an account of the fake host, and the rules for changing the data. The rules are those of the real host.
+//! The data of an account of the fake host. The rules for changing the data are the same as in the real host.
 
 pub(crate) mod addresses;
 pub(crate) mod credentials;
@@ -30,7 +30,7 @@ pub(crate) struct Account {
     pub(crate) values: Values,
     /// The members of the account's mailbox, without the owner.
     pub(crate) members: Members,
-    /// `None` if the operator created the account.
+    /// The profile, or `None` if the account has none because the operator created it.
     pub(crate) profile: Option<Details>,
     password: String,
 }
@@ -111,7 +111,8 @@ impl Account {
         ))
     }
 
-    /// Stores a message in the folder `Sent` and in the list of sent messages. A repeated call with the same idempotency key stores nothing.
+    /// Stores a message in the folder `Sent` and in the list of sent messages. A repeated call with the same idempotency key stores nothing and returns the
+    /// first result.
     pub(crate) fn send(&mut self, message: SentMessage) -> Result<Sent, Error> {
         if let Some(sent) = self.sent.earlier(&message)? {
             return Ok(sent);

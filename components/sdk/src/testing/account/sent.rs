@@ -15,7 +15,7 @@ pub struct SentMessage {
     pub to: Vec<Address>,
     /// Recipients in Cc.
     pub cc: Vec<Address>,
-    /// Recipients that no header names.
+    /// Recipients in Bcc, which no header contains.
     pub bcc: Vec<Address>,
     /// Subject.
     pub subject: String,
@@ -23,13 +23,13 @@ pub struct SentMessage {
     pub text: Option<String>,
     /// HTML body.
     pub html: Option<String>,
-    /// Message-ID of the message that is replied to.
+    /// Message-ID of the message that this message replies to.
     pub in_reply_to: Option<String>,
     /// Message-IDs of the conversation.
     pub references: Vec<String>,
     /// Attached files.
     pub files: Vec<SentFile>,
-    /// Idempotency key of the client.
+    /// Idempotency key that the client sent.
     pub key: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct SentFile {
 }
 
 impl SentMessage {
-    /// Converts a draft. `key` is the idempotency key.
+    /// Converts a draft to a sent message. `key` is the idempotency key.
     pub(crate) fn new(draft: Draft, key: Option<&str>) -> Self {
         let file = |file: File| SentFile {
             filename: file.filename,
@@ -87,7 +87,7 @@ impl SentMessage {
         let texts = [self.text.as_ref(), self.html.as_ref()];
         let texts: usize = texts.into_iter().flatten().map(String::len).sum();
         let files: usize = self.files.iter().map(|file| file.content.len()).sum();
-        // Files are encoded in base64.
+        // A complete message contains files in base64.
         texts + files / 3 * 4
     }
 
@@ -123,7 +123,7 @@ pub(crate) struct SentMessages {
 }
 
 impl SentMessages {
-    /// Makes sending fail with this error.
+    /// Makes every later call that sends a message fail with this error.
     pub(crate) fn fail(&mut self, error: Error) {
         self.fault = Some(error);
     }
@@ -133,7 +133,7 @@ impl SentMessages {
         messages.cloned().collect()
     }
 
-    /// Returns the result of the earlier call with the same idempotency key and the same message, if there was one.
+    /// Returns the result of an earlier call with the same idempotency key and the same message, or `None` if there was no such call.
     pub(crate) fn earlier(&self, message: &SentMessage) -> Result<Option<Sent>, Error> {
         if let Some(error) = &self.fault {
             return Err(error.clone());

@@ -10,7 +10,7 @@ const MAX_KEY: usize = 256;
 const MAX_VALUE: usize = 65_536;
 /// Maximum number of keys in a list.
 const MAX_KEYS: u32 = 1000;
-/// Bytes that each entry counts towards the quota in addition to its key and value.
+/// Number of bytes that each entry counts towards the quota, in addition to its key and its value.
 const ENTRY: usize = 64;
 
 /// The values that the module stores for one account.
@@ -43,7 +43,7 @@ impl Values {
         Ok(self.entries.get(key).cloned())
     }
 
-    /// Stores a value, or deletes it if `value` is `None`.
+    /// Sets the value of a key, or deletes the key if `value` is `None`.
     pub(crate) fn set(&mut self, key: &str, value: Option<&[u8]>) -> Result<(), Error> {
         check_key(key)?;
         let Some(value) = value else {
@@ -60,7 +60,7 @@ impl Values {
         let used: usize = others.map(|(key, value)| size(key, value)).sum();
         if used + size(key, value) > self.quota {
             return Err(Error::TooLarge(format!(
-                "There is no room for it in the {} bytes that the module may keep for an account",
+                "The value would exceed the {} bytes that the module may store for an account",
                 self.quota
             )));
         }
@@ -68,7 +68,7 @@ impl Values {
         Ok(())
     }
 
-    /// Like [`Values::set`] if the current value is `expected`. Otherwise changes nothing and returns `false`.
+    /// Calls [`Values::set`] if the current value is `expected`. Otherwise changes nothing and returns `false`.
     pub(crate) fn compare_and_set(
         &mut self,
         key: &str,

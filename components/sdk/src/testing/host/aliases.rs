@@ -14,7 +14,7 @@ impl FakeHost {
     }
 }
 
-/// Addresses of accounts are taken. Aliases of other accounts are not checked. The platform domains are `example.test` and `second.test`.
+/// The addresses of all accounts count as taken. Aliases of other accounts are not checked. The platform domains are `example.test` and `second.test`.
 impl Aliases for FakeHost {
     fn list_aliases(&self) -> Result<Vec<Alias>, Error> {
         self.allow(Need::Scope(Scope::AliasesRead), |account| {

@@ -6,7 +6,7 @@ use crate::capability::{
 };
 
 impl FakeHost {
-    /// Adds a credential of the signed-in account, for example its web session. Initially an account has none.
+    /// Adds a credential of the signed-in account, for example its web session. A new account has no credentials.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -16,7 +16,8 @@ impl FakeHost {
     }
 }
 
-/// The secrets are placeholders and authenticate nothing. Web sessions are only listed if [`FakeHost::put_credential`] added them.
+/// The secrets are placeholders and cannot be used for authentication. The list of credentials contains a web session only if [`FakeHost::put_credential`]
+/// added it.
 impl Credentials for FakeHost {
     fn create_token(
         &self,

@@ -4,7 +4,7 @@ use super::{FakeHost, Need};
 use crate::capability::{Claimed, Domains, Error, Expected, HeldDomains, Inspected, Verification};
 
 impl FakeHost {
-    /// Publishes the challenge of the signed-in account's claim of a domain, so that verifying the claim succeeds.
+    /// Publishes the challenge for a domain that the signed-in account claimed, so that verifying the claim succeeds.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -28,7 +28,7 @@ impl FakeHost {
     }
 }
 
-/// No DNS records are looked up: [`FakeHost::prove_domain`] and [`FakeHost::set_records`] replace them.
+/// The fake host does not query the DNS. A test sets the results with [`FakeHost::prove_domain`] and [`FakeHost::set_records`].
 impl Domains for FakeHost {
     fn list_domains(&self) -> Result<HeldDomains, Error> {
         self.allow(Need::Session, |account| Ok(account.addresses.domains()))

@@ -1,4 +1,5 @@
-//! A fake host for tests, with all data in memory. Each capability has a file, which checks the caller's credential and delegates to the account.
+//! A fake host for tests, with all data in memory. Each capability has its own file. Its functions check the caller's credential, and then call the functions
+//! of the caller's account.
 
 mod aliases;
 mod credentials;
@@ -24,7 +25,7 @@ const ADA: &str = "ada@example.test";
 
 /// A fake host with accounts, settings and a log in memory, and one caller at a time. It implements every capability.
 ///
-/// Initially `ada@example.test` is signed in with a web session. Signing in creates the account with an empty mailbox if it does not exist.
+/// Initially `ada@example.test` is signed in with a web session. If an account does not exist, signing in creates it with an empty mailbox.
 #[derive(Debug)]
 pub struct FakeHost {
     caller: RefCell<Identity>,
@@ -37,7 +38,7 @@ pub struct FakeHost {
     remote: RefCell<RemoteServers>,
 }
 
-/// What a capability requires of the caller's credential.
+/// The requirement of a capability for the caller's credential.
 #[derive(Clone, Copy)]
 enum Need {
     Caller,
@@ -69,7 +70,7 @@ impl FakeHost {
         Self::default()
     }
 
-    /// Creates a host in which every capability fails with this error, unless it refuses the caller first.
+    /// Creates a host in which every capability fails with this error, unless the capability refuses the caller.
     #[must_use]
     pub fn failing(error: Error) -> Self {
         let host = Self::default();
@@ -109,8 +110,7 @@ impl FakeHost {
         );
     }
 
-    /// Makes the signed-in account use an OAuth access token with these scopes, as at the agent endpoint, where the operator configures the
-    /// scopes of such tokens.
+    /// Makes the signed-in account use an OAuth access token with these scopes. At the agent endpoint, the operator configures the scopes of such tokens.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -130,7 +130,7 @@ impl FakeHost {
         *self.caller.borrow_mut() = identity(Kind::Anonymous, "", &[]);
     }
 
-    /// Makes the signed-in account an administrator, or not.
+    /// Sets whether the signed-in account is an administrator.
     pub fn be_admin(&self, admin: bool) {
         self.caller.borrow_mut().admin = admin;
     }
@@ -149,7 +149,7 @@ impl FakeHost {
         settings.insert(key.into(), value.into());
     }
 
-    /// Makes every capability fail with this error, unless it refuses the caller first.
+    /// Makes every capability fail with this error, unless the capability refuses the caller.
     pub fn fail(&self, error: Error) {
         *self.fault.borrow_mut() = Some(error);
     }
@@ -159,7 +159,7 @@ impl FakeHost {
         *self.fault.borrow_mut() = None;
     }
 
-    /// Returns the number of calls so far of functions that need a caller, including calls that failed.
+    /// Returns the number of calls to functions that need a caller, including calls that failed.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.calls.get()
@@ -177,13 +177,13 @@ impl FakeHost {
         self.now.get()
     }
 
-    /// Advances the time of the host, which it uses for times of created objects. The module's own clock is the machine's.
+    /// Advances the clock of the host, which sets the creation times of objects. A clock that the module reads itself is not changed.
     pub fn advance(&self, by: std::time::Duration) {
         let by = Timestamp::try_from(by.as_millis()).unwrap_or(Timestamp::MAX);
         self.now.set(self.now().saturating_add(by));
     }
 
-    /// Calls `act` with the signed-in account, regardless of the credential.
+    /// Calls `act` with the signed-in account, without a check of the credential.
     #[track_caller]
     fn with_account<T>(&self, act: impl FnOnce(&mut Account) -> T) -> T {
         let address = self.signed_in();
@@ -227,7 +227,7 @@ impl FakeHost {
         act(account)
     }
 
-    /// Returns the error that a test set with [`FakeHost::fail`].
+    /// Fails with the error that a test set with [`FakeHost::fail`].
     fn check_fault(&self) -> Result<(), Error> {
         self.fault.borrow().clone().map_or(Ok(()), Err)
     }
@@ -253,11 +253,11 @@ impl FakeHost {
     }
 }
 
-/// Error text for tokens if a web session is required.
+/// Error message for a token if a web session is required.
 pub(super) const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
-/// Returns the error text for a token that lacks a scope.
+/// Returns the error message for a token that lacks a scope.
 pub(super) fn missing(scope: Scope) -> String {
     let name = scope::name(scope);
     format!("This credential is missing the \"{name}\" scope")

@@ -5,7 +5,7 @@ use crate::capability::{Draft, Error, Outbox, Scope, Sent};
 use crate::testing::account::sent::SentMessage;
 
 impl FakeHost {
-    /// Makes sending fail with this error for the signed-in account. Checking a sender still works.
+    /// Makes [`Outbox::send`] fail with this error for the signed-in account. [`Outbox::check_sender`] still works.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -25,7 +25,7 @@ impl FakeHost {
     }
 }
 
-/// A sent message is stored in the folder `Sent` and in [`FakeHost::sent`], and is not delivered. Addresses and texts are not validated.
+/// A sent message is stored in the folder `Sent` and in the list of [`FakeHost::sent`], but it is not delivered. Addresses and texts are not validated.
 impl Outbox for FakeHost {
     fn check_sender(&self, address: &str) -> Result<(), Error> {
         self.allow(Need::Scope(Scope::MailSend), |account| {

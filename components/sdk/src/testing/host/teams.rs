@@ -11,7 +11,7 @@ use crate::testing::account::members::{ALL_RIGHTS, MAX_MEMBERS, Members, check_g
 
 const OWNER: &str = "The mailbox's owner can be neither removed nor granted anything";
 
-/// Domain of a user name without an `@`.
+/// The domain that is added to a user name without an `@`.
 const PLATFORM: &str = "example.test";
 
 impl FakeHost {
@@ -52,7 +52,7 @@ impl FakeHost {
         Err(denied("You can only grant rights that you hold"))
     }
 
-    /// Calls `act` with the members of a team, if the team exists.
+    /// Calls `act` with the members of a team. Returns [`Refused::Missing`] if the team does not exist.
     fn members<T>(
         &self,
         team: &str,
@@ -63,7 +63,8 @@ impl FakeHost {
     }
 }
 
-/// The id of a team and of a member is the account's address. Folders, aliases and domains of grants are not checked for existence.
+/// The id of a team is the address of its owner, and the id of a member is the member's address. The fake host does not check that the folder, the alias or the
+/// domain of a grant exists.
 impl Teams for FakeHost {
     fn list_teams(&self) -> Result<Vec<TeamSummary>, Error> {
         let caller = self.session()?;
