@@ -47,7 +47,7 @@ fn is_joiner_pair(before: char, c: char) -> bool {
     invisible(before) == joiner && invisible(c) == joiner && (before, c) != ('\u{fe0f}', '\u{200d}')
 }
 
-/// The kinds of invisible characters found so far in a message.
+/// The kinds of invisible characters that were found in a message.
 #[derive(Debug, Default)]
 pub(crate) struct InvisibleCharacters {
     found: [Vec<&'static str>; KINDS.len()],

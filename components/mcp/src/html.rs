@@ -365,7 +365,7 @@ impl Writer<'_> {
     /// Writes the pending line breaks and spaces, and then a word.
     fn word(&mut self, word: &str) {
         if !self.text.is_empty() {
-            // Two line breaks are one empty line.
+            // Two line breaks make one empty line, which is the maximum.
             for _ in 0..self.pending_lines.min(2) {
                 self.text.push('\n');
             }

@@ -23,7 +23,7 @@ struct NodeData {
     attributes: Vec<(String, String)>,
     parent: Option<usize>,
     previous_sibling: Option<usize>,
-    /// The last child so far.
+    /// The last child that was added.
     last_child: Option<usize>,
 }
 

@@ -187,7 +187,7 @@ impl Teams for FakeHost {
     }
 }
 
-/// Returns the local part of an address on the platform domain, and the whole address on another domain.
+/// Returns the local part of an address on the platform domain, and the complete address on any other domain.
 fn username(address: &str) -> String {
     let bare = address.strip_suffix(PLATFORM);
     let bare = bare.and_then(|bare| bare.strip_suffix('@'));
