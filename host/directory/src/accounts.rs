@@ -1,4 +1,4 @@
-//! Accounts and the single namespace of addresses. Creates accounts with their profiles.
+//! Accounts. This module creates an account with its address and its profile. All accounts and aliases share one namespace of addresses.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// Inserts no row if the address is taken, also by a concurrent transaction.
+/// Inserts no row if the address is taken, even if a concurrent transaction took it.
 const CLAIM_ADDRESS: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at) \
     VALUES ($1, 'account', $2, $3, $3) ON CONFLICT (address) DO NOTHING";
 const INSERT: &str = "INSERT INTO accounts (id, address, password_hash, plan, admin, created_at) \
@@ -30,7 +30,7 @@ pub const DEFAULT_PLAN: &str = "default";
 pub struct Account {
     /// An opaque id, which never changes.
     pub id: String,
-    /// In lower case.
+    /// The account's address, in lower case.
     pub address: String,
     /// The argon2id hash of the password, as a PHC string.
     pub password_hash: String,
@@ -51,12 +51,12 @@ impl fmt::Debug for Account {
     }
 }
 
-/// An account to create, with a profile if the person gave one.
+/// An account to create, with an optional profile.
 #[derive(Clone)]
 pub struct NewAccount {
     /// An opaque id.
     pub id: String,
-    /// In lower case.
+    /// The account's address, in lower case.
     pub address: String,
     /// The argon2id hash of the password, as a PHC string.
     pub password_hash: String,
@@ -84,11 +84,11 @@ impl fmt::Debug for NewAccount {
 /// A profile to create.
 #[derive(Clone, Debug)]
 pub struct NewProfile {
-    /// 1 to 64 characters.
+    /// The first name, 1 to 64 characters.
     pub first_name: String,
-    /// 1 to 64 characters.
+    /// The last name, 1 to 64 characters.
     pub last_name: String,
-    /// `YYYY-MM-DD`.
+    /// The date of birth, as `YYYY-MM-DD`.
     pub dob: String,
 }
 
@@ -97,12 +97,13 @@ pub struct NewProfile {
 pub enum Creation {
     /// The account was created.
     Created,
-    /// The address is taken or reserved: an account or an alias has or had it, the operator reserves it, or an account has verified its domain.
+    /// The address is not available: an account or an alias has or had the address, the operator reserves the address, or an account has verified the domain of
+    /// the address.
     AddressTaken,
 }
 
 impl Directory {
-    /// Creates an account with its address, its mailbox row, its profile and, if given, its first session, in one transaction.
+    /// Creates an account with its address and its mailbox row, in one transaction. Also creates the profile and the first session, if they are given.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
@@ -115,8 +116,8 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         let domain = domain_of(&account.address);
         tx.lock_domain_shared(domain).await?;
-        // The domain was a platform domain when the request was checked. If an account has verified the domain since then, this account owns every address on
-        // it.
+        // The domain was a platform domain when the request was checked. If an account has verified the domain since then, that account owns every address on
+        // the domain.
         if domains::holder(&mut tx, domain).await?.is_some() {
             return Ok(Creation::AddressTaken);
         }
@@ -139,7 +140,7 @@ impl Directory {
         Ok(Creation::Created)
     }
 
-    /// Returns the account with this address, active or not, or `None`. Aliases do not count.
+    /// Returns the account with this address, active or not, or `None` if no account has the address. Does not find an account by the address of an alias.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

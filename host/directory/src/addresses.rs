@@ -4,7 +4,8 @@ use super::aliases::DomainOwner;
 use super::db::on;
 use super::{Directory, Error};
 
-/// Includes an alias only while its domain is a platform domain or belongs to the account. The data for mail servers has the same condition.
+/// Returns a row if the address belongs to the account. An alias counts only while its domain is a platform domain, or a domain that the account has verified.
+/// The data for mail servers has the same condition.
 const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_id = $2 AND a.live AND a.active \
     AND (a.kind = 'account' OR (a.kind = 'alias' AND ( \
         EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \
@@ -15,7 +16,7 @@ const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_
 pub enum AddressRelation {
     /// The account's own address, or an active alias of the account.
     Own,
-    /// An address that is not the account's, on a domain that the account may use.
+    /// An address from which the account may not send, on a domain that the account may use.
     Foreign,
     /// An address on a domain that the account may not use.
     ForeignDomain,
@@ -25,8 +26,8 @@ pub enum AddressRelation {
 const MADE_BY: &str = "SELECT made_by FROM addresses WHERE address = $1 AND account_id = $2 AND kind = 'alias' AND live";
 
 impl Directory {
-    /// Returns the member who created the alias `address`, or `Some(None)` if the account's owner created it. Returns `None` if the account has no such alias.
-    /// `address` is in lower case.
+    /// Returns the account id of the member who created the alias `address`. Returns `Some(None)` if the account's owner created the alias, and `None` if the
+    /// account has no such alias. `address` must be in lower case.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -42,7 +43,7 @@ impl Directory {
             .await)?)
     }
 
-    /// Returns the relation of `address`, in lower case, to an account.
+    /// Returns the relation of `address` to an account. `address` must be in lower case.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

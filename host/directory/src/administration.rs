@@ -1,4 +1,4 @@
-//! Operations of the operator on whole accounts. Each operation runs in one transaction.
+//! Operations of the operator on accounts, for example to disable or delete an account. Each operation runs in one transaction.
 
 use sqlx_macros::FromRow;
 
@@ -36,7 +36,7 @@ const FREE_ADDRESS: &str = "DELETE FROM addresses WHERE address = $1 AND NOT liv
 pub struct Overview {
     /// An opaque id, which is also the name of the mailbox's folder on the mail server.
     pub id: String,
-    /// In lower case.
+    /// The account's address, in lower case.
     pub address: String,
     /// Whether the account can sign in and its mail credentials work.
     pub active: bool,
@@ -64,7 +64,7 @@ pub enum AddressRelease {
 }
 
 impl Directory {
-    /// Returns every account, sorted by address, or only the account with `address` if it is not empty.
+    /// Returns summaries of accounts: of the account with this address, or of all accounts, sorted by address, if `address` is empty.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -74,8 +74,9 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Sets an account's password. Ends all its web sessions and OAuth grants and revokes all its API tokens. App passwords of mail clients and the key of a
-    /// shared mailbox remain valid. Returns the app passwords that were deleted, or `None` if the account does not exist.
+    /// Sets an account's password. Ends all web sessions and OAuth grants of the account, and revokes all its API tokens. The app passwords of mail clients,
+    /// and the app password that acts for the members of the mailbox, remain valid. Returns the ids of the app passwords that were deleted, or `None` if the
+    /// account does not exist.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -103,7 +104,8 @@ impl Directory {
         Ok(Some(ended))
     }
 
-    /// Disables an account. Ends all its credentials and revokes its API tokens. Returns `true` if anything was changed.
+    /// Disables an account. Deletes all its app passwords, which ends its sessions and OAuth grants, and revokes its API tokens. Returns `true` if anything was
+    /// changed.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -133,7 +135,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Enables an account. The password is then its only credential. Returns `false` if the account was already enabled.
+    /// Enables an account. The password is then the account's only credential. Returns `false` if the account was already enabled.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -153,8 +155,8 @@ impl Directory {
         Ok(true)
     }
 
-    /// Deletes an account and everything that refers to it. All its addresses are reserved until they are released. Returns `false` if the account does not
-    /// exist.
+    /// Deletes an account and all data that refers to it. The addresses of the account stay reserved until the operator releases them. Returns `false` if the
+    /// account does not exist.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -167,7 +169,7 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         teams::lock_with_mailboxes(&mut tx, account_id).await?;
         teams::leave_all(&mut tx, account_id, now, origin).await?;
-        // Recorded while the account exists, because the event takes the address from the account.
+        // The event is recorded before the deletion, because it contains the account's address.
         let deleted = Event::of(Kind::AccountDeleted, account_id, now).about(account_id);
         events::record(&mut tx, deleted, origin).await?;
         on_tx!(&mut tx, db => sqlx::query(RESERVE_ADDRESSES)
@@ -191,7 +193,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Releases the reserved address of a deleted account or alias.
+    /// Releases the address of a deleted account or alias, so that the address can be used again.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -252,7 +254,7 @@ impl Directory {
         .await
     }
 
-    /// Grants or revokes administrator rights. Returns `false` if nothing was changed.
+    /// Grants administrator rights to an account, or revokes them. Returns `false` if nothing was changed.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -277,7 +279,7 @@ impl Directory {
     }
 }
 
-/// Returns `true` if the value was changed.
+/// Enables or disables an account. Returns `true` if the account was changed.
 async fn set_active(tx: &mut Tx, account_id: &str, active: bool) -> Result<bool, Error> {
     let address: Option<String> = on_tx!(tx, db => sqlx::query_scalar(SET_ACTIVE)
         .bind(account_id)

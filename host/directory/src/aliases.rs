@@ -1,7 +1,7 @@
 //! Aliases: additional addresses of an account. All addresses share one namespace.
 //!
-//! A deleted alias on a platform domain keeps its row, so no other account ever gets the address. A deleted alias on an account's own domain is removed,
-//! because no other account can create addresses there.
+//! The row of a deleted alias on a platform domain is kept, so that no other account gets the address. The row of a deleted alias on an account's own domain is
+//! deleted, because no other account can create addresses on that domain.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use crate::permissions::{Grants, Right, Rights};
 /// Maximum number of aliases on platform domains that an account can have, including deleted ones. All accounts share the names on these domains, so no account
 /// may exhaust them.
 pub const MAX_ON_PLATFORM_DOMAINS: u32 = 500;
-/// Maximum number of aliases on all of an account's own domains together.
+/// Maximum number of aliases that an account can have on all its own domains together.
 pub const MAX_ON_OWN_DOMAINS: u32 = 1000;
 
-/// Maximum number of new aliases that one credential can create in one mailbox within [`WINDOW`]. The limit prevents a stolen credential from exhausting the
-/// account's names.
+/// Maximum number of new aliases that one credential can create in one mailbox within [`WINDOW`]. Because of this limit, a thief of the credential cannot use
+/// up all aliases that the account can have.
 pub const MAX_NEW: u32 = 50;
 const WINDOW: Duration = Duration::from_hours(24);
-/// The event detail of an alias that the account had deleted and creates again. Such an alias does not count as new.
+/// The event detail for an alias that the account deleted earlier and creates again. Such an alias does not count as new.
 const DELETED_BEFORE: &str = "deleted before";
 
-/// Returns a row if the credential is valid. The app password of a web session may have been replaced concurrently; the session then remains valid. If $5 is
-/// true, the directory cannot check the credential and checks only the account.
+/// Returns a row if the account is active and the credential is valid. A web session is also found by its id, because its app password may have been replaced
+/// concurrently. If $5 is true, the query checks only the account, because the directory does not have the credential.
 const IS_VALID: &str = "SELECT 1 FROM accounts a WHERE a.id = $1 AND a.active AND ( $5 \
     OR EXISTS (SELECT 1 FROM app_passwords p WHERE p.id = $2 AND p.account_id = a.id AND (p.expires_at IS NULL OR p.expires_at > $4)) \
     OR EXISTS (SELECT 1 FROM sessions s WHERE s.sid = $3 AND s.account_id = a.id AND s.expires_at > $4))";
@@ -37,11 +37,12 @@ const LIST: &str = "SELECT address, active, created_at, changed_at, made_by FROM
     WHERE account_id = $1 AND kind = 'alias' AND live";
 const DOMAINS: &str = "SELECT domain, 0 AS own FROM platform_domains UNION ALL \
     SELECT domain, 1 AS own FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
-/// A platform domain that an account has also verified counts as a platform domain.
+/// Reads whether a domain is a platform domain, and whether an account has verified it. If both are true, the domain counts as a platform domain.
 const OWNER_OF_DOMAIN: &str = "SELECT \
     EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) AS platform, \
     EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND account_id = $2 AND verified_at IS NOT NULL) AS own";
-/// Reads whether an account can create an address. $3 is true if the account has verified the address's domain: aliases on such domains are counted separately.
+/// Reads the data that decides whether an account can create an alias. $3 is true if the account has verified the domain of the alias. Aliases on such domains
+/// are counted separately from aliases on platform domains.
 const AVAILABILITY: &str = "SELECT \
     EXISTS (SELECT 1 FROM addresses WHERE address = $2) AS taken, \
     EXISTS (SELECT 1 FROM addresses WHERE address = $2 AND account_id = $1 AND kind = 'alias' AND NOT live) AS was_own, \
@@ -49,35 +50,37 @@ const AVAILABILITY: &str = "SELECT \
         SELECT 1 FROM domains d WHERE d.account_id = $1 AND d.verified_at IS NOT NULL \
             AND substr(a.address, length(a.address) - length(d.domain)) = '@' || d.domain \
             AND NOT EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = d.domain))) AS count";
-/// Changes no row if another account has or had the address, also in a concurrent transaction.
+/// Inserts an alias, or restores a deleted alias of the account. Changes no row if another account has or had the address, even if a concurrent transaction
+/// created it.
 const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at, made_by) VALUES ($1, 'alias', $2, $3, $3, $4) \
     ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
         made_by = EXCLUDED.made_by \
     WHERE addresses.account_id = EXCLUDED.account_id AND addresses.kind = 'alias' AND NOT addresses.live";
-/// Returns when a credential created a new alias, without the $4 latest ones.
+/// Returns the time at which a credential created its latest new alias, after skipping the $4 latest ones.
 const NTH_LATEST_CREATION: &str = "SELECT at FROM security_events WHERE account_id = $1 AND kind = 'alias_created' AND credential = $2 \
     AND detail IS NULL AND at > $3 ORDER BY at DESC LIMIT 1 OFFSET $4";
 const SET_ACTIVE: &str = "UPDATE addresses SET active = $2, changed_at = $3 WHERE address = $1";
 const RESERVE: &str = "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE address = $1";
 const DELETE: &str = "DELETE FROM addresses WHERE address = $1";
 
-/// The caller of a change. The transaction of the change checks the credential again, because a request can take up to a minute.
+/// The caller of a change to aliases or to the data of a module. The transaction that makes the change checks the caller's credential again, because a request
+/// can take up to a minute.
 #[derive(Clone, Copy, Debug)]
 pub struct AliasCaller<'a> {
     /// The account whose aliases are changed.
     pub account_id: &'a str,
-    /// The app password that acts for the credential at the mail server. It is deleted when the credential ends. `None` for an access token of an external
-    /// authorization server: only that server knows whether the token is valid, and it confirmed the token at limit a minute ago.
+    /// The id of the app password that acts for the credential at the mail server. The app password is deleted when the credential ends. `None` for an access
+    /// token of an external authorization server: only that server knows whether the token is valid, and it confirmed the token at most a minute ago.
     pub app_password_id: Option<&'a str>,
     /// The id of the web session. Empty for other credentials.
     pub sid: &'a str,
     /// The current time.
     pub at: Timestamp,
-    /// The member who acts in a shared mailbox. `None` in the caller's own mailbox.
+    /// The member who acts in a shared mailbox, or `None` if the caller acts in its own mailbox.
     pub member: Option<MemberAccess<'a>>,
 }
 
-/// A member of a shared mailbox and its grants.
+/// A member of a shared mailbox, and the member's grants.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberAccess<'a> {
     /// The member's own account.
@@ -96,13 +99,13 @@ impl MemberAccess<'_> {
 }
 
 impl<'a> AliasCaller<'a> {
-    /// Creates the context of a caller, in its own mailbox or in a mailbox that is shared with it.
+    /// Creates the value for the caller of a request, who acts in its own mailbox or in a mailbox that is shared with it.
     #[must_use]
     pub fn new(caller: &'a Caller, at: Timestamp) -> Self {
         if let Some(shared) = &caller.shared {
             return Self {
                 account_id: &shared.account,
-                // The app password that acts for members. It is deleted when members lose access.
+                // This app password acts for all members. It is deleted when no member has access any longer.
                 app_password_id: Some(&shared.mail.id),
                 sid: "",
                 at,
@@ -124,7 +127,7 @@ impl<'a> AliasCaller<'a> {
         }
     }
 
-    /// Locks the account. Returns `true` if the credential is valid.
+    /// Locks the account. Then returns `true` if the account is active and the credential is valid.
     pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         tx.lock_account(self.account_id).await?;
         let valid: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_VALID)
@@ -141,9 +144,9 @@ impl<'a> AliasCaller<'a> {
 /// An alias.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// In lower case.
+    /// The alias's address, in lower case.
     pub address: String,
-    /// Whether the alias receives mail and can be used as a sender.
+    /// Whether the alias receives mail and the account may send from it.
     pub active: bool,
     /// The time of creation, or `None` if this service did not create the alias.
     pub created_at: Option<Timestamp>,
@@ -154,14 +157,15 @@ pub struct Alias {
 }
 
 impl Alias {
-    /// Returns the alias's id. The id reveals nothing beyond the address, and only the owner can look up an alias by it.
+    /// Returns the alias's id. The id is derived from the address and contains no other information. It identifies an alias only among the aliases of the same
+    /// account.
     #[must_use]
     pub fn id(&self) -> u64 {
         id(&self.address)
     }
 }
 
-/// Returns the first 52 bits of the address's SHA-256, plus 1. Every JSON reader represents this number exactly (RFC 8259, section 6).
+/// Returns the first 52 bits of the address's SHA-256, plus 1. Every JSON parser can represent this number exactly (RFC 8259, section 6).
 fn id(address: &str) -> u64 {
     let digest = Sha256::digest(address);
     let first = digest.iter().take(8);
@@ -199,7 +203,7 @@ pub enum Obstacle {
 pub enum Change {
     /// The alias is in the requested state.
     Done,
-    /// The account has no alias with this id, or the member may not see it.
+    /// The account has no alias with this id, or the caller is a member who may not see the alias.
     Unknown,
     /// The member may see the alias but not change it.
     Denied,
@@ -269,7 +273,8 @@ impl Directory {
         Ok(sorted(rows))
     }
 
-    /// Returns the domains on which an account may have aliases: platform domains, then its own, each sorted by name.
+    /// Returns the domains on which an account may have aliases: first the platform domains, then the account's own domains. Each of the two groups is sorted
+    /// by name.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -277,7 +282,7 @@ impl Directory {
         let mut domains: Vec<(String, i32)> = on!(&self.db, pool => sqlx::query_as(DOMAINS)
             .bind(account_id)
             .fetch_all(pool).await)?;
-        // Sorted here, because a database can have the sort order of a language.
+        // The domains are sorted here, because a database can use the sort order of a language.
         domains.sort_by(|(a, own_a), (b, own_b)| (own_a, a).cmp(&(own_b, b)));
         let mut names: Vec<String> = Vec::with_capacity(domains.len());
         for (name, _) in domains {
@@ -300,7 +305,7 @@ impl Directory {
         Ok(owner(found))
     }
 
-    /// Returns the reason why an account cannot create this address on a domain of this kind, or `None` if it can.
+    /// Returns the reason why an account cannot create the alias `address`, or `None` if it can. `owner` is the owner of the domain of the address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -318,8 +323,8 @@ impl Directory {
         Ok(availability.obstacle(owner))
     }
 
-    /// Creates an active alias on a domain of this kind, or activates a deleted alias of the account again. If two requests for one address run concurrently,
-    /// one succeeds.
+    /// Creates an active alias, or restores a deleted alias of the account. The caller has validated the address for a domain of `owner`. If two requests
+    /// create the same address concurrently, only one succeeds.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
@@ -336,7 +341,7 @@ impl Directory {
             return Ok(Err(Obstacle::CredentialOver));
         }
         tx.lock_domain_shared(domain_of(address)).await?;
-        // The name was validated for this kind of domain: reserved names are allowed only on an account's own domains.
+        // The caller validated the address for a domain of this owner: reserved names are allowed only on an account's own domains.
         if owner_of(&mut tx, account_id, address).await? != owner {
             return Ok(Err(Obstacle::Foreign));
         }
@@ -472,7 +477,7 @@ pub(super) fn domain_of(address: &str) -> &str {
     address.rsplit('@').next().unwrap_or_default()
 }
 
-/// Returns the owner of a domain, or of the domain of an address, in relation to an account.
+/// Returns the owner of a domain in relation to an account. `address` is the domain or an address on it.
 pub(super) async fn owner_of(
     tx: &mut Tx,
     account_id: &str,
@@ -485,7 +490,7 @@ pub(super) async fn owner_of(
     Ok(owner(found))
 }
 
-/// Returns when a credential can create the next new alias in a mailbox, or `None` if it can create one now.
+/// Returns the time at which a credential can create its next new alias in a mailbox, or `None` if it can create one now.
 async fn blocked_until(
     tx: &mut Tx,
     caller: AliasCaller<'_>,
@@ -500,7 +505,7 @@ async fn blocked_until(
     Ok(created.map(|at| Timestamp::from_millis(at).plus(WINDOW)))
 }
 
-/// Returns the live alias with this id if the caller may change it, or the reason of the refusal.
+/// Returns the live alias with this id if the caller may change it. Otherwise returns the reason why not.
 async fn find(
     tx: &mut Tx,
     caller: AliasCaller<'_>,

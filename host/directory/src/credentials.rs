@@ -1,5 +1,5 @@
-//! App passwords: the secrets that the mail server accepts. Every session, API token, OAuth grant and mail client has its own. The directory stores a selector
-//! and a hash of each, never the secret.
+//! App passwords: the secrets that the mail server accepts. Every session, API token, OAuth grant and mail client has its own app password. The directory
+//! stores a selector and a hash of each app password, but never the app password itself.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use super::{Directory, Error};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
 
-/// Maximum number of rows in one transaction.
+/// Maximum number of rows that one transaction updates.
 const BATCH: usize = 100;
 
-/// Maximum number of app passwords for mail clients of an account.
+/// Maximum number of app passwords for mail clients that an account can have.
 pub const MAX_APP_PASSWORDS: u32 = 100;
 
 const INSERT: &str = "INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at, expires_at) \
@@ -23,7 +23,8 @@ const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
 const COUNT: &str =
     "SELECT COUNT(*) FROM app_passwords WHERE account_id = $1 AND kind = 'app_password'";
-/// Includes OAuth grants only for the operator ($3). Excludes web sessions that have ended and wait for the sweep.
+/// Lists the app passwords of an account. Includes OAuth grants only if $3 is true, which is the case for the operator. Excludes web sessions that have ended
+/// but that the sweep has not deleted yet.
 const LIST: &str = "SELECT p.id, p.kind, p.label, p.created_at, p.last_used_at, p.expires_at, t.id AS token_id, t.scopes \
     FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
     WHERE p.account_id = $1 AND (p.kind <> 'oauth_grant' OR $3) AND (p.kind <> 'web_session' OR p.expires_at > $2) \
@@ -44,7 +45,7 @@ pub enum AppPasswordKind {
     AppPassword,
     /// An OAuth grant.
     OAuthGrant,
-    /// A shared mailbox.
+    /// The access of all members to a shared mailbox.
     TeamKey,
 }
 
@@ -57,7 +58,7 @@ impl AppPasswordKind {
         Self::TeamKey,
     ];
 
-    /// Returns the kind with this name in the database. A constraint of the database allows no other name.
+    /// Returns the kind with this name in the database. The database can contain no other name, because the column has a constraint.
     fn named(name: &str) -> Self {
         let kind = Self::ALL.into_iter().find(|kind| kind.name() == name);
         kind.unwrap_or(Self::AppPassword)
@@ -85,7 +86,7 @@ pub struct NewAppPassword {
     pub kind: AppPasswordKind,
     /// The label by which people recognize the app password.
     pub label: String,
-    /// The public first half of the secret, unique.
+    /// The public first half of the secret. No other app password has the same selector.
     pub selector: String,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
@@ -116,7 +117,7 @@ pub struct Credential {
     pub label: String,
     /// When the credential was created.
     pub created_at: Timestamp,
-    /// When the credential was last used, as far as the use was recorded here.
+    /// The time of the last use that this table records, or `None` if it records none.
     pub last_used_at: Option<Timestamp>,
     /// When the credential expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
@@ -129,7 +130,7 @@ pub struct Credential {
 pub enum CredentialCreation {
     /// The credential was created.
     Created,
-    /// The account has reached its limit.
+    /// The account has reached its limit of credentials of this kind.
     Full,
     /// The caller's session ended.
     SessionOver,
@@ -164,7 +165,7 @@ struct Row {
 }
 
 impl Directory {
-    /// Stores an app password for a mail client, if the account has fewer than [`MAX_APP_PASSWORDS`] of them.
+    /// Stores an app password for a mail client, if the account has fewer than [`MAX_APP_PASSWORDS`] app passwords for mail clients.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -283,7 +284,7 @@ impl Directory {
         let uses: Vec<_> = uses.iter().collect();
         for batch in uses.chunks(BATCH) {
             match &self.db {
-                // Short transactions, because other writers wait for them.
+                // The transactions are short, because other writers wait for them.
                 Db::Sqlite(_) => {
                     let mut tx = self.db.begin().await?;
                     for (id, at) in batch {
@@ -337,7 +338,7 @@ pub(super) async fn set_end(tx: &mut Tx, id: &str, expires_at: Timestamp) -> Res
     tx.project(Source::AppPassword(id)).await
 }
 
-/// Deletes an app password and, by foreign key, everything that refers to it.
+/// Deletes an app password and, by foreign key, all rows that refer to it.
 pub(super) async fn delete(tx: &mut Tx, id: &str) -> Result<(), Error> {
     on_tx!(tx, db => sqlx::query(DELETE).bind(id).execute(db).await.map(drop))?;
     tx.project(Source::AppPassword(id)).await

@@ -1,12 +1,13 @@
-//! The database of the directory: SQLite or PostgreSQL. Opens and migrates the database, and runs queries with one text for both. `$1` is a parameter in both.
+//! The database of the directory, which is an SQLite database or a PostgreSQL database. This module opens and migrates the database. The text of a query is the
+//! same for SQLite and PostgreSQL, because both accept `$1` as a parameter.
 //!
 //! ```ignore
 //! const BY_ID: &str = "SELECT id, address FROM accounts WHERE id = $1";
 //! on!(&self.db, pool => sqlx::query_as::<_, Row>(BY_ID).bind(id).fetch_optional(pool).await)?
 //! ```
 //!
-//! The databases differ in how they are opened, in [`sqlite`] and [`postgres`], and in how rows are locked, in [`Tx::lock_account`], [`Tx::lock_domain`],
-//! [`Tx::lock_domain_shared`] and [`Tx::lock_module_shared`].
+//! SQLite and PostgreSQL are opened in different ways, see [`sqlite`] and [`postgres`]. Rows are also locked in different ways, see [`Tx::lock_account`],
+//! [`Tx::lock_domain`], [`Tx::lock_domain_shared`] and [`Tx::lock_module_shared`].
 
 mod lookup;
 #[cfg(any(test, feature = "testing"))]
@@ -28,26 +29,28 @@ pub(super) use sqlite::LastLoginsFile;
 pub(super) use sqlite::mailserver_file;
 pub(crate) use sqlite::projection::Source;
 
-/// How long a request waits for a connection of the pool before it fails.
+/// The maximum time that a request waits for a connection of the pool. After this time, the request fails.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Names READ COMMITTED explicitly, because a database can have another default. A transaction that waited for [`Tx::lock_account`] must see the changes of the
-/// other transaction.
+/// Sets READ COMMITTED explicitly, because the default of a database can be changed. A transaction that waited for [`Tx::lock_account`] must see the changes of
+/// the transaction that had the lock.
 const BEGIN_POSTGRES: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_SQLITE: &str = "BEGIN IMMEDIATE";
 
-/// Reads a table that mail servers also read, so that it fails when they would fail.
+/// Reads a view that mail servers also read, so that the query fails if mail servers cannot read their data.
 const PING: &str = "SELECT version FROM mailserver_version";
 
-/// NO KEY, so that rows that only refer to the account can be written concurrently.
+/// Locks the row of an account. Because of `NO KEY`, other transactions can concurrently write rows that refer to the account.
 const LOCK_ACCOUNT: &str = "SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE";
 
-/// An advisory lock, because several accounts can claim a domain that has no row yet. The number is used only for this lock.
+/// Locks a domain with an advisory lock. A row lock is not enough, because several accounts can claim a domain that has no row yet. The number is used only for
+/// this lock.
 const LOCK_DOMAIN: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 6016254202))";
 const LOCK_DOMAIN_SHARED: &str =
     "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 6016254202))";
 
-/// KEY SHARE, so that the module can be switched and rolled back concurrently. SQLite has one writer at a time.
+/// Returns a row if a module is installed. On PostgreSQL, also locks the row with `KEY SHARE`: other transactions can enable, disable or roll back the module,
+/// but cannot remove it. SQLite needs no lock, because it has one writer at a time.
 const LOCK_MODULE_SHARED_SQLITE: &str = "SELECT 1 FROM modules WHERE module = $1";
 const LOCK_MODULE_SHARED_POSTGRES: &str = "SELECT 1 FROM modules WHERE module = $1 FOR KEY SHARE";
 
@@ -57,7 +60,7 @@ pub enum Error {
     /// The database failed or is unreachable.
     #[error("the database failed: {0}")]
     Database(#[from] sqlx::Error),
-    /// A lookup on the calling thread failed.
+    /// A lookup in SQLite on the calling thread failed.
     #[error("the database failed: {0}")]
     Lookup(#[from] rusqlite::Error),
     /// The migrations failed.
@@ -88,11 +91,11 @@ pub(super) struct Opened {
     pub(super) db: Db,
     /// The source of lookups of single rows.
     pub(super) lookup: Lookup,
-    /// The log-ins that mail servers record.
+    /// The location of the log-ins that mail servers record.
     pub(super) last_logins: LastLogins,
 }
 
-/// Where the mail server records log-ins.
+/// The location in which the mail server records log-ins.
 #[derive(Clone, Debug)]
 pub(super) enum LastLogins {
     /// A separate SQLite file.
@@ -104,13 +107,13 @@ pub(super) enum LastLogins {
 /// A transaction on either database. It is rolled back if it is dropped without [`Tx::commit`].
 #[derive(Debug)]
 pub enum Tx {
-    /// SQLite, begun as IMMEDIATE: a writer waits at the start of the transaction and not in the middle.
+    /// A transaction on SQLite. It begins as IMMEDIATE, so that it waits for other writers at its start and not at its first change.
     Sqlite(Transaction<'static, Sqlite>),
-    /// PostgreSQL, READ COMMITTED.
+    /// A transaction on PostgreSQL, with the isolation level READ COMMITTED.
     Postgres(Transaction<'static, Postgres>),
 }
 
-/// Evaluates an expression for either database: `on!(db, pool => …)`. `db` is a `&Db`, and `pool` is an executor that can be used repeatedly.
+/// Evaluates an expression for either database: `on!(db, pool => …)`. `db` is a `&Db`. `pool` is an executor for any number of queries.
 macro_rules! on {
     ($db:expr, $executor:ident => $body:expr) => {
         match $db {
@@ -120,7 +123,7 @@ macro_rules! on {
     };
 }
 
-/// Evaluates an expression in a transaction: `on_tx!(tx, executor => …)`. `tx` is a `&mut Tx`, and the executor serves one query.
+/// Evaluates an expression in a transaction: `on_tx!(tx, executor => …)`. `tx` is a `&mut Tx`. `executor` is an executor for one query.
 macro_rules! on_tx {
     ($tx:expr, $executor:ident => $body:expr) => {
         match $tx {
@@ -139,7 +142,7 @@ macro_rules! on_tx {
 pub(crate) use {on, on_tx};
 
 impl Db {
-    /// Opens the database and migrates its tables and the tables that mail servers read. Several services can do this concurrently.
+    /// Opens the database. Migrates its tables and the tables that mail servers read. Several services can open the same database concurrently.
     ///
     /// # Errors
     /// Returns [`Error`] if the database cannot be opened or migrated.
@@ -147,7 +150,7 @@ impl Db {
         Ok(Self::open_all(config).await?.db)
     }
 
-    /// Opens the database together with the other sources that are read beside it.
+    /// Opens the database, and returns it with the source of lookups and the location of log-ins.
     pub(super) async fn open_all(config: &config::Database) -> Result<Opened, Error> {
         match config.url.split_once(':') {
             Some(("sqlite", _)) => {
@@ -166,14 +169,14 @@ impl Db {
                     last_logins: LastLogins::Table(pool),
                 })
             }
-            // The value can contain a password, so the message does not repeat it.
+            // The value can contain a password, so the error message does not contain the value.
             _ => Err(Error::Unusable(
                 "`database.url` is neither `sqlite:FILE` nor `postgres://…`".into(),
             )),
         }
     }
 
-    /// Begins a transaction that writes.
+    /// Begins a transaction that can write.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if no transaction can be begun.
@@ -187,7 +190,7 @@ impl Db {
     /// Checks that the database responds.
     ///
     /// # Errors
-    /// Returns [`Error::Database`] if it does not.
+    /// Returns [`Error::Database`] if the database does not respond.
     pub async fn ping(&self) -> Result<(), Error> {
         on!(self, pool => sqlx::query(PING).execute(pool).await.map(drop))?;
         Ok(())
@@ -196,7 +199,7 @@ impl Db {
     /// Rebuilds the data for mail servers from the tables. Does nothing on PostgreSQL, where mail servers read the tables.
     ///
     /// # Errors
-    /// Returns [`Error::Database`] if that fails. Nothing is changed in that case.
+    /// Returns [`Error::Database`] if the database fails. Nothing is changed in that case.
     pub async fn repair_mailserver(&self) -> Result<(), Error> {
         match self {
             Self::Sqlite(pool) => sqlite::repair(pool).await,
@@ -211,8 +214,9 @@ impl Db {
 }
 
 impl Tx {
-    /// Serializes transactions that change the credentials of one account. Each such transaction calls this first, so that no two of them can deadlock. Later
-    /// reads see the changes of the previous transaction. SQLite serializes all writers anyway.
+    /// Locks an account until the end of the transaction, so that transactions that change the credentials of one account run one after the other. Each such
+    /// transaction must call this function before its other queries, so that two of them cannot deadlock. The queries after this call see the changes of the
+    /// transaction that had the lock before. Does nothing on SQLite, which has one writer at a time.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -226,8 +230,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Returns `true` if a module is installed. The module is then not removed before the end of the transaction. A transaction that also locks an account must
-    /// lock the account first.
+    /// Returns `true` if a module is installed. In that case, the module cannot be removed before the end of the transaction. A transaction that also locks an
+    /// account must lock the account first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -249,7 +253,8 @@ impl Tx {
         Ok(installed.is_some())
     }
 
-    /// Serializes transactions that change the owner of a domain. A transaction that also locks an account must lock the account first.
+    /// Locks a domain until the end of the transaction, so that transactions that change the owner of the domain run one after the other. A transaction that
+    /// also locks an account must lock the account first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -257,8 +262,8 @@ impl Tx {
         self.advisory(LOCK_DOMAIN, domain).await
     }
 
-    /// Blocks transactions that change the owner of a domain until this transaction ends, and waits for those in progress. Transactions that call this do not
-    /// wait for each other. A transaction that also locks an account must lock the account first.
+    /// Prevents changes of a domain's owner until the end of the transaction. First waits for transactions that are currently changing the owner. Transactions
+    /// that call this function do not wait for each other. A transaction that also locks an account must lock the account first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -266,7 +271,7 @@ impl Tx {
         self.advisory(LOCK_DOMAIN_SHARED, domain).await
     }
 
-    /// Does nothing on SQLite, which has one writer at a time.
+    /// Takes an advisory lock on the domain `of`. Does nothing on SQLite, which has one writer at a time.
     async fn advisory(&mut self, lock: &'static str, of: &str) -> Result<(), Error> {
         if let Self::Postgres(tx) = self {
             sqlx::query(lock).bind(of).execute(&mut **tx).await?;
@@ -274,8 +279,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Copies a changed part of the directory to the file that mail servers read, in this transaction. The caller has changed `source` in this transaction.
-    /// Does nothing on PostgreSQL, where mail servers read views. See [`sqlite::projection`] for the guarantee.
+    /// Copies the part `source` of the directory to the file that mail servers read. The caller must have changed this part in the same transaction. Does
+    /// nothing on PostgreSQL, where mail servers read views. See [`sqlite::projection`] for the guarantee.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -286,7 +291,7 @@ impl Tx {
         }
     }
 
-    /// Commits the transaction. On SQLite, this also deletes the keys that a milter must no longer have.
+    /// Commits the transaction. On SQLite, also deletes the keys that a milter must no longer have from the milter's file.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that case.

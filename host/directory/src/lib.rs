@@ -1,8 +1,8 @@
 //! The directory: accounts, their profiles and their credentials, in SQLite or PostgreSQL.
 //!
 //! Each file covers one table. Every query is a constant at the top of the file that uses it, with one text for both databases. This crate contains all SQL of
-//! the service, and does not connect to a mail server. It stores the hashes and sealed bytes that callers pass, and no secrets in plain text, except private
-//! keys in [`milter`] if `dkim.milter` is set.
+//! the service, and does not connect to a mail server. Callers pass secrets only as hashes or as sealed bytes. There is one exception: if `dkim.milter` is set,
+//! [`milter`] stores private keys in plain text.
 
 pub mod accounts;
 pub mod addresses;
@@ -52,7 +52,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the database, migrates its tables, repairs the data for mail servers, and writes the platform's domains.
+    /// Opens the database, migrates its tables, repairs the data for mail servers, and writes the configured platform domains. On SQLite, also records an
+    /// unknown outcome for the sendings that an earlier process did not finish.
     ///
     /// # Errors
     /// Returns [`Error`] if the database cannot be opened or migrated.
@@ -66,8 +67,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Opens and migrates the database, for a program that may run beside the service. Does not write the platform's domains, and does not touch unfinished
-    /// sendings.
+    /// Opens and migrates the database, for a program that may run at the same time as the service. Does not write the platform domains, and does not change
+    /// unfinished sendings.
     ///
     /// # Errors
     /// Returns [`Error`] if the database cannot be opened or migrated.

@@ -1,19 +1,23 @@
-//! Deletes expired data: ended sessions and OAuth grants with their app passwords, tokens that are no longer needed, unused clients, sendings that are older
-//! than a day, and the last log-ins of deleted app passwords.
+//! Deletes expired data:
+//! - web sessions and OAuth grants that have ended, and the app passwords of both
+//! - tokens and codes that are no longer needed
+//! - OAuth clients that are not used
+//! - sendings that are older than a day
+//! - the last log-ins of deleted app passwords
 //!
-//! The service does not depend on a timely sweep, because all readers check the expiry themselves.
+//! The service does not depend on the time of the sweep, because every query that reads such data also checks whether the data has expired.
 
 use super::db::{Source, on_tx};
 use super::{Directory, Error};
 use crate::clock::Timestamp;
 
-/// Maximum number of accounts in one transaction. On SQLite, other writers wait for this transaction.
+/// Maximum number of accounts in one transaction of a sweep. On SQLite, other writers wait for this transaction.
 const BATCH: i64 = 100;
-/// Maximum number of transactions of one sweep. The next sweep handles the rest.
+/// Maximum number of transactions in one sweep. The next sweep handles the rest.
 const BATCHES: usize = 50;
 
-/// Finds accounts with ended sessions. The newest token of a session expires with the session, so an account with an ended session has an expired token.
-/// Sorted, so that two concurrent sweeps cannot deadlock.
+/// Finds accounts with ended sessions by their expired refresh tokens: the newest token of a session expires together with the session. The accounts are
+/// sorted, so that two concurrent sweeps cannot deadlock.
 const ACCOUNTS: &str = "SELECT DISTINCT s.account_id FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid \
     WHERE t.expires_at <= $1 ORDER BY s.account_id LIMIT $2";
 const END_SESSIONS: &str = "DELETE FROM app_passwords \
@@ -22,8 +26,8 @@ const FORGET_TOKENS: &str = "DELETE FROM refresh_tokens \
     WHERE expires_at <= $2 AND sid IN (SELECT sid FROM sessions WHERE account_id = $1)";
 
 impl Directory {
-    /// Deletes the data that has expired at `now`, up to a limit, and repairs the data for mail servers. Returns the app passwords that were deleted. The
-    /// caller runs this at the start and about every hour.
+    /// Deletes the data that has expired at `now`, up to a limit, and repairs the data for mail servers. Returns the ids of the app passwords that were
+    /// deleted. The caller runs a sweep at the start of the service and about every hour.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Rows that were already deleted stay deleted.

@@ -1,4 +1,4 @@
-//! The migrations, which are embedded in the program. Each has one text per database.
+//! The migrations of the database, which are embedded in the program. Each migration has one SQL text for SQLite and one for PostgreSQL.
 //!
 //! `sqlx::migrate!` is not used, because it adds sqlx's query macros to every build and does not notice a new file in an incremental build.
 
@@ -20,17 +20,18 @@ const STEPS: &[Step] = &[Step {
     postgres: include_str!("../../migrations/postgres/0001_initial.sql"),
 }];
 
-/// Runs the missing migrations. The caller holds a transaction, because the migrator does not lock SQLite.
+/// Runs the migrations that the database does not have yet. The caller must begin a write transaction first, because the migrator does not lock an SQLite
+/// database.
 pub(super) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
     run(|step| step.sqlite, connection).await
 }
 
-/// Runs the missing migrations while holding an advisory lock.
+/// Runs the migrations that the database does not have yet. The migrator takes an advisory lock.
 pub(super) async fn postgres(connection: &mut PgConnection) -> Result<(), MigrateError> {
     run(|step| step.postgres, connection).await
 }
 
-/// Identifies the schema, for tests that copy a database instead of running the migrations again.
+/// Returns a digest of all migrations. Tests use it in the name of a template database, which they copy instead of running the migrations again.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn digest() -> String {
     let texts: Vec<&str> = STEPS
@@ -40,7 +41,7 @@ pub(crate) fn digest() -> String {
     latchmail_core::secrets::sha256_hex(&texts.concat())[..16].to_owned()
 }
 
-/// Uses `run_direct`, because the future of `Migrator::run` is not `Send`.
+/// Runs the missing migrations in one SQL dialect. Uses `run_direct`, because the future of `Migrator::run` is not `Send`.
 async fn run<C: Migrate>(
     dialect: fn(&Step) -> &'static str,
     connection: &mut C,
