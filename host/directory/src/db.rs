@@ -291,7 +291,7 @@ impl Tx {
         }
     }
 
-    /// Commits the transaction. On SQLite, also deletes the keys that a milter must no longer have from the milter's file.
+    /// Commits the transaction. On SQLite, also deletes from the milter's file the keys that the milter must no longer have.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that case.

@@ -10,7 +10,7 @@ const ALL: &str = "SELECT domain, dkim_selector, dkim_private_key FROM domains W
 const RESEAL: &str =
     "UPDATE domains SET dkim_private_key = $3 WHERE domain = $1 AND dkim_private_key = $2";
 
-/// A domain's key as it is stored.
+/// The signing key of a domain, as the database stores it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealedKey {
     /// The selector of the DKIM record.
@@ -37,7 +37,7 @@ impl FromLookup for SealedKey {
 }
 
 impl Directory {
-    /// Returns the key of a verified domain, or `None` if no account has verified the domain.
+    /// Returns the signing key of a verified domain, or `None` if no account has verified the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -45,7 +45,7 @@ impl Directory {
         self.lookup.one(OF, &[domain.into()]).await
     }
 
-    /// Returns the keys of all verified domains, with the domains' names.
+    /// Returns the name and the signing key of every verified domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -56,7 +56,7 @@ impl Directory {
         Ok(rows.into_iter().map(key).collect())
     }
 
-    /// Replaces the sealed key `sealed` of a domain with a resealed copy, unless the domain's key was changed concurrently.
+    /// Replaces the sealed key `sealed` of a domain with `anew`, the same key sealed again, unless the domain's key was changed concurrently.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

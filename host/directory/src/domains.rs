@@ -1,8 +1,8 @@
-//! Custom domains of accounts and claims to them. A claim is pending until its account has verified the domain. Several accounts can claim the same domain, and
-//! one of them can verify it.
+//! Custom domains of accounts, and the claims of accounts to domains. A claim is pending until the account has verified the domain. Several accounts can claim
+//! the same domain, but only one of them can verify it.
 //!
-//! Callers pass domain names in lower case and ASCII (`dns::name`), and check the challenge in the DNS. The keys that sign for a domain are stored in its row
-//! and are deleted with it.
+//! Callers pass domain names in lower case and ASCII (`dns::name`), and check whether the challenge is published in the DNS. The keys that sign mail of a
+//! domain are stored in the domain's row and are deleted with the row.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ const INSERT: &str =
     "INSERT INTO domains (account_id, domain, challenge, created_at) VALUES ($1, $2, $3, $4)";
 const ACTIVATE: &str = "UPDATE domains SET verified_at = $3, dkim_selector = $4, dkim_public_key = $5, dkim_private_key = $6 \
     WHERE account_id = $1 AND domain = $2";
-/// Deletes pending claims only. The unique index allows one verified owner.
+/// Deletes the pending claims of other accounts. No other account can have verified the domain, because the unique index allows only one verified owner.
 const VOID_OTHERS: &str = "DELETE FROM domains \
     WHERE domain = $1 AND account_id <> $2 AND verified_at IS NULL RETURNING account_id";
 const DELETE: &str = "DELETE FROM domains WHERE account_id = $1 AND domain = $2";
@@ -48,18 +48,18 @@ const LIVE_ALIASES: &str = "SELECT COUNT(*) FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live";
 const END_ALIASES: &str = "UPDATE addresses SET live = FALSE, changed_at = $3 \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live RETURNING address";
-/// Deletes the account's deleted aliases on a domain, so the next owner of the domain can create every alias. Keeps addresses that the operator reserves and
-/// the addresses of other accounts.
+/// Deletes the rows of the account's deleted aliases on a domain, so that the next owner of the domain can create these aliases. Keeps the addresses that the
+/// operator reserves, and the addresses of other accounts.
 const FORGET_ALIASES: &str = "DELETE FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND NOT live \
     AND NOT EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1)";
 const FORGET_ALIASES_OF_OTHERS: &str = "DELETE FROM addresses \
     WHERE domain = $1 AND kind = 'alias' AND NOT live AND (account_id IS NULL OR account_id <> $2)";
 
-/// A domain of an account, or its claim to one.
+/// A verified domain of an account, or a pending claim of an account to a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// In lower case and ASCII.
+    /// The domain's name, in lower case and ASCII.
     pub name: String,
     /// The token that the account must publish in the DNS.
     pub challenge: String,
@@ -67,7 +67,7 @@ pub struct Domain {
     pub created_at: Timestamp,
     /// The time of the verification, or `None` while the claim is pending.
     pub verified_at: Option<Timestamp>,
-    /// The key that signs for the domain, or `None` while the claim is pending.
+    /// The public half of the domain's signing key, or `None` while the claim is pending.
     pub dkim: Option<PublicKey>,
 }
 
@@ -76,11 +76,11 @@ pub struct Domain {
 pub struct PublicKey {
     /// The selector of the DKIM record.
     pub selector: String,
-    /// `SubjectPublicKeyInfo` in DER, base64.
+    /// The public key as `SubjectPublicKeyInfo` in DER, encoded in base64.
     pub key: String,
 }
 
-/// A domain or a claim as the operator sees it.
+/// A domain or a claim, with the account that has it, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The domain.
@@ -91,7 +91,7 @@ pub struct Claim {
     pub owner: String,
 }
 
-/// The signing keys of a domain that is being activated.
+/// The new key pair of a domain that is being activated.
 #[derive(Clone)]
 pub struct NewKeys {
     /// The public key, which is published in the DNS.
@@ -113,7 +113,7 @@ impl fmt::Debug for NewKeys {
 pub struct DomainCaller<'a> {
     /// The account's id.
     pub account_id: &'a str,
-    /// The caller's session, which must be live, or `None` if the operator makes the change.
+    /// The id of the caller's session, which must be live, or `None` if the operator makes the change.
     pub sid: Option<&'a str>,
     /// The current time.
     pub at: Timestamp,
@@ -139,7 +139,7 @@ pub enum Claimed {
     Platform,
     /// Another account has verified the domain.
     Taken,
-    /// The account has reached its limit.
+    /// The account has reached its limit of domains and claims.
     Full,
     /// The caller's session ended.
     SessionOver,
@@ -148,7 +148,7 @@ pub enum Claimed {
 /// The result of verifying a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verified {
-    /// The account owns the domain. It may have owned the domain before.
+    /// The account owns the domain. The account may have verified the domain already before this call.
     Active(Domain),
     /// Another account verified the domain first.
     Taken,
@@ -205,7 +205,7 @@ impl From<Row> for Domain {
 }
 
 impl DomainCaller<'_> {
-    /// Locks the account. Returns `true` if the caller's session is live or the operator makes the change.
+    /// Locks the account. Then returns `true` if the caller's session is live or if the operator makes the change.
     async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         let Some(sid) = self.sid else {
             tx.lock_account(self.account_id).await?;
@@ -254,7 +254,8 @@ impl Directory {
         Ok(row.map(Domain::from))
     }
 
-    /// Returns the accounts that have or claim a domain, or any domain if `name` is empty. Sorted by domain; a verified owner comes before pending claims.
+    /// Returns the verified domain with this name and all pending claims to it, or all verified domains and all claims if `name` is empty. The result is sorted
+    /// by name. A verified domain comes before the pending claims to it.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -270,7 +271,7 @@ impl Directory {
         Ok(rows.into_iter().map(claim).collect())
     }
 
-    /// Claims a domain for an account that has fewer than `at_most` domains and claims. Concurrent claims cannot exceed this limit.
+    /// Claims a domain for an account that has fewer than `at_most` domains and claims together. Concurrent claims cannot exceed this limit.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is claimed in that case.
@@ -293,7 +294,7 @@ impl Directory {
         if is_platforms(&mut tx, by.account_id, name).await? {
             return Ok(Claimed::Platform);
         }
-        // An account without custom domains must not learn whether another account has this domain.
+        // An account whose plan allows no custom domains must not learn whether another account has this domain.
         if at_most == 0 {
             return Ok(Claimed::Full);
         }
@@ -323,8 +324,8 @@ impl Directory {
         }))
     }
 
-    /// Activates a claimed domain whose claim was checked with this `challenge`. Deletes the claims of other accounts, and the deleted aliases that other
-    /// accounts had on the domain.
+    /// Marks a claimed domain as verified. The caller has found `challenge` in the DNS. Deletes the claims of other accounts to the domain, and the rows of
+    /// deleted aliases that other accounts had on the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -366,7 +367,7 @@ impl Directory {
             let voided = Event::of(Kind::DomainClaimVoided, other, by.at)
                 .about(name)
                 .detail("verified by another account");
-            // Hide the actor from unrelated accounts.
+            // The other account must not learn who verified the domain.
             events::record(&mut tx, voided, &Origin::service()).await?;
         }
         on_tx!(&mut tx, db => sqlx::query(ACTIVATE)
@@ -387,8 +388,8 @@ impl Directory {
         }))
     }
 
-    /// Releases a domain or a claim. Deletes its keys and the account's deleted aliases on the domain. With [`Remaining::Delete`], also deletes the account's
-    /// live aliases on the domain.
+    /// Releases a domain or a claim. Deletes the domain's keys, and the rows of the account's deleted aliases on the domain. With [`Remaining::Delete`], also
+    /// deletes the account's live aliases on the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -444,7 +445,7 @@ impl Directory {
     }
 }
 
-/// Deletes the account's aliases on a domain and records an event for each.
+/// Deletes the account's aliases on a domain, and records an event for each alias.
 async fn end_aliases(
     tx: &mut Tx,
     by: DomainCaller<'_>,

@@ -1,7 +1,7 @@
-//! App passwords that were deleted while the mail server may still serve sessions that were opened with them.
+//! Records of deleted app passwords. The mail server may still serve connections that were opened with these app passwords.
 //!
-//! A trigger records each app password in the transaction that deletes it, so the record survives a crash or an unreachable mail server. The `mail` module ends
-//! the sessions.
+//! A trigger records an app password in the transaction that deletes it, so that the record is not lost if the service crashes or if the mail server is
+//! unreachable. The `mailbox` crate ends the connections.
 
 use super::Error;
 use super::db::{Db, on, on_tx};
@@ -11,7 +11,7 @@ const ENDED: &str = "SELECT app_password_id, ended_at FROM ended_app_passwords W
     ORDER BY ended_at, app_password_id LIMIT $2";
 const FORGET: &str = "DELETE FROM ended_app_passwords WHERE app_password_id = $1";
 
-/// Returns up to `most` app passwords that were deleted by `then`, oldest first, each with the time of its deletion.
+/// Returns the ids of up to `most` app passwords that were deleted at or before `then`, each with the time of its deletion. The earliest deletion comes first.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -30,7 +30,8 @@ pub async fn ended_by(
     Ok(dated.collect())
 }
 
-/// Deletes these records. All sessions of these app passwords are closed, or their state is unknown.
+/// Deletes the records of these app passwords. The caller has ended all connections that were opened with these app passwords, or cannot determine whether any
+/// still exist.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.

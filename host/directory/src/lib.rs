@@ -56,7 +56,7 @@ impl Directory {
     /// unknown outcome for the sendings that an earlier process did not finish.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database cannot be opened or migrated.
+    /// Returns [`Error`] if the database cannot be opened or migrated, or if an account has verified one of `platform_domains`.
     pub async fn open(
         config: &config::Database,
         platform_domains: &[String],

@@ -1,8 +1,8 @@
-//! Lookups of single rows by key. Nearly every request needs one.
+//! Lookups of single rows by key. Nearly every request needs a lookup.
 //!
 //! On SQLite, lookups read on the calling thread. A pooled connection of sqlx works on its own thread, and switching between the threads takes several times as
 //! long as reading a row. A lookup does not block the calling thread for long: it reads one row through an index, and in WAL mode a reader does not wait for a
-//! writer. While SQLite recovers the log after a crash, the lookup is retried.
+//! writer. While another connection has locked the file, because SQLite recovers the log after a crash, the lookup is retried.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use super::Error;
 use super::sqlite::BUSY_TIMEOUT;
 
-/// How long to wait before a lookup is retried while another connection has locked the file exclusively.
+/// The time before a lookup is retried, if another connection has locked the file exclusively.
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// The names of a lookup's parameters.
@@ -48,7 +48,7 @@ pub(crate) enum Row<'a> {
 
 /// A value that is read from a row.
 pub(crate) trait FromLookup: Sized {
-    /// Converts a row.
+    /// Reads the value from a row.
     ///
     /// # Errors
     /// Returns [`Error`] if a column is missing or has another type.
@@ -62,7 +62,7 @@ impl FromLookup for () {
     }
 }
 
-/// A column type of both databases.
+/// A type that can be read from a column of both databases.
 pub(crate) trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres> {}
 
 impl<T: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres>> Column for T {}
@@ -109,7 +109,7 @@ impl Lookup {
         }
     }
 
-    /// Closes the idle connections, so that the pool's last connection is also the file's last connection. A later lookup opens a new connection.
+    /// Closes the idle connections, so that the last connection of the pool is also the last connection to the file. A later lookup opens a new connection.
     pub(crate) fn close(&self) {
         if let Self::Sqlite(file) = self {
             *file.idle() = None;
@@ -157,7 +157,7 @@ impl File {
     }
 
     fn connect(&self) -> Result<Connection, rusqlite::Error> {
-        // Each connection is used by one thread at a time.
+        // SQLite's mutex is not needed, because each connection is used by one thread at a time.
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(Duration::ZERO)?;
@@ -175,7 +175,7 @@ fn first<T: FromLookup>(
     parameters: &[Parameter<'_>],
 ) -> Result<Option<T>, Error> {
     let mut statement = connection.prepare_cached(query)?;
-    // Bound by name, because SQLite numbers parameters in the order in which the query names them.
+    // Parameters are bound by name, because SQLite numbers them in the order of their first use in the query.
     for (at, parameter) in parameters.iter().enumerate() {
         let name = NAMES.get(at).copied().unwrap_or_default();
         let index = statement.parameter_index(name)?;

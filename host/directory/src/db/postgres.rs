@@ -1,4 +1,4 @@
-//! Opens PostgreSQL: the pool, the migrations, and the privileges on the data for mail servers.
+//! Opens a PostgreSQL database: creates the connection pool, runs the migrations, and grants the privileges on the data for mail servers.
 
 use std::str::FromStr;
 
@@ -11,10 +11,11 @@ use crate::network::is_local;
 
 const GRANTS: &str = include_str!("../../migrations/mailserver/postgres.sql");
 const MILTER_GRANTS: &str = include_str!("../../migrations/mailserver/milter_postgres.sql");
-/// Deletes keys that an earlier configuration left.
+/// Deletes the keys that were stored while an earlier configuration had a milter.
 const NO_MILTER: &str = "DELETE FROM mailserver_dkim_keys";
 
-/// Returns the pool of the migrated database. Services that start concurrently wait for each other: the migrator and the grants hold advisory locks.
+/// Migrates the database, grants the privileges, and returns the connection pool. Services that start concurrently wait for each other, because the migrations
+/// and the grants take advisory locks.
 pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
     let pool = PgPoolOptions::new()
         .max_connections(config.max_connections.max(1))
@@ -34,12 +35,12 @@ pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
     Ok(pool)
 }
 
-/// Returns the options of a connection.
+/// Returns the options of connections from the configuration.
 ///
 /// # Errors
-/// Returns [`Error::Unusable`] if the URL is invalid, or if the connection would cross a network without encryption and `database.insecure` is not set.
+/// Returns [`Error::Unusable`] if the URL is invalid, or if the server is on another machine, the URL does not require TLS, and `database.insecure` is not set.
 pub(crate) fn options(config: &config::Database) -> Result<PgConnectOptions, Error> {
-    // The error of sqlx is not shown, because it can contain a part of the URL with the password.
+    // The error of sqlx is not shown, because it can contain the password from the URL.
     let options = PgConnectOptions::from_str(&config.url)
         .map_err(|_| Error::Unusable("`database.url` is not a PostgreSQL URL".into()))?
         .application_name("latchmail");
@@ -52,7 +53,7 @@ pub(crate) fn options(config: &config::Database) -> Result<PgConnectOptions, Err
     Ok(options)
 }
 
-/// Returns the host of a server on another machine if the connection can be established without TLS.
+/// Returns the server's host if the server is on another machine and the connection can be established without TLS.
 fn unencrypted(options: &PgConnectOptions) -> Option<&str> {
     let encrypted = matches!(
         options.get_ssl_mode(),

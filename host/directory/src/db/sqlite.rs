@@ -1,10 +1,10 @@
-//! Opens SQLite: the files and their modes, and the migrations. [`projection`] keeps the data for mail servers in sync.
+//! Opens an SQLite database: creates the files with their modes, and runs the migrations. [`projection`] keeps the data for mail servers in sync.
 //!
-//! Only the service can access the main file (0600, with its -wal and -shm). The data for mail servers is in a separate file in a separate folder (0660 in
-//! 2750), because a reader of a database in WAL mode must be able to write the -wal and the -shm. The file has the group of its folder, which the operator
-//! sets. Existing files and folders keep their mode and group, except that only the owner may create files in the folder. [`shared`] describes how files that
-//! mail daemons can write are opened. The file to which mail servers write log-ins is in the same folder, see [`last_logins`]. The file for a milter is in
-//! another folder, see [`milter`].
+//! Only the service can access the main file and its -wal and -shm (mode 0600). The data for mail servers is in a separate file (mode 0660) in a separate
+//! folder (mode 2750), because a reader of a database in WAL mode must be able to write the -wal and the -shm. The file has the group of its folder. The
+//! operator sets this group. Existing files and folders keep their mode and group, with one exception: the service makes the folder writable for the owner
+//! only. [`shared`] describes how the service opens files that mail daemons can write. The file to which mail servers write log-ins is in the same folder, see
+//! [`last_logins`]. The file for a milter is in another folder, see [`milter`].
 
 mod last_logins;
 mod milter;
@@ -35,17 +35,18 @@ const MAILSERVER_CONNECTION: &str =
 const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
-/// How long a query waits for a locked file. A mail daemon or another service can hold the lock.
+/// The maximum time that a query waits for a locked file. A mail daemon or another service can hold the lock.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The mode of the main file's folder. Mail daemons can traverse it to their own folder and cannot list it.
+/// The mode of the main file's folder. Mail daemons can pass through this folder to their own folder, but cannot list its files.
 const FOLDER_MODE: u32 = 0o711;
 const MAIN_MODE: u32 = 0o600;
-/// Includes setgid, so that files that the service creates in the folder get the folder's group.
+/// The mode of the folder for mail servers. It includes setgid, so that new files in the folder get the folder's group.
 const MAILSERVER_FOLDER_MODE: u32 = 0o2750;
 const MAILSERVER_MODE: u32 = 0o660;
 
-/// Opens the files. Returns the pool, the path of the main file, and the file of last log-ins. Services that start concurrently wait for each other.
+/// Creates missing files, migrates the database and opens it. Returns the connection pool, the path of the main file, and the location of the file of last
+/// log-ins. Services that start concurrently wait for each other.
 pub(super) async fn open(
     config: &config::Database,
 ) -> Result<(SqlitePool, PathBuf, LastLoginsFile), Error> {
@@ -122,7 +123,7 @@ async fn attach(
     Ok(())
 }
 
-/// Makes the file that mail servers read match the tables.
+/// Corrects the file that mail servers read, so that it matches the tables of the main file.
 pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
     let mut tx = pool.begin_with(BEGIN_SQLITE).await?;
     projection::repair(&mut tx).await?;
@@ -132,20 +133,21 @@ pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
 
 /// Returns the options for opening the main file.
 ///
-/// `synchronous` is FULL, because in WAL mode NORMAL can lose the latest commits when the power fails. Everything that a response confirmed (an account, a
-/// revoked password, a message's number) must be stored. FULL costs one fsync per transaction.
+/// `synchronous` is FULL, because in WAL mode NORMAL can lose the latest commits when the power fails. A change that a response confirmed must not be lost, for
+/// example a new account, a revoked password or the number of a message. FULL costs one fsync per transaction.
 fn options(file: &Path) -> SqliteConnectOptions {
     shared_options(file).journal_mode(SqliteJournalMode::Wal)
 }
 
-/// Returns the options for opening a guarded file that mail daemons can write. [`shared::make_wal`] creates its log.
+/// Returns the options for opening a file. If mail daemons can write the file, the caller must call [`shared::guard`] before it opens the file, and
+/// [`shared::make_wal`] afterwards.
 fn shared_options(file: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(file)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
-        // REPLACE then fires delete triggers too, so that no query can bypass the triggers of `milter_connection.sql`.
+        // With this setting, REPLACE also fires delete triggers, so that no query can bypass the triggers of `milter_connection.sql`.
         .pragma("recursive_triggers", "ON")
         // Mail daemons can write the attached file, so its schema is not trusted.
         .pragma("trusted_schema", "OFF")
@@ -154,8 +156,8 @@ fn shared_options(file: &Path) -> SqliteConnectOptions {
         .pragma("secure_delete", "ON")
 }
 
-/// Runs the migrations in one transaction, on a connection without the temporary views and triggers, because a migration can change the tables that they
-/// refer to.
+/// Runs the migrations in one transaction. The connection does not have the temporary views and triggers of the pool's connections, because a migration can
+/// change the tables to which these refer.
 async fn migrate(main: &Path) -> Result<(), Error> {
     let mut connection = options(main).connect().await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
@@ -175,7 +177,7 @@ async fn create_mailserver_tables(mailserver: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The absolute path of the service's own file.
+/// Returns the absolute path of the main file.
 fn main_file(config: &config::Database) -> Result<PathBuf, Error> {
     let options = SqliteConnectOptions::from_str(&config.url)?;
     let named = options.get_filename();
@@ -199,7 +201,7 @@ pub(crate) fn mailserver_file(config: &config::Database) -> Result<PathBuf, Erro
     std::path::absolute(&config.mailserver).map_err(|error| unusable(&config.mailserver, &error))
 }
 
-/// The absolute paths of the files.
+/// The absolute paths of all files of the database.
 struct Files {
     main: PathBuf,
     mailserver: PathBuf,
@@ -208,7 +210,8 @@ struct Files {
     with_milter: bool,
 }
 
-/// The paths of the created files. This value holds a lock, so that no other service can start until it is dropped.
+/// The absolute paths of all files of the database, after the missing files were created. The value holds a lock: until it is dropped, other services that
+/// start wait.
 struct Prepared {
     main: PathBuf,
     mailserver: PathBuf,
@@ -235,8 +238,8 @@ impl Files {
         })
     }
 
-    /// Waits for other services that are starting, then creates missing files with their modes. SQLite's own locks do not serialize the conversion of a new
-    /// file to WAL mode.
+    /// Waits until no other service is starting, then creates the missing files with their modes. A separate lock is necessary, because SQLite's own locks do
+    /// not prevent two services from converting a new file to WAL mode at the same time.
     fn prepare(self) -> Result<Prepared, Error> {
         make_folder(&self.main, FOLDER_MODE)?;
         let mut lock = self.main.clone().into_os_string();
@@ -268,7 +271,7 @@ impl Files {
     }
 }
 
-/// Creates the folder of `file` if it is missing, with `mode`, whatever the umask is.
+/// Creates the folder of `file` with the mode `mode` if the folder is missing. The umask has no effect on the mode.
 fn make_folder(file: &Path, mode: u32) -> Result<(), Error> {
     let Some(folder) = file.parent() else {
         return Ok(());
@@ -281,7 +284,8 @@ fn make_folder(file: &Path, mode: u32) -> Result<(), Error> {
         .map_err(|error| unusable(folder, &error))
 }
 
-/// Creates an empty file, which is an empty database, if the file is missing. SQLite gives -wal and -shm the mode of their database.
+/// Creates the file with the mode `mode` if it is missing. An empty file is an empty SQLite database. SQLite creates the -wal and the -shm of a database with
+/// the database's mode.
 fn make_file(file: &Path, mode: u32) -> Result<(), Error> {
     match OpenOptions::new()
         .write(true)

@@ -1,4 +1,4 @@
-//! The SQLite file to which mail servers write log-ins. It is created if missing and opened again for every access.
+//! The SQLite file to which mail servers write log-ins. The service creates the file if it is missing, and opens it again for every access.
 //!
 //! The service does not depend on this file. Mail daemons can write anything to it, so it is opened as described in [`shared`]. The file is opened only if it
 //! does not exceed a maximum size and if its table is a plain table without computed columns. Reads use a read-only connection. Queries have a time limit, and
@@ -18,23 +18,25 @@ const CREATE_TABLE: &str = include_str!("../../../migrations/mailserver/sqlite/l
 
 const NAME: &str = "last-logins.db";
 
-/// Maximum size of the file. A row takes about 100 bytes with its index. This also limits the size of a row, which can contain text from a daemon.
+/// Maximum size of the file. A row takes about 100 bytes with its index. The maximum also limits the size of a row, because a daemon can write any text to a
+/// row.
 const MAX_SIZE: u64 = 64 * 1024 * 1024;
 
-/// Excludes views, virtual tables, computed columns, and foreign indexes and triggers, because each of these could compute a value of a gigabyte.
+/// Returns `true` if the table is a plain table. It is not plain if it is a view or a virtual table, or if it has computed columns, additional indexes or
+/// triggers. Each of these could compute a value of a gigabyte.
 const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
         WHERE name = 'mailserver_last_logins' AND type = 'table' AND rootpage > 0) \
     AND NOT EXISTS (SELECT 1 FROM sqlite_schema \
         WHERE lower(tbl_name) = 'mailserver_last_logins' AND type IN ('index', 'trigger') AND sql IS NOT NULL) \
     AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_last_logins') WHERE hidden <> 0)";
 
-/// How long to wait while the file is locked.
+/// The maximum time to wait for a locked file.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The number of virtual machine steps between two checks of the time limit: some tens of microseconds.
+/// The number of steps of SQLite's virtual machine between two checks of the time limit. So many steps take some tens of microseconds.
 const STEPS_PER_CHECK: i32 = 10_000;
 
-/// The location of the file.
+/// The paths of the file of last log-ins and of the main file.
 #[derive(Clone, Debug)]
 pub(crate) struct LastLoginsFile {
     main: PathBuf,
@@ -42,7 +44,7 @@ pub(crate) struct LastLoginsFile {
 }
 
 impl LastLoginsFile {
-    /// Returns the file beside the file that mail servers read.
+    /// Returns the location of the file, which is in the folder of the file that mail servers read.
     pub(super) fn beside(main: &Path, mailserver: &Path) -> Result<Self, Error> {
         let file = mailserver.with_file_name(NAME);
         if file == main || file == mailserver {
@@ -57,7 +59,7 @@ impl LastLoginsFile {
         })
     }
 
-    /// Creates the file with its table.
+    /// Creates the file and its table if they are missing.
     pub(super) async fn make(&self) -> Result<(), Error> {
         make_file(&self.file, MAILSERVER_MODE)?;
         shared::guard(&self.main, &self.file)?;
@@ -69,14 +71,14 @@ impl LastLoginsFile {
         Ok(())
     }
 
-    /// Opens a read-only connection. No query on it takes much longer than `patience`, whatever the file contains.
+    /// Opens a read-only connection. All its queries together take at most about `patience`, whatever the file contains.
     pub(crate) async fn open_to_read(&self, patience: Duration) -> Result<SqliteConnection, Error> {
         let mut connection = self.connect(true).await?;
         self.bound(&mut connection, "BEGIN", patience).await?;
         Ok(connection)
     }
 
-    /// Opens a connection that can delete rows, with the same time limit.
+    /// Opens a connection that can delete rows. All its queries together take at most about `patience`.
     pub(crate) async fn open_writable(
         &self,
         patience: Duration,
@@ -104,8 +106,8 @@ impl LastLoginsFile {
         Ok(options.connect().await?)
     }
 
-    /// Starts the time limit and the transaction for all queries of the connection. The transaction prevents mail daemons from replacing the table
-    /// concurrently.
+    /// Starts the time limit and the transaction for all queries of the connection, and checks that the table is a plain table. The transaction prevents mail
+    /// daemons from replacing the table after the check.
     async fn bound(
         &self,
         connection: &mut SqliteConnection,

@@ -1,6 +1,6 @@
-//! The SQLite file for a milter. It contains private keys, so it is in a separate folder that no other daemon can traverse.
+//! The SQLite file for a milter. It contains private keys, so it is in a separate folder that no other daemon can access.
 //!
-//! The file is opened as described in [`shared`], because a milter can write it. Without a milter, the file is missing or empty.
+//! The file is opened as described in [`shared`], because a milter can write it. If no milter is configured, the file is missing or contains no keys.
 
 use std::path::{Path, PathBuf};
 
@@ -21,12 +21,12 @@ const WITHDRAW: &str = include_str!("../../../migrations/mailserver/sqlite/withd
 const ANY_WITHDRAWN: &str = "SELECT EXISTS (SELECT 1 FROM temp.withdrawn_keys)";
 const ATTACH: &str = "ATTACH DATABASE $1 AS milter";
 const JOURNAL_MODE: &str = "PRAGMA milter.journal_mode";
-/// Overwrites deleted data, also in the log.
+/// Deletes all keys, and overwrites the deleted data in the file and in its write-ahead log.
 const EMPTY: &str =
     "PRAGMA secure_delete = ON; DELETE FROM mailserver_dkim_keys; PRAGMA wal_checkpoint(TRUNCATE)";
 
-/// Creates the table in which the triggers record the keys that a transaction withdraws. The table exists on every connection, whether there is a milter or
-/// not.
+/// Creates the temporary table in which triggers record the keys that a transaction withdraws. Every connection has this table, even if no milter is
+/// configured.
 pub(super) async fn create_withdrawn_table(connection: &mut SqliteConnection) -> Result<(), Error> {
     sqlx::raw_sql(WITHDRAWN).execute(connection).await?;
     Ok(())
@@ -43,7 +43,7 @@ pub(in crate::db) async fn withdraw(connection: &mut SqliteConnection) -> Result
     Ok(())
 }
 
-/// The location of the file.
+/// The paths of the milter's file and of the main file.
 #[derive(Clone, Debug)]
 pub(super) struct MilterFile {
     main: PathBuf,
@@ -51,7 +51,7 @@ pub(super) struct MilterFile {
 }
 
 impl MilterFile {
-    /// Returns the configured file, or the default file beside the main file.
+    /// Returns the location from the configuration. If none is configured, the file is in a folder beside the main file.
     pub(super) fn from_config(
         config: &config::Database,
         main: &Path,
@@ -82,7 +82,7 @@ impl MilterFile {
         shared::guard(&self.main, &self.file)
     }
 
-    /// Creates the file's table.
+    /// Creates the table in the milter's file.
     pub(super) async fn create_table(&self) -> Result<(), Error> {
         let mut connection = self.open().await?;
         sqlx::raw_sql(CREATE_TABLE).execute(&mut connection).await?;
@@ -90,7 +90,7 @@ impl MilterFile {
         Ok(())
     }
 
-    /// Deletes keys that an earlier configuration left.
+    /// Deletes all keys from the file if it exists. They were stored while an earlier configuration had a milter.
     pub(super) async fn empty(&self) -> Result<(), Error> {
         if !self.file.exists() {
             return Ok(());
@@ -109,7 +109,7 @@ impl MilterFile {
         Ok(connection)
     }
 
-    /// Attaches the file to a connection, with the triggers that record deleted keys.
+    /// Attaches the file to a connection, and creates the triggers that record the keys that a transaction withdraws.
     pub(super) async fn attach(&self, connection: &mut SqliteConnection) -> Result<(), Error> {
         shared::guard(&self.main, &self.file)?;
         sqlx::query(ATTACH)

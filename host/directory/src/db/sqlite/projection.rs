@@ -1,14 +1,15 @@
 //! Projects the directory into the file that mail servers read.
 //!
-//! The views `due_*` of `connection.sql` define which rows the file must contain. Code that changes a row of the directory that a view reads calls
-//! [`Tx::project`](crate::db::Tx::project) with its [`Source`] after the change and before the commit. In this crate's tests, every commit checks that no such
-//! call is missing.
+//! The views `due_*` of `connection.sql` define which rows the file must contain. Code that changes a row which one of these views reads must call
+//! [`Tx::project`](crate::db::Tx::project) after the change and before the commit, with the [`Source`] to which the row belongs. In this crate's tests, every
+//! commit checks that no such call is missing.
 //!
 //! # Guarantee
 //! - A rollback leaves both files unchanged. Readers of the file see either all rows of a transaction or none.
-//! - A successful commit has written both files to the disk. It is not atomic, because SQLite commits each file in WAL mode separately, and the main file
-//!   first. If the process, the machine or the disk fails between the two, the directory has the change and the file does not: a new alias bounces, or a
-//!   revoked app password still works at the mail server. The file never has a change that the directory does not have.
+//! - A successful commit has written both files to the disk. The commit is not atomic, because SQLite commits files in WAL mode one after the other: first the
+//!   main file, then the file for mail servers. If the process, the machine or the disk fails between the two commits, the directory has the change and the
+//!   file for mail servers does not: mail to a new alias bounces, or a revoked app password still works at the mail server. The file for mail servers never has
+//!   a change that the directory does not have.
 //! - [`repair`] removes every difference. It runs at each start of the service and with every sweep, about once an hour.
 
 use sqlx::sqlite::SqliteConnection;
@@ -54,10 +55,11 @@ const DOMAIN: &str = "DELETE FROM mailserver.mailserver_domains WHERE domain = $
     INSERT INTO mailserver.mailserver_senders (address, login) SELECT address, login FROM temp.due_senders
         WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias')";
 
-/// A part of the directory that mail servers see, for [`Tx::project`](crate::db::Tx::project).
+/// A part of the directory whose data mail servers read. [`Tx::project`](crate::db::Tx::project) copies this data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source<'a> {
-    /// The account with this address, with its app passwords and aliases. The account may be deleted; its domains are separate sources.
+    /// The account with this address, the account's app passwords, and its aliases. The account may have been deleted. The domains of the account are separate
+    /// sources.
     Account(&'a str),
     /// The app password with this id.
     AppPassword(&'a str),
@@ -70,7 +72,7 @@ pub(crate) enum Source<'a> {
     Everything,
 }
 
-/// Replaces the rows of `source` in the file by the rows that the directory defines now.
+/// Replaces the rows of `source` in the file for mail servers with the rows that the file must now contain.
 pub(in crate::db) async fn project(
     connection: &mut SqliteConnection,
     source: Source<'_>,
@@ -87,7 +89,7 @@ pub(in crate::db) async fn project(
     Ok(())
 }
 
-/// Makes the file match the directory. Runs in a write transaction.
+/// Corrects the file for mail servers, so that it matches the directory. The caller must have begun a write transaction.
 pub(in crate::db) async fn repair(connection: &mut SqliteConnection) -> Result<(), Error> {
     sqlx::raw_sql(REPAIR).execute(connection).await?;
     Ok(())

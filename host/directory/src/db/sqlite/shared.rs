@@ -1,12 +1,14 @@
-//! The folder that mail daemons share with the service, and how a file in it is opened.
+//! Protects the folder that mail daemons share with the service, and describes how the service opens a file in this folder.
 //!
-//! Daemons can write the files, because a reader of a database in WAL mode must be able to write it. The contents are therefore not trusted. Daemons must not
-//! be able to create files with other names: before SQLite reads a database, it plays back a journal with the database's name and then deletes the file that
-//! the journal names. Before the service opens a file, it makes the folder writable for the owner only, and refuses a file that has a journal. The service
-//! itself never creates a journal, because a journal has the database's mode, so daemons could write it.
+//! Daemons can write the files in the folder, because a reader of a database in WAL mode must be able to write the database. So the service does not trust the
+//! contents of these files. Daemons must not be able to create other files in the folder. The reason is SQLite's rollback journal: before SQLite reads a
+//! database, it plays back the journal that belongs to the database, and then deletes a file whose name is in the journal. So before the service opens a file,
+//! it makes the folder writable for the owner only, and refuses the file if it has a journal. The service itself never creates a journal, because a journal
+//! gets the mode of its database, and daemons could write it.
 //!
-//! Daemons cannot create -wal and -shm, so both must persist. When the last connection to a database closes, SQLite removes both files, unless this connection
-//! is read-only. Therefore, every connection that can write attaches the file a second time, read-only. SQLite closes this second attachment last.
+//! Daemons cannot create the -wal and the -shm of a database, so both files must persist. When the last connection to a database closes, SQLite removes both
+//! files, unless the last connection is read-only. Therefore, every connection that can write attaches the database a second time, read-only. SQLite closes
+//! this second attachment last.
 
 use std::fs::{self, Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -16,13 +18,13 @@ use sqlx::SqliteConnection;
 
 use super::{Error, same_file, unusable};
 
-/// The permissions of group and others to create, rename and remove files in a folder.
+/// The permissions of the group and of other users to create, rename and remove files in a folder.
 const OTHERS_WRITE: u32 = 0o022;
 
 const ATTACH_KEEPER: &str = "ATTACH DATABASE $1 AS $2";
 
-/// Makes the folder of `file` writable for its owner only. Refuses files that a daemon may have put there before: a link, anything that is not a plain file, a
-/// second name of the main file or of any other file, and a journal.
+/// Makes the folder of `file` writable for its owner only. Returns an error if a daemon may have prepared `file` for an attack: if it is not a plain file, if
+/// it is a second name (hard link) of the main file or of any other file, or if it has a journal.
 pub(super) fn guard(main: &Path, file: &Path) -> Result<(), Error> {
     let ours = fs::metadata(main).map_err(|error| unusable(main, &error))?;
     close_folder(file, &ours)?;
@@ -48,7 +50,7 @@ pub(super) fn guard(main: &Path, file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The new mode applies at once, also to processes that have the folder open.
+/// Makes the folder of `file` writable for its owner only. The new mode also applies to processes that already have the folder open.
 fn close_folder(file: &Path, ours: &Metadata) -> Result<(), Error> {
     let Some(folder) = file.parent() else {
         return Ok(());
@@ -102,7 +104,7 @@ pub(super) fn beside(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Converts the file that a connection was opened on to a write-ahead log, without a journal on disk, and keeps the log.
+/// Converts `file`, on which the connection was opened, to WAL mode without creating a journal on disk. Then calls [`keep`].
 pub(super) async fn make_wal(connection: &mut SqliteConnection, file: &Path) -> Result<(), Error> {
     let mode = |query| sqlx::query_scalar::<_, String>(query);
     let mut is = mode("PRAGMA main.journal_mode")
@@ -131,7 +133,8 @@ pub(super) fn wal(mode: &str, file: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Keeps the -wal and the -shm of a file that this connection has open for writing, by attaching the file again as `name`.
+/// Attaches a file that this connection already has open for writing a second time, read-only and with the name `name`. So SQLite does not remove the -wal and
+/// the -shm of the file when the connection closes.
 pub(super) async fn keep(
     connection: &mut SqliteConnection,
     file: &Path,
@@ -145,7 +148,7 @@ pub(super) async fn keep(
     Ok(())
 }
 
-/// Returns the file as a read-only SQLite URI.
+/// Returns the SQLite URI that opens the file read-only.
 fn to_read(file: &Path) -> String {
     use std::fmt::Write as _;
 
