@@ -30,8 +30,7 @@ pub async fn ended_by(
     Ok(dated.collect())
 }
 
-/// Deletes the records of these app passwords. The caller has ended all connections that were opened with these app passwords, or cannot determine whether any
-/// still exist.
+/// Deletes the records of these app passwords. The caller has ended all connections that were opened with these app passwords, or no longer tries to end them.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.

@@ -1,5 +1,5 @@
 //! The record of security events: which actor changed which account, when, and from where. An event is written in the transaction of the change that it
-//! describes, so the record contains exactly the committed changes. It never contains secrets.
+//! describes, so the record contains exactly the committed changes. Events never contain secrets.
 
 mod kind;
 mod recording;
@@ -16,9 +16,9 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::network::network;
 
-/// Events deleted in one transaction. On SQLite, other writers wait for this transaction.
+/// Maximum number of events that one transaction deletes. On SQLite, other writers wait for this transaction.
 const BATCH: i64 = 1000;
-/// Transactions of one purge. The next purge deletes the rest.
+/// Maximum number of transactions in one call that deletes old events. The next call deletes the rest.
 const BATCHES: usize = 50;
 
 const ACCOUNT: &str = "SELECT id FROM accounts WHERE address = $1";
@@ -52,9 +52,9 @@ const FORGET: &str = "DELETE FROM security_events \
 pub struct Event<'a> {
     /// The kind of the event.
     pub kind: Kind,
-    /// The account that the event concerns, or `None` if there is no such account.
+    /// The id of the account that the event concerns, or `None` if the event concerns no account.
     pub account: Option<&'a str>,
-    /// The address to record if there is no such account.
+    /// The address to record if the event concerns no account, or if the account does not exist.
     pub address: &'a str,
     /// The subject: the id of a token or an app password, or an address.
     pub subject: Option<&'a str>,
@@ -65,7 +65,7 @@ pub struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Creates an event of an account, without a subject.
+    /// Creates an event of an account, without a subject and without details.
     #[must_use]
     pub const fn of(kind: Kind, account: &'a str, at: Timestamp) -> Self {
         Self {
@@ -96,17 +96,17 @@ impl<'a> Event<'a> {
 /// A recorded event.
 #[derive(Clone, Debug, sqlx_macros::FromRow)]
 pub struct Recorded {
-    /// Increases in the order of recording.
+    /// The number of the event. An event that was recorded later has a higher number.
     pub id: i64,
     /// The time, in milliseconds since the epoch.
     pub at: i64,
-    /// The name of a [`Kind`].
+    /// The name of the event's [`Kind`].
     pub kind: String,
-    /// The address of the account, or the address that was tried.
+    /// The address of the account, or the address of a failed sign-in if no account has it.
     pub address: String,
     /// The actor: an address, `operator` or `service`. Empty if the actor is not authenticated.
     pub actor: String,
-    /// The credential of the actor.
+    /// The id of the actor's credential.
     pub credential: Option<String>,
     /// The client's IP address.
     pub client: Option<String>,
@@ -116,15 +116,15 @@ pub struct Recorded {
     pub subject: Option<String>,
     /// Details for people.
     pub detail: Option<String>,
-    /// The number of further events of that day that have no row of their own, because there were too many.
+    /// The number of similar events of the same day that have no row of their own, because there were too many of them.
     pub unlisted: i64,
 }
 
 /// A filter for events.
 #[derive(Clone, Debug)]
 pub struct EventFilter {
-    /// Selects the events of the account that has this address. If no account has it, selects the events of former accounts with this address and the attempts
-    /// on it. An empty address selects all events.
+    /// Selects the events of the account that has this address. If no account has it, selects the events of former accounts with this address, and the failed
+    /// sign-ins to it. An empty address selects all events.
     pub address: String,
     /// Selects events at or after this time.
     pub since: Timestamp,

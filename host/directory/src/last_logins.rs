@@ -1,7 +1,8 @@
 //! The last log-ins of mail clients, as the mail server records them.
 //!
-//! The mail server can write any data. On SQLite, it can even replace the file. Therefore, results contain only the account's own app passwords for mail
-//! clients, and only plausible times. If the data cannot be read, results are empty, a warning is logged, and no request fails.
+//! The mail server can write any data to this table. On SQLite, it can even replace the file of the table. Therefore, results contain only the account's own
+//! app passwords for mail clients, and only plausible times. If the file cannot be read, the result is empty and a warning is logged, but the request does not
+//! fail.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,18 +13,18 @@ use super::db::{LastLogins, LastLoginsFile, on};
 use super::{Directory, Error};
 use crate::clock::{Clock, Timestamp};
 
-/// How far the mail server's clock may be ahead of this service's clock.
+/// The maximum time by which the mail server's clock may be ahead of the service's clock.
 const MAX_CLOCK_SKEW: Duration = Duration::from_mins(1);
 
-/// Time limits for reading and deleting rows in the file, which other programs write.
+/// The time limits for reading rows from the SQLite file and for deleting rows. They are necessary, because other programs write the file.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of rows that are read for one account.
 const MAX_ROWS: i64 = 10_000;
 
-/// How long the row of an unknown app password is kept after the last log-in. A new app password is unknown if it was created after the list of known ones was
-/// read.
+/// The time for which a sweep keeps the row of an app password that is not in the sweep's list of app passwords. It starts at the last log-in. Such an app
+/// password may be new: it may have been created after the sweep read the list.
 const RETENTION: Duration = Duration::from_hours(24);
 
 const CLIENTS: &str =
@@ -48,7 +49,8 @@ const DELETE_IN_TABLE: &str = "DELETE FROM mailserver_last_logins WHERE app_pass
     FOR UPDATE SKIP LOCKED)";
 
 impl Directory {
-    /// Returns the last log-in of each of the account's app passwords for mail clients, by id. Omits app passwords without a recorded log-in.
+    /// Returns the last log-in of each of the account's app passwords for mail clients, by the id of the app password. Omits app passwords without a recorded
+    /// log-in.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. An unreadable file of the mail server is not an error.
@@ -77,7 +79,7 @@ impl Directory {
         Ok(known.collect())
     }
 
-    /// Deletes the last log-ins of deleted app passwords, and values that are not plausible times.
+    /// Deletes the last log-ins of app passwords that do not exist, if they are older than [`RETENTION`] or if their time is not plausible.
     pub(super) async fn sweep_last_logins(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         let kept = (

@@ -1,4 +1,4 @@
-//! The tables that mail servers read, for a milter: which domains receive mail here, and which addresses a log-in may send from. This module only reads.
+//! Reads the tables for mail servers, for a milter: which domains receive mail here, and from which addresses a log-in may send.
 
 use std::time::Duration;
 
@@ -10,12 +10,13 @@ use crate::{Db, Error, config, db};
 
 const IS_LOCAL: &str = "SELECT COUNT(*) FROM mailserver_domains WHERE domain = $1";
 
-/// A mail client logs in as the account's address, a slash and the id of the app password. The service logs in as the address.
+/// Counts the rows that allow a log-in to send from an address. The log-in name of a mail client is the account's address, a slash and the id of the app
+/// password. The log-in name of the service is the account's address.
 const MAY_SEND: &str = "SELECT COUNT(*) FROM mailserver_senders WHERE address = $1 AND (login = $2 OR login || '/' = substr($2, 1, length(login) + 1))";
 
 const CONNECTIONS: u32 = 4;
 
-/// Shorter than the time that Postfix waits for a milter.
+/// The timeout of the database. It is shorter than the time that Postfix waits for a milter.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The access of a mail server to the directory. Connects at the first query.
@@ -35,7 +36,7 @@ impl MailServerView {
             let options = db::postgres_options(config)?;
             return Ok(Self(Db::Postgres(pool.connect_lazy_with(options))));
         }
-        // Closing the last connection that can write would delete the `-wal` file, which mail daemons cannot create.
+        // The connections are read-only. Otherwise, closing the last connection would delete the `-wal` file, and mail daemons cannot create this file.
         let options = SqliteConnectOptions::new()
             .filename(db::mailserver_file(config)?)
             .read_only(true)

@@ -1,7 +1,7 @@
 //! The database index of messages: the service's own number of each message, and its location (folder, UIDVALIDITY, IMAP UID).
 //!
-//! Each mailbox has one sequence of numbers, and a number is never reused. If a folder's UIDVALIDITY changes, all its messages have new locations. Rows with
-//! old locations remain, so that the messages can be recognized by their identity. This module does not access the mail server.
+//! Each mailbox has one sequence of numbers, and a number is never reused. If a folder's UIDVALIDITY changes, all its messages have new locations. The rows
+//! with the old locations remain, so that the messages can be recognized at their new locations by their identity. This module does not access the mail server.
 
 mod changes;
 mod folders;
@@ -13,7 +13,8 @@ use sqlx::QueryBuilder;
 use crate::Db;
 use crate::db::{Error, Tx, on, on_tx};
 
-/// Returns at least one row if the folder is known, and one for each of its known messages. Conditions are appended.
+/// Returns one row for each indexed message of a folder, or one row without a message if the index has the folder but none of these messages. Conditions are
+/// appended.
 const KNOWN: &str = "SELECT f.id, f.uid_validity, m.imap_uid, m.uid FROM folders f \
      LEFT JOIN messages m ON m.folder_id = f.id AND m.uid_validity = ";
 /// Conditions are appended to `LOCATIONS` and `WITH_IDENTITIES`.
@@ -21,7 +22,7 @@ const LOCATIONS: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid FROM m
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
 const WITH_IDENTITIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
-/// Changes a message's location, unless it was changed concurrently.
+/// Changes a message's location, unless the location was changed concurrently.
 const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8";
 /// Reserves $2 numbers and returns the number after the last reserved one.
@@ -29,7 +30,7 @@ const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) VAL
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
 const ADD_MESSAGES: &str =
     "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";
-/// Marks the messages with a number of at least $2 that have copies, and their copies.
+/// Marks each message that has a number of at least $2 and has copies. Also marks these copies.
 const MARK_COPIES: &str = "UPDATE messages SET copied = TRUE WHERE account_id = $1 AND NOT copied AND identity IN \
      (SELECT n.identity FROM messages n JOIN messages o \
      ON o.account_id = n.account_id AND o.identity = n.identity AND o.uid <> n.uid WHERE n.account_id = $1 AND n.uid >= $2)";
@@ -56,7 +57,7 @@ struct LocationRow {
     location: Location,
 }
 
-/// A message that has a number, with its identity.
+/// A message in the index, with its identity.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct IndexedMessage {
     uid: i64,
@@ -92,7 +93,7 @@ struct Row {
 /// The indexed data of a folder and of some of its messages.
 #[derive(Default)]
 pub struct Known {
-    /// The folder's id, if the folder is stored with the given UIDVALIDITY.
+    /// The service's id of the folder, or `None` if the index does not contain the folder with the given UIDVALIDITY.
     pub folder: Option<String>,
     /// The service's numbers of the messages that have one, by IMAP UID.
     pub numbers: HashMap<u32, u64>,
@@ -122,7 +123,7 @@ pub async fn location(db: &Db, account: &str, uid: u64) -> Result<Option<Locatio
     Ok(locations.pop().map(|(_, place)| place))
 }
 
-/// Returns the last known locations of messages. Omits unknown numbers.
+/// Returns the last known locations of messages. Omits numbers that are not in the index.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -172,9 +173,12 @@ pub async fn with_identities(
     Ok(messages)
 }
 
-/// Assigns numbers to those of `messages` (IMAP UID and identity) of a folder that have none. A message in `moved` keeps its number, unless its location has
-/// changed concurrently. All others get new numbers in the order of their IMAP UIDs. Returns `None` if the folder is not stored with this UIDVALIDITY.
-/// Everything runs in one transaction.
+/// Assigns numbers to the messages of a folder that have none, in one transaction. Returns the numbers of `messages` by IMAP UID, or `None` if the index does
+/// not contain the folder with this UIDVALIDITY.
+///
+/// `messages` contains the IMAP UID and the identity of each message. `moved` contains messages that were moved to this folder, each with its new IMAP UID. A
+/// moved message keeps its number, unless its location was changed concurrently. All other messages without a number get new numbers, in the order of their
+/// IMAP UIDs.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -254,7 +258,7 @@ impl IndexedMessage {
         number(self.uid)
     }
 
-    /// Returns a message at no location, for tests.
+    /// Returns a message without a location, for tests.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn for_tests(uid: i64, identity: Identity) -> Self {
@@ -276,7 +280,7 @@ impl IndexedMessage {
         self.identity.as_slice().try_into().unwrap_or_default()
     }
 
-    /// Assigns a location to this message, unless its location has changed concurrently.
+    /// Changes the location of this message, unless the location was changed concurrently. Returns `true` if it was changed by this call.
     async fn relocate(
         &self,
         tx: &mut Tx,
@@ -315,7 +319,7 @@ where
     let mut query = QueryBuilder::new(KNOWN);
     query.push_bind(i64::from(uid_validity));
     query.push(" AND m.imap_uid IN (");
-    // The list must not be empty. 0 is not a valid IMAP UID.
+    // An empty list is not valid in SQL, so the list begins with 0, which is not a valid IMAP UID.
     query.push("0");
     for imap_uid in imap_uids {
         query.push(", ").push_bind(i64::from(*imap_uid));

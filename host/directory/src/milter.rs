@@ -1,7 +1,7 @@
 //! The private keys of signing domains, in plain text, for a milter of the mail server.
 //!
-//! Used only if `dkim.milter` is set. This module inserts keys and corrects the table. Triggers delete a domain's key in the transaction that releases the
-//! domain or removes it from the platform's domains.
+//! The table of these keys is used only if `dkim.milter` is set. This module inserts keys and corrects the table. Triggers delete a domain's key in the
+//! transaction that releases the domain or removes it from the platform's domains.
 
 use sqlx::AssertSqlSafe;
 use zeroize::Zeroizing;
@@ -9,10 +9,10 @@ use zeroize::Zeroizing;
 use super::db::{Tx, on_tx};
 use super::{Db, Directory, Error};
 
-/// Keys written in one transaction. On SQLite, other writers wait for this transaction.
+/// Maximum number of keys that one transaction writes. On SQLite, other writers wait for this transaction.
 const BATCH: usize = 100;
 
-/// Prevents the release and the removal of these domains until the end of the transaction.
+/// Locks the rows of these domains, so that no domain is released or removed before the end of the transaction.
 const LOCKS_POSTGRES: [&str; 2] = [
     "SELECT 1 FROM platform_domains WHERE domain = ANY($1) ORDER BY domain FOR SHARE",
     "SELECT 1 FROM domains WHERE domain = ANY($1) AND verified_at IS NOT NULL ORDER BY domain FOR SHARE",
@@ -85,7 +85,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Sets the milter's keys to exactly these keys and the keys of domains that were verified concurrently.
+    /// Replaces the milter's keys with these keys. Keeps the keys of domains that were verified concurrently.
     ///
     /// # Errors
     /// See [`Directory::add_milter_keys`].
@@ -98,7 +98,7 @@ impl Directory {
                     .bind(serde_json::Value::from(domains).to_string())
                     .execute(pool)
                     .await?;
-                // If another connection is reading, the next call truncates the log.
+                // If another connection is reading, this query does not truncate the log. The next call then truncates it.
                 sqlx::raw_sql(OVERWRITE_SQLITE).execute(pool).await?;
             }
             Db::Postgres(pool) => {

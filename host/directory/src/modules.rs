@@ -26,10 +26,11 @@ const SERVE: &str = "INSERT INTO modules (module, digest, enabled, source_digest
 const FORGET_OLD: &str = "DELETE FROM module_versions WHERE module = $1 \
     AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 ORDER BY rank DESC LIMIT $2) \
     AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 AND served IS NOT NULL ORDER BY served DESC LIMIT 2)";
-/// Gives a version the highest `served`, because it is activated.
+/// Gives a version the highest number in `served`, because the version is activated.
 const BEGIN: &str = "UPDATE module_versions \
     SET served = (SELECT COALESCE(MAX(served), 0) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
-/// Clears `served` of the versions that were activated after version $2, because a rollback replaces them. Changes nothing if `served` of version $2 is NULL.
+/// Clears `served` of the versions that were activated after version $2, because the rollback to version $2 replaces them. Changes nothing if `served` of
+/// version $2 is NULL.
 const LEAVE: &str = "UPDATE module_versions SET served = NULL WHERE module = $1 \
     AND served > (SELECT served FROM module_versions WHERE module = $1 AND digest = $2)";
 const ROLL_BACK: &str =
@@ -48,7 +49,7 @@ pub struct Installed {
     pub digest: String,
     /// Whether the module serves requests.
     pub enabled: bool,
-    /// The digest of the configured file when it was last read, or `None` if there never was such a file.
+    /// The digest of the configured file when it was last read, or `None` if no file was ever configured.
     pub source_digest: Option<String>,
 }
 
@@ -61,7 +62,7 @@ pub struct Version {
     pub version: String,
     /// The size of the component in bytes.
     pub size: i64,
-    /// A version that was installed later has a higher rank.
+    /// The order of installation: a version that was installed later has a higher rank.
     pub rank: i64,
     /// The order of activation: a version that was activated later has a higher number. `None` if a rollback replaced the version.
     pub served: Option<i64>,
@@ -78,9 +79,9 @@ pub struct NewVersion<'a> {
     pub digest: &'a str,
     /// The version string of the component.
     pub version: &'a str,
-    /// The component.
+    /// The bytes of the component.
     pub component: &'a [u8],
-    /// Whether the component is the configured file.
+    /// Whether the component comes from the configured file.
     pub source: bool,
 }
 
@@ -103,7 +104,7 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Returns the component of a version, or `None` if it is not stored.
+    /// Returns the component of a version, or `None` if the version is not stored.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -163,8 +164,8 @@ impl Directory {
         Ok(versions)
     }
 
-    /// Activates a stored version again. Versions that were activated after it no longer count as previously active. If the version itself was rolled back
-    /// before, it now follows the version that serves.
+    /// Activates a stored version again. Versions that were activated after this version no longer count as previously active. If an earlier rollback replaced
+    /// this version, it counts as activated after the version that serves now.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails or the version is not stored. Nothing is changed in that case.

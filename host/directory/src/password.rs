@@ -1,4 +1,4 @@
-//! Changes of an account's password, and the credentials that end with a change.
+//! Changes an account's password, and ends the credentials that do not remain valid after the change.
 
 use super::credentials::{self, NewAppPassword};
 use super::db::{Source, Tx, on, on_tx};
@@ -8,7 +8,7 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const HASH: &str = "SELECT password_hash FROM accounts WHERE id = $1 AND active";
-/// If two changes were checked against the same password, the second matches no row.
+/// If two changes were checked against the same password, the second change matches no row.
 const SET: &str =
     "UPDATE accounts SET password_hash = $2 WHERE id = $1 AND password_hash = $3 AND active";
 const SESSION: &str = "SELECT s.app_password_id, p.label, p.created_at, p.expires_at, p.last_used_at \
@@ -38,22 +38,22 @@ pub struct Change<'a> {
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The password was changed, and these app passwords were deleted.
+    /// The password was changed, and the app passwords with these ids were deleted.
     Changed(Vec<String>),
     /// The password was changed concurrently, so the password that was checked is no longer current.
     AnotherPassword,
-    /// The caller's session ended, possibly with its account.
+    /// The caller's session ended, possibly because its account was deleted.
     SessionOver,
 }
 
-/// A session with a new app password.
+/// A session that gets a new app password.
 #[derive(Clone)]
 pub struct Renewed<'a> {
     /// The session's id.
     pub sid: &'a str,
     /// The new app password. It gets the label and the expiry of the previous one.
     pub app_password: &'a NewAppPassword,
-    /// The app password, sealed.
+    /// The new app password, sealed.
     pub sealed_password: &'a [u8],
 }
 
@@ -67,7 +67,7 @@ struct Session {
 }
 
 impl Directory {
-    /// Returns the password hash of an active account, or `None`.
+    /// Returns the password hash of an account, or `None` if no active account has this id.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -77,8 +77,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Sets a password. The caller's session gets a new app password. Every other web session, every OAuth grant and every API token ends. App passwords of
-    /// mail clients and the key of a shared mailbox remain valid.
+    /// Sets a password. The caller's session gets a new app password. Every other web session, every OAuth grant and every API token ends. The app passwords of
+    /// mail clients, and the app password that acts for the members of the mailbox, remain valid.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -112,12 +112,12 @@ impl Directory {
     }
 }
 
-/// Returns the event details for what a change ended.
+/// Returns the details of the event, with the number of ended app passwords and of revoked API tokens.
 pub(super) fn event_detail(passwords: usize, tokens: u64) -> String {
     format!("app passwords ended: {passwords}, API tokens revoked: {tokens}")
 }
 
-/// Gives the caller's session its new app password, if the session is live. Returns the app password that was deleted.
+/// Gives the caller's session its new app password and deletes the old one. Returns the id of the old app password, or `None` if the session is not live.
 async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error> {
     let Renewed {
         sid,
@@ -157,7 +157,8 @@ async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error
     Ok(Some(before.app_password_id))
 }
 
-/// Deletes the app passwords that a new password ends, except `kept`, and returns them.
+/// Deletes the app passwords of all web sessions, OAuth grants and API tokens of an account, except the app password with the id `kept`. Also deletes pending
+/// approvals of OAuth clients. Returns the ids of the deleted app passwords.
 pub(super) async fn end_all(
     tx: &mut Tx,
     account_id: &str,

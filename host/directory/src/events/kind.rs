@@ -1,4 +1,4 @@
-//! The kinds of security events and their names in the record.
+//! The kinds of security events, and their names in the database.
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal),* $(,)?) => {
@@ -9,7 +9,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// Returns the kind's name in the record.
+            /// Returns the kind's name in the database.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -59,7 +59,7 @@ kinds! {
     ProfileChanged = "profile_changed",
     /// A password was changed.
     PasswordChanged = "password_changed",
-    /// A signed-in caller tried to change the password with a wrong current password.
+    /// A signed-in caller tried to change the password, but gave a wrong current password.
     PasswordChangeFailed = "password_change_failed",
     /// A second factor was enabled.
     TwoFactorOn = "two_factor_on",
@@ -77,9 +77,9 @@ kinds! {
     AppPasswordRevoked = "app_password_revoked",
     /// A single web session was ended.
     SessionRevoked = "session_revoked",
-    /// A person signed in for a client of the authorization server.
+    /// A person approved a client of the authorization server by signing in.
     ClientAgreedTo = "client_agreed_to",
-    /// A client got its first tokens after a person signed in for it.
+    /// A client got its first tokens after a person approved it.
     OAuthGrantMade = "oauth_grant_made",
     /// The operator ended a client's grant, or the account had too many grants.
     OAuthGrantEnded = "oauth_grant_ended",
@@ -97,7 +97,7 @@ kinds! {
     AliasDisabled = "alias_disabled",
     /// An alias was deleted.
     AliasDeleted = "alias_deleted",
-    /// An account became a member of the mailbox and got its first grant.
+    /// Another account became a member of the account's mailbox and got its first grant.
     MemberAdded = "member_added",
     /// A member was removed.
     MemberRemoved = "member_removed",
@@ -107,15 +107,15 @@ kinds! {
     GrantChanged = "grant_changed",
     /// A grant was revoked.
     GrantRevoked = "grant_revoked",
-    /// An app password that acts for the mailbox's members was created.
+    /// An app password that acts for the members of the account's mailbox was created.
     TeamKeyCreated = "team_key_created",
-    /// A signed-in caller tried to invite a member with a wrong password.
+    /// A signed-in caller tried to invite a member, but gave a wrong password.
     InvitationFailed = "invitation_failed",
     /// A member sent a message from an address of the account.
     SentByGuest = "sent_by_guest",
     /// A version of a module was installed and activated.
     ModuleInstalled = "module_installed",
-    /// An earlier version of a module serves again.
+    /// An earlier version of a module was activated again.
     ModuleRolledBack = "module_rolled_back",
     /// A module was enabled.
     ModuleEnabled = "module_enabled",

@@ -1,8 +1,9 @@
-//! Writes security events, and limits the number of rows for failures.
+//! Writes security events, and limits the number of rows for failed sign-ins.
 //!
-//! Unauthenticated clients can fail as often as the rate limits allow. Failures of one account for one reason get at most [`LISTED`] rows a day. Later failures
-//! of that day overwrite the newest of these rows, which counts them. Failures on addresses that no account has are counted by client network instead, because
-//! a client can invent any number of addresses: at most [`LISTED`] rows a day for each network and [`LISTED_OF_STRANGERS`] for all networks.
+//! The rate limits allow unauthenticated clients to cause many failed sign-ins. For each account and each reason of a failure, at most [`LISTED`] rows are
+//! written a day. Each later failure of the same day overwrites the newest of these rows and increases the row's count of unlisted failures. Failed sign-ins to
+//! addresses that no account has are counted for each client network instead, because a client can invent any number of addresses: at most [`LISTED`] rows a
+//! day for each network and [`LISTED_OF_STRANGERS`] for all networks.
 
 use super::{Event, Kind};
 use crate::Error;
@@ -10,14 +11,14 @@ use crate::caller::Origin;
 use crate::db::{Tx, on_tx};
 use crate::network::network;
 
-/// Rows per day (UTC) for failures of one kind, on one account and for one reason. Also the rows per day for failures of one network on addresses that no
-/// account has.
+/// Maximum number of rows per day (UTC) for failed sign-ins to one account for one reason. Also the maximum for failed sign-ins from one network to addresses
+/// that no account has.
 const LISTED: i64 = 100;
-/// Rows per day (UTC) for failures on addresses that no account has.
+/// Maximum number of rows per day (UTC) for all failed sign-ins to addresses that no account has.
 const LISTED_OF_STRANGERS: i64 = 10_000;
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// Overwrites the newest matching row of a day ($11 to $12) with the newest failure and counts the failure that the row described. Does nothing if the day has
+/// Overwrites the newest matching row of a day ($11 to $12) with a new failure, and increases the row's count of unlisted failures. Does nothing if the day has
 /// fewer than $13 matching rows.
 macro_rules! one_more {
     ($rows:literal, $order:literal) => {
@@ -70,7 +71,7 @@ pub(crate) async fn record(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Re
     Ok(())
 }
 
-/// Returns the network of a client, or an empty string if the client is unknown.
+/// Returns the network of the client that made a request, or an empty string if the client is unknown.
 fn network_of(origin: &Origin) -> String {
     let network = origin.client.map(network);
     network
@@ -78,7 +79,8 @@ fn network_of(origin: &Origin) -> String {
         .unwrap_or_default()
 }
 
-/// Counts a failure instead of inserting a row, if the day already has enough rows for such failures. Returns `true` if it did.
+/// Counts a failed sign-in in an existing row, if the day already has the maximum number of rows for such failures. Returns `true` if the failure was counted.
+/// Otherwise, the caller must insert a row.
 async fn counted(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Result<bool, Error> {
     let Some(detail) = event.detail else {
         return Ok(false);

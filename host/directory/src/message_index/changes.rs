@@ -20,8 +20,8 @@ const COPIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder
      JOIN folders f ON f.id = m.folder_id WHERE f.account_id = $1 AND f.path = $2 AND m.copied ORDER BY m.imap_uid, m.uid";
 const REMOVE: &str = "DELETE FROM messages WHERE account_id = ";
 
-/// Sets the new locations of moved messages, given as number and new IMAP UID. They keep their numbers. Returns `false` and changes nothing if the folder is
-/// not stored with this UIDVALIDITY.
+/// Sets the new locations of messages that were moved to the folder `path`. `messages` contains the number and the new IMAP UID of each message. The messages
+/// keep their numbers. Returns `false` and changes nothing if the index does not contain the folder with this UIDVALIDITY.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -48,9 +48,10 @@ pub async fn moved(
         .iter()
         .filter_map(|(uid, imap_uid)| Some((i64::try_from(*uid).ok()?, i64::from(*imap_uid))))
         .collect();
-    // Each message needs up to three parameters.
+    // The statements need up to three parameters for each message.
     for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
-        // A concurrent request may have found the message in the new folder and assigned a new number to it, as for a copy. The message keeps its old number.
+        // A concurrent request may have found a message in the new folder and may have assigned a new number to it, as to a copy. The row with the new number
+        // is deleted, so that the message keeps its old number.
         on_tx!(&mut tx, tx => {
             let mut query = QueryBuilder::new(CLEAR);
             query.push_bind(folder.clone()).push(" AND uid_validity = ").push_bind(validity);
@@ -82,7 +83,7 @@ pub async fn moved(
     Ok(true)
 }
 
-/// Removes permanently deleted messages. Their numbers are never assigned again.
+/// Removes messages that were deleted permanently from the index. Their numbers are never assigned again.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -102,7 +103,7 @@ pub async fn remove(db: &Db, account: &str, uids: &[u64]) -> Result<(), Error> {
     tx.commit().await
 }
 
-/// Removes messages that are no longer at their stored location and that have copies. Their numbers are never assigned again.
+/// Removes messages from the index that have copies and are no longer at their stored location. Their numbers are never assigned again.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.

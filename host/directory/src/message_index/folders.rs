@@ -1,4 +1,4 @@
-//! The index of folders: their paths, ids and UIDVALIDITY, and the first UID of each folder that has not been reconciled.
+//! The index of folders. For each folder, it contains the path, the ids, the UIDVALIDITY, and the lowest IMAP UID that has not been reconciled yet.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,8 @@ const ADD: &str = "INSERT INTO folders (account_id, id, path, uid_validity, uid_
 const CHANGE: &str = "UPDATE folders SET path = $3, uid_validity = $4, uid_next = $5, object_id = $6 WHERE account_id = $1 AND id = $2";
 const SET_UID_NEXT: &str = "UPDATE folders SET uid_next = $4 \
      WHERE account_id = $1 AND path = $2 AND uid_validity = $3 AND uid_next < $4";
-/// Replaces the path of a folder with one that no folder can have, because names contain no line feed. A deleted folder keeps its row and its messages' rows.
+/// Replaces the path of a folder with one that no folder can have, because folder names contain no line feed. A deleted folder keeps its row and its messages'
+/// rows.
 const CLEAR_PATH: &str = "UPDATE folders SET path = '\n' || id WHERE id = $1";
 
 /// A folder in the index.
@@ -34,7 +35,7 @@ pub struct ListedFolder<'a> {
     pub path: &'a str,
     /// The folder's UIDVALIDITY.
     pub uid_validity: u32,
-    /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not say.
+    /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not report it.
     pub uid_next: u32,
     /// The mail server's id of the folder, if the server has folder ids.
     pub object_id: Option<&'a str>,
@@ -59,13 +60,14 @@ impl IndexedFolder {
         u32::try_from(self.uid_validity).unwrap_or(0)
     }
 
-    /// Returns the first UID that has not been reconciled.
+    /// Returns the lowest IMAP UID that has not been reconciled yet.
     #[must_use]
     pub fn uid_next(&self) -> u32 {
         u32::try_from(self.uid_next).unwrap_or(1)
     }
 
-    /// Returns `true` if both are the same folder under the same path. A folder that is listed without an id can match a folder with an id.
+    /// Returns `true` if the listed folder is this folder and has the same path. If the mail server lists the folder without an id, the id of this folder is
+    /// not compared.
     #[must_use]
     pub fn is(&self, listed: &ListedFolder<'_>) -> bool {
         self.path == listed.path
@@ -73,7 +75,7 @@ impl IndexedFolder {
             && (listed.object_id.is_none() || self.object_id() == listed.object_id)
     }
 
-    /// Returns this folder with the listed values. If the UIDVALIDITY has changed, all messages have new locations.
+    /// Returns this folder with the values of the listed folder. If the UIDVALIDITY has changed, all messages have new locations and must be reconciled again.
     fn as_listed(&self, listed: &ListedFolder<'_>, object_id: Option<&str>) -> Self {
         let same = self.uid_validity() == listed.uid_validity;
         Self {
@@ -86,7 +88,7 @@ impl IndexedFolder {
     }
 }
 
-/// Returns `true` if the index has a folder of the account.
+/// Returns `true` if the index contains at least one folder of the account.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -106,10 +108,11 @@ pub async fn folders(db: &Db, account: &str) -> Result<Vec<IndexedFolder>, Error
 
 /// Updates the index with all listed folders of an account, and returns their entries in the listed order.
 ///
-/// A listed folder matches the entry with the same id of the mail server. If the folder or the entry has no such id, they match if they have the same path and
-/// UIDVALIDITY. A folder without a matching entry is new. In new folders, every message is reconciled later. At an account's first indexing, only messages that
-/// arrive afterwards are reconciled, because no message can have been moved from a known location. An entry that is no longer listed keeps its row, so that its
-/// messages are recognized in another folder. It loses its path if a listed folder has this path.
+/// A listed folder matches the entry that has the same id of the mail server. If the listed folder or the entry has no such id, the two match if they have the
+/// same path and the same UIDVALIDITY. A listed folder without a matching entry is new. All messages of a new folder are reconciled later. There is one
+/// exception: if the index contains no folder of the account yet, only messages that arrive later are reconciled, because no message can have been moved from a
+/// known location. If a folder is no longer listed, its entry remains, so that the folder's messages are recognized if they appear in another folder. The entry
+/// loses its path if a listed folder has this path.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -146,7 +149,7 @@ pub async fn update_folders(
     Ok(now)
 }
 
-/// Returns the entries of the listed folders, in the listed order.
+/// Returns the entry of each listed folder, in the listed order.
 fn matched(
     folders: &[ListedFolder<'_>],
     indexed: &[IndexedFolder],
@@ -157,7 +160,8 @@ fn matched(
         .iter()
         .filter_map(|n| Some((n.object_id()?, n)))
         .collect();
-    // A server may list one folder under several paths. The path in the index gets the id, otherwise the first path.
+    // A server may list one folder under several paths. Only one of these paths gets the folder's id: the path in the index, or the first listed path if none
+    // of them is in the index.
     let mut owners: HashMap<&str, &str> = HashMap::new();
     for listed in folders {
         if let Some(id) = listed.object_id {
@@ -171,7 +175,7 @@ fn matched(
     let mut now: Vec<IndexedFolder> = Vec::with_capacity(folders.len());
     let mut places: HashMap<&str, usize> = HashMap::new();
     for listed in folders {
-        // Two listed names can be the same path for clients.
+        // Two listed folder names can result in the same path for clients.
         if let Some(place) = places.insert(listed.path, now.len()) {
             now.push(now[place].clone());
             continue;
@@ -215,7 +219,7 @@ impl IndexedFolder {
     }
 }
 
-/// Records that all messages of a folder below `uid_next` have been reconciled.
+/// Records that all messages of a folder with an IMAP UID below `uid_next` have been reconciled.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
