@@ -1,4 +1,4 @@
-//! The platform's domains: those in the configuration, which are written at every start, and those that the operator added.
+//! The platform's domains. The domains in the configuration are written to the database at every start. The operator can add further domains.
 
 use std::collections::BTreeSet;
 
@@ -29,18 +29,18 @@ const RESERVED: &str =
 /// A platform domain.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct PlatformDomain {
-    /// In lower case and ASCII.
+    /// The domain's name, in lower case and ASCII.
     pub domain: String,
     /// When the operator added the domain, in milliseconds since the epoch. `None` for a configured domain.
     pub added_at: Option<i64>,
 }
 
-/// The number of live addresses on a domain.
+/// The numbers of live addresses on a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct InUse {
-    /// The number of accounts.
+    /// The number of accounts whose address is on the domain.
     pub accounts: i64,
-    /// The number of aliases, active or not.
+    /// The number of aliases on the domain, active or not.
     pub aliases: i64,
 }
 
@@ -72,8 +72,9 @@ pub enum Removed {
 }
 
 impl Directory {
-    /// Sets the configured domains to exactly `domains`, in lower case. Keeps the domains that the operator added; those among `domains` become configured
-    /// domains. Fails without any change if an account has verified one of `domains`, because all accounts could then create aliases on the account's domain.
+    /// Sets the configured domains to exactly `domains`, converted to lower case. Keeps the domains that the operator added. A domain that the operator added
+    /// becomes a configured domain if it is in `domains`. Fails without any change if an account has verified one of `domains`, because all other accounts
+    /// could otherwise create aliases on this domain.
     pub(super) async fn set_platform_domains(&self, domains: &[String]) -> Result<(), Error> {
         let wanted: BTreeSet<String> = domains.iter().map(|d| d.to_lowercase()).collect();
         let mut tx = self.db.begin().await?;
@@ -120,7 +121,7 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Returns the number of live addresses on a domain, whether a platform domain or not.
+    /// Returns the numbers of live addresses on a domain. The domain does not need to be a platform domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -130,7 +131,7 @@ impl Directory {
             .fetch_one(pool).await)?)
     }
 
-    /// Returns the addresses on a domain that the operator reserves, sorted by name.
+    /// Returns the addresses that the operator reserves on a domain, sorted by address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -140,7 +141,7 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Adds a platform domain, for aliases of all accounts and for accounts that the operator creates. Deletes all claims to the domain.
+    /// Adds a platform domain. All accounts can then create aliases on it, and the operator can create accounts on it. Deletes all claims to the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -218,7 +219,7 @@ async fn one(tx: &mut Tx, domain: &str) -> Result<Option<PlatformDomain>, Error>
         .fetch_optional(db).await)?)
 }
 
-/// Returns the address of an account, or its id if there is no such account.
+/// Returns the address of the account with the id `account`, or the id if there is no such account.
 async fn address_of(tx: &mut Tx, account: String) -> Result<String, Error> {
     let address: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER)
         .bind(&account)

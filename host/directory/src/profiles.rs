@@ -15,17 +15,17 @@ const INSERT: &str = "INSERT INTO profiles (account_id, first_name, last_name, d
 /// A profile.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Profile {
-    /// 1 to 64 characters.
+    /// The first name, 1 to 64 characters.
     pub first_name: String,
-    /// 1 to 64 characters.
+    /// The last name, 1 to 64 characters.
     pub last_name: String,
-    /// `YYYY-MM-DD`.
+    /// The date of birth, as `YYYY-MM-DD`.
     pub dob: String,
     /// The time of creation, in milliseconds since the epoch.
     pub created_at: i64,
 }
 
-/// The result of a change.
+/// The result of changing a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The profile has the requested values.
@@ -36,14 +36,14 @@ pub enum Change {
     SessionOver,
 }
 
-/// The changes to a profile. A `None` leaves the value unchanged.
+/// The changes to a profile. A field that is `None` leaves its value unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// 1 to 64 characters.
+    /// The new first name, 1 to 64 characters.
     pub first_name: Option<String>,
-    /// 1 to 64 characters.
+    /// The new last name, 1 to 64 characters.
     pub last_name: Option<String>,
-    /// `YYYY-MM-DD`.
+    /// The new date of birth, as `YYYY-MM-DD`.
     pub dob: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Changes {
 }
 
 impl Directory {
-    /// Returns an account's profile, or `None` if it has none.
+    /// Returns an account's profile, or `None` if the account has no profile.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

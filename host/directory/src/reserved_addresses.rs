@@ -20,12 +20,12 @@ pub enum Reservation {
     Reserved,
     /// The address was already reserved.
     Already,
-    /// An account has the address.
+    /// An account or an alias has the address.
     Taken,
 }
 
 impl Directory {
-    /// Reserves an address that no account has. A deleted account or alias may have had the address.
+    /// Reserves an address that no account or alias has. A deleted account or alias may have had the address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

@@ -1,6 +1,7 @@
-//! Messages that were sent with a key of the client (an idempotency key), so that a repeated request does not send the message again.
+//! Records of messages that clients send with an idempotency key. If a client repeats a request with the same key, the message is not sent again.
 //!
-//! A row with the state `begun` is written before anything is sent. If the row still has this state after its process has ended, the outcome is unknown.
+//! Before a message is sent, a row with the state `begun` is written. If the row still has this state after the process that wrote it has ended, it is unknown
+//! whether the message was sent.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use super::db::on;
 use super::{Db, Directory, Error};
 use crate::clock::Timestamp;
 
-/// How long a key is remembered.
+/// The time for which a key is stored.
 pub const RETENTION: Duration = Duration::from_hours(24);
 
 const BEGIN: &str = "INSERT INTO sendings (account_id, key_hash, fingerprint, process, state, begun_at, message_id) \
@@ -37,7 +38,7 @@ pub struct Key {
 /// An earlier request to send a message with a key.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Sending {
-    /// The fingerprint of the request.
+    /// The SHA-256 of the request.
     pub fingerprint: Vec<u8>,
     /// The process that began the sending.
     pub process: String,
@@ -50,7 +51,7 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Returns `true` if the message is known to have been sent.
+    /// Returns `true` if it was recorded that the message was sent.
     #[must_use]
     pub fn is_sent(&self) -> bool {
         self.state == "sent"
@@ -70,7 +71,8 @@ impl Sending {
 }
 
 impl Directory {
-    /// Records that a message will be sent with a key. If the key was used in the last 24 hours, returns that sending instead and records nothing.
+    /// Records that a message will be sent with a key. If the key was already used in the last 24 hours, records nothing and returns the earlier sending.
+    /// Otherwise returns `None`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The caller must not send the message in that case.
@@ -118,7 +120,7 @@ impl Directory {
         self.set_state(SENT, key).await
     }
 
-    /// Records that the outcome is unknown.
+    /// Records that it is unknown whether the message was sent.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -159,7 +161,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Records an unknown outcome for all sendings that were begun before the start. Does nothing on PostgreSQL, where other processes may still be sending.
+    /// Records an unknown outcome for all sendings that an earlier process did not finish. Called at the start of the service. Does nothing on PostgreSQL,
+    /// where other processes may still be sending.
     pub(super) async fn abandon_sendings(&self) -> Result<(), Error> {
         if let Db::Sqlite(pool) = &self.db {
             sqlx::query(ABANDON).execute(pool).await?;

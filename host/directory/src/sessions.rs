@@ -1,8 +1,8 @@
 //! Web sessions and their refresh tokens.
 //!
-//! A session holds one sealed app password. Deleting the app password ends the session, so the mail server and the service refuse the session from the same
-//! moment. A refresh token can be used once. Used tokens are kept until they would have expired, in order to distinguish a stolen token from a second browser
-//! tab.
+//! A session has one app password, which is stored sealed. Deleting the app password ends the session, so the mail server and the service refuse the session
+//! from the same moment. A refresh token can be used once. Used tokens are stored until they expire, so that a second use is detected. The time of the first
+//! use then shows whether the token may have been stolen or whether a second browser tab used it.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,25 +19,25 @@ pub const REUSE_GRACE: Duration = Duration::from_secs(10);
 
 const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
-/// Maximum number of web sessions of an account. Each session has its own rate limits, so this number limits the account. If an account exceeds it, the
-/// sessions that were refreshed longest ago are ended.
+/// Maximum number of web sessions of an account. Each session has its own rate limits, so this maximum also limits the requests of an account. If an account
+/// exceeds the maximum, the sessions that were refreshed longest ago are ended.
 const MAX_SESSIONS: i64 = 100;
-/// SQLite requires a LIMIT before OFFSET.
+/// Ends all sessions of an account except the $2 that were refreshed last. The LIMIT has no effect: it is there because SQLite requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \
     WHERE account_id = $1 ORDER BY expires_at DESC, sid LIMIT 1000000 OFFSET $2) RETURNING id";
 const SET_END: &str = "UPDATE sessions SET expires_at = $2 WHERE sid = $1";
 const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
     FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.expires_at > $2 AND a.active";
-/// The session is deleted with its app password, and its tokens are deleted with it, by foreign key.
+/// Ends all web sessions of an account. Deleting the app password of a session also deletes the session and its refresh tokens, by foreign key.
 const END_ALL: &str = "DELETE FROM app_passwords \
     WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1) RETURNING id";
 
 const INSERT_TOKEN: &str =
     "INSERT INTO refresh_tokens (hash, sid, created_at, expires_at) VALUES ($1, $2, $3, $4)";
 const USE_TOKEN: &str = "UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1";
-/// Maximum number of used refresh tokens that are kept per session. It covers more than ten days if the session is refreshed every 15 minutes. Older tokens are
-/// deleted.
+/// Maximum number of used refresh tokens that are stored for a session. Older used tokens are deleted. A session that is refreshed every 15 minutes reaches
+/// this number after more than ten days.
 const MAX_USED_TOKENS: i64 = 1000;
 const DELETE_USED: &str = "DELETE FROM refresh_tokens WHERE hash IN (SELECT hash FROM refresh_tokens \
     WHERE sid = $1 AND used_at IS NOT NULL ORDER BY used_at DESC, hash LIMIT 1000000 OFFSET $2)";
@@ -89,7 +89,7 @@ pub struct Session {
     pub address: String,
     /// Whether the account has administrator rights.
     pub admin: bool,
-    /// The app password that acts for the session.
+    /// The id of the app password that acts for the session.
     pub app_password_id: String,
     /// The app password, sealed.
     pub sealed_password: Vec<u8>,
@@ -127,9 +127,9 @@ pub enum Rotation {
     Rotated(Session),
     /// The token was used before, at most [`REUSE_GRACE`] ago. The token is refused, and the session continues.
     UsedJustNow,
-    /// The token was used before, longer ago. The token's session was ended.
+    /// The token was used before, more than [`REUSE_GRACE`] ago. The token's session was ended.
     Stolen {
-        /// The app password that was deleted with the session.
+        /// The id of the app password that was deleted with the session.
         app_password_id: String,
     },
     /// The token does not exist, the token or its session has expired, or the account is not active.
@@ -218,8 +218,8 @@ impl Directory {
         Ok(Rotation::Rotated(session))
     }
 
-    /// Ends every web session of `account_id` and deletes their app passwords, if the refresh token whose hash is `presented` is live and belongs to that
-    /// account. Returns the app passwords that were deleted, or `None` if the token does not qualify.
+    /// Ends every web session of an account and deletes the app passwords of these sessions. The refresh token whose hash is `presented` must be live and
+    /// unused, and must belong to the account. Returns the ids of the app passwords that were deleted, or `None` if the token does not meet these conditions.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is ended in that case.
@@ -249,7 +249,7 @@ impl Directory {
     }
 }
 
-/// Returns the token whose hash is `presented`, used or not, if it and its session are live at `now`. Locks its account.
+/// Returns the token whose hash is `presented`, used or not, if the token and its session are live at `now`. Locks the account of the session.
 async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Presented>, Error> {
     let owner: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER_OF_TOKEN)
         .bind(presented)
@@ -258,14 +258,14 @@ async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Pre
         return Ok(None);
     };
     tx.lock_account(&owner).await?;
-    // Read only under the lock: another request may have used the token or ended the session while this one waited.
+    // The token is read after the lock was taken, because another request may have used the token or ended the session while this call waited.
     Ok(on_tx!(tx, db => sqlx::query_as(SESSION_OF_TOKEN)
         .bind(presented)
         .bind(now.millis())
         .fetch_optional(db).await)?)
 }
 
-/// Creates a session with its app password and its first refresh token. An account has at most [`MAX_SESSIONS`] sessions. Beyond this limit, the sessions that were
+/// Creates a session with its app password and its first refresh token. If the account then has more than [`MAX_SESSIONS`] sessions, the sessions that were
 /// refreshed longest ago are ended.
 pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
     let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)

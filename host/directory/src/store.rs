@@ -1,6 +1,6 @@
 //! Storage of modules for accounts: a separate set of keys and values for each module and account.
 //!
-//! The size of a set is counted in its row in `stores`, in the transaction that changes the set.
+//! The size of a set is stored in its row in `stores`. The transaction that changes a set also updates its size.
 
 use super::aliases::AliasCaller;
 use super::db::{Tx, on, on_tx};
@@ -11,7 +11,7 @@ pub const ENTRY_OVERHEAD: usize = 64;
 
 const GET: &str =
     "SELECT value FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
-/// $5 is the first key after all keys with the prefix, or empty if there is none.
+/// $5 is the first string after all strings that begin with the prefix, or empty if there is none.
 const LIST: &str = "SELECT key FROM store_entries WHERE account_id = $1 AND module = $2 \
     AND key > $3 AND key >= $4 AND ($5 = '' OR key < $5) ORDER BY key LIMIT $6";
 /// Reads the size of a set and locks its row until the end of the transaction, so that the row cannot be deleted concurrently.
@@ -24,7 +24,7 @@ const DELETE: &str = "DELETE FROM store_entries WHERE account_id = $1 AND module
 /// Also deletes the entries, by foreign key.
 const FORGET: &str = "DELETE FROM stores WHERE module = $1";
 
-/// A key in the storage of a module.
+/// The name of a module, and a key in its storage.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     /// The module's name.
@@ -45,7 +45,7 @@ pub enum Expected<'a> {
 /// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The key has the requested value, or no value if that was requested.
+    /// The key has the requested value, or has no value if the deletion was requested.
     Done,
     /// The key does not have the expected value.
     Unexpected,
@@ -58,7 +58,7 @@ pub enum Change {
 }
 
 impl Directory {
-    /// Returns the value that a module stores for an account under a key, or `None`.
+    /// Returns the value that a module stores for an account under a key, or `None` if it stores none.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -74,7 +74,7 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Returns the first `limit` keys that a module stores for an account, that follow `after` and that begin with `prefix`, in byte order.
+    /// Returns up to `limit` keys that a module stores for an account, in byte order. Includes only keys that begin with `prefix` and follow `after`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -96,8 +96,8 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Sets or deletes a key, if it has the expected value and the data of the module for the account stays within `quota` bytes. A change that does not
-    /// increase the size is always within the quota.
+    /// Sets the value of a key, or deletes the key if `value` is `None`. Changes nothing if the key does not have the expected value, or if the data of the
+    /// module for the account would exceed `quota` bytes. A change that does not increase the size is always within the quota.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -164,7 +164,7 @@ impl Directory {
     }
 }
 
-/// Deletes all data that a module stored, for every account. Returns the number of accounts that it had data for.
+/// Deletes all data that a module stored, for every account. Returns the number of accounts for which the module had stored data.
 pub(super) async fn forget(tx: &mut Tx, module: &str) -> Result<u64, Error> {
     Ok(on_tx!(tx, db => sqlx::query(FORGET)
         .bind(module)

@@ -83,7 +83,7 @@ pub async fn moved(
     Ok(true)
 }
 
-/// Removes messages that were deleted permanently from the index. Their numbers are never assigned again.
+/// Removes the index entries of messages that were deleted permanently. Their numbers are never assigned again.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -103,7 +103,7 @@ pub async fn remove(db: &Db, account: &str, uids: &[u64]) -> Result<(), Error> {
     tx.commit().await
 }
 
-/// Removes messages from the index that have copies and are no longer at their stored location. Their numbers are never assigned again.
+/// Removes the index entries of messages that have copies and are no longer at their stored location. Their numbers are never assigned again.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.

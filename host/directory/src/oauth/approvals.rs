@@ -1,5 +1,5 @@
-//! Approvals of clients. A person approves a client by signing in. The client gets a code that it can exchange once for tokens, within a minute, or its waiting
-//! device is approved.
+//! Approvals of clients. A person approves a client by signing in. There are two forms of approval. Either the client gets a code, which it can exchange once
+//! for tokens, within a minute. Or a device that waits for the person is approved.
 
 use super::super::db::{Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
@@ -59,11 +59,11 @@ pub enum ApprovalOutcome {
     CodeUsed,
     /// The account was disabled or deleted concurrently, or its password or factor was changed.
     AccountChanged,
-    /// No device waits with this user code any longer.
+    /// No waiting device has this user code any longer.
     NoDevice,
 }
 
-/// A code that a client presents. The code may already be exchanged, or may have expired.
+/// A code that a client presents. The code may have been exchanged before, or may have expired.
 #[derive(Clone, Debug, sqlx_macros::FromRow)]
 pub struct Presented {
     /// The account whose mailbox the tokens are for.
@@ -87,14 +87,14 @@ pub struct Presented {
 pub enum Exchange {
     /// The grant was created.
     Granted {
-        /// The app passwords that were deleted because the account had too many grants.
+        /// The ids of the app passwords that were deleted because the account had too many grants.
         ended: Vec<String>,
     },
     /// The code expired or does not exist, or its account is not active.
     Gone,
     /// The code was exchanged before. Its grant was ended, because two parties have the code.
     Replayed {
-        /// The app password that was deleted with the grant.
+        /// The id of the app password that was deleted with the grant.
         ended: String,
     },
 }
@@ -151,7 +151,7 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Creates the grant of a code, once. If the code is presented again, its grant is ended.
+    /// Exchanges a code for `grant`. A code can be exchanged once. If it is presented again, its grant is ended.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The code is unchanged in that case.

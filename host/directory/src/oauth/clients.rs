@@ -1,5 +1,5 @@
-//! OAuth clients that registered themselves or that the operator created. Registered clients that no person has signed in for are deleted after some time,
-//! because anyone can register clients.
+//! OAuth clients that registered themselves or that the operator created. A client that registered itself is deleted after some time if no person signs in for
+//! it, because any program can register clients.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::network::{network, region};
 
-/// How long a registered client is kept if no person signs in for it.
+/// The age at which a client that registered itself is deleted, if no person has signed in for it.
 const UNUSED: Duration = Duration::from_hours(24);
-/// How long a registered client without a grant is kept after the last sign-in for it.
+/// The time after the last sign-in for a client. After this time, a client that registered itself is deleted if it has no grant.
 const IDLE: Duration = Duration::from_hours(90 * 24);
 
-/// Maximum number of clients that no person has signed in for. If it is exceeded, the oldest client of the network with the most clients is deleted, so that a
-/// flood of registrations evicts only its own clients. The region with the most clients is chosen before the network, because one party can have a /48 of IPv6
-/// addresses, which contains 65,536 networks.
+/// Maximum number of clients that registered themselves and that no person has signed in for. If a registration exceeds the maximum, the oldest such client is
+/// deleted from the network that has the most of them. So a party that registers many clients displaces only its own clients. First the region with the most
+/// such clients is chosen, then the network within this region, because one party can have a /48 of IPv6 addresses, which contains 65,536 networks.
 const MAX_UNUSED: i64 = 10_000;
 
 const INSERT: &str = "INSERT INTO oauth_clients (id, name, redirect_uris, grant_types, secret_hash, created_at, network, region) \
@@ -36,7 +36,7 @@ const ALL: &str = "SELECT id, name, redirect_uris, grant_types, secret_hash, cre
 const DELETE: &str = "DELETE FROM oauth_clients WHERE id = $1";
 const CODES: &str = "DELETE FROM oauth_codes WHERE client_id = $1 AND grant_id IS NULL";
 const DEVICES: &str = "DELETE FROM oauth_devices WHERE client_id = $1";
-/// Sorted, so that two transactions that lock accounts cannot deadlock.
+/// The accounts are sorted, so that two transactions that lock accounts cannot deadlock.
 const OWNERS: &str =
     "SELECT DISTINCT account_id FROM oauth_grants WHERE client_id = $1 ORDER BY account_id";
 const GRANTS: &str = "DELETE FROM app_passwords WHERE id IN \
@@ -60,14 +60,14 @@ pub struct Client {
     pub secret_hash: Option<String>,
 }
 
-/// A client as the operator sees it.
+/// A client with its times, for the operator.
 #[derive(Clone, Debug)]
 pub struct ClientRow {
     /// The client.
     pub client: Client,
     /// The time of the registration or creation.
     pub created_at: Timestamp,
-    /// The time of the last sign-in for the client.
+    /// The time of the last sign-in for the client, or `None` if no person has signed in for it.
     pub used_at: Option<Timestamp>,
 }
 
@@ -104,7 +104,7 @@ impl From<Row> for ClientRow {
 }
 
 impl Directory {
-    /// Stores a client that registered itself from the IP address `from`. Its redirect URIs contain no line feeds.
+    /// Stores a client that registered itself from the IP address `from`. The redirect URIs of the client must not contain line feeds.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -168,8 +168,8 @@ impl Directory {
         Ok(rows.into_iter().map(ClientRow::from).collect())
     }
 
-    /// Removes a client and all its grants. The client does not need to be stored: the id of a client can be the URL of its metadata document. Returns the app
-    /// passwords that were deleted, or `None` if there is no such client and no grant to it.
+    /// Removes a client and all its grants. The client does not need to be stored: the id of a client can be the URL of its metadata document. Returns the ids
+    /// of the app passwords that were deleted. Returns `None` if there is no such client, and no approval or grant for it.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -183,7 +183,7 @@ impl Directory {
         let mut known = on_tx!(&mut tx, db => sqlx::query(DELETE)
             .bind(id)
             .execute(db).await.map(|done| done.rows_affected()))?;
-        // Approvals that have not become grants yet.
+        // These queries delete approvals that have not become grants yet.
         for forget in [CODES, DEVICES] {
             known += on_tx!(&mut tx, db => sqlx::query(forget)
                 .bind(id)

@@ -1,6 +1,7 @@
-//! Devices without a browser that wait for a person to sign in elsewhere (RFC 8628). A device shows an eight-letter user code and polls for the result.
+//! Devices without a browser that wait until a person signs in for them on another device (RFC 8628). A device shows an eight-letter user code and polls for
+//! the result.
 //!
-//! Stores and looks up devices. Callers generate the codes.
+//! This module stores devices and looks them up. Callers generate the codes.
 
 use std::time::Duration;
 
@@ -23,14 +24,14 @@ const WAITING: &str = "SELECT client_id, client_name, scope FROM oauth_devices \
 /// If two people sign in concurrently, the second update matches no row, because the row already has an account.
 const APPROVE: &str = "UPDATE oauth_devices SET account_id = $2, expires_at = CASE WHEN expires_at < $4 THEN $4 ELSE expires_at END \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $3";
-/// Also denies an approved device that has not fetched its grant.
+/// Denies a device that waits for a sign-in, or an approved device that has not fetched its grant.
 const DENY: &str = "UPDATE oauth_devices SET denied = TRUE WHERE user_code = $1 AND NOT denied AND expires_at > $2";
 const EXISTS: &str = "SELECT COUNT(*) FROM oauth_devices WHERE device_hash = $1 AND client_id = $2";
 const STATE: &str = "SELECT client_id, client_name, resource, scope, account_id, denied, patience, asked_at, expires_at \
     FROM oauth_devices WHERE device_hash = $1";
 const RECORD_POLL: &str =
     "UPDATE oauth_devices SET asked_at = $2, patience = $3 WHERE device_hash = $1";
-/// If a code is exchanged twice concurrently, the second exchange matches no row.
+/// If a device code is exchanged twice concurrently, the second exchange matches no row.
 const CONSUME: &str = "DELETE FROM oauth_devices WHERE device_hash = $1 AND account_id = $2 AND NOT denied AND expires_at > $3 \
     AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_devices.account_id AND a.active)";
 
@@ -106,7 +107,7 @@ struct State {
 }
 
 impl Directory {
-    /// Stores a device that starts to wait.
+    /// Stores a device that starts to wait for a sign-in.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails, or if another device waits with the same user code.
@@ -210,8 +211,8 @@ impl Directory {
         Ok(if soon { Poll::SlowDown } else { Poll::Pending })
     }
 
-    /// Creates the grant that a device waited for, once. Returns the app passwords that were deleted because the account had too many grants. Returns `None` if
-    /// the device can no longer get the grant.
+    /// Creates the grant that a device waits for, and deletes the device, so that it gets only one grant. Returns the ids of the app passwords that were
+    /// deleted because the account had too many grants. Returns `None` if the device can no longer get the grant.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The device keeps waiting in that case.

@@ -1,4 +1,5 @@
-//! Grants: a client's access to a mailbox, with an app password of its own. A grant lives until its last refresh token expires or until it is ended.
+//! Grants. A grant gives a client access to a mailbox, and has its own app password. It exists until its newest refresh token expires, or until the grant is
+//! ended.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,16 +11,16 @@ use super::super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// Maximum number of grants of an account. Beyond this limit, the oldest grants are ended.
+/// Maximum number of grants of an account. If an account exceeds it, its oldest grants are ended.
 const MAX_GRANTS: i64 = 100;
 
-/// The kinds of tokens.
+/// The kinds of tokens, as the database stores them.
 const ACCESS: &str = "access";
 const REFRESH: &str = "refresh";
 
 const INSERT: &str = "INSERT INTO oauth_grants (id, account_id, app_password_id, client_id, resource, scope, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const INSERT_TOKEN: &str = "INSERT INTO oauth_tokens (token_hash, grant_id, kind, sealed_password, expires_at, scope) VALUES ($1, $2, $3, $4, $5, $6)";
-/// SQLite requires a LIMIT before OFFSET.
+/// Ends all grants of an account except the $2 newest. The LIMIT has no effect: it is there because SQLite requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM oauth_grants WHERE account_id = $1 \
     ORDER BY created_at DESC, id DESC LIMIT 1000000 OFFSET $2) RETURNING id";
 const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, COALESCE(t.scope, g.scope) AS scope, t.sealed_password \
@@ -40,15 +41,15 @@ const FORGET: [&str; 2] = [
 ];
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE expires_at <= $1";
 
-/// How long expired codes and tokens are kept, so that they can be distinguished from unknown ones.
+/// The time for which expired codes and tokens are kept, so that an expired one can be distinguished from one that never existed.
 const RETENTION: Duration = Duration::from_hours(24);
-/// Grants that one sweep ends. The next sweep ends the rest.
+/// Maximum number of expired grants that one sweep ends. The next sweep ends the rest.
 const MAX_SWEPT: i64 = 1000;
 
 /// A token to store.
 #[derive(Clone)]
 pub struct NewToken {
-    /// SHA-256, lower-case hexadecimal.
+    /// SHA-256 of the token, lower-case hexadecimal.
     pub hash: String,
     /// The grant's app password, sealed under the token's own key.
     pub sealed_password: Vec<u8>,
@@ -67,11 +68,11 @@ impl fmt::Debug for NewToken {
 /// A pair of tokens for a client.
 #[derive(Clone, Debug)]
 pub struct NewTokens {
-    /// The token for calls.
+    /// The access token, which the client sends with its requests.
     pub access: NewToken,
-    /// The token that can be exchanged once for the next pair. The grant lives as long as this token.
+    /// The refresh token, which can be exchanged once for the next pair of tokens. The grant expires together with this token.
     pub refresh: NewToken,
-    /// The scopes of the access token, separated by spaces, if it has fewer than its grant.
+    /// The scopes of the access token, separated by spaces, or `None` if it has all scopes of its grant.
     pub narrowed: Option<String>,
 }
 
@@ -113,7 +114,7 @@ pub struct Grant {
     pub client_id: String,
     /// The resource that the grant's tokens are for.
     pub resource: String,
-    /// The scopes of the token by which it was found, separated by spaces. A refresh token has all scopes of its grant.
+    /// The scopes of the token by which the grant was found, separated by spaces. A refresh token has all scopes of its grant.
     pub scope: String,
 }
 
@@ -177,7 +178,7 @@ impl Directory {
         self.presented(ACCESS, hash, now).await
     }
 
-    /// Returns the refresh token with this hash, used or not, and its grant, or `None` if the token has expired at `now`.
+    /// Returns the refresh token with this hash, used or not, and its grant. Returns `None` if the token does not exist or has expired at `now`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -199,8 +200,8 @@ impl Directory {
         self.lookup.one(BY_TOKEN, &good).await
     }
 
-    /// Consumes a refresh token and stores the next pair of tokens. The grant then lives as long as the next refresh token. If two calls use the same token
-    /// concurrently, one returns [`Rotation::Rotated`], and the other ends the grant.
+    /// Consumes a refresh token and stores the next pair of tokens. The grant then expires together with the next refresh token. If two calls use the same
+    /// token concurrently, one returns [`Rotation::Rotated`], and the other ends the grant.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The token is unchanged in that case.
@@ -214,7 +215,7 @@ impl Directory {
     ) -> Result<Rotation, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&grant.account_id).await?;
-        // Read after the lock was taken, because the grant may have ended while this call waited.
+        // The token is read after the lock was taken, because the grant may have ended while this call waited.
         let lives = on_tx!(&mut tx, db => sqlx::query(BY_TOKEN)
             .bind(hash)
             .bind(REFRESH)
@@ -244,7 +245,7 @@ impl Directory {
         Ok(Rotation::Rotated)
     }
 
-    /// Ends a grant of an account by its app password. Returns `true` if there was such a grant.
+    /// Ends the grant of an account that has this app password. Returns `true` if there was such a grant.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The grant remains valid in that case.
@@ -272,8 +273,8 @@ impl Directory {
         Ok(true)
     }
 
-    /// Ends the grants that have expired at `now`, up to a limit, and deletes codes, devices and tokens that are no longer needed. Returns the app passwords
-    /// that were deleted.
+    /// Ends the grants that have expired at `now`, up to a limit, and deletes codes, devices and tokens that are no longer needed. Returns the ids of the app
+    /// passwords that were deleted.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Grants that were already ended stay ended.
@@ -298,7 +299,7 @@ impl Directory {
         for forget in FORGET {
             on!(&self.db, pool => sqlx::query(forget).bind(then).execute(pool).await.map(drop))?;
         }
-        // Expired devices are deleted at once, because any client can create any number of devices.
+        // Expired devices are deleted without this delay, because any client can create any number of devices.
         on!(&self.db, pool => sqlx::query(FORGET_DEVICES)
             .bind(now.millis())
             .execute(pool).await.map(drop))?;
@@ -307,7 +308,7 @@ impl Directory {
     }
 }
 
-/// Creates a grant with its app password and its first tokens. Returns the app passwords that were deleted because the account had too many grants.
+/// Creates a grant with its app password and its first tokens. Returns the ids of the app passwords that were deleted because the account had too many grants.
 pub(super) async fn insert(
     tx: &mut Tx,
     grant: &NewGrant,
