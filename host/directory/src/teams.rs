@@ -1,7 +1,7 @@
-//! Teams: shared mailboxes with their members, the grants of each member, and the key that acts for all members.
+//! Teams. A team is a shared mailbox with its members, the grants of each member, and the key of the mailbox: the app password that acts for all members.
 //!
-//! A team is a mailbox, and its id is the id of its owner's account. This file reads teams. [`caller`] decides who may change a team. The other submodules make
-//! the changes. [`super::shared`] reads the data that a member's request needs.
+//! The id of a team is the id of the owner's account. This file reads teams. [`caller`] decides who may change a team. The other submodules make the changes.
+//! [`super::shared`] reads the data that a member's request needs.
 
 mod caller;
 mod grants;
@@ -24,14 +24,15 @@ use crate::permissions::{Granted, Grants, Resource, Rights};
 
 const OWN: &str = "SELECT a.address, p.first_name, p.last_name FROM accounts a \
     LEFT JOIN profiles p ON p.account_id = a.id WHERE a.id = $1";
-/// Returns one row for each grant. A mailbox whose owner is disabled or that has no key is not shared.
+/// Returns one row for each grant that an account has in other accounts' mailboxes. Omits a mailbox if its owner is disabled or if it has no key, because such
+/// a mailbox is not shared.
 const SHARED_WITH: &str = "SELECT m.mailbox, a.address, p.first_name, p.last_name, g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox JOIN team_keys k ON k.mailbox = m.mailbox \
     JOIN team_grants g ON g.membership = m.id LEFT JOIN profiles p ON p.account_id = a.id \
     WHERE m.member = $1 AND a.active";
 const OWNER: &str = "SELECT address, plan, active, created_at, EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = accounts.id) AS shared \
     FROM accounts WHERE id = $1";
-/// Returns one row for each grant, and one row for a member without a grant.
+/// Returns one row for each grant of each member, and one row for each member without a grant.
 const MEMBERS: &str = "SELECT m.member, a.address, m.joined_at, g.id, g.resource_kind, g.resource_id, g.uid_validity, g.resource_label, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.member LEFT JOIN team_grants g ON g.membership = m.id \
     WHERE m.mailbox = $1 ORDER BY g.created_at, g.id";
@@ -39,7 +40,7 @@ const MEMBERS: &str = "SELECT m.member, a.address, m.joined_at, g.id, g.resource
 const MEMBER: &str = "SELECT m.id, a.address FROM team_members m JOIN accounts a ON a.id = m.member \
     WHERE m.mailbox = $1 AND m.member = $2";
 
-/// A team in the list of an account that has rights in it.
+/// A team in the list of an account's teams. The account has at least one right in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The mailbox's id.
@@ -48,7 +49,7 @@ pub struct Summary {
     pub address: String,
     /// The owner's first and last name, or `None` if the owner has no profile.
     pub person: Option<(String, String)>,
-    /// The account's grants.
+    /// The grants of the account in this team.
     pub grants: Grants,
 }
 
@@ -63,7 +64,7 @@ pub struct Team {
     pub active: bool,
     /// When the owner's account was created.
     pub created_at: Timestamp,
-    /// Whether there is a key that acts for members.
+    /// Whether the mailbox has a key that acts for its members.
     pub shared: bool,
     /// The members, sorted by address.
     pub members: Vec<Member>,
@@ -83,7 +84,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Returns the union of the member's grants.
+    /// Returns the member's grants, converted to [`Grants`].
     #[must_use]
     pub fn held(&self) -> Grants {
         let granted = self.grants.iter().map(|grant| Granted {
@@ -94,14 +95,14 @@ impl Member {
     }
 }
 
-/// A grant.
+/// A grant of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// An opaque id.
     pub id: String,
     /// The resource that the grant applies to.
     pub resource: Resource,
-    /// The name that the grantor gave the resource.
+    /// The name of the resource, given by the caller that made the grant.
     pub label: Option<String>,
     /// The granted rights.
     pub rights: Rights,
@@ -138,8 +139,8 @@ struct MemberRow {
 }
 
 impl Directory {
-    /// Returns the teams of an account: its own mailbox, if the account exists, then the mailboxes that are shared with it and in which it has a right, sorted
-    /// by address.
+    /// Returns the teams of an account. The first team is the account's own mailbox, if the account exists. The other teams are the mailboxes that are shared
+    /// with the account and in which it has at least one right, sorted by address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -185,7 +186,7 @@ impl Directory {
     }
 }
 
-/// Returns the membership's id and the address of a member, or `None` if there is no such member.
+/// Returns the id of the membership and the address of a member, or `None` if there is no such member.
 async fn find_member(
     tx: &mut Tx,
     mailbox: &str,
@@ -197,7 +198,8 @@ async fn find_member(
         .fetch_optional(db).await)?)
 }
 
-/// Returns one summary for each mailbox in which the account has a right. Sorted by address here, because a database can have the sort order of a language.
+/// Returns one summary for each mailbox in which the account has at least one right, sorted by address. The query does not sort, because a database can use the
+/// sort order of a language.
 fn summaries(rows: Vec<SummaryRow>) -> impl Iterator<Item = Summary> {
     type Shared = (String, Option<(String, String)>, Vec<Granted>);
     let mut shared: BTreeMap<String, Shared> = BTreeMap::new();
@@ -218,7 +220,7 @@ fn summaries(rows: Vec<SummaryRow>) -> impl Iterator<Item = Summary> {
     all.filter(|summary| !summary.grants.anywhere().is_none())
 }
 
-/// Returns one entry for each member. Sorted by address here, because a database can have the sort order of a language.
+/// Returns one entry for each member, sorted by address. The query does not sort, because a database can use the sort order of a language.
 fn members(rows: Vec<MemberRow>) -> Vec<Member> {
     let mut members: BTreeMap<String, Member> = BTreeMap::new();
     for row in rows {

@@ -101,7 +101,7 @@ where
     in_folder(&folder, body).await
 }
 
-/// Runs `body` on a file that the directory creates itself, in a folder that it creates itself.
+/// Runs `body` on an SQLite file that is not a copy: [`Directory::open`] creates the file and its folder.
 #[cfg(test)]
 pub(crate) async fn on_created_sqlite<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
@@ -263,13 +263,13 @@ async fn template(administrator: &mut PgConnection) -> anyhow::Result<String> {
     if exists(&mut *administrator).await? {
         return Ok(name);
     }
-    // The lock also ends with the connection.
+    // If the connection ends, the lock is released too.
     sqlx::query("SELECT pg_advisory_lock(6016254203)")
         .execute(&mut *administrator)
         .await?;
     if !exists(&mut *administrator).await? {
         let new = fresh_name()?;
-        // template0, because no client is ever connected to it: a template in use cannot be copied.
+        // The database is copied from template0, because a template with a connected client cannot be copied, and no client can connect to template0.
         execute_on(
             &mut *administrator,
             format!("CREATE DATABASE {new} TEMPLATE template0"),
@@ -328,7 +328,7 @@ where
     }
 }
 
-/// Changes the tables directly and projects all tables for mail servers, in one transaction.
+/// Runs `query` on the tables and copies all data for mail servers to their file, in one transaction.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -339,7 +339,7 @@ pub async fn execute(db: &Db, query: &'static str) -> anyhow::Result<()> {
     Ok(tx.commit().await?)
 }
 
-/// Returns the number that a query yields.
+/// Returns the number in the single row that a query returns.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -376,7 +376,7 @@ mod fixtures {
     pub const DAY: Duration = Duration::from_hours(24);
     /// 30 days.
     pub const MONTH: Duration = Duration::from_hours(30 * 24);
-    /// 2099-01-01T00:00:00Z. App passwords that end later are valid by the database's own clock.
+    /// The current time in tests: 2099-01-01T00:00:00Z. An app password that expires after this time is also valid by the database's own clock.
     pub const NOW: Timestamp = Timestamp::from_millis(4_070_908_800_000);
 
     /// Returns a new account.
@@ -440,7 +440,7 @@ mod fixtures {
             tx.commit().await.unwrap();
         }
 
-        /// Creates an account with sessions of these names, begun at [`NOW`].
+        /// Creates an account with sessions that have these ids and begin at [`NOW`].
         pub async fn with(&self, id: &str, address: &str, sessions: &[&str]) {
             let made = self
                 .create_account(&account(id, address), None, &Origin::default())
@@ -455,7 +455,7 @@ mod fixtures {
     }
 
     impl Fresh {
-        /// Returns what a mail daemon reads with a query of two text columns.
+        /// Runs a query of two text columns with the access of a mail daemon, and returns the rows.
         pub async fn as_mail_server(&self, query: &'static str) -> Vec<(String, String)> {
             let db = self.mail_server().await.unwrap();
             let rows = on!(&db, pool => sqlx::query_as(query).fetch_all(pool).await).unwrap();
@@ -463,7 +463,7 @@ mod fixtures {
             rows
         }
 
-        /// Gives an account a domain, verified or pending.
+        /// Stores a domain of an account: a verified one if `verified` is `true`, otherwise a pending claim.
         pub async fn domain(&self, account_id: &str, domain: &str, verified: bool) {
             const INSERT: &str = "INSERT INTO domains (account_id, domain, challenge, created_at, verified_at, \
                 dkim_selector, dkim_public_key, dkim_private_key) VALUES ($1, $2, 'c', 0, $3, $4, $4, $5)";
@@ -481,12 +481,12 @@ mod fixtures {
             tx.commit().await.unwrap();
         }
 
-        /// Changes the tables directly.
+        /// Runs `query` on the tables, see [`execute`](super::execute).
         pub async fn execute(&self, query: &'static str) {
             super::execute(self.directory.db(), query).await.unwrap();
         }
 
-        /// Returns the number that a query yields.
+        /// Returns the number in the single row that a query returns.
         pub async fn number(&self, query: &'static str) -> i64 {
             super::number(self.directory.db(), query).await.unwrap()
         }

@@ -1,5 +1,5 @@
-//! Personal API tokens. Stores a selector and a hash of each token, and the token's app password, sealed under a key that is derived from the token. A revoked
-//! token keeps its row, so that a client that presents it learns that it was revoked.
+//! Personal API tokens. For each token, the database stores a selector, a hash, and the token's app password, sealed under a key that is derived from the
+//! token. The row of a revoked token is kept, so that a client that presents the token learns that it was revoked.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::{Directory, Error};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
 
-/// Maximum number of revoked tokens of an account that are remembered.
+/// Maximum number of revoked tokens of an account whose rows are kept.
 const MAX_REVOKED: i64 = 1000;
 
 const INSERT: &str = "INSERT INTO api_tokens \
@@ -29,7 +29,8 @@ const OWN: &str =
 const REVOKE: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL WHERE id = $1";
 const REVOKE_ALL: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL \
     WHERE account_id = $1 AND revoked_at IS NULL";
-/// SQLite requires a LIMIT before OFFSET.
+/// Deletes all revoked tokens of an account except the $2 that were revoked last. The LIMIT has no effect: it is there because SQLite requires a LIMIT before
+/// OFFSET.
 const DELETE_OLDEST: &str = "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens \
     WHERE account_id = $1 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT 1000000 OFFSET $2)";
 
@@ -44,7 +45,7 @@ pub struct NewToken {
     pub label: String,
     /// The token's scopes, in canonical order and without duplicates.
     pub scopes: Vec<Scope>,
-    /// The public beginning of the secret, unique.
+    /// The public beginning of the secret. No other token has the same selector.
     pub selector: String,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
@@ -87,9 +88,9 @@ pub struct Token {
     pub created_at: Timestamp,
     /// When the token expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// When the token was last used, as far as the use was recorded.
+    /// The time of the last recorded use, or `None` if no use was recorded.
     pub last_used_at: Option<Timestamp>,
-    /// The app password that acts for the token at the mail server.
+    /// The id of the app password that acts for the token at the mail server.
     pub app_password_id: Option<String>,
 }
 
@@ -108,7 +109,7 @@ pub struct Presented {
     pub scopes: Vec<Scope>,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
-    /// The id of the app password and the sealed app password, or `None` if it was deleted.
+    /// The id of the token's app password, and the sealed app password. `None` if the app password was deleted.
     pub app_password: Option<(String, Vec<u8>)>,
     /// When the token expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
@@ -133,7 +134,7 @@ impl fmt::Debug for Presented {
 pub enum Revocation {
     /// The token was revoked, and its app password was deleted.
     Revoked {
-        /// The app password that was deleted.
+        /// The id of the app password that was deleted.
         app_password_id: Option<String>,
     },
     /// The token was already revoked.
@@ -173,7 +174,7 @@ struct ListedRow {
 }
 
 impl Directory {
-    /// Stores a token with its app password, in one transaction, if the account has fewer than `at_most` tokens, including expired ones. Concurrent calls
+    /// Stores a token with its app password, in one transaction. The account must have fewer than `at_most` tokens, including expired ones. Concurrent calls
     /// cannot exceed this limit.
     ///
     /// # Errors
@@ -228,7 +229,7 @@ impl Directory {
         Ok(CredentialCreation::Created)
     }
 
-    /// Returns the token with this selector, valid or not, or `None`. All tokens of an inactive account count as revoked.
+    /// Returns the token with this selector, valid or not, or `None` if there is no such token. All tokens of an inactive account count as revoked.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -296,7 +297,8 @@ impl Directory {
     }
 }
 
-/// Revokes every token of an account and returns their number. The caller must delete their app passwords in the same transaction.
+/// Revokes every token of an account and returns the number of tokens that were revoked. The caller must delete the app passwords of these tokens in the same
+/// transaction.
 pub(super) async fn revoke_all(
     tx: &mut Tx,
     account_id: &str,

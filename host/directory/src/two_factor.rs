@@ -1,7 +1,7 @@
-//! Second factors: codes and recovery codes. Each code can be used once, and wrong codes are rate-limited.
+//! Second factors: time-based codes and recovery codes. Each code can be used once, and wrong codes are rate-limited.
 //!
-//! The `auth` module has the keys and checks codes. This file consumes a code in the transaction that creates the session, so a sign-in that fails for another
-//! reason consumes no code.
+//! The `accounts` crate opens the sealed secrets and checks codes. This module marks a code as used, in the transaction that creates the session. So a sign-in
+//! that fails for another reason does not use up a code.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::clock::Timestamp;
 
 /// After this number of consecutive wrong codes, codes are refused for some time.
 const MAX_WRONG_CODES: u32 = 10;
-/// How long codes are refused at first. Each further wrong code doubles this time.
+/// The time for which codes are refused at first. Each further wrong code doubles this time.
 const FIRST_WAIT: Duration = Duration::from_mins(1);
 const LONGEST_WAIT: Duration = Duration::from_hours(24);
 
@@ -32,10 +32,11 @@ const DELETE_CODES: &str = "DELETE FROM recovery_codes WHERE account_id = $1";
 const COUNT_CODES: &str = "SELECT COUNT(*) FROM recovery_codes WHERE account_id = $1";
 const IS_ENABLED: &str = "SELECT 1 FROM two_factor WHERE account_id = $1";
 
-/// Checks that the account is unchanged since its password was checked.
+/// Returns a row if the account is active and its password has not changed since it was checked.
 const UNCHANGED: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active AND password_hash = $2";
-/// Concurrent sign-ins update the row one after the other, so the second one finds the step used. Matches no row if too many wrong codes were tried, or if the
-/// secret was replaced after the code was checked. `created_at` identifies the secret, because resealing a secret changes only its sealed form.
+/// Marks the time step of a code as used. Concurrent sign-ins update the row one after the other, so the second sign-in with the same code matches no row. The
+/// query also matches no row if too many wrong codes were tried, or if the secret was replaced after the code was checked. `created_at` identifies the secret:
+/// it stays the same when the secret is sealed again.
 const CONSUME_STEP: &str = "UPDATE two_factor SET last_step = $2, wrong_codes = 0, refused_until = 0 \
     WHERE account_id = $1 AND last_step < $2 AND refused_until <= $3 AND created_at = $4";
 const RESET_WRONG_CODES: &str =
@@ -55,7 +56,7 @@ pub struct TwoFactor {
     pub created_at: Timestamp,
     /// The latest time step whose code was accepted.
     pub last_step: i64,
-    /// Codes are refused until this time, because too many in a row were wrong. Recovery codes are still accepted.
+    /// The time until which codes are refused, because too many codes in a row were wrong. Recovery codes are still accepted.
     pub refused_until: Timestamp,
     /// SHA-256 of each unused recovery code, lower-case hexadecimal.
     pub recovery_codes: Vec<String>,
@@ -75,13 +76,13 @@ impl fmt::Debug for TwoFactor {
 /// The second factor that a person presents with the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Factor {
-    /// None, because the account has no second factor.
+    /// No factor, because the account has no second factor.
     None,
-    /// A code.
+    /// A time-based code.
     Code {
         /// The time step of the code.
         step: i64,
-        /// When the account got the secret that the code was checked with.
+        /// The time at which the account got the secret with which the code was checked.
         since: Timestamp,
     },
     /// The recovery code with this hash.
@@ -103,7 +104,7 @@ pub struct Person<'a> {
 
 /// The result of consuming a second factor while the account is locked.
 pub(super) enum Consumption {
-    /// The factor is valid and its code is consumed. `with` is appended to the event's detail.
+    /// The factor is valid, and its code was consumed. The caller appends the text `with` to the detail of its event.
     Valid { with: String },
     /// The code was consumed concurrently, the factor was replaced, or too many wrong codes were tried.
     Used,
@@ -182,7 +183,7 @@ impl Directory {
     }
 
     /// Counts a wrong code that was presented with the correct password, and records the failed sign-in. From the tenth wrong code in a row, codes are refused
-    /// for a time that doubles with each further one, up to one day. A correct code or a recovery code resets the count.
+    /// for a time that doubles with each further wrong code, up to one day. A correct code or a recovery code resets the count.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is counted in that case.
@@ -217,7 +218,7 @@ impl Directory {
         events::commit(tx, failed, origin).await
     }
 
-    /// Consumes a factor for a purpose other than a sign-in. Returns `true` if the factor was still valid.
+    /// Consumes a factor for a purpose other than a sign-in. Returns `true` if the factor is valid, and also for [`Factor::None`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. No code is consumed in that case.
@@ -260,7 +261,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Returns the sealed secret of every account that has a second factor, with the account's id.
+    /// Returns the id and the sealed secret of every account that has a second factor.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -268,7 +269,7 @@ impl Directory {
         Ok(on!(&self.db, pool => sqlx::query_as(SECRETS).fetch_all(pool).await)?)
     }
 
-    /// Replaces a sealed secret with a resealed copy, unless the secret was changed concurrently.
+    /// Replaces the sealed secret `before` of an account with `after`, the same secret sealed again, unless the secret was changed concurrently.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -379,7 +380,7 @@ pub(super) async fn consume(tx: &mut Tx, person: Person<'_>) -> Result<Consumpti
     Ok(Consumption::Valid { with })
 }
 
-/// Returns how long codes are refused after this number of wrong codes in a row.
+/// Returns the time for which codes are refused after this number of wrong codes in a row.
 fn wait_after(wrong: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(wrong.saturating_sub(MAX_WRONG_CODES));
     FIRST_WAIT.saturating_mul(doubled).min(LONGEST_WAIT)

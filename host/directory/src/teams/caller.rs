@@ -1,5 +1,5 @@
-//! The caller of a change to a team, and its right to make the change. Both are checked in the transaction of the change, so that a revoked right has no effect
-//! from then on.
+//! The caller of a change to a team, and the caller's right to make the change. The transaction that makes the change checks both, so that a right that was
+//! revoked before has no effect.
 
 use super::super::Error;
 use super::super::db::{Tx, on_tx};
@@ -7,7 +7,7 @@ use super::super::session_caller::SessionCaller;
 use super::super::shared::GrantRow;
 use crate::permissions::{Granted, Grants, Resource, Right};
 
-/// Returns one row for each grant, and one row if there is no grant.
+/// Returns one row for each grant of the member, or one row without a grant if the member has none.
 const RELATION: &str = "SELECT a.active AND EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = m.mailbox) AS open, \
         g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox LEFT JOIN team_grants g ON g.membership = m.id \
@@ -34,7 +34,7 @@ pub enum Refusal {
     /// The caller may not manage the members.
     #[error("the caller may not manage the members")]
     NotManaging,
-    /// The caller does not hold all of these rights over the whole resource.
+    /// The caller does not have all of these rights over the complete resource.
     #[error("the caller does not hold these rights")]
     NotHeld,
     /// Some of these rights do not apply to the resource of the grant.
@@ -90,7 +90,7 @@ impl From<sqlx::Error> for Refusal {
 /// The caller's relation to a mailbox.
 pub(super) enum Relation {
     Owner,
-    /// `open` is `false` if the mailbox's owner is disabled or the mailbox has no key. No member then has access.
+    /// `open` is `false` if the mailbox's owner is disabled or if the mailbox has no key. In that case, no member has access.
     Member {
         open: bool,
         grants: Grants,
@@ -105,8 +105,8 @@ struct Row {
 }
 
 impl TeamCaller<'_> {
-    /// Locks the accounts of the caller, the mailbox and `other`, sorted by id, so that transactions cannot deadlock. Fails if the caller's session is not
-    /// live.
+    /// Locks the account of the caller, the account of the mailbox, and the account `other`, in the order of their ids, so that transactions cannot deadlock.
+    /// Fails if the caller's session is not live.
     pub(super) async fn lock(&self, tx: &mut Tx, other: Option<&str>) -> Result<(), Refusal> {
         let mut accounts = vec![self.session.account_id, self.mailbox];
         accounts.extend(other);
@@ -137,15 +137,15 @@ impl TeamCaller<'_> {
         Ok(Relation::Member { open, grants })
     }
 
-    /// Returns the caller's rights if it may manage the members.
+    /// Returns the caller's grants if the caller may manage the members of the mailbox, and a [`Refusal`] otherwise.
     pub(super) async fn manager_grants(&self, tx: &mut Tx) -> Result<Grants, Refusal> {
         self.relation(tx).await?.manager_grants()
     }
 }
 
 impl Relation {
-    /// Returns the rights of a caller that may manage the members. While members have no access, only the owner may manage them, so that no member can restore
-    /// its own access or that of another member.
+    /// Returns the caller's grants if the caller may manage the members of the mailbox, and a [`Refusal`] otherwise. While members have no access, only the
+    /// owner may manage them, so that no member can restore its own access or that of another member.
     pub(super) fn manager_grants(self) -> Result<Grants, Refusal> {
         match self {
             Self::Owner => Ok(Grants::owner()),

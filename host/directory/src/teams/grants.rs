@@ -1,4 +1,4 @@
-//! Creation, change and revocation of grants. A caller can grant only rights that it holds itself over the whole resource.
+//! Adds, changes and revokes grants. A caller can grant only rights that the caller has over the complete resource.
 
 use super::super::aliases::{DomainOwner, owner_of};
 use super::super::db::{Tx, on_tx};
@@ -88,7 +88,7 @@ impl Directory {
         if !rights.within(resource.takes()) {
             return Err(Refusal::NotApplicable(resource));
         }
-        // Rights that the grant already has do not need to be held by the caller.
+        // The caller does not need to have the rights that are already in the grant.
         if !rights.within(held.over(&resource).and(before.rights)) {
             return Err(Refusal::NotHeld);
         }
@@ -110,7 +110,7 @@ impl Directory {
         Ok(events::commit(tx, changed, origin).await?)
     }
 
-    /// Revokes a grant of a team. Its holder remains a member.
+    /// Revokes a grant of a team. The account that had the grant remains a member.
     ///
     /// # Errors
     /// Returns [`Refusal`]. Nothing is changed in that case.
@@ -134,7 +134,7 @@ impl Directory {
     }
 }
 
-/// Checks that a caller with the rights `held` can make a grant.
+/// Checks that a caller with the grants `held` may make a grant.
 ///
 /// # Errors
 /// Returns [`Refusal::NotApplicable`], [`Refusal::NotHeld`], the refusal for a missing resource, or [`Refusal::Directory`].
@@ -148,7 +148,7 @@ pub(super) async fn authorize(
     if !grant.rights.within(resource.takes()) {
         return Err(Refusal::NotApplicable(resource.clone()));
     }
-    // Checked first, so that a caller that may not grant a resource does not learn whether the resource exists.
+    // The caller's rights are checked first, so that a caller without these rights does not learn whether the resource exists.
     if !grant.rights.within(held.over(resource)) {
         return Err(Refusal::NotHeld);
     }
@@ -180,7 +180,7 @@ async fn exists(tx: &mut Tx, mailbox: &str, resource: &Resource) -> Result<bool,
     })
 }
 
-/// Returns a grant of a team, with its holder's address.
+/// Returns the address of the member that has a grant, and the grant.
 async fn find(tx: &mut Tx, mailbox: &str, id: &str) -> Result<(String, Granted), Refusal> {
     let found: Option<Found> = on_tx!(tx, db => sqlx::query_as(FIND)
         .bind(id)

@@ -1,4 +1,5 @@
-//! Invitations: an account becomes a member at once, without its consent. The key that acts for members is created if the mailbox has none.
+//! Invitations. An invited account becomes a member immediately, without its consent. The key that acts for the members of a mailbox is created if the mailbox
+//! has none.
 
 use std::fmt;
 
@@ -28,16 +29,16 @@ pub struct Invitation {
     pub address: String,
     /// The first grant. In a grant for a folder, the UIDVALIDITY 0 means that the mail server has no such folder.
     pub grant: Grant,
-    /// The key for members, which is stored if the mailbox has none.
+    /// The key that acts for the members of the mailbox. It is stored only if the mailbox has no key.
     pub key: NewKey,
     /// The maximum number of members in the owner's plan.
     pub at_most: u32,
 }
 
-/// A key that acts for a mailbox's members.
+/// A new key that acts for the members of a mailbox.
 #[derive(Clone)]
 pub struct NewKey {
-    /// The app password at the mail server.
+    /// The app password, which is the key.
     pub app_password: NewAppPassword,
     /// The app password, sealed for the mailbox's id.
     pub sealed_password: Vec<u8>,
@@ -68,7 +69,7 @@ impl Directory {
         let before = account(&mut tx, address).await?;
         caller.lock(&mut tx, before.as_deref()).await?;
         let held = caller.manager_grants(&mut tx).await?;
-        // Read again, because the address can have changed hands before the lock was taken.
+        // The account is read again, because the address may have got another account before the lock was taken.
         let member = account(&mut tx, address).await?;
         let member = member
             .filter(|member| before.as_ref() == Some(member))
@@ -116,7 +117,7 @@ async fn account(tx: &mut Tx, address: &str) -> Result<Option<String>, Refusal> 
         .fetch_optional(db).await)?)
 }
 
-/// Stores the key for members if the mailbox has none.
+/// Stores the key that acts for the members of a mailbox, if the mailbox has no key.
 async fn store_key_if_missing(
     tx: &mut Tx,
     caller: TeamCaller<'_>,

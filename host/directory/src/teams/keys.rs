@@ -1,4 +1,5 @@
-//! The sealed keys that act for members. They are read and replaced when the service's own key is replaced.
+//! The sealed keys of shared mailboxes, which act for the members. When the service's own key is replaced, each of these keys is read, sealed with the new key,
+//! and stored again.
 
 use super::super::db::on;
 use super::super::{Directory, Error};
@@ -8,7 +9,7 @@ const RESEAL: &str =
     "UPDATE team_keys SET sealed_password = $3 WHERE mailbox = $1 AND sealed_password = $2";
 
 impl Directory {
-    /// Returns the sealed key of every shared mailbox, with the mailbox's id.
+    /// Returns the id and the sealed key of every shared mailbox.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -16,7 +17,7 @@ impl Directory {
         Ok(on!(&self.db, pool => sqlx::query_as(SEALED).fetch_all(pool).await)?)
     }
 
-    /// Replaces a sealed key with a resealed copy, unless the key was changed concurrently.
+    /// Replaces the sealed key `before` of a mailbox with `after`, the same key sealed again, unless the key was changed concurrently.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,4 +1,5 @@
-//! Removal of members, by themselves, by a caller who manages the members, or with their account. The mailbox's key is deleted with the last member.
+//! Removes members from teams. A member can remove itself, a caller who manages the members can remove it, and it is removed when its account is deleted. When
+//! the last member is removed, the key of the mailbox is deleted.
 
 use super::super::db::{Tx, on_tx};
 use super::super::events::{self, Event, Kind};
@@ -15,7 +16,7 @@ const IDLE_KEY: &str = "SELECT k.app_password_id, p.label FROM team_keys k JOIN 
     WHERE k.mailbox = $1 AND NOT EXISTS (SELECT 1 FROM team_members m WHERE m.mailbox = $1)";
 
 impl Directory {
-    /// Removes a member and all its grants from a team. Returns the app password that was deleted if this was the last member.
+    /// Removes a member and all its grants from a team. If this was the last member, returns the id of the app password that was deleted.
     ///
     /// # Errors
     /// Returns [`Refusal`]. The account is still a member in that case.
@@ -43,7 +44,7 @@ impl Directory {
     }
 }
 
-/// Locks an account that will be deleted and the mailboxes that are shared with it, sorted by id, so that transactions cannot deadlock.
+/// Locks an account that will be deleted and the mailboxes that are shared with it, in the order of their ids, so that transactions cannot deadlock.
 pub(crate) async fn lock_with_mailboxes(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
     let mut accounts = mailboxes(tx, account_id).await?;
     accounts.push(account_id.to_owned());
@@ -74,7 +75,8 @@ async fn mailboxes(tx: &mut Tx, account_id: &str) -> Result<Vec<String>, Error> 
         .fetch_all(db).await)?)
 }
 
-/// Removes a member and records `why`. Returns `None` if there is no such member, and otherwise the app password that was deleted, if any.
+/// Removes a member and records the reason `why`. Returns `None` if there is no such member. Otherwise returns the id of the deleted app password, or
+/// `Some(None)` if other members remain.
 async fn remove(
     tx: &mut Tx,
     mailbox: &str,
@@ -97,7 +99,7 @@ async fn remove(
     Ok(Some(end_idle_key(tx, mailbox, at, origin).await?))
 }
 
-/// Deletes the key of a mailbox without members and returns its app password.
+/// Deletes the key of a mailbox if the mailbox has no members. Returns the id of the deleted app password, or `None` if none was deleted.
 async fn end_idle_key(
     tx: &mut Tx,
     mailbox: &str,
