@@ -1,18 +1,18 @@
 //! The canonicalization `relaxed` for headers and body (RFC 6376, sections 3.4.2 and 3.4.4): converts a message to the form that is signed. A signature of this
 //! form stays valid if mail servers change white space.
 //!
-//! This is our own code, because the canonicalizer of mail-auth 0.13.3 differs from the RFC in 7 of 18 tested bodies: it keeps a last line of only white space.
-//! Other crates sign with the `rsa` crate, or depend on another resolver and a second TLS library.
+//! This is our own code, because the canonicalizer of mail-auth 0.13.3 differs from the RFC in 7 of 18 tested bodies: it does not remove a last line that has
+//! only white space. Other crates sign with the `rsa` crate, or depend on another resolver and a second TLS library.
 
 use memchr::{memchr_iter, memchr2};
 
-/// Appends a canonical header field with its line break.
+/// Appends the canonical form of a header field to `out`, with its line break.
 pub(crate) fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     write_unterminated_field(name, value, out);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a canonical header field without its line break. The field of the signature itself is signed in this form (section 3.7).
+/// Appends the canonical form of a header field to `out`, without its line break. The field of the signature itself is signed in this form (section 3.7).
 pub(crate) fn write_unterminated_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend(name.trim_ascii_end().iter().map(u8::to_ascii_lowercase));
     out.push(b':');
@@ -32,7 +32,7 @@ pub(crate) fn write_unterminated_field(name: &[u8], value: &[u8], out: &mut Vec<
     }
 }
 
-/// Passes the canonical body to `write` in pieces. A body of only empty lines becomes empty.
+/// Passes the canonical form of `body` to `write` in pieces. The canonical form of a body that has only empty lines is empty.
 pub(crate) fn write_body(body: &[u8], mut write: impl FnMut(&[u8])) {
     let mut empty_lines = 0_usize;
     let mut rest = body;

@@ -30,10 +30,10 @@ impl std::fmt::Debug for Pem {
     }
 }
 
-/// Returns the keys by domain.
+/// Returns the configured keys by domain.
 ///
 /// # Errors
-/// Returns an error that names the key in the configuration if it is invalid, or if two keys have the same domain.
+/// Returns an error if a key is invalid or if two keys have the same domain. The error names the setting of the key.
 pub(crate) fn read(config: &config::Dkim) -> Result<HashMap<String, ConfiguredKey>, StartError> {
     let mut keys = HashMap::new();
     for (name, key) in &config.keys {

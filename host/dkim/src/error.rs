@@ -1,6 +1,6 @@
 //! The error type of this crate.
 
-/// The reason why there is no key or no signature. The message is for the log.
+/// The reason why there is no key or no signature. The text of the error is for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A key could not be generated.

@@ -21,10 +21,11 @@ use super::error::Error;
 
 const BITS: usize = 2048;
 
-/// The number of hexadecimal digits in a selector. With this number, all keys of a domain have different selectors, including the keys of previous owners.
+/// The number of hexadecimal digits in a selector. It is large enough that all keys of a domain have different selectors, including the keys of previous
+/// owners.
 const SELECTOR_DIGITS: usize = 16;
 
-/// A private key and its published data.
+/// A private key, its public key and the selector.
 pub struct KeyPair {
     private: Zeroizing<Vec<u8>>,
     public: String,

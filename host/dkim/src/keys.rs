@@ -1,5 +1,5 @@
 //! Selects the key that signs for a domain: the configured key of a platform domain, otherwise the key that was generated when an account verified the domain.
-//! If a signing milter is configured, the same keys are stored for the milter.
+//! If a signing milter is configured, this module also stores these keys for the milter.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -20,7 +20,7 @@ use super::configured::{self, ConfiguredKey};
 use super::error::Error;
 use super::signer::Signer;
 
-/// Maximum number of opened keys in the cache. Each needs a few kilobytes.
+/// Maximum number of signers in the cache. Each signer needs a few kilobytes.
 const CACHE_CAPACITY: usize = 1000;
 
 /// The keys of all domains.
@@ -30,7 +30,7 @@ pub struct Keys {
     configured: HashMap<String, ConfiguredKey>,
     /// `true` if a signing milter is configured.
     has_milter: bool,
-    /// The signers by domain, with the sealed key of each. A signer is used only while the directory has the same sealed key.
+    /// The signers by domain, each with the sealed key from which it was created. A signer is used only while the directory has the same sealed key.
     cache: Cache<String, (SealedKey, Arc<Signer>)>,
 }
 
@@ -38,7 +38,7 @@ impl Keys {
     /// Reads the keys in the configuration.
     ///
     /// # Errors
-    /// Returns an error if a key cannot be read or used, or if other users can read its file.
+    /// Returns an error if a key cannot be read or used, or if other users can read the key's file.
     pub fn new(
         config: &config::Dkim,
         directory: Directory,
@@ -88,7 +88,7 @@ impl Keys {
         self.cache.clear();
     }
 
-    /// Seals again the keys that were sealed with an earlier key of the service. Call this at the start.
+    /// Seals the keys that were sealed with an earlier key of the service with the current key. Call this at the start.
     ///
     /// # Errors
     /// Returns a 500 failure if the database fails.
@@ -129,10 +129,11 @@ impl Keys {
         Ok(self.directory.add_milter_keys(&[key]).await?)
     }
 
-    /// Synchronizes the milter's keys with the directory and the configuration. Call this at the start and about every hour.
+    /// Synchronizes the milter's keys with the directory and the configuration. If a key cannot be opened, logs an error and omits the key. Call this at the
+    /// start and about every hour.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the directory fails. Logs and omits a key that cannot be opened.
+    /// Returns an [`Error`] if the directory fails.
     pub async fn sync_milter(&self) -> Result<(), Error> {
         if !self.has_milter {
             return Ok(());
@@ -164,7 +165,8 @@ impl Keys {
         Ok(self.directory.set_milter_keys(&keys).await?)
     }
 
-    /// Returns the configured key of a domain if the domain belongs to the platform. A former domain of the platform can belong to an account.
+    /// Returns the configured key of a domain if the domain belongs to the platform. A configured domain that is no longer a platform domain can belong to an
+    /// account.
     async fn configured(&self, domain: &str) -> Result<Option<&ConfiguredKey>, Error> {
         let Some(key) = self.configured.get(domain) else {
             return Ok(None);

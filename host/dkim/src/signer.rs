@@ -29,7 +29,7 @@ const SIGNED_FIELDS: [&str; 12] = [
     "Content-Transfer-Encoding",
 ];
 
-/// Maximum length of a line in the header field, in characters (RFC 5322, section 2.1.1).
+/// Maximum length of a line of the header field `DKIM-Signature`, in characters (RFC 5322, section 2.1.1).
 const MAX_LINE_LENGTH: usize = 76;
 
 /// A domain's signing key.
@@ -122,7 +122,7 @@ impl Signer {
         Ok(field)
     }
 
-    /// Returns the header field with an empty signature at the end.
+    /// Returns the header field `DKIM-Signature` with an empty signature at the end.
     fn unsigned_field(&self, names: &[&str], body_hash: &str, now: Timestamp) -> String {
         let mut field = format!(
             "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed;\r\n\td={};\r\n\ts={}; t={};\r\n\th=",
@@ -163,7 +163,7 @@ fn body_hash(body: &[u8]) -> String {
     STANDARD.encode(digest.finish())
 }
 
-/// Splits a message into header and body. The result does not contain the empty line between them.
+/// Splits a message into header and body. The result does not contain the empty line between the two.
 fn split_message(message: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr::memmem::find(message, b"\r\n\r\n");
     end.map_or((message, &[]), |at| {

@@ -52,7 +52,7 @@ pub(crate) fn tls_connector(server: &str) -> Result<TlsConnector, StartError> {
 }
 
 impl Endpoint {
-    /// Parses the address `host:port` from the setting `key`. Does not connect.
+    /// Parses the address `host:port`. `key` is the name of the setting that contains the address, for error messages. Does not connect.
     ///
     /// # Errors
     /// Returns an error if the address is invalid or the system's trust store cannot be read.
@@ -81,7 +81,7 @@ impl Endpoint {
         })
     }
 
-    /// Connects. Sets `TCP_NODELAY`.
+    /// Connects to the server, with TLS if it is configured, and sets `TCP_NODELAY`.
     ///
     /// # Errors
     /// Returns the error of the connection or of the TLS handshake.

@@ -18,23 +18,23 @@ use tokio::time::{sleep, timeout};
 use super::name::normalize_host;
 use super::resolver;
 
-/// Maximum number of concurrent lookups of all accounts together.
+/// Maximum number of concurrent lookups, for all accounts together.
 const MAX_CONCURRENT: usize = 256;
 
-/// A lookup failed: the server failed or did not respond in time. The message is for operators.
+/// The error of a failed lookup: the server failed, or did not respond before the timeout. The text of the error is for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LookupError(pub(super) String);
 
 /// The DNS client.
 pub struct Dns {
-    /// Queries by UDP, and by TCP if the response is too large.
+    /// The resolver that queries by UDP, and by TCP if the response is too large for UDP.
     by_udp: TokioResolver,
-    /// Queries by TCP only.
+    /// The resolver that queries by TCP only.
     by_tcp: TokioResolver,
     /// The time that a lookup waits for a response by UDP before it also queries by TCP.
     tcp_delay: Duration,
-    /// `true` if the last lookup received a response by TCP only. Then the next lookup queries by TCP immediately.
+    /// `true` if the last lookup received its response by TCP. In that case, the next lookup queries by TCP without the delay.
     is_udp_blocked: AtomicBool,
     permits: Semaphore,
     /// Timeout of one lookup, including all its queries.
@@ -55,7 +55,7 @@ impl Dns {
     /// Creates the client from the configuration. `mail_host` is the public name of the mail server. Sends no query.
     ///
     /// # Errors
-    /// Returns an error that names the setting that cannot be used.
+    /// Returns an error if a setting cannot be used. The error names the setting.
     pub fn new(config: &config::Dns, mail_host: &str) -> Result<Self, StartError> {
         let mail_host = normalize_host(mail_host).map_err(|_| {
             StartError::new(format!(
@@ -76,7 +76,7 @@ impl Dns {
         })
     }
 
-    /// Returns the TXT records at a name. The strings of each record are joined and aliases (CNAME) are followed. Returns an empty list if there are none.
+    /// Returns the TXT records at a name. Joins the strings of each record, and follows aliases (CNAME). Returns an empty list if there are no TXT records.
     ///
     /// # Errors
     /// Returns [`LookupError`] if the lookup fails.
@@ -173,14 +173,14 @@ impl Dns {
         response
     }
 
-    /// Returns the response, or `None` if the name or record does not exist.
+    /// Looks up the records of a name. Returns the response, or `None` if the name or the record does not exist.
     async fn resolve(&self, name: Name, kind: RecordType) -> Result<Option<Lookup>, String> {
         let negative = match self.send(&name, kind).await {
             Ok(found) => return Ok(Some(found)),
             Err(error) => negative_response(error)?,
         };
-        // The resolver follows only a few aliases, and reports no records if there are more. A real negative response has an SOA record (RFC 2308, section 2)
-        // and contains the requested name.
+        // The resolver follows only a few aliases. If there are more, it reports that there are no records. A real negative response differs from this report:
+        // it has an SOA record (RFC 2308, section 2) and contains the requested name.
         let last = negative.query.name().clone();
         if negative.soa.is_some() && last == name {
             return Ok(None);
@@ -192,8 +192,8 @@ impl Dns {
     }
 }
 
-/// Returns the negative response if the name or the record does not exist. Any other error is a failure: the server failed, rejected the query or is not a
-/// resolver.
+/// Returns the negative response if the name or the record does not exist. For any other response, returns the reason of the failure: the server failed,
+/// rejected the query or is not a resolver.
 fn negative_response(error: NetError) -> Result<NoRecords, String> {
     let negative = match error {
         NetError::Dns(DnsError::NoRecordsFound(negative)) => negative,

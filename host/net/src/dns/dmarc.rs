@@ -1,6 +1,6 @@
 //! Checks whether a domain publishes a DMARC policy (RFC 7489). Does not evaluate the policy.
 
-/// Returns `true` if the TXT records at `_dmarc.<domain>` contain a policy. If there are several DMARC records, all are ignored (section 6.6.3).
+/// Returns `true` if the TXT records at `_dmarc.<domain>` contain a policy. If there are several DMARC records, none of them counts (section 6.6.3).
 pub(super) fn has_policy(published: &[String]) -> bool {
     let mut records = published.iter().filter_map(|record| tags(record));
     match (records.next(), records.next()) {
@@ -9,7 +9,7 @@ pub(super) fn has_policy(published: &[String]) -> bool {
     }
 }
 
-/// Returns the tags of a DMARC record after its version, or `None` for another record. Parts that are not tags are ignored (section 6.3).
+/// Returns the tags that follow the version of a DMARC record, or `None` if the record is not a DMARC record. Ignores parts that are not tags (section 6.3).
 fn tags(record: &str) -> Option<Vec<(String, &str)>> {
     let mut parts = record.split(';');
     let (name, version) = tag(parts.next()?)?;
@@ -17,7 +17,7 @@ fn tags(record: &str) -> Option<Vec<(String, &str)>> {
     (name == "v" && version == "DMARC1").then(|| parts.filter_map(tag).collect())
 }
 
-/// Returns a tag's name in lower case, and its value.
+/// Returns the name of a tag in lower case, and the value of the tag.
 fn tag(part: &str) -> Option<(String, &str)> {
     let (name, value) = part.split_once('=')?;
     Some((name.trim().to_ascii_lowercase(), value.trim()))

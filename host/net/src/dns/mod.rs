@@ -1,9 +1,10 @@
 //! DNS lookups: TXT records, addresses, and the state of the records that a custom domain needs.
 //!
-//! Queries a resolver and trusts its responses. [`Dns`] caches nothing, and the resolver's own cache is off, so that a corrected record is found immediately.
+//! Queries a resolver and trusts its responses. [`Dns`] caches nothing, and switches off the cache of the resolver library, so that a corrected record is found
+//! immediately.
 //!
-//! The parsers of SPF and DMARC records are our own code, because those of mail-auth 0.13.3 are wrong: its SPF parser accepts 12 of 29 invalid records, and its
-//! DMARC parser gives a wrong result for 3 of 24 records.
+//! The parsers of SPF and DMARC records are our own code, because the parsers of mail-auth 0.13.3 are wrong: its SPF parser accepts 12 of 29 invalid records,
+//! and its DMARC parser gives a wrong result for 3 of 24 records.
 //!
 //! | file | purpose |
 //! |---|---|

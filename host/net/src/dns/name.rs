@@ -8,20 +8,20 @@ use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DomainName(String);
 
-/// The error for a text that is not a domain name that an account can own.
+/// The error for a text that is not the name of a domain that an account can own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a domain that an account can own")]
 pub struct InvalidDomain;
 
 impl DomainName {
-    /// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Converts letters of other scripts to `xn--…`. This form is always
-    /// shown, so that a domain cannot imitate a similar one.
+    /// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Converts labels with letters of other scripts to the form `xn--…`. The
+    /// service always shows this form, so that a domain cannot imitate a similar domain.
     ///
     /// # Errors
     /// Returns [`InvalidDomain`] for invalid host names (DNS, STD 3), IP addresses, single labels and public suffixes.
     pub fn parse(text: &str) -> Result<Self, InvalidDomain> {
         let ascii = normalize_host(text.trim())?;
-        // Returns `None` for a public suffix. A single label counts as one.
+        // The function returns `None` for a public suffix. A single label counts as a public suffix.
         psl::domain_str(&ascii).ok_or(InvalidDomain)?;
         Ok(Self(ascii))
     }
@@ -45,7 +45,7 @@ impl From<DomainName> for String {
     }
 }
 
-/// Normalizes a host name, which can also be a public suffix or a single label.
+/// Normalizes a host name. The name can also be a public suffix or a single label.
 pub(crate) fn normalize_host(text: &str) -> Result<String, InvalidDomain> {
     let name = text.strip_suffix('.').unwrap_or(text);
     let ascii = Uts46::new()

@@ -8,8 +8,8 @@ use super::client::{Dns, LookupError};
 use super::tags::{tags, value};
 use super::{dmarc, spf};
 
-/// The timeout of all checks together, as a multiple of the timeout of one lookup. SPF needs several lookups in sequence. A check that does not complete in
-/// time has an unknown result.
+/// The timeout of all checks together, as a multiple of the timeout of one lookup. SPF needs several lookups in sequence. The result of a check is unknown if
+/// the check does not complete before the timeout.
 const TIMEOUT_FACTOR: u32 = 2;
 
 /// The recommended DMARC record: the weakest policy that has an effect. Any other policy is accepted too.
@@ -33,9 +33,9 @@ pub enum Kind {
     Mx,
     /// The servers that may send for the domain (RFC 7208).
     Spf,
-    /// The public signing key (RFC 6376).
+    /// The public key for signatures of mail (RFC 6376).
     Dkim,
-    /// The policy for unauthenticated mail (RFC 7489).
+    /// The policy for mail that fails authentication (RFC 7489).
     Dmarc,
 }
 
@@ -57,7 +57,7 @@ impl Kind {
 pub struct Record {
     /// The kind.
     pub kind: Kind,
-    /// The name at which to publish it.
+    /// The name at which to publish the record.
     pub host: String,
     /// The recommended value. Equivalent values are accepted too.
     pub value: String,
@@ -66,8 +66,8 @@ pub struct Record {
 }
 
 impl Dns {
-    /// Checks the records that a domain needs, concurrently. `dkim` is the selector and the public key (`SubjectPublicKeyInfo`, DER, base64), if the domain
-    /// has a key. Returns within twice the timeout of one lookup.
+    /// Checks the records that a domain needs, concurrently. `dkim` contains the selector and the public key (`SubjectPublicKeyInfo`, DER, base64), or is
+    /// `None` if the domain has no key. Returns within twice the timeout of one lookup.
     pub async fn check_records(&self, domain: &str, dkim: Option<(&str, &str)>) -> Vec<Record> {
         let deadline = Instant::now() + self.timeout * TIMEOUT_FACTOR;
         let mx = check(
@@ -119,7 +119,7 @@ impl Dns {
     }
 }
 
-/// Waits for a check until `deadline` and returns the record with its result.
+/// Waits for the check `is_published` until `deadline`, and returns the record with the result of the check.
 async fn check(
     kind: Kind,
     host: String,

@@ -14,7 +14,7 @@ use latchmail_core::error::StartError;
 /// The port of DNS servers.
 const PORT: u16 = 53;
 
-/// Builds a resolver with a cache, for the verification of messages, which looks up the same names often.
+/// Builds a resolver with a cache. It is for the verification of messages, which looks up the same names often.
 ///
 /// # Errors
 /// Returns an error if a setting in `[dns]` is not valid.
@@ -27,7 +27,7 @@ pub fn caching_resolver(config: &config::Dns) -> Result<TokioResolver, StartErro
 /// Returns the configured servers and timeouts.
 ///
 /// # Errors
-/// Returns an error that names the setting that is not valid.
+/// Returns an error if a setting is not valid. The error names the setting.
 pub(super) fn servers(config: &config::Dns) -> Result<(ResolverConfig, ResolverOpts), StartError> {
     if config.timeout.is_zero() || config.attempts == 0 {
         return Err(StartError::new(
@@ -35,7 +35,8 @@ pub(super) fn servers(config: &config::Dns) -> Result<(ResolverConfig, ResolverO
         ));
     }
     let (servers, mut options) = if config.server.is_empty() {
-        // Without resolv.conf, the server is the local machine (resolv.conf(5)). This is no error, because the service can serve mail without DNS.
+        // If there is no resolv.conf, the DNS server is the local machine (resolv.conf(5)). A missing file is no error, because the service can serve mail
+        // without DNS.
         read_system_conf().unwrap_or_else(|error| {
             let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
             tracing::warn!(%error, "no DNS server in the system configuration; using {local}");
@@ -45,7 +46,7 @@ pub(super) fn servers(config: &config::Dns) -> Result<(ResolverConfig, ResolverO
         single_server(parse_server(&config.server)?)
     };
     options.timeout = config.timeout / config.attempts;
-    // `dns.attempts` includes the first attempt, and the resolver's option does not.
+    // `dns.attempts` includes the first attempt. The resolver's option does not include it.
     options.attempts = usize::try_from(config.attempts - 1).unwrap_or(usize::MAX);
     Ok((servers, options))
 }
@@ -67,7 +68,7 @@ fn parse_server(configured: &str) -> Result<SocketAddr, StartError> {
         })
 }
 
-/// Returns the configuration for one server, with UDP, and with TCP for responses that are too large for UDP.
+/// Returns the configuration for one server. Queries use UDP, and TCP if the response is too large for UDP.
 fn single_server(server: SocketAddr) -> (ResolverConfig, ResolverOpts) {
     let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
     for connection in &mut connections {
@@ -78,7 +79,7 @@ fn single_server(server: SocketAddr) -> (ResolverConfig, ResolverOpts) {
     (config, ResolverOpts::default())
 }
 
-/// Returns the configuration `config` with TCP only.
+/// Returns `config` without connections that do not use TCP.
 pub(super) fn with_tcp_only(config: ResolverConfig) -> ResolverConfig {
     let (domain, search, mut servers) = config.into_parts();
     for server in &mut servers {

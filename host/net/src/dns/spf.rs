@@ -1,5 +1,5 @@
-//! Checks whether a domain's SPF record (RFC 7208) includes a host. Follows references to other records within the limits of the RFC. Does not evaluate the
-//! addresses of senders.
+//! Checks whether a domain's SPF record (RFC 7208) has an `include` of a host, directly or in a record that it refers to. Follows references to other records
+//! within the limits of the RFC. Does not evaluate the addresses of senders.
 
 mod policy;
 
@@ -11,18 +11,18 @@ use super::client::{Dns, LookupError};
 
 /// Maximum number of terms that cause a lookup in one evaluation (RFC 7208, section 4.6.4).
 const MAX_LOOKUPS: u32 = 10;
-/// Maximum number of these lookups without a result (same section).
+/// Maximum number of these lookups that return no records (same section).
 const MAX_VOID_LOOKUPS: u32 = 2;
 
 /// The result of evaluating a record.
 enum Outcome {
-    /// The record includes the host.
+    /// The evaluation reached an `include` of the host.
     Found,
-    /// The record does not include the host, and no mechanism ended the evaluation.
+    /// The record has no `include` of the host, and no mechanism ended the evaluation.
     Absent,
-    /// The evaluation ended before it reached the host. Later terms have no effect.
+    /// A mechanism ended the evaluation before it reached an `include` of the host that lets mail pass. Later terms have no effect.
     Ended,
-    /// The result depends on the sender's address (macros).
+    /// The result depends on the sender's address, because the record contains macros.
     Unknown,
 }
 
@@ -39,7 +39,7 @@ impl From<LookupError> for Error {
     }
 }
 
-/// The remaining lookups of an evaluation.
+/// The numbers of lookups that remain for an evaluation.
 struct Limits {
     lookups: u32,
     void: u32,
@@ -111,7 +111,7 @@ fn evaluate<'a>(
                 unknown = true;
                 continue;
             }
-            // The content of the mail host's own record does not matter.
+            // The record of the host itself is not evaluated, because its content does not matter.
             let outcome = if target == host {
                 Outcome::Found
             } else {
@@ -119,7 +119,7 @@ fn evaluate<'a>(
             };
             match outcome {
                 Outcome::Found if directive.passes => return Ok(Outcome::Found),
-                // Mail from the host passes only with the qualifier `+`.
+                // The `include` matches mail from the host, but the mail does not pass, because the qualifier is not `+`.
                 Outcome::Found => return Ok(Outcome::Ended),
                 Outcome::Absent | Outcome::Ended => {}
                 Outcome::Unknown => unknown = true,
@@ -143,7 +143,8 @@ fn evaluate<'a>(
     })
 }
 
-/// Counts the lookups of a mechanism that includes no other record. If they exceed the limits, the evaluation fails before it reaches the host.
+/// Counts the lookups of a mechanism that refers to no other record. Returns an error if the lookups exceed a limit, because the evaluation then fails before
+/// it reaches the host.
 async fn count_mechanism(
     dns: &Dns,
     mechanism: Mechanism,

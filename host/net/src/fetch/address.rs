@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-/// Special-purpose blocks of IPv4 (IANA registry of special-purpose addresses), multicast and reserved addresses.
+/// The IPv4 networks that are not public: special-purpose networks (IANA registry of special-purpose addresses), multicast addresses and reserved addresses.
 const SPECIAL_V4: [Ipv4Net; 15] = [
     v4([0, 0, 0, 0], 8),       // this network
     v4([10, 0, 0, 0], 8),      // private
@@ -23,7 +23,7 @@ const SPECIAL_V4: [Ipv4Net; 15] = [
     v4([240, 0, 0, 0], 4),     // reserved, broadcast
 ];
 
-/// Special-purpose blocks within [`GLOBAL_V6`].
+/// The special-purpose networks within [`GLOBAL_V6`], which are not public.
 const SPECIAL_V6: [Ipv6Net; 4] = [
     v6(0x2001, 0, 23),     // protocol assignments, including Teredo
     v6(0x2001, 0xdb8, 32), // documentation
@@ -34,7 +34,7 @@ const SPECIAL_V6: [Ipv6Net; 4] = [
 /// The assigned global unicast addresses of IPv6. Other addresses are loopback, private, link-local, multicast, translations or unassigned.
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
 
-/// The well-known prefix with which IPv6-only networks reach IPv4 addresses (NAT64, RFC 6052).
+/// The well-known prefix of the IPv6 addresses through which IPv6-only networks reach IPv4 addresses (NAT64, RFC 6052).
 const NAT64: Ipv6Net = v6(0x64, 0xff9b, 96);
 
 const fn v4([a, b, c, d]: [u8; 4], prefix_length: u8) -> Ipv4Net {

@@ -17,19 +17,19 @@ use super::target::{Host, Target};
 use crate::dns::Dns;
 use crate::endpoint::{Io, tls_connector};
 
-/// Timeout of one address, after which the next address is tried.
+/// Timeout of a connection attempt to one address. After this time, the next address is tried.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
 
-/// The reason why there is no connection. No data was sent.
+/// The reason why there is no connection. No part of the request was sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The server's name resolves only to blocked addresses.
     #[error("resolves only to blocked addresses: {0}")]
     Blocked(String),
-    /// The server does not respond or has no valid certificate. The message is for the log.
+    /// The server does not respond or has no valid certificate. The text of the error is for the log.
     #[error("{0}")]
     Unreachable(String),
 }
@@ -58,7 +58,7 @@ impl Connector {
         Self { dns, tls }
     }
 
-    /// Connects to a server at one of the addresses for which `is_allowed` returns `true`.
+    /// Connects to a server. Uses only addresses for which `is_allowed` returns `true`.
     ///
     /// # Errors
     /// Returns [`Error::Blocked`] if `is_allowed` rejects all addresses of the server, and [`Error::Unreachable`] if every connection fails.

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 
 use crate::endpoint::Io;
 
-/// Maximum number of response headers, and maximum size of status line and headers in bytes.
+/// Maximum number of response headers, and maximum total size of the status line and all response headers in bytes.
 const MAX_HEADERS: usize = 128;
 const MAX_HEAD_SIZE: usize = 64 * 1024;
 
@@ -30,7 +30,7 @@ pub(super) const HOP_BY_HOP_HEADERS: [HeaderName; 8] = [
 /// A response.
 #[derive(Debug)]
 pub struct Response {
-    /// The status, also of an error or a redirect.
+    /// The status code, which can be that of an error or of a redirect.
     pub status: StatusCode,
     /// The headers, without hop-by-hop headers.
     pub headers: HeaderMap,
@@ -41,15 +41,15 @@ pub struct Response {
 /// The reason why there is no complete response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// The body exceeds the limit.
+    /// The body of the response exceeds the limit.
     #[error("the response is too large")]
     TooLarge,
-    /// The exchange failed. The message is for the log.
+    /// The exchange failed. The text of the error is for the log.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Sends a request and reads its response, with a body of at most `max_body_size` bytes. Dropping the future closes the connection.
+/// Sends a request and reads its response. The body of the response can have at most `max_body_size` bytes. Dropping the future closes the connection.
 pub(super) async fn exchange(
     stream: Box<dyn Io>,
     request: http::Request<Full<Bytes>>,

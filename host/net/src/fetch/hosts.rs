@@ -1,4 +1,4 @@
-//! The operator's list of allowed hosts, and of the non-public networks in which these hosts may have their addresses.
+//! The operator's list of allowed hosts. The list also contains the non-public networks in which these hosts may have their addresses.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use super::target::{Host, Target};
 /// - `api.example.com` is https on port 443, `api.example.com:8443` is https on port 8443, `http://intranet.example.com` is plain HTTP.
 /// - `*.example.com` is every name below `example.com`, but not `example.com`.
 /// - `127.0.0.1:8080` or `[::1]:8080` is a host by its address.
-/// - `10.0.0.0/8` is a network. It allows no host. It allows the listed names to resolve to addresses in the network.
+/// - `10.0.0.0/8` is a network. This entry allows no further host, but the listed names may resolve to addresses in the network.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     listed: Vec<Listed>,
@@ -33,7 +33,7 @@ impl Hosts {
     /// Parses a list.
     ///
     /// # Errors
-    /// Returns a message that continues "its `hosts`" if an entry is neither a host nor a network.
+    /// Returns an error text if an entry is neither a host nor a network. The caller writes the words "its `hosts`" before this text.
     pub fn parse(entries: &[String]) -> Result<Self, String> {
         let mut hosts = Self::default();
         for entry in entries {
@@ -53,7 +53,7 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Also allows every host of the public internet over TLS, on any port. Addresses that are not public must still be listed.
+    /// Allows every host of the public internet over TLS, on any port, in addition to the listed hosts. Addresses that are not public must still be listed.
     #[must_use]
     pub fn with_public_hosts(self) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Listed {
             None => (false, rest),
         };
         let target = Target::parse(tls, authority)?;
-        // An address has no names below it.
+        // A wildcard entry must contain a name, because an address has no names below it.
         (!is_wildcard || matches!(target.host, Host::Name(_))).then_some(Self {
             target,
             is_wildcard,

@@ -1,7 +1,7 @@
 //! HTTP client for requests to servers on the internet, used on behalf of modules and of the service itself.
 //!
-//! A request goes only to servers on a list of hosts, and only to addresses that the list allows. Time and size of every exchange are limited. Redirects are
-//! not followed and proxies are not used, because either could lead to a server that was not checked.
+//! A request goes only to servers on a list of hosts, and only to addresses that the list allows. The time and the size of every exchange are limited.
+//! Redirects are not followed and proxies are not used, because either could lead to a server that was not checked.
 //!
 //! Every request uses its own connection, so no state of an earlier request is reused. This module does not depend on WIT or on modules.
 //!
@@ -31,10 +31,10 @@ pub use target::{Host, Target};
 /// Maximum size of a request body or response body in bytes.
 pub const MAX_BODY_SIZE: usize = 4 * 1024 * 1024;
 
-/// Maximum timeout of a request, and the default.
+/// The maximum timeout of a request. It is also the default timeout.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum number of request headers, and their maximum total size in bytes.
+/// Maximum number of request headers, and maximum total size of all request headers in bytes.
 const MAX_HEADERS: usize = 64;
 const MAX_HEADERS_SIZE: usize = 16 * 1024;
 
@@ -43,7 +43,7 @@ const MAX_URL_LENGTH: usize = 8 * 1024;
 /// `User-Agent` of a request that sets none.
 const USER_AGENT: &str = concat!("latchmail/", env!("CARGO_PKG_VERSION"));
 
-/// Request headers that the sender must not set, in addition to hop-by-hop headers.
+/// Request headers that the caller must not set, in addition to hop-by-hop headers.
 const RESERVED_HEADERS: [HeaderName; 5] = [
     header::CONTENT_LENGTH,
     header::EXPECT,
@@ -69,30 +69,31 @@ pub struct Request {
     pub max_response_size: Option<usize>,
 }
 
-/// The reason why a request has no response.
+/// The reason why a request has no response. The caller is the module, or the part of the service, that made the request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server is not on the list of hosts. The message can be shown to the sender.
+    /// The server is not on the list of hosts. The text of the error can be returned to the caller.
     #[error("{0}")]
     Denied(String),
     /// The server's name resolves only to blocked addresses.
     #[error("{target} resolves only to blocked addresses")]
     Blocked {
-        /// The server as scheme, host and port.
+        /// The scheme, host and port of the server.
         target: String,
         /// The addresses, for the log.
         addresses: String,
     },
-    /// The request cannot be sent. The message can be shown to the sender.
+    /// The request cannot be sent. The text of the error can be returned to the caller.
     #[error("{0}")]
     Invalid(String),
-    /// The request or its response exceeds a size limit. The message can be shown to the sender.
+    /// The request or its response exceeds a size limit. The text of the error can be returned to the caller.
     #[error("{0}")]
     TooLarge(String),
-    /// The server could not be reached, or the response to a safe request is missing. The request changed nothing. The message is for the log.
+    /// The server could not be reached, or the response to a safe request is missing. The request changed nothing on the server. The text of the error is for
+    /// the log.
     #[error("{0}")]
     Unavailable(String),
-    /// The request was sent and the server may have processed it, but the response is missing. The message is for the log.
+    /// The request was sent and the server may have processed it, but the response is missing. The text of the error is for the log.
     #[error("{0}")]
     OutcomeUnknown(String),
 }
@@ -117,7 +118,7 @@ impl Fetch {
     /// Sends a request to a server on the list `hosts` and waits for the whole response. Dropping the future closes the connection.
     ///
     /// # Errors
-    /// Returns any of [`Error`].
+    /// Returns an [`Error`], of any variant.
     pub async fn send(&self, hosts: &Hosts, request: Request) -> Result<Response, Error> {
         let deadline = Instant::now() + request.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
         let max_body_size = request
@@ -163,7 +164,7 @@ impl Fetch {
     }
 }
 
-/// Validates a request and returns its target and the request to send.
+/// Validates a request. Returns its target, and the HTTP request to send.
 fn prepare(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Error> {
     let method = Method::from_bytes(request.method.as_bytes())
         .ok()
@@ -205,7 +206,7 @@ fn prepare(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Err
     Ok((target, prepared))
 }
 
-/// Validates the headers, and adds `User-Agent` if it is missing.
+/// Validates the headers that the caller set, and adds `User-Agent` if it is missing.
 fn headers(given: Vec<(String, String)>) -> Result<HeaderMap, Error> {
     let bytes: usize = given
         .iter()
@@ -213,7 +214,7 @@ fn headers(given: Vec<(String, String)>) -> Result<HeaderMap, Error> {
         .sum();
     if given.len() > MAX_HEADERS || bytes > MAX_HEADERS_SIZE {
         return Err(Error::TooLarge(format!(
-            "A request has at most {MAX_HEADERS} headers of {MAX_HEADERS_SIZE} bytes in total"
+            "A request can have at most {MAX_HEADERS} headers, and their total size can be at most {MAX_HEADERS_SIZE} bytes"
         )));
     }
     let mut headers = HeaderMap::new();

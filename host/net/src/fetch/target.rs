@@ -29,7 +29,7 @@ pub enum Host {
 }
 
 impl Target {
-    /// Returns the server of an absolute `http` or `https` URL. Returns `None` for any other URL, or if the URL has user information.
+    /// Returns the server of an absolute `http` or `https` URL. Returns `None` for any other URL, and for a URL that contains user information.
     pub fn of(uri: &Uri) -> Option<Self> {
         let tls = match uri.scheme()? {
             scheme if *scheme == Scheme::HTTPS => true,

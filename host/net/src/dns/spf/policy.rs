@@ -12,7 +12,7 @@ pub(super) struct Policy {
     pub(super) redirect: Option<String>,
 }
 
-/// A mechanism with its qualifier.
+/// A mechanism, and the effect of its qualifier.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Directive {
     /// `true` if mail passes when the mechanism matches (qualifier `+` or none).
@@ -20,7 +20,7 @@ pub(super) struct Directive {
     pub(super) mechanism: Mechanism,
 }
 
-/// A mechanism with its target name.
+/// A mechanism, with the name that it refers to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mechanism {
     All,
@@ -33,7 +33,7 @@ pub(super) enum Mechanism {
     Network,
 }
 
-/// Returns the terms of an SPF record (section 4.5), or `None` for another record.
+/// Returns the terms of an SPF record (section 4.5), or `None` if the record is not an SPF record.
 pub(super) fn terms(record: &str) -> Option<&str> {
     let (version, terms) = record.split_at_checked("v=spf1".len())?;
     let is_complete = terms.is_empty() || terms.starts_with(' ');
@@ -71,7 +71,7 @@ pub(super) fn parse(terms: &str, domain: &str) -> Option<Policy> {
     Some(policy)
 }
 
-/// Returns name and value of a modifier: `name=value`.
+/// Returns the name and the value of a modifier (`name=value`), or `None` if the term is not a modifier.
 fn modifier(term: &str) -> Option<(&str, &str)> {
     let (name, value) = term.split_once('=')?;
     let is_name_character = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -103,7 +103,7 @@ fn directive(term: &str, domain: &str) -> Option<Directive> {
     Some(Directive { passes, mechanism })
 }
 
-/// Returns a valid name without its trailing dot, or a name with macros unchanged.
+/// Returns the name without its trailing dot, or `None` if the name is not valid. The syntax of a name with macros is not checked.
 fn name(text: &str) -> Option<String> {
     let bare = text.strip_suffix('.').unwrap_or(text);
     let is_plain = bare
@@ -113,7 +113,8 @@ fn name(text: &str) -> Option<String> {
     (is_plain || (has_macro(text) && text.is_ascii())).then(|| bare.to_owned())
 }
 
-/// Returns the name in an optional `:name` with optional prefix lengths (`/24`, `//64`). Without a name, it is the record's own domain.
+/// Parses an optional `:name` that is followed by optional prefix lengths (`/24`, `//64`). Returns the name, or `domain` if there is no name. Returns `None` if
+/// the syntax is not valid.
 fn name_and_lengths(rest: &str, domain: &str) -> Option<String> {
     let Some(argument) = rest.strip_prefix(':') else {
         return are_prefix_lengths(rest).then(|| domain.to_owned());
@@ -125,7 +126,7 @@ fn name_and_lengths(rest: &str, domain: &str) -> Option<String> {
     are_prefix_lengths(after).then(|| name(text))?
 }
 
-/// Returns `true` for optional prefix lengths: `/24`, `//64`, `/24//64`, or nothing.
+/// Returns `true` if `text` is empty or consists of valid prefix lengths, such as `/24`, `//64` or `/24//64`.
 fn are_prefix_lengths(text: &str) -> bool {
     let (v4, v6) = match text.split_once("//") {
         Some((v4, v6)) => (v4, Some(v6)),
@@ -135,7 +136,7 @@ fn are_prefix_lengths(text: &str) -> bool {
     v4 && v6.is_none_or(|n| at_most(n, 128))
 }
 
-/// Returns `true` for an address with an optional prefix length of at most `max_length`.
+/// Returns `true` if `text` is an address, optionally with a prefix length of at most `max_length`.
 fn is_network<A: FromStr>(text: &str, max_length: u8) -> bool {
     match text.split_once('/') {
         Some((address, length)) => address.parse::<A>().is_ok() && at_most(length, max_length),
