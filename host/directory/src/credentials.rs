@@ -90,7 +90,7 @@ pub struct NewAppPassword {
     pub selector: String,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
-    /// When the app password expires, or `None` if it does not expire. Ignored for a web session, whose app password expires with the session.
+    /// The time at which the app password expires, or `None` if it does not expire. Ignored for a web session, whose app password expires with the session.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -115,11 +115,11 @@ pub struct Credential {
     pub kind: AppPasswordKind,
     /// The label by which people recognize the credential.
     pub label: String,
-    /// When the credential was created.
+    /// The time at which the credential was created.
     pub created_at: Timestamp,
     /// The time of the last use that this table records, or `None` if it records none.
     pub last_used_at: Option<Timestamp>,
-    /// When the credential expires or expired, or `None` if it does not expire.
+    /// The time at which the credential expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
     /// The id and the scopes of the API token that the app password acts for, if any.
     pub token: Option<(String, Vec<Scope>)>,

@@ -23,8 +23,8 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of rows that are read for one account.
 const MAX_ROWS: i64 = 10_000;
 
-/// The time for which a sweep keeps the row of an app password that is not in the sweep's list of app passwords. It starts at the last log-in. Such an app
-/// password may be new: it may have been created after the sweep read the list.
+/// The time for which a sweep keeps the row of an app password that is not in the sweep's list of app passwords, counted from the last log-in. Such an app
+/// password may have been created after the sweep read the list.
 const RETENTION: Duration = Duration::from_hours(24);
 
 const CLIENTS: &str =

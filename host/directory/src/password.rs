@@ -112,7 +112,7 @@ impl Directory {
     }
 }
 
-/// Returns the details of the event, with the number of ended app passwords and of revoked API tokens.
+/// Returns the details of the event, with the number of ended app passwords and the number of revoked API tokens.
 pub(super) fn event_detail(passwords: usize, tokens: u64) -> String {
     format!("app passwords ended: {passwords}, API tokens revoked: {tokens}")
 }

@@ -31,7 +31,7 @@ const RESERVED: &str =
 pub struct PlatformDomain {
     /// The domain's name, in lower case and ASCII.
     pub domain: String,
-    /// When the operator added the domain, in milliseconds since the epoch. `None` for a configured domain.
+    /// The time at which the operator added the domain, in milliseconds since the epoch. `None` for a configured domain.
     pub added_at: Option<i64>,
 }
 

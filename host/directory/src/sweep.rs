@@ -5,7 +5,7 @@
 //! - sendings that are older than a day
 //! - the last log-ins of deleted app passwords
 //!
-//! The service does not depend on the time of the sweep, because every query that reads such data also checks whether the data has expired.
+//! The service does not depend on the time of the sweep, because every query that reads data with an expiry also checks the expiry.
 
 use super::db::{Source, on_tx};
 use super::{Directory, Error};

@@ -62,7 +62,7 @@ pub struct Team {
     pub plan: String,
     /// Whether the owner's account is active.
     pub active: bool,
-    /// When the owner's account was created.
+    /// The time at which the owner's account was created.
     pub created_at: Timestamp,
     /// Whether the mailbox has a key that acts for its members.
     pub shared: bool,
@@ -77,7 +77,7 @@ pub struct Member {
     pub account_id: String,
     /// The member's address.
     pub address: String,
-    /// When the account became a member.
+    /// The time at which the account became a member.
     pub joined_at: Timestamp,
     /// The member's grants, oldest first.
     pub grants: Vec<Grant>,

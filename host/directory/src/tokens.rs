@@ -57,7 +57,7 @@ pub struct NewToken {
     pub sealed_password: Vec<u8>,
     /// The current time.
     pub created_at: Timestamp,
-    /// When the token expires, or `None` if it does not expire.
+    /// The time at which the token expires, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -84,9 +84,9 @@ pub struct Token {
     pub scopes: Vec<Scope>,
     /// The last four characters of the secret.
     pub hint: String,
-    /// When the token was created.
+    /// The time at which the token was created.
     pub created_at: Timestamp,
-    /// When the token expires or expired, or `None` if it does not expire.
+    /// The time at which the token expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
     /// The time of the last recorded use, or `None` if no use was recorded.
     pub last_used_at: Option<Timestamp>,
@@ -111,7 +111,7 @@ pub struct Presented {
     pub secret_hash: String,
     /// The id of the token's app password, and the sealed app password. `None` if the app password was deleted.
     pub app_password: Option<(String, Vec<u8>)>,
-    /// When the token expires or expired, or `None` if it does not expire.
+    /// The time at which the token expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
     /// Whether the token was revoked or its account is not active.
     pub revoked: bool,

@@ -52,7 +52,7 @@ const CONSUME_CODE: &str = "DELETE FROM recovery_codes WHERE account_id = $1 AND
 pub struct TwoFactor {
     /// The secret, sealed.
     pub sealed_secret: Vec<u8>,
-    /// When the account got the secret.
+    /// The time at which the account got the secret.
     pub created_at: Timestamp,
     /// The latest time step whose code was accepted.
     pub last_step: i64,

@@ -88,7 +88,7 @@ impl Keys {
         self.cache.clear();
     }
 
-    /// Seals the keys that were sealed with an earlier key of the service with the current key. Call this at the start.
+    /// Seals keys again with the service's current key if they were sealed with an earlier key. Call this at the start.
     ///
     /// # Errors
     /// Returns a 500 failure if the database fails.

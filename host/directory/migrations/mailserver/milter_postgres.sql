@@ -1,7 +1,7 @@
--- Access to the keys that a milter signs with, on PostgreSQL. Runs at every start if `dkim.milter` is set.
+-- Grants a milter access to the keys with which it signs, on PostgreSQL. Runs at every start if `dkim.milter` is set.
 --
--- The role `latchmail_milter` cannot log in; an operator grants it to the role that the milter logs in as. It is created like the mail servers' role
--- (postgres.sql) and has no access to their data.
+-- The role `latchmail_milter` cannot log in; an operator grants it to the role that the milter logs in as. The role is created in the same way as the role of
+-- the mail servers (postgres.sql), and has no access to the data for mail servers.
 
 DO $$
 BEGIN
@@ -13,7 +13,7 @@ BEGIN
             CREATE ROLE latchmail_milter NOLOGIN;
         EXCEPTION
             WHEN insufficient_privilege THEN
-                RAISE WARNING 'the role latchmail_milter is missing and this role may not create it: a milter cannot be given its keys';
+                RAISE WARNING 'the role latchmail_milter is missing and this role may not create it, so a milter cannot read its keys';
                 RETURN;
             WHEN duplicate_object OR unique_violation THEN
                 NULL; -- created concurrently by a service on another database of the server

@@ -1,5 +1,5 @@
--- Access to the data for mail servers, on PostgreSQL. Runs at every start, because the role may be created after the tables. Changes nothing if all privileges
--- are in place.
+-- Grants mail servers access to their data, on PostgreSQL. Runs at every start, because the role may be created after the tables. Changes nothing if the role
+-- already has all privileges.
 --
 -- The role `latchmail_mailserver` cannot log in; an operator grants it to the role that Dovecot and Postfix log in as. It is created here if the service's own
 -- role may create roles (CREATEROLE), and otherwise by the operator: CREATE ROLE latchmail_mailserver NOLOGIN.
@@ -10,7 +10,7 @@ DECLARE
                                       'mailserver_aliases', 'mailserver_senders', 'mailserver_last_logins'];
     view_name text;
 BEGIN
-    -- Without this lock, services that start concurrently would change the same rows of the catalogue. Only this file and milter_postgres.sql use the number.
+    -- Without this lock, services that start concurrently would change the same rows of the catalogue. Only this file and milter_postgres.sql use this number.
     PERFORM pg_advisory_xact_lock(6016254201);
 
     -- Up to PostgreSQL 14, every role may create tables in `public`. Only the schema's owner can change that.
@@ -27,7 +27,7 @@ BEGIN
             CREATE ROLE latchmail_mailserver NOLOGIN;
         EXCEPTION
             WHEN insufficient_privilege THEN
-                RAISE WARNING 'the role latchmail_mailserver is missing and this role may not create it: mail servers cannot be given what they read';
+                RAISE WARNING 'the role latchmail_mailserver is missing and this role may not create it, so mail servers cannot read their data';
                 RETURN;
             WHEN duplicate_object OR unique_violation THEN
                 NULL; -- created concurrently by a service on another database of the server
@@ -43,7 +43,8 @@ BEGIN
         END IF;
     END LOOP;
 
-    -- By column, because the privilege to update the whole table includes the privilege to lock it against the service's reads (LOCK).
+    -- The privileges are granted on columns, because the privilege to update the table includes the privilege to lock the table (LOCK) and so to block the
+    -- service's reads.
     IF NOT (has_column_privilege('latchmail_mailserver', 'mailserver_last_logins', 'app_password_id', 'INSERT')
             AND has_column_privilege('latchmail_mailserver', 'mailserver_last_logins', 'last_login', 'INSERT')
             AND has_column_privilege('latchmail_mailserver', 'mailserver_last_logins', 'last_login', 'UPDATE')) THEN

@@ -16,9 +16,9 @@ CREATE TABLE accounts (
 CREATE TABLE addresses (
     address    TEXT    PRIMARY KEY,             -- in lower case
     kind       TEXT    NOT NULL CHECK (kind IN ('account', 'alias', 'held')),
-    account_id TEXT,                            -- the current or former owner; NULL if the operator holds the address
+    account_id TEXT,                            -- the current or former owner; NULL if the operator reserves the address
     live       BOOLEAN NOT NULL DEFAULT TRUE,   -- false if the address does not exist any longer and is only reserved
-    active     BOOLEAN NOT NULL DEFAULT TRUE,   -- receives mail, and the owner may send from it
+    active     BOOLEAN NOT NULL DEFAULT TRUE,   -- whether the address receives mail and the owner may send from it
     created_at BIGINT,                          -- NULL if another program created the address
     changed_at BIGINT,
     made_by    TEXT,                            -- the account of the team member that created an alias; NULL if the owner created it
@@ -35,7 +35,7 @@ CREATE TABLE profiles (
     created_at BIGINT NOT NULL
 );
 
--- The platform's domains. Rows without `added_at` are those of [registration] in the configuration; they are written at every start.
+-- The platform's domains. The rows without `added_at` come from `registration.domains` in the configuration. They are written at every start.
 CREATE TABLE platform_domains (
     domain   TEXT PRIMARY KEY,
     added_at BIGINT                             -- when an operator added the domain at the command line
@@ -56,7 +56,7 @@ CREATE TABLE domains (
         AND (verified_at IS NULL) = (dkim_public_key IS NULL)
         AND (verified_at IS NULL) = (dkim_private_key IS NULL))
 );
--- Only one account can own a domain.
+-- Only one account can have a verified domain.
 CREATE UNIQUE INDEX domains_active ON domains (domain) WHERE verified_at IS NOT NULL;
 CREATE INDEX domains_by_domain ON domains (domain);
 
@@ -70,12 +70,12 @@ CREATE TABLE app_passwords (
     secret_hash  TEXT   NOT NULL,               -- SHA-256 of the whole secret, lower-case hexadecimal
     created_at   BIGINT NOT NULL,
     expires_at   BIGINT,
-    last_used_at BIGINT                         -- to the minute. The mail server records the logins of mail clients elsewhere.
+    last_used_at BIGINT                         -- accurate to the minute; the mail server records the log-ins of mail clients elsewhere
 );
 CREATE INDEX app_passwords_by_account ON app_passwords (account_id);
 
--- Deleted app passwords, until the mail server has ended the connections that were opened with them. A trigger inserts the rows, in the transaction of the
--- deletion.
+-- App passwords that were deleted. A row is kept until the mail server has ended the connections that were opened with the app password. A trigger inserts the
+-- row in the transaction that deletes the app password.
 CREATE TABLE ended_app_passwords (
     app_password_id TEXT   PRIMARY KEY,
     ended_at        BIGINT NOT NULL             -- by the database's clock
@@ -102,18 +102,18 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_account ON sessions (account_id);
 CREATE INDEX sessions_by_app_password ON sessions (app_password_id);
 
--- A used token is kept until it expires or its session ends. If it is presented again, it was stolen.
+-- The refresh tokens of web sessions. A used token is kept until it expires or its session ends. A second use of the token can show that the token was stolen.
 CREATE TABLE refresh_tokens (
     hash       TEXT   PRIMARY KEY,              -- SHA-256, lower-case hexadecimal
     sid        TEXT   NOT NULL REFERENCES sessions (sid) ON DELETE CASCADE,
     created_at BIGINT NOT NULL,
-    expires_at BIGINT NOT NULL,                 -- the end of the session at the time when the token was issued
+    expires_at BIGINT NOT NULL,                 -- the time at which the session ends if the token is not used
     used_at    BIGINT
 );
 CREATE INDEX refresh_tokens_by_session ON refresh_tokens (sid);
 CREATE INDEX refresh_tokens_by_end ON refresh_tokens (expires_at);
 
--- Personal API tokens. A revoked token keeps its row, so that the list of tokens can show it, but not its app password.
+-- Personal API tokens. The row of a revoked token is kept without its app password, so that a client that presents the token learns that it was revoked.
 CREATE TABLE api_tokens (
     id              TEXT   PRIMARY KEY,
     account_id      TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
@@ -147,7 +147,7 @@ CREATE TABLE recovery_codes (
     PRIMARY KEY (account_id, code_hash)
 );
 
--- The record of security events. It contains no secrets, and rows are kept after their account was deleted.
+-- The record of security events. It contains no secrets. The events of an account are kept after the account was deleted.
 CREATE TABLE security_events (
     id         BIGINT  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at         BIGINT  NOT NULL,
@@ -160,13 +160,13 @@ CREATE TABLE security_events (
     network    TEXT    NOT NULL DEFAULT '',     -- the client's IPv4 address or IPv6 /64 network; empty if unknown
     request_id TEXT,
     subject    TEXT,                            -- the id of the object that was changed
-    detail     TEXT,                            -- text for the reader
+    detail     TEXT,                            -- details for people
     unlisted   BIGINT  NOT NULL DEFAULT 0       -- the number of failures of this kind on this day that have no row of their own
 );
 CREATE INDEX security_events_by_time ON security_events (at);
 CREATE INDEX security_events_by_account ON security_events (account_id, at);
 CREATE INDEX security_events_by_address ON security_events (address, at);
--- Failed sign-ins to addresses that are no accounts are counted and evicted by network.
+-- For failed sign-ins to addresses that no account has. Their rows are counted and overwritten by client network.
 CREATE INDEX security_events_of_strangers ON security_events (network, at) WHERE account_id IS NULL AND kind = 'sign_in_failed';
 CREATE INDEX security_events_of_all_strangers ON security_events (at) WHERE account_id IS NULL AND kind = 'sign_in_failed';
 
@@ -184,7 +184,7 @@ CREATE TABLE oauth_clients (
 );
 CREATE INDEX oauth_clients_unused ON oauth_clients (created_at) WHERE secret_hash IS NULL AND used_at IS NULL;
 
--- The access of a client to a mailbox.
+-- Grants. Each grant gives a client access to a mailbox.
 CREATE TABLE oauth_grants (
     id              TEXT   PRIMARY KEY,         -- opaque
     account_id      TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
@@ -203,7 +203,7 @@ CREATE TABLE oauth_tokens (
     grant_id        TEXT   NOT NULL REFERENCES oauth_grants (id) ON DELETE CASCADE,
     kind            TEXT   NOT NULL CHECK (kind IN ('access', 'refresh')),
     sealed_password BYTEA,                      -- the app password, sealed with a key that is derived from the token; NULL after use
-    scope           TEXT,                       -- the scopes of an access token that a refresh narrowed (RFC 6749, section 6); NULL: those of the grant
+    scope           TEXT,                       -- the scopes, if a refresh narrowed them for this access token (RFC 6749, section 6); NULL: the grant's scopes
     expires_at      BIGINT NOT NULL,
     CHECK (kind = 'refresh' OR sealed_password IS NOT NULL)
 );
@@ -221,7 +221,7 @@ CREATE TABLE oauth_codes (
     resource     TEXT   NOT NULL,
     scope        TEXT   NOT NULL,               -- separated by spaces
     expires_at   BIGINT NOT NULL,
-    grant_id     TEXT                           -- the grant that the code was exchanged for; NULL before that
+    grant_id     TEXT                           -- the grant that the code was exchanged for; NULL before the exchange
 );
 CREATE INDEX oauth_codes_by_account ON oauth_codes (account_id);
 CREATE INDEX oauth_codes_by_end ON oauth_codes (expires_at);
@@ -234,7 +234,7 @@ CREATE TABLE oauth_devices (
     client_name TEXT   NOT NULL,
     resource    TEXT   NOT NULL,
     scope       TEXT   NOT NULL,                -- separated by spaces
-    account_id  TEXT   REFERENCES accounts (id) ON DELETE CASCADE, -- the account that approved the request; NULL before that
+    account_id  TEXT   REFERENCES accounts (id) ON DELETE CASCADE, -- the account that approved the request; NULL before the approval
     denied      BOOLEAN NOT NULL,
     patience    BIGINT NOT NULL,                -- the required interval between two polls, in milliseconds
     asked_at    BIGINT,                         -- the time of the last poll
@@ -243,7 +243,7 @@ CREATE TABLE oauth_devices (
 CREATE INDEX oauth_devices_by_account ON oauth_devices (account_id);
 CREATE INDEX oauth_devices_by_end ON oauth_devices (expires_at);
 
--- The message numbers of the API.
+-- The next message number of each mailbox. The API identifies messages by these numbers.
 CREATE TABLE mailboxes (
     account_id TEXT   PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
     next_uid   BIGINT NOT NULL DEFAULT 1
@@ -255,7 +255,7 @@ CREATE TABLE folders (
     path         TEXT   NOT NULL,               -- as in the API, in Unicode
     object_id    TEXT,                          -- the mail server's id of the folder (X-GUID, or MAILBOXID of RFC 8474); NULL if it has none
     uid_validity BIGINT NOT NULL,               -- the last known value
-    uid_next     BIGINT NOT NULL,               -- the first known value of this UIDVALIDITY; messages that arrived later have this UID or a higher one
+    uid_next     BIGINT NOT NULL,               -- the lowest IMAP UID that has not been reconciled with the index yet
     UNIQUE (account_id, path)
 );
 
@@ -265,8 +265,8 @@ CREATE TABLE messages (
     folder_id    TEXT   NOT NULL REFERENCES folders (id) ON DELETE CASCADE,
     uid_validity BIGINT NOT NULL,
     imap_uid     BIGINT NOT NULL,
-    identity     BYTEA  NOT NULL,               -- 16 bytes of a hash of the mail server's id, or of fields that every server keeps when it moves a message
-    copied       BOOLEAN NOT NULL DEFAULT FALSE, -- has or had the same identity as another message
+    identity     BYTEA  NOT NULL,               -- 16 bytes of a hash of the message's id on the mail server, or of fields that do not change in a move
+    copied       BOOLEAN NOT NULL DEFAULT FALSE, -- whether another message has or had the same identity
     PRIMARY KEY (account_id, uid),
     UNIQUE (folder_id, uid_validity, imap_uid)
 );
@@ -287,7 +287,7 @@ CREATE TABLE sendings (
 );
 CREATE INDEX sendings_by_begin ON sendings (begun_at);
 
--- The members of shared mailboxes. A mailbox is an account; its owner is not a member.
+-- The members of shared mailboxes. A mailbox belongs to an account, and this account is not a member.
 CREATE TABLE team_members (
     id         TEXT   PRIMARY KEY,              -- opaque
     mailbox    TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
@@ -304,7 +304,7 @@ CREATE TABLE team_grants (
     membership     TEXT   NOT NULL REFERENCES team_members (id) ON DELETE CASCADE,
     resource_kind  TEXT   NOT NULL CHECK (resource_kind IN ('mailbox', 'folder', 'alias', 'alias_set')),
     resource_id    TEXT,                        -- the id of a folder; an address; 'all', 'own' or 'domain:' and a domain; NULL for the mailbox
-    uid_validity   BIGINT,                      -- of the folder when the grant was made: a new folder of the same name has another value
+    uid_validity   BIGINT,                      -- the folder's UIDVALIDITY when the grant was made: a new folder with the same name has another value
     resource_label TEXT,
     rights         TEXT   NOT NULL,             -- in canonical order, separated by spaces
     created_at     BIGINT NOT NULL,
@@ -313,27 +313,28 @@ CREATE TABLE team_grants (
 );
 CREATE INDEX team_grants_by_membership ON team_grants (membership);
 
--- The app password with which all members of a mailbox use it. A mailbox without members has none.
+-- The keys of shared mailboxes. A key is the app password with which all members access the mailbox. A mailbox without members has no key.
 CREATE TABLE team_keys (
     mailbox         TEXT   PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
     app_password_id TEXT   NOT NULL UNIQUE REFERENCES app_passwords (id) ON DELETE CASCADE,
     sealed_password BYTEA  NOT NULL             -- the app password, sealed with the service's key
 );
 
--- The versions of modules that are kept.
+-- The stored versions of modules.
 CREATE TABLE module_versions (
     module       TEXT    NOT NULL,
     digest       TEXT    NOT NULL,              -- SHA-256 of the component, hexadecimal
     version      TEXT    NOT NULL,              -- from the module's manifest
     size         BIGINT  NOT NULL,              -- in bytes
     rank         BIGINT  NOT NULL,              -- the order of installation
-    served       BIGINT,                        -- the order in which versions were activated; NULL after a rollback from this version
+    served       BIGINT,                        -- the order of activation; NULL if a rollback replaced the version
     installed_at BIGINT  NOT NULL,
     PRIMARY KEY (module, digest),
     UNIQUE (module, rank)
 );
 
--- The bytes of each version, in a table of their own: SQLite reads a row from its beginning, so a list of versions would read each component.
+-- The bytes of each version. They are in a separate table, because SQLite reads a row from its beginning: a list of versions would otherwise read every
+-- component.
 CREATE TABLE module_components (
     module    TEXT  NOT NULL,
     digest    TEXT  NOT NULL,
@@ -341,14 +342,14 @@ CREATE TABLE module_components (
     PRIMARY KEY (module, digest),
     FOREIGN KEY (module, digest) REFERENCES module_versions (module, digest) ON DELETE CASCADE
 );
--- Compression of a component saves little, and it is always read as a whole.
+-- Components are stored without compression, because compression saves little space and a component is always read completely.
 ALTER TABLE module_components ALTER COLUMN component SET STORAGE EXTERNAL;
 
 CREATE TABLE modules (
     module        TEXT    NOT NULL PRIMARY KEY,
     digest        TEXT    NOT NULL,             -- the current version
     enabled       BOOLEAN NOT NULL,
-    source_digest TEXT,                         -- of the configured file when it was last read
+    source_digest TEXT,                         -- the digest of the configured file when it was last read
     changed_at    BIGINT  NOT NULL,
     FOREIGN KEY (module, digest) REFERENCES module_versions (module, digest)
 );
@@ -371,17 +372,18 @@ CREATE TABLE store_entries (
     FOREIGN KEY (account_id, module) REFERENCES stores (account_id, module) ON DELETE CASCADE
 );
 
--- The data for mail servers: the contract `mailserver_*`, version 1. Columns can be added to a version, but not changed or removed.
+-- The data for mail servers. The views and tables `mailserver_*` are a contract with mail servers, version 1. Within a version, columns can be added, but
+-- cannot be changed or removed.
 --
--- The views run with their owner's privileges, so that mail servers need none on the tables. `security_barrier` prevents a reader's own functions from seeing
--- rows that the view excludes. ../mailserver/postgres.sql grants the privileges at every start. SQLite has no roles, so the service keeps the same rows in a
--- separate file: ../mailserver/sqlite/.
+-- The views run with their owner's privileges, so that mail servers need no privileges on the tables. `security_barrier` prevents a reader's own functions from
+-- seeing rows that the view excludes. ../mailserver/postgres.sql grants the privileges at every start. SQLite has no roles, so the service keeps the same rows
+-- in a separate file: ../mailserver/sqlite/.
 
--- The version of this contract: one row.
+-- The version of this contract, in one row.
 CREATE VIEW mailserver_version AS
     SELECT 1 AS version;
 
--- Logins. The user name is `address`, and the password of a client begins with `selector`. `password` is a scheme and a hash, as Dovecot reads them.
+-- Log-ins. The user name is `address`. The password that a client sends begins with `selector`. `password` is a scheme and a hash, in Dovecot's format.
 CREATE VIEW mailserver_passwords WITH (security_barrier) AS
     SELECT a.address, p.selector, p.id AS app_password_id, '{SHA256.HEX}' || p.secret_hash AS password, p.kind
     FROM app_passwords p JOIN accounts a ON a.id = p.account_id
@@ -391,14 +393,14 @@ CREATE VIEW mailserver_passwords WITH (security_barrier) AS
 CREATE VIEW mailserver_users WITH (security_barrier) AS
     SELECT address, id AS mailbox FROM accounts WHERE active;
 
--- The domains for which the mail server accepts mail: those of the platform, and verified custom domains.
+-- The domains for which the mail server accepts mail: platform domains and verified custom domains.
 CREATE VIEW mailserver_domains AS
     SELECT domain FROM platform_domains
     UNION
     SELECT domain FROM domains WHERE verified_at IS NOT NULL;
 
--- Aliases and their destinations. An alias receives mail only while its domain belongs to the platform or to the alias's account: a domain can be removed from
--- the configuration or from the account while it has aliases.
+-- Aliases and their destinations. An alias receives mail only while its domain belongs to the platform or to the alias's account. This condition is necessary,
+-- because a domain can be removed from the configuration or from the account although it still has aliases.
 CREATE VIEW mailserver_aliases WITH (security_barrier) AS
     SELECT d.address, a.address AS destination
     FROM addresses d JOIN accounts a ON a.id = d.account_id
@@ -406,29 +408,29 @@ CREATE VIEW mailserver_aliases WITH (security_barrier) AS
         EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = d.domain)
         OR EXISTS (SELECT 1 FROM domains o WHERE o.domain = d.domain AND o.account_id = d.account_id AND o.verified_at IS NOT NULL));
 
--- The addresses that each login may send from.
+-- The addresses from which each log-in may send.
 CREATE VIEW mailserver_senders WITH (security_barrier) AS
     SELECT address, address AS login FROM accounts WHERE active
     UNION ALL
     SELECT address, destination AS login FROM mailserver_aliases;
 
--- Logins as the mail server reports them: the only table that its role may write. It has no foreign key, because the writer could otherwise lock the referenced
--- app password and delay its revocation.
+-- The last log-ins, which the mail server records. This is the only table that the mail server's role may write. The table has no foreign key, because the mail
+-- server could otherwise lock the referenced app password and so delay its revocation.
 CREATE TABLE mailserver_last_logins (
     app_password_id TEXT   PRIMARY KEY,
     last_login      BIGINT NOT NULL             -- seconds since the Unix epoch
 );
 
--- The DKIM keys for a milter, which signs mail that clients submit themselves. Empty unless `dkim.milter` is set. Dovecot and Postfix cannot read this table
--- (../mailserver/milter_postgres.sql). SQLite keeps it in a separate file.
+-- The DKIM keys for a milter, which signs the mail that mail clients submit. The table is empty if `dkim.milter` is not set. Dovecot and Postfix cannot read
+-- this table (../mailserver/milter_postgres.sql). With SQLite, this table is in a separate file.
 CREATE TABLE mailserver_dkim_keys (
     domain      TEXT PRIMARY KEY,
     selector    TEXT NOT NULL,
     private_key TEXT NOT NULL                   -- PEM
 );
 
--- The key of a custom domain is deleted in the transaction that releases the domain. The selector identifies the key, because a domain can be in `domains` and in
--- `platform_domains`, and the key of a platform domain comes from the configuration.
+-- The key of a custom domain is deleted in the transaction that releases the domain. The selector identifies the key to delete: if the domain is also in
+-- `platform_domains`, this table can contain the domain's configured key instead.
 CREATE FUNCTION withdraw_dkim_key() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM mailserver_dkim_keys WHERE domain = OLD.domain AND selector = OLD.dkim_selector;
@@ -438,7 +440,7 @@ $$;
 CREATE TRIGGER withdraw_dkim_key AFTER DELETE OR UPDATE OF domain, verified_at, dkim_selector ON domains
     FOR EACH ROW WHEN (OLD.verified_at IS NOT NULL) EXECUTE FUNCTION withdraw_dkim_key();
 
--- The configured key of a domain is deleted when the domain is no longer one of the platform's.
+-- The configured key of a domain is deleted when the domain is no longer a platform domain.
 CREATE FUNCTION withdraw_configured_dkim_key() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM mailserver_dkim_keys k WHERE domain = OLD.domain AND NOT EXISTS (

@@ -16,9 +16,9 @@ CREATE TABLE accounts (
 CREATE TABLE addresses (
     address    TEXT    PRIMARY KEY,             -- in lower case
     kind       TEXT    NOT NULL CHECK (kind IN ('account', 'alias', 'held')),
-    account_id TEXT,                            -- the current or former owner; NULL if the operator holds the address
+    account_id TEXT,                            -- the current or former owner; NULL if the operator reserves the address
     live       BOOLEAN NOT NULL DEFAULT TRUE,   -- false if the address does not exist any longer and is only reserved
-    active     BOOLEAN NOT NULL DEFAULT TRUE,   -- receives mail, and the owner may send from it
+    active     BOOLEAN NOT NULL DEFAULT TRUE,   -- whether the address receives mail and the owner may send from it
     created_at BIGINT,                          -- NULL if another program created the address
     changed_at BIGINT,
     made_by    TEXT,                            -- the account of the team member that created an alias; NULL if the owner created it
@@ -35,7 +35,7 @@ CREATE TABLE profiles (
     created_at BIGINT NOT NULL
 );
 
--- The platform's domains. Rows without `added_at` are those of [registration] in the configuration; they are written at every start.
+-- The platform's domains. The rows without `added_at` come from `registration.domains` in the configuration. They are written at every start.
 CREATE TABLE platform_domains (
     domain   TEXT PRIMARY KEY,
     added_at BIGINT                             -- when an operator added the domain at the command line
@@ -56,7 +56,7 @@ CREATE TABLE domains (
         AND (verified_at IS NULL) = (dkim_public_key IS NULL)
         AND (verified_at IS NULL) = (dkim_private_key IS NULL))
 );
--- Only one account can own a domain.
+-- Only one account can have a verified domain.
 CREATE UNIQUE INDEX domains_active ON domains (domain) WHERE verified_at IS NOT NULL;
 CREATE INDEX domains_by_domain ON domains (domain);
 
@@ -70,12 +70,12 @@ CREATE TABLE app_passwords (
     secret_hash  TEXT   NOT NULL,               -- SHA-256 of the whole secret, lower-case hexadecimal
     created_at   BIGINT NOT NULL,
     expires_at   BIGINT,
-    last_used_at BIGINT                         -- to the minute. The mail server records the logins of mail clients elsewhere.
+    last_used_at BIGINT                         -- accurate to the minute; the mail server records the log-ins of mail clients elsewhere
 );
 CREATE INDEX app_passwords_by_account ON app_passwords (account_id);
 
--- Deleted app passwords, until the mail server has ended the connections that were opened with them. A trigger inserts the rows, in the transaction of the
--- deletion. A migration that recreates app_passwords must recreate the trigger.
+-- App passwords that were deleted. A row is kept until the mail server has ended the connections that were opened with the app password. A trigger inserts the
+-- row in the transaction that deletes the app password. A migration that recreates app_passwords must recreate the trigger.
 CREATE TABLE ended_app_passwords (
     app_password_id TEXT   PRIMARY KEY,
     ended_at        BIGINT NOT NULL             -- by the database's clock
@@ -97,18 +97,18 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_account ON sessions (account_id);
 CREATE INDEX sessions_by_app_password ON sessions (app_password_id);
 
--- A used token is kept until it expires or its session ends. If it is presented again, it was stolen.
+-- The refresh tokens of web sessions. A used token is kept until it expires or its session ends. A second use of the token can show that the token was stolen.
 CREATE TABLE refresh_tokens (
     hash       TEXT   PRIMARY KEY,              -- SHA-256, lower-case hexadecimal
     sid        TEXT   NOT NULL REFERENCES sessions (sid) ON DELETE CASCADE,
     created_at BIGINT NOT NULL,
-    expires_at BIGINT NOT NULL,                 -- the end of the session at the time when the token was issued
+    expires_at BIGINT NOT NULL,                 -- the time at which the session ends if the token is not used
     used_at    BIGINT
 );
 CREATE INDEX refresh_tokens_by_session ON refresh_tokens (sid);
 CREATE INDEX refresh_tokens_by_end ON refresh_tokens (expires_at);
 
--- Personal API tokens. A revoked token keeps its row, so that the list of tokens can show it, but not its app password.
+-- Personal API tokens. The row of a revoked token is kept without its app password, so that a client that presents the token learns that it was revoked.
 CREATE TABLE api_tokens (
     id              TEXT   PRIMARY KEY,
     account_id      TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
@@ -142,7 +142,7 @@ CREATE TABLE recovery_codes (
     PRIMARY KEY (account_id, code_hash)
 );
 
--- The record of security events. It contains no secrets, and rows are kept after their account was deleted.
+-- The record of security events. It contains no secrets. The events of an account are kept after the account was deleted.
 CREATE TABLE security_events (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     at         BIGINT  NOT NULL,
@@ -155,13 +155,13 @@ CREATE TABLE security_events (
     network    TEXT    NOT NULL DEFAULT '',     -- the client's IPv4 address or IPv6 /64 network; empty if unknown
     request_id TEXT,
     subject    TEXT,                            -- the id of the object that was changed
-    detail     TEXT,                            -- text for the reader
+    detail     TEXT,                            -- details for people
     unlisted   BIGINT  NOT NULL DEFAULT 0       -- the number of failures of this kind on this day that have no row of their own
 );
 CREATE INDEX security_events_by_time ON security_events (at);
 CREATE INDEX security_events_by_account ON security_events (account_id, at);
 CREATE INDEX security_events_by_address ON security_events (address, at);
--- Failed sign-ins to addresses that are no accounts are counted and evicted by network.
+-- For failed sign-ins to addresses that no account has. Their rows are counted and overwritten by client network.
 CREATE INDEX security_events_of_strangers ON security_events (network, at) WHERE account_id IS NULL AND kind = 'sign_in_failed';
 CREATE INDEX security_events_of_all_strangers ON security_events (at) WHERE account_id IS NULL AND kind = 'sign_in_failed';
 
@@ -179,7 +179,7 @@ CREATE TABLE oauth_clients (
 );
 CREATE INDEX oauth_clients_unused ON oauth_clients (created_at) WHERE secret_hash IS NULL AND used_at IS NULL;
 
--- The access of a client to a mailbox.
+-- Grants. Each grant gives a client access to a mailbox.
 CREATE TABLE oauth_grants (
     id              TEXT   PRIMARY KEY,         -- opaque
     account_id      TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
@@ -198,7 +198,7 @@ CREATE TABLE oauth_tokens (
     grant_id        TEXT   NOT NULL REFERENCES oauth_grants (id) ON DELETE CASCADE,
     kind            TEXT   NOT NULL CHECK (kind IN ('access', 'refresh')),
     sealed_password BLOB,                       -- the app password, sealed with a key that is derived from the token; NULL after use
-    scope           TEXT,                       -- the scopes of an access token that a refresh narrowed (RFC 6749, section 6); NULL: those of the grant
+    scope           TEXT,                       -- the scopes, if a refresh narrowed them for this access token (RFC 6749, section 6); NULL: the grant's scopes
     expires_at      BIGINT NOT NULL,
     CHECK (kind = 'refresh' OR sealed_password IS NOT NULL)
 );
@@ -216,7 +216,7 @@ CREATE TABLE oauth_codes (
     resource     TEXT   NOT NULL,
     scope        TEXT   NOT NULL,               -- separated by spaces
     expires_at   BIGINT NOT NULL,
-    grant_id     TEXT                           -- the grant that the code was exchanged for; NULL before that
+    grant_id     TEXT                           -- the grant that the code was exchanged for; NULL before the exchange
 );
 CREATE INDEX oauth_codes_by_account ON oauth_codes (account_id);
 CREATE INDEX oauth_codes_by_end ON oauth_codes (expires_at);
@@ -229,7 +229,7 @@ CREATE TABLE oauth_devices (
     client_name TEXT   NOT NULL,
     resource    TEXT   NOT NULL,
     scope       TEXT   NOT NULL,                -- separated by spaces
-    account_id  TEXT   REFERENCES accounts (id) ON DELETE CASCADE, -- the account that approved the request; NULL before that
+    account_id  TEXT   REFERENCES accounts (id) ON DELETE CASCADE, -- the account that approved the request; NULL before the approval
     denied      BOOLEAN NOT NULL,
     patience    BIGINT NOT NULL,                -- the required interval between two polls, in milliseconds
     asked_at    BIGINT,                         -- the time of the last poll
@@ -238,7 +238,7 @@ CREATE TABLE oauth_devices (
 CREATE INDEX oauth_devices_by_account ON oauth_devices (account_id);
 CREATE INDEX oauth_devices_by_end ON oauth_devices (expires_at);
 
--- The message numbers of the API.
+-- The next message number of each mailbox. The API identifies messages by these numbers.
 CREATE TABLE mailboxes (
     account_id TEXT   PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
     next_uid   BIGINT NOT NULL DEFAULT 1
@@ -250,7 +250,7 @@ CREATE TABLE folders (
     path         TEXT   NOT NULL,               -- as in the API, in Unicode
     object_id    TEXT,                          -- the mail server's id of the folder (X-GUID, or MAILBOXID of RFC 8474); NULL if it has none
     uid_validity BIGINT NOT NULL,               -- the last known value
-    uid_next     BIGINT NOT NULL,               -- the first known value of this UIDVALIDITY; messages that arrived later have this UID or a higher one
+    uid_next     BIGINT NOT NULL,               -- the lowest IMAP UID that has not been reconciled with the index yet
     UNIQUE (account_id, path)
 );
 
@@ -260,8 +260,8 @@ CREATE TABLE messages (
     folder_id    TEXT   NOT NULL REFERENCES folders (id) ON DELETE CASCADE,
     uid_validity BIGINT NOT NULL,
     imap_uid     BIGINT NOT NULL,
-    identity     BLOB   NOT NULL,               -- 16 bytes of a hash of the mail server's id, or of fields that every server keeps when it moves a message
-    copied       BOOLEAN NOT NULL DEFAULT FALSE, -- has or had the same identity as another message
+    identity     BLOB   NOT NULL,               -- 16 bytes of a hash of the message's id on the mail server, or of fields that do not change in a move
+    copied       BOOLEAN NOT NULL DEFAULT FALSE, -- whether another message has or had the same identity
     PRIMARY KEY (account_id, uid),
     UNIQUE (folder_id, uid_validity, imap_uid)
 );
@@ -282,7 +282,7 @@ CREATE TABLE sendings (
 );
 CREATE INDEX sendings_by_begin ON sendings (begun_at);
 
--- The members of shared mailboxes. A mailbox is an account; its owner is not a member.
+-- The members of shared mailboxes. A mailbox belongs to an account, and this account is not a member.
 CREATE TABLE team_members (
     id         TEXT   PRIMARY KEY,              -- opaque
     mailbox    TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
@@ -299,7 +299,7 @@ CREATE TABLE team_grants (
     membership     TEXT   NOT NULL REFERENCES team_members (id) ON DELETE CASCADE,
     resource_kind  TEXT   NOT NULL CHECK (resource_kind IN ('mailbox', 'folder', 'alias', 'alias_set')),
     resource_id    TEXT,                        -- the id of a folder; an address; 'all', 'own' or 'domain:' and a domain; NULL for the mailbox
-    uid_validity   BIGINT,                      -- of the folder when the grant was made: a new folder of the same name has another value
+    uid_validity   BIGINT,                      -- the folder's UIDVALIDITY when the grant was made: a new folder with the same name has another value
     resource_label TEXT,
     rights         TEXT   NOT NULL,             -- in canonical order, separated by spaces
     created_at     BIGINT NOT NULL,
@@ -308,27 +308,28 @@ CREATE TABLE team_grants (
 );
 CREATE INDEX team_grants_by_membership ON team_grants (membership);
 
--- The app password with which all members of a mailbox use it. A mailbox without members has none.
+-- The keys of shared mailboxes. A key is the app password with which all members access the mailbox. A mailbox without members has no key.
 CREATE TABLE team_keys (
     mailbox         TEXT   PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
     app_password_id TEXT   NOT NULL UNIQUE REFERENCES app_passwords (id) ON DELETE CASCADE,
     sealed_password BLOB   NOT NULL             -- the app password, sealed with the service's key
 );
 
--- The versions of modules that are kept.
+-- The stored versions of modules.
 CREATE TABLE module_versions (
     module       TEXT    NOT NULL,
     digest       TEXT    NOT NULL,              -- SHA-256 of the component, hexadecimal
     version      TEXT    NOT NULL,              -- from the module's manifest
     size         BIGINT  NOT NULL,              -- in bytes
     rank         BIGINT  NOT NULL,              -- the order of installation
-    served       BIGINT,                        -- the order in which versions were activated; NULL after a rollback from this version
+    served       BIGINT,                        -- the order of activation; NULL if a rollback replaced the version
     installed_at BIGINT  NOT NULL,
     PRIMARY KEY (module, digest),
     UNIQUE (module, rank)
 );
 
--- The bytes of each version, in a table of their own: SQLite reads a row from its beginning, so a list of versions would read each component.
+-- The bytes of each version. They are in a separate table, because SQLite reads a row from its beginning: a list of versions would otherwise read every
+-- component.
 CREATE TABLE module_components (
     module    TEXT  NOT NULL,
     digest    TEXT  NOT NULL,
@@ -341,7 +342,7 @@ CREATE TABLE modules (
     module        TEXT    NOT NULL PRIMARY KEY,
     digest        TEXT    NOT NULL,             -- the current version
     enabled       BOOLEAN NOT NULL,
-    source_digest TEXT,                         -- of the configured file when it was last read
+    source_digest TEXT,                         -- the digest of the configured file when it was last read
     changed_at    BIGINT  NOT NULL,
     FOREIGN KEY (module, digest) REFERENCES module_versions (module, digest)
 );

@@ -2,7 +2,7 @@
 //!
 //! On SQLite, lookups read on the calling thread. A pooled connection of sqlx works on its own thread, and switching between the threads takes several times as
 //! long as reading a row. A lookup does not block the calling thread for long: it reads one row through an index, and in WAL mode a reader does not wait for a
-//! writer. While another connection has locked the file, because SQLite recovers the log after a crash, the lookup is retried.
+//! writer. After a crash, SQLite locks the file exclusively while it recovers the log. Lookups are retried during this time.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

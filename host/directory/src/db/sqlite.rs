@@ -210,8 +210,8 @@ struct Files {
     with_milter: bool,
 }
 
-/// The absolute paths of all files of the database, after the missing files were created. The value holds a lock: until it is dropped, other services that
-/// start wait.
+/// The absolute paths of all files of the database, after the missing files were created. The value holds a lock. Until the value is dropped, other services
+/// wait at their start.
 struct Prepared {
     main: PathBuf,
     mailserver: PathBuf,

@@ -69,7 +69,7 @@ impl Directory {
         let before = account(&mut tx, address).await?;
         caller.lock(&mut tx, before.as_deref()).await?;
         let held = caller.manager_grants(&mut tx).await?;
-        // The account is read again, because the address may have got another account before the lock was taken.
+        // The account is read again, because the address may have changed to another account before the lock was taken.
         let member = account(&mut tx, address).await?;
         let member = member
             .filter(|member| before.as_ref() == Some(member))

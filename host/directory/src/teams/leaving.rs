@@ -76,7 +76,7 @@ async fn mailboxes(tx: &mut Tx, account_id: &str) -> Result<Vec<String>, Error> 
 }
 
 /// Removes a member and records the reason `why`. Returns `None` if there is no such member. Otherwise returns the id of the deleted app password, or
-/// `Some(None)` if other members remain.
+/// `Some(None)` if no app password was deleted.
 async fn remove(
     tx: &mut Tx,
     mailbox: &str,

@@ -143,8 +143,8 @@ fn evaluate<'a>(
     })
 }
 
-/// Counts the lookups of a mechanism that refers to no other record. Returns an error if the lookups exceed a limit, because the evaluation then fails before
-/// it reaches the host.
+/// Counts the lookups of a mechanism that refers to no other SPF record. Returns an error if the lookups exceed a limit, because the evaluation then fails
+/// before it reaches the host.
 async fn count_mechanism(
     dns: &Dns,
     mechanism: Mechanism,

@@ -1,8 +1,8 @@
--- Defines which rows the file that mail servers read must contain. Runs on every connection, after that file was attached as `mailserver`. The views
--- correspond to those in ../../postgres/0001_initial.sql. `src/db/sqlite/projection.rs` and repair.sql copy their rows.
+-- Defines which rows the file that mail servers read must contain. Runs on every connection, after that file was attached as `mailserver`. The views correspond
+-- to those in ../../postgres/0001_initial.sql. `src/db/sqlite/projection.rs` and repair.sql copy the rows of these views to the file.
 
--- FULL, as for the main file: an alias whose creation was confirmed must not bounce after a power failure because a mail server started before the service
--- could repair the file.
+-- FULL, as for the main file. Otherwise, a power failure could remove a confirmed alias from this file, and mail to the alias would bounce if the mail server
+-- starts before the service has repaired the file.
 PRAGMA mailserver.synchronous = FULL;
 
 CREATE TEMP VIEW due_users AS

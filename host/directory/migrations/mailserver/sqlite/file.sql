@@ -1,11 +1,11 @@
 -- The data for mail servers, on SQLite: the contract `mailserver_*`, version 1, in a separate file.
 --
--- The file is separate, because a reader of a database in WAL mode must be able to write it. Mail daemons can open this file and not the main file. It contains
--- only what they need: no person's password, no sealed secret, no session. Within a version, columns can only be added. On PostgreSQL, the same names are views
--- (../../postgres/0001_initial.sql).
+-- The file is separate, because a reader of a database in WAL mode must be able to write the database. Mail daemons can open this file, but not the main file.
+-- This file contains only the data that mail daemons need. It contains no passwords of people, no sealed secrets and no sessions. Within a version of the
+-- contract, columns can only be added. On PostgreSQL, views with the same names contain the same data (../../postgres/0001_initial.sql).
 --
--- Runs at every start, in one transaction. The file is a projection: `src/db/sqlite/projection.rs` keeps it in sync, and repair.sql rebuilds it. A change to a table's shape
--- must drop the old table first.
+-- Runs at every start, in one transaction. The file is a copy of data in the main file: `src/db/sqlite/projection.rs` keeps it in sync, and repair.sql corrects
+-- it. If the columns of a table change, this script must drop the old table first.
 
 CREATE VIEW IF NOT EXISTS mailserver_version AS
     SELECT 1 AS version;
@@ -29,18 +29,18 @@ CREATE VIEW IF NOT EXISTS mailserver_passwords AS
     FROM projected_log_ins
     WHERE expires_at IS NULL OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000;
 
--- Mailboxes: the address that mail for the mailbox carries, and the name of its folder on the mail server.
+-- Mailboxes: the address, and the name of the mailbox's directory on the mail server.
 CREATE TABLE IF NOT EXISTS mailserver_users (
     address TEXT PRIMARY KEY,
     mailbox TEXT NOT NULL
 );
 
--- Domains for which mail is accepted.
+-- The domains for which the mail server accepts mail.
 CREATE TABLE IF NOT EXISTS mailserver_domains (
     domain TEXT PRIMARY KEY
 );
 
--- Additional addresses and the destination of their mail.
+-- Aliases: the address of the alias, and the address that receives its mail.
 CREATE TABLE IF NOT EXISTS mailserver_aliases (
     address     TEXT PRIMARY KEY,
     destination TEXT NOT NULL

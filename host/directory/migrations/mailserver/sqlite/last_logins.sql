@@ -1,7 +1,7 @@
--- Last log-ins that the mail server records, on SQLite. The file is separate from the one that the mail server reads, so that the writes of log-ins and of the
--- service never wait for each other. The counterpart on PostgreSQL is ../../postgres/0001_initial.sql.
+-- Last log-ins that the mail server records, on SQLite. The file is separate from the one that the mail server reads, so that the mail server's writes and the
+-- service's writes never wait for each other. The counterpart on PostgreSQL is ../../postgres/0001_initial.sql.
 
 CREATE TABLE IF NOT EXISTS mailserver_last_logins (
     app_password_id TEXT   PRIMARY KEY,
-    last_login      BIGINT NOT NULL            -- seconds since the epoch, UTC, as Dovecot has them
+    last_login      BIGINT NOT NULL            -- seconds since the Unix epoch, as Dovecot writes them
 );

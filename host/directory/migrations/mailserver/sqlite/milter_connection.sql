@@ -1,9 +1,10 @@
--- Records the keys that a domain loses when it is released or is no longer a platform domain, whichever query makes the change. A domain can be in both tables;
--- the selector tells which key belonged to the row. Runs on every connection if `dkim.milter` is set, after withdrawn.sql and after the milter's file was
--- attached as `milter`.
+-- Records the keys that a domain loses when it is released or is no longer a platform domain. Because of the triggers, this works for every query that makes
+-- such a change. A domain can be in `domains` and in `platform_domains`. The selector shows which key belonged to the deleted row. Runs on every connection if
+-- `dkim.milter` is set, after withdrawn.sql and after the milter's file was attached as `milter`.
 --
--- The keys themselves are deleted when the transaction is committed (withdraw.sql). A trigger cannot delete them, because it cannot name the file of the table
--- that it changes: a compromised mail daemon could create a table of this name in its own file, which SQLite would find first.
+-- The keys themselves are deleted before the transaction is committed (withdraw.sql). A trigger cannot delete the keys, because a trigger cannot specify the
+-- file of the table that it changes. A compromised mail daemon could create a table with the same name in the file for mail servers, and SQLite would find that
+-- table first.
 
 PRAGMA milter.synchronous = FULL;
 -- Overwrites deleted data.

@@ -1,6 +1,6 @@
--- Makes the file that mail servers read match the directory, and changes only the rows that differ. Runs in a write transaction, at every start and with every
--- sweep. Differences have three causes: a failure during a commit (`src/db/sqlite/projection.rs` describes the guarantee), a file that was lost or restored from
--- a backup, and a write by a mail daemon.
+-- Corrects the file that mail servers read, so that it matches the directory. Changes only the rows that differ. Runs in a write transaction, at every start
+-- and with every sweep. Differences have three causes: a failure during a commit (`src/db/sqlite/projection.rs` describes the guarantee), a file that was lost
+-- or restored from a backup, and a write by a mail daemon.
 
 DELETE FROM mailserver.mailserver_users AS p WHERE NOT EXISTS (
     SELECT 1 FROM temp.due_users d WHERE d.address = p.address AND d.mailbox = p.mailbox);

@@ -33,7 +33,7 @@ const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
 /// The maximum time to wait for a locked file.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The number of steps of SQLite's virtual machine between two checks of the time limit. So many steps take some tens of microseconds.
+/// The number of steps of SQLite's virtual machine between two checks of the time limit. This number of steps takes some tens of microseconds.
 const STEPS_PER_CHECK: i32 = 10_000;
 
 /// The paths of the file of last log-ins and of the main file.
