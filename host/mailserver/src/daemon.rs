@@ -1,8 +1,8 @@
 //! One daemon of the local servers. The daemon ends on request, and when this process dies for any reason.
 //!
 //! A supervisor, which is a short bash script, runs between this process and the daemon. The supervisor has the read end of a pipe, and only this process has
-//! the write end. When the write end closes, the supervisor ends the daemon's whole process group. A stop therefore takes the same path as a SIGKILL of this
-//! process. A daemon that several processes share ends with a pipe of the caller instead.
+//! the write end. When the write end closes, the supervisor ends the daemon's whole process group. A stop therefore works in the same way as a SIGKILL of this
+//! process. For a daemon that several processes share, the caller supplies the pipe.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// The timeout for stopping a daemon. It is longer than the time before the supervisor sends SIGKILL.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time that a daemon has for an orderly exit, in fiftieths of a second.
+/// The time between the request to end a daemon and its kill, in fiftieths of a second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GracePeriod(pub(crate) u32);
 
-/// A running daemon. It ends shortly after this value is dropped.
+/// A running daemon. The daemon ends shortly after this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     name: &'static str,
@@ -34,8 +34,8 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `command` in `folder`. When the daemon is stopped, it has `grace` before it is killed. Its output goes to a file in `log`. With `pipe`, the
-    /// daemon outlives this process and ends when the last writer of the pipe closes it.
+    /// Starts `command` in `folder`. The output of the daemon goes to a file in `log`. A daemon that must end has the time `grace` before it is killed. With
+    /// `pipe`, the daemon outlives this process and ends when the last process that writes to the pipe closes the pipe.
     pub(crate) fn start(
         name: &'static str,
         command: &[String],

@@ -15,28 +15,29 @@ use anyhow::{Context as _, bail};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// The maximum length of the folder's path. The path of a UNIX socket has at most 107 bytes, and the longest one in the folder is
+/// The maximum length of the folder's path, in bytes. The path of a UNIX socket can have at most 107 bytes. The longest socket path in the folder is
 /// `/run-xxxxxx/token-login/imap-urlauth`.
 const MAX_PATH_LENGTH: usize = 70;
 
-/// The owner of the mail: a system user that exists on every Debian and Ubuntu.
+/// The user that owns the mail. This system user exists on every Debian and Ubuntu system.
 pub(crate) const MAIL_USER: &str = "mail";
 
-/// The group that can read the database of the mail servers: Postfix's own group. Dovecot's `auth-worker` is configured as a member.
+/// The group that can read the database of the mail servers. It is the group of Postfix. The configuration makes Dovecot's process `auth-worker` a member of
+/// the group.
 pub(crate) const LOOKUP_GROUP: &str = "postfix";
 
-/// The subfolders of the queue that only Postfix itself can read.
+/// The subfolders of Postfix's queue folder that only Postfix can read.
 const PRIVATE_QUEUES: [&str; 11] = [
     "active", "bounce", "corrupt", "defer", "deferred", "flush", "hold", "incoming", "private",
     "saved", "trace",
 ];
 
-/// The paths in the folder.
+/// The paths in the private folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) root: PathBuf,
     pub(crate) dovecot: PathBuf,
-    /// The key for ending sessions with Dovecot (see `[imap] doveadm`).
+    /// The file with the API key of doveadm. The service uses the key to end open sessions at Dovecot (see `imap.doveadm_key_file`).
     pub(crate) doveadm_key: PathBuf,
     pub(crate) postfix: PathBuf,
     pub(crate) run: PathBuf,
@@ -70,7 +71,7 @@ pub fn check_folder(folder: &Path) -> Result<(), String> {
             "{text} has characters that are not allowed in the mail servers' configuration; use letters, digits and /._-+@"
         ));
     }
-    // The daemons drop root privileges and can then only enter folders that are open to all users.
+    // The daemons drop root privileges. After that, they can enter only folders that are open to all users.
     let closed = folder.ancestors().skip(1).find(|ancestor| {
         fs::metadata(ancestor).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
     });
@@ -84,8 +85,8 @@ pub fn check_folder(folder: &Path) -> Result<(), String> {
 }
 
 impl Layout {
-    /// Creates the missing subfolders. The name of the folder for sockets contains `instance`, so that daemons of an earlier start that are still ending
-    /// cannot remove the sockets.
+    /// Creates the missing subfolders. The name of the folder for sockets contains `instance`. Otherwise the daemons of an earlier start that have not ended
+    /// yet could remove the new sockets.
     pub(crate) fn create(folder: &Path, instance: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
@@ -126,7 +127,7 @@ impl Layout {
         ];
         create_folders("root", "root", "0755", &open)?;
         create_folders(MAIL_USER, MAIL_USER, "0700", &[mail, sink])?;
-        // The owners that `postfix set-permissions` sets. If another user owns queue/private, the master ends without a message.
+        // Set the owners that `postfix set-permissions` sets. If another user owns queue/private, Postfix's master exits without an error message.
         let private = PRIVATE_QUEUES.map(|name| queue.join(name));
         create_folders("postfix", "root", "0700", &private)?;
         create_folders("postfix", "postfix", "0700", &[data])?;
@@ -147,7 +148,8 @@ impl Layout {
                 .open(path)?;
             fchown(&file, None, Some(self.postfix_group))?;
             file.write_all(text.as_bytes())?;
-            // If a file was changed very recently, each Postfix program reads the file repeatedly, 0.3 s apart, until the file has not changed for a while.
+            // Set an old modification time. If a file was changed recently, each Postfix program reads the file again every 0.3 s until the file has not
+            // changed for some time.
             file.set_modified(SystemTime::now() - Duration::from_mins(1))
         };
         write().with_context(|| format!("cannot write {}", path.display()))
@@ -159,10 +161,10 @@ impl Layout {
     }
 }
 
-/// Gives the mail servers access to the SQLite database `file` and its folder, because a reader of a write-ahead log must be able to write in the folder.
-/// Creates an empty file if there is none. The service creates the tables in it.
+/// Gives the mail servers access to the SQLite database `file`, and write access to its folder. A reader of a database with a write-ahead log must be able to
+/// write in the folder. Creates an empty file if there is none. The service creates the tables in the file.
 ///
-/// A compromised mail server could replace the file. Therefore this function follows no links, and changes the group and mode of a regular file only.
+/// A compromised mail server could replace the file. Therefore this function does not follow links, and changes the group and the mode only of a regular file.
 pub(crate) fn share_lookup_file(file: &Path) -> anyhow::Result<PathBuf> {
     let folder = file
         .parent()
@@ -179,14 +181,14 @@ pub(crate) fn share_lookup_file(file: &Path) -> anyhow::Result<PathBuf> {
         })?;
     }
     let file = file.canonicalize()?;
-    // Only the group can enter the folder itself, but all users must be able to enter its parent folders.
+    // All users must be able to enter the parent folders. The folder itself is open only to the group.
     if let Some(Err(reason)) = file.parent().map(check_folder) {
         bail!("the mail servers cannot read {}: {reason}", file.display());
     }
     Ok(file)
 }
 
-/// Creates an empty file. An existing file or link is not changed.
+/// Creates an empty file. Does not change an existing file or link.
 fn create_empty(file: &Path) -> io::Result<()> {
     let created = OpenOptions::new()
         .write(true)
@@ -201,8 +203,8 @@ fn create_empty(file: &Path) -> io::Result<()> {
 
 /// Lets `group` read and write a regular file. Does nothing if the file does not exist.
 fn share_with_group(path: &Path, group: u32) -> anyhow::Result<()> {
-    // O_PATH does not follow a link and does not wait for the other end of a pipe. Closing such a handle does not release the locks that SQLite may hold on the
-    // file in this process (fcntl(2), "Advisory record locking").
+    // Use O_PATH, which does not follow a link and does not wait for the other end of a pipe. Closing such a handle does not release the locks that SQLite may
+    // hold on the file in this process (fcntl(2), "Advisory record locking").
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(handle) => fs::File::from(handle),

@@ -1,6 +1,8 @@
-//! Configures and runs Dovecot and Postfix on one machine, for development and tests: [`LocalServers`] are both in a private folder on free loopback ports.
+//! Configures and runs Dovecot and Postfix on one machine, for development and tests. [`LocalServers`] runs both servers in a private folder on free loopback
+//! ports.
 //!
-//! None of this code runs in production. Production uses the templates in this crate's folder, and this crate fills the same templates.
+//! None of this code runs in production. The mail servers in production use the configuration templates in this crate's folder, and this crate fills the same
+//! templates.
 
 mod daemon;
 mod dovecot;

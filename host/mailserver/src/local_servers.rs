@@ -15,16 +15,16 @@ use crate::milter::{self, MilterOptions};
 use crate::ports::{Ports, StartupState, loopback, wait_for_greeting};
 use crate::{dovecot, postfix, requirements};
 
-/// The timeout for a start, which takes half a second on an idle machine, and longer if every core is busy.
+/// The timeout for starting all daemons. A start takes half a second on an idle machine, and longer if every core is busy.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Maximum number of attempts to start. Each attempt uses other ports, because another process may take a port first.
+/// Maximum number of attempts to start the daemons. Each attempt uses other ports, because another process may take a port before a daemon opens it.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// Error messages of daemons if a port is in use, or if an earlier daemon in the same folder is still ending.
+/// Error messages of a daemon whose port is in use, or whose folder is still used by an earlier daemon that has not ended yet.
 const CONFLICTS: [&str; 2] = ["Address already in use", "unable to set exclusive lock"];
 
-/// Running mail servers. They end shortly after this value is dropped or this process dies. [`LocalServers::stop`] waits until they have ended.
+/// The running mail servers. They end shortly after this value is dropped or this process dies. [`LocalServers::stop`] also waits until they have ended.
 #[derive(Debug)]
 pub struct LocalServers {
     /// The address for IMAP without TLS (RFC 9051).
@@ -35,11 +35,11 @@ pub struct LocalServers {
     pub smtp: SocketAddr,
     /// The address for LMTP (RFC 2033).
     pub lmtp: SocketAddr,
-    /// The address of Dovecot's doveadm API (HTTP), which ends sessions.
+    /// The address of Dovecot's doveadm API (HTTP). Its clients can end open sessions.
     pub doveadm: SocketAddr,
     /// The file with the API key of doveadm.
     pub doveadm_key: PathBuf,
-    /// The folder with outgoing mail, one file per message. The first lines of a file are the envelope (`X-Mail-Args`, `X-Rcpt-Args`).
+    /// The folder that contains outgoing mail, one file per message. The first lines of a file contain the envelope (`X-Mail-Args`, `X-Rcpt-Args`).
     pub sink: PathBuf,
     /// The folder with the logs of the servers: `dovecot.log`, `postfix.log`.
     pub log: PathBuf,
@@ -59,7 +59,7 @@ pub struct LocalServers {
 
 /// The reason why a start failed.
 enum StartError {
-    /// Another process has a port or a lock. Another attempt may succeed.
+    /// Another process uses a port or holds a lock. Another attempt may succeed.
     Conflict(String),
     /// Another attempt would fail too.
     Permanent(anyhow::Error),
@@ -72,16 +72,16 @@ impl<E: Into<anyhow::Error>> From<E> for StartError {
 }
 
 impl LocalServers {
-    /// Starts the mail servers and waits until every one has sent its greeting. Mail and queue of an earlier start in `folder` are preserved.
+    /// Starts the mail servers and waits until each of them has sent its greeting. Preserves the mail and the queue that an earlier start has left in `folder`.
     ///
     /// # Errors
-    /// Returns an error if a program is missing, if the folder cannot be used (see [`crate::check_folder`]), or if a daemon exits; then the error contains the
-    /// last output of the daemon.
+    /// Returns an error if a program is missing, if the folder cannot be used (see [`crate::check_folder`]), or if a daemon exits. If a daemon exits, the error
+    /// contains the last output of the daemon.
     pub async fn start(folder: &Path, lookup: &Lookup) -> anyhow::Result<Self> {
         Self::start_with_retries(folder, lookup, None, None).await
     }
 
-    /// Starts the mail servers with the service's milter, which checks senders.
+    /// Starts the mail servers together with the service's milter, which checks the sender of each message.
     ///
     /// # Errors
     /// Returns the errors of [`LocalServers::start`].
@@ -93,7 +93,7 @@ impl LocalServers {
         Self::start_with_retries(folder, lookup, Some(milter), None).await
     }
 
-    /// Starts mail servers that outlive this process and this value. They end when the last writer of `pipe` closes it.
+    /// Starts mail servers that outlive this process and this value. The mail servers end when the last process that writes to `pipe` closes the pipe.
     ///
     /// # Errors
     /// Returns the errors of [`LocalServers::start`].
@@ -195,7 +195,7 @@ impl LocalServers {
         dovecot.and(postfix).and(sink).and(milter)
     }
 
-    /// Ends the milter, so that Postfix accepts no mail.
+    /// Ends the milter. Postfix then accepts no mail.
     ///
     /// # Errors
     /// Returns an error if the milter does not end after SIGKILL.
@@ -204,7 +204,7 @@ impl LocalServers {
         stop_daemon(&mut self.milter).await
     }
 
-    /// Ends Dovecot. IMAP, LMTP and log-ins to Postfix are unavailable until [`LocalServers::start_imap`].
+    /// Ends Dovecot. IMAP, LMTP and log-ins to Postfix are unavailable until [`LocalServers::start_imap`] is called.
     ///
     /// # Errors
     /// Returns an error if Dovecot does not end after SIGKILL.
@@ -311,7 +311,8 @@ fn require_ready(
     }
 }
 
-/// Returns six random hexadecimal digits, which distinguish the greetings and sockets of these servers from those of other local servers.
+/// Returns six random hexadecimal digits. The digits distinguish the greetings and sockets of these servers from those of other local servers on the same
+/// machine.
 fn random_instance() -> anyhow::Result<String> {
     let mut random = [0_u8; 4];
     getrandom::fill(&mut random)

@@ -8,7 +8,8 @@ use url::Url;
 
 use crate::layout::share_lookup_file;
 
-/// The role that can read only what mail servers need. The local servers set this role, so that they have the same privileges as in production.
+/// The URL parameter that sets a role which can read only the data that mail servers need. The local servers set this role, so that they have the same
+/// privileges as mail servers in production.
 const ROLE: &str = "options=-crole%3Dlatchmail_mailserver";
 
 /// The connection parameters that Dovecot 2.4's configuration supports, with libpq's names.
@@ -26,25 +27,25 @@ pub enum Lookup {
     Postgres(String),
 }
 
-/// The settings for the database in the syntax of both servers.
+/// The settings for the database in the syntax of Dovecot and of Postfix.
 #[derive(Clone, Debug)]
 pub(crate) struct LookupSettings {
-    /// Dovecot's `driver`.
+    /// The value of Dovecot's setting `driver`.
     pub(crate) driver: &'static str,
-    /// Dovecot 2.3's `connect`, and the file of an SQLite database for 2.4.
+    /// The value of `connect` for Dovecot 2.3. For an SQLite database, Dovecot 2.4 uses this value as the path of the file.
     pub(crate) dovecot: String,
     /// The URL of a `PostgreSQL` database without the role. [`parameters`] splits it.
     pub(crate) url: Option<String>,
-    /// `dovecot` for the database of the last log-ins, which Dovecot writes.
+    /// Like `dovecot`, but for the database of the last log-ins, which Dovecot writes.
     pub(crate) last_logins: String,
-    /// Postfix's map type.
+    /// The type of Postfix's lookup tables.
     pub(crate) maps: &'static str,
-    /// Postfix's configuration line with the location.
+    /// The line of Postfix's configuration that contains the location of the database.
     pub(crate) postfix: String,
 }
 
 impl LookupSettings {
-    /// Creates the settings. Creates an SQLite file if it does not exist, and lets the mail servers read it.
+    /// Creates the settings. Creates an SQLite file if it does not exist, and lets the mail servers read the file.
     pub(crate) fn new(lookup: &Lookup) -> anyhow::Result<Self> {
         match lookup {
             Lookup::Sqlite(file) => {
@@ -83,7 +84,8 @@ impl LookupSettings {
     }
 }
 
-/// Splits a database URL into the parameters of Dovecot 2.4, which accepts no URL, by libpq's rules (`PostgreSQL` documentation, section "Connection URIs").
+/// Splits a database URL into parameters by libpq's rules (`PostgreSQL` documentation, section "Connection URIs"). Dovecot 2.4 accepts no URL, but these
+/// parameters.
 pub(crate) fn parameters(url: &str) -> anyhow::Result<Parameters> {
     let url = Url::parse(url).context("the database URL is not valid")?;
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();

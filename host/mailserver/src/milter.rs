@@ -12,7 +12,7 @@ use crate::lookup::Lookup;
 use crate::ports::{POLL_INTERVAL, Ports, StartupState, loopback};
 use crate::private_file::write_private;
 
-/// The time before the milter is killed. It is short, because Postfix tells clients to retry if the milter ends during a message.
+/// The time before the milter is killed. It is short, because Postfix returns a temporary error to its client if the milter ends during a message.
 pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 
 /// The options for starting the service's milter.
@@ -24,7 +24,7 @@ pub struct MilterOptions {
     pub settings: String,
     /// `true` if the milter uses the DNS.
     pub dns: bool,
-    /// The text that the milter logs when it accepts connections: `latchmail_milter::READY`. This crate does not depend on that one.
+    /// The text that the milter logs when it accepts connections: `latchmail_milter::READY`. This crate does not depend on the crate `latchmail_milter`.
     pub ready_text: &'static str,
 }
 

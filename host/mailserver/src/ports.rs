@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::daemon::Daemon;
 
-/// The time between two attempts.
+/// The time between two checks whether a daemon accepts connections.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The timeout of one attempt to read a greeting.
@@ -69,8 +69,8 @@ impl Ports {
     }
 }
 
-/// Returns a listener on a free loopback port outside the range for outgoing connections. Otherwise an outgoing connection could take a daemon's port
-/// while the daemon restarts.
+/// Returns a listener on a free loopback port. The port is outside the range that the system uses for outgoing connections. Otherwise an outgoing connection
+/// could take a daemon's port while the daemon restarts.
 ///
 /// # Errors
 /// Returns the error of the operating system.
@@ -86,8 +86,8 @@ pub fn free_port() -> io::Result<TcpListener> {
     }
 }
 
-/// Returns the lowest port of outgoing connections (ip(7), `ip_local_port_range`). Returns Linux's default if the value is unknown or leaves too few ports
-/// below it.
+/// Returns the lowest port that the system uses for outgoing connections (ip(7), `ip_local_port_range`). Returns Linux's default if the value is unknown or
+/// leaves too few ports below it.
 fn first_outgoing_port() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let first = range.ok().and_then(|range| {

@@ -29,7 +29,8 @@ const LIBRARIES: &str = "/usr/lib/postfix";
 /// The path of Postfix's master on Debian and Ubuntu. The command `postfix start` takes a hundred times longer, because it runs checks.
 pub(crate) const PROGRAM: &str = "/usr/lib/postfix/sbin/master";
 
-/// The time before the master is killed. On SIGTERM, the master ends all other processes and sleeps for a second. A kill does not damage the queue.
+/// The time between SIGTERM and the kill of the master. On SIGTERM, the master ends all other processes and sleeps for a second. A kill does not damage the
+/// queue.
 pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 
 /// The path of the sink, which is a part of Postfix. The sink accepts all mail and stores each message in a file.
@@ -90,7 +91,7 @@ pub(crate) fn configure(
     {
         layout.write(&layout.postfix.join(name), &fill(template, &values)?)?;
     }
-    // Postfix's programs run as several users, and all of these must be able to read the settings.
+    // Postfix's programs run as several users, and each of these users must be able to read the settings.
     for name in ["main.cf", "master.cf"] {
         use std::os::unix::fs::PermissionsExt as _;
         let path = layout.postfix.join(name);
