@@ -1,4 +1,4 @@
-//! One connection of the mail server: one client of the mail server and its messages, one after the other.
+//! Handles one connection of the mail server. The connection transfers the messages of one client of the mail server at a time, one after the other.
 
 use std::io;
 use std::net::IpAddr;
@@ -95,7 +95,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Forgets the client and its message.
+    /// Discards the client and its message.
     fn reset(&mut self) {
         *self = Self::new(self.policy, self.body_memory);
     }
@@ -109,7 +109,7 @@ impl<'a> Connection<'a> {
         };
         match self.policy.check(envelope, &message).await {
             Ok(checks) => {
-                // Fields are deleted from the last to the first, because each deletion changes the numbers of later fields.
+                // Delete the fields from the last to the first, because each deletion changes the indexes of later fields.
                 for index in message.forged_results.iter().rev() {
                     replies.delete(*index, results::NAME);
                 }

@@ -1,8 +1,9 @@
 //! `latchmail milter`: checks the sender of each message before the mail server accepts it.
 //!
 //! Postfix passes every message through this milter. A message from the internet is checked with SPF, DKIM and DMARC, and rejected or marked if it names a
-//! local sender without proof. A message that an account submits may name that account's own addresses only. In both cases the milter writes the result into an
-//! `Authentication-Results` field, and deletes the fields that claim to come from this server. `docs/senders.md` is the description for operators.
+//! local sender for which DMARC does not pass. A message that an account submits may name only the account's own addresses as senders. In both cases the milter
+//! writes the result into an `Authentication-Results` field, and deletes the received `Authentication-Results` fields that claim to come from this server.
+//! `docs/senders.md` is the description for operators.
 //!
 //! This crate neither stores mail nor connects to the mail server.
 //!
@@ -10,7 +11,7 @@
 //! |---|---|
 //! | `protocol` | the milter protocol: frames, commands and replies |
 //! | `connection` | one connection of the mail server |
-//! | `message` | collects what is needed of one message |
+//! | `message` | collects the data of one message |
 //! | `policy` | decides whether a message is accepted |
 //! | `senders` | extracts addresses and domains from header fields |
 //! | `verify` | verifies SPF, DKIM and DMARC |
@@ -52,7 +53,7 @@ const BODY_MEMORY_KIB: usize = 512 * 1024;
 /// Pause after a failure to accept a connection.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The text that the program logs when the milter accepts connections.
+/// The text that the program logs after the milter has started to accept connections.
 pub const READY: &str = "checking senders";
 
 /// The milter.
@@ -62,7 +63,7 @@ pub struct Milter {
 }
 
 impl Milter {
-    /// Listens for the mail server. If `dns` is `false`, the milter uses no DNS and verifies no foreign sender.
+    /// Listens for connections of the mail server. If `dns` is `false`, the milter does not use DNS and does not verify senders from the internet.
     ///
     /// # Errors
     /// Returns an error that names the setting that is missing or cannot be used.
@@ -111,7 +112,7 @@ impl Milter {
         self.listener.local_addr()
     }
 
-    /// Serves the mail server until the future is dropped.
+    /// Handles connections of the mail server until the future is dropped.
     pub async fn serve(self) {
         let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let body_memory = Arc::new(Semaphore::new(BODY_MEMORY_KIB));

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::results;
 use super::senders::{MAX_SENDERS, Senders};
 
-/// Fields that name the sender of a submission besides From. Resent-From and Resent-Sender name the account that sends a message again (RFC 5322, section
+/// The fields besides From that name the sender of a submission. Resent-From and Resent-Sender name the account that sends a message again (RFC 5322, section
 /// 3.6.6).
 const OTHER_SENDER_FIELDS: [&str; 3] = ["Sender", "Resent-From", "Resent-Sender"];
 
@@ -26,21 +26,21 @@ const MAX_HEADER_SIZE: usize = 512 * 1024;
 pub(crate) struct Message {
     /// The log-in name of the client. `None` if the message is not a submission.
     pub(crate) login: Option<String>,
-    /// The envelope sender; empty for the null sender.
+    /// The envelope sender. It is empty for the null sender.
     pub(crate) sender: String,
     /// The senders in all From fields.
     pub(crate) from: Senders,
     pub(crate) from_fields: usize,
     /// The senders in each field of [`OTHER_SENDER_FIELDS`], for submissions only.
     pub(crate) other_senders: Vec<(&'static str, Senders)>,
-    /// The indexes, from 1, of the `Authentication-Results` fields that claim to come from this server.
+    /// The indexes of the `Authentication-Results` fields that claim to come from this server. The first `Authentication-Results` field has index 1.
     pub(crate) forged_results: Vec<u32>,
-    /// The unchanged From fields.
+    /// The From fields as they were received.
     from_text: Vec<u8>,
     results_fields: u32,
     fields: usize,
     signatures: usize,
-    /// The parts of header and body that are needed to verify the message.
+    /// The header fields and the body that are needed to verify the message.
     copy: Vec<u8>,
     is_header_too_large: bool,
     permits: Option<OwnedSemaphorePermit>,
@@ -96,7 +96,7 @@ impl Message {
     /// Ends the header.
     pub(crate) fn end_header(&mut self) {
         if self.is_header_too_large {
-            // SPF and DMARC need only the domain of From.
+            // Use only the From fields, because SPF and DMARC need only the domain of From.
             self.copy.clone_from(&self.from_text);
             self.signatures = 0;
         }
@@ -129,7 +129,7 @@ impl Message {
     }
 }
 
-/// Replaces LF by CRLF. The mail server sends fields with LF, and the sender signed them with CRLF.
+/// Replaces LF with CRLF. The mail server sends fields with LF, but the sender signed them with CRLF.
 fn with_crlf(value: &[u8]) -> Vec<u8> {
     let mut replaced = Vec::with_capacity(value.len() + 8);
     for (number, line) in value.split(|byte| *byte == b'\n').enumerate() {

@@ -1,4 +1,4 @@
-//! Decides whether a message is accepted, and with which results.
+//! Decides whether a message is accepted, and which results are written into the message.
 
 use std::net::IpAddr;
 
@@ -41,7 +41,7 @@ impl Policy {
         }
     }
 
-    /// Checks that a submission names addresses of its account only.
+    /// Checks that a submission names only addresses of its account.
     async fn check_submission(&self, login: &str, message: &Message) -> Result<Vec<Check>, String> {
         if message.from_fields != 1 {
             return Err(format!(
@@ -108,7 +108,7 @@ impl Policy {
         }
         let mut verified = self.verifier.verify(envelope, message.copy()).await;
         let domain = only_domain(message);
-        // A result is valid only if the verified domain is the only one that any program can read from the message.
+        // Accept the result only if the verified domain is the only domain that any program can read from the message.
         let is_unambiguous = message.from_fields == 1 && domain == Some(&verified.domain);
         if verified.dmarc.has_result("pass") && !is_unambiguous {
             verified.dmarc.set_result("permerror");
@@ -132,7 +132,7 @@ impl Policy {
         Ok(verified.checks)
     }
 
-    /// Returns `true` if the envelope or From names a local domain other than `proven`.
+    /// Returns `true` if the envelope or From names a local domain other than `proven`, the domain for which DMARC passed.
     async fn names_other_local_domain(
         &self,
         message: &Message,
@@ -150,7 +150,7 @@ impl Policy {
         Ok(false)
     }
 
-    /// Returns `true` if a local sender without proof is marked instead of rejected.
+    /// Returns `true` if a message that names a local sender without proof is marked instead of rejected.
     fn tolerates_local_senders(&self, client: Option<IpAddr>) -> bool {
         let is_list_server = |ip: IpAddr| self.list_servers.iter().any(|one| one.contains(&ip));
         self.local_from == LocalFrom::Mark || client.is_some_and(is_list_server)

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The version of the protocol that this program uses. It is the oldest version with the flags below.
+/// The version of the protocol that this program uses. It is the oldest version that supports [`ACTIONS`] and [`STEPS`].
 const VERSION: u32 = 6;
 
 /// Maximum length of a frame in bytes. Postfix sends at most 64 KiB of a body at a time, and one header field of at most `header_size_limit` bytes (100 KiB).
@@ -17,16 +17,17 @@ const MAX_FRAME_LENGTH: usize = 1024 * 1024;
 const ACTIONS: u32 = 0x01 | 0x10;
 
 /// Options of the protocol. The mail server does not send recipients (0x08), unknown commands (0x100) and DATA (0x200). The milter does not reply to header
-/// fields (0x80), connection (0x1000), HELO (0x2000), sender (0x4000), end of header (0x40000) and body (0x80000). Values have their leading space (0x100000).
+/// fields (0x80), connection (0x1000), HELO (0x2000), sender (0x4000), end of header (0x40000) and body (0x80000). Header values include their leading space
+/// (0x100000).
 const STEPS: u32 =
     0x08 | 0x80 | 0x100 | 0x200 | 0x1000 | 0x2000 | 0x4000 | 0x4_0000 | 0x8_0000 | 0x10_0000;
 
-/// A message from the mail server.
+/// A command of the mail server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     /// The version, actions and steps that the mail server offers.
     Negotiate([u32; 3]),
-    /// Names and values of macros, which belong to the next command.
+    /// The names and values of macros. The macros belong to the next command.
     Macros(Vec<(String, String)>),
     /// The IP address of the mail server's client. `None` if the client uses a UNIX socket.
     Connect(Option<IpAddr>),
@@ -41,9 +42,9 @@ pub(crate) enum Command {
     EndOfHeader,
     Body(Vec<u8>),
     EndOfMessage,
-    /// The message ended early.
+    /// The mail server cancelled the message before its end.
     Abort,
-    /// Another client follows on the same connection.
+    /// The commands of another client follow on the same connection.
     NewClient,
     Quit,
     /// A command that needs a reply and has no effect.
@@ -104,7 +105,7 @@ fn parse(code: u8, data: Vec<u8>) -> io::Result<Command> {
     })
 }
 
-/// Returns the address of a client. The data is its name, a zero, the address family, the port, the address and a zero.
+/// Returns the address of a client. `data` contains the client's name, a zero byte, the address family, the port, the address and a zero byte.
 fn client_address(data: &[u8]) -> Option<IpAddr> {
     let after_name = data.iter().position(|byte| *byte == 0)? + 1;
     let (family, rest) = data.get(after_name..)?.split_first()?;
@@ -120,7 +121,7 @@ fn client_address(data: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Returns the strings of a list. Each ends with a zero.
+/// Returns the strings of a list in which each string ends with a zero byte.
 fn strings(data: &[u8]) -> impl Iterator<Item = String> {
     let data = data.strip_suffix(&[0]).unwrap_or(data);
     data.split(|byte| *byte == 0)
@@ -155,7 +156,7 @@ impl Replies {
     /// Replies with the version, actions and steps that the milter needs.
     ///
     /// # Errors
-    /// Returns an error if the mail server does not offer all of them.
+    /// Returns an error if the mail server does not offer this version and all of these actions and steps.
     pub(crate) fn negotiate(&mut self, [version, actions, steps]: [u32; 3]) -> io::Result<()> {
         if version < VERSION || actions & ACTIONS != ACTIONS || steps & STEPS != STEPS {
             return Err(io::Error::new(
@@ -176,17 +177,17 @@ impl Replies {
         self.frame(b'a', &[]);
     }
 
-    /// Ends the message with an SMTP reply to the client, such as `550 5.7.1 …`.
+    /// Rejects the message. The mail server sends `reply` to its client, for example `550 5.7.1 …`.
     pub(crate) fn reject(&mut self, reply: &str) {
         self.frame(b'y', &[reply.as_bytes(), &[0]]);
     }
 
-    /// Deletes the field with index `index`, from 1, among the fields of this name.
+    /// Deletes a header field. `index` counts the fields with this name, from 1.
     pub(crate) fn delete(&mut self, index: u32, name: &str) {
         self.frame(b'm', &[&index.to_be_bytes(), name.as_bytes(), &[0, 0]]);
     }
 
-    /// Inserts a field above all others. The value begins with a space.
+    /// Inserts a header field above all others. `value` begins with a space.
     pub(crate) fn insert(&mut self, name: &str, value: &str) {
         let parts: [&[u8]; 5] = [&[0; 4], name.as_bytes(), &[0], value.as_bytes(), &[0]];
         self.frame(b'i', &parts);

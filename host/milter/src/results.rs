@@ -6,7 +6,7 @@ use mail_auth::{DkimResult, DmarcResult, SpfResult};
 pub(crate) const NAME: &str = "Authentication-Results";
 
 /// Returns `true` if a field claims to come from this server: its authserv-id contains the id of this server, in upper or lower case. [`latchmail_mailbox`]
-/// reads only fields that begin with exactly the id, so it reads no field for which this function returns `false`.
+/// reads only fields that begin with exactly the id of this server, so it reads no field for which this function returns `false`.
 pub(crate) fn claims_to_be_from(value: &[u8], authserv_id: &str) -> bool {
     let value = String::from_utf8_lossy(value).to_ascii_lowercase();
     let id = value.split(';').next().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Extracts the addresses and domains from a header field such as From.
 //!
-//! Two programs can read a malformed field in two ways. So the result contains every address that this service shows for the field, and every domain that
-//! follows an `@` outside of quotes and comments.
+//! Different programs can read a malformed field in different ways. Therefore the result contains every address that this service shows for the field, and
+//! every domain that follows an `@` outside of quotes and comments.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use latchmail_core::address;
 /// Maximum length of an encoded word in bytes. RFC 2047 allows 75, and some programs write more.
 const MAX_WORD_LENGTH: usize = 1000;
 
-/// Maximum number of addresses in a sender field of a submission, of sender fields of a submission besides From, and of domains in From of incoming mail. A
-/// message that exceeds one of these limits is rejected.
+/// Maximum number of addresses in a sender field of a submission. It is also the maximum number of sender fields besides From in a submission, and the maximum
+/// number of domains in From of incoming mail. A message that exceeds one of these limits is rejected.
 pub(crate) const MAX_SENDERS: usize = 100;
 
-/// The senders that a field names.
+/// The senders that a header field names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Senders {
     /// The addresses that the service shows, unchanged.
     pub(crate) addresses: Vec<String>,
-    /// Every domain that any program may show, folded.
+    /// Every domain that any program may show, in lower case and ASCII.
     pub(crate) domains: BTreeSet<String>,
     /// `true` if all programs read the field in the same way.
     pub(crate) is_unambiguous: bool,
@@ -46,15 +46,15 @@ impl Senders {
         }
     }
 
-    /// Adds the domains of another field of the same name. The addresses are not needed, because a submission with two From fields is rejected. Incoming mail
-    /// needs only the domains.
+    /// Adds the domains of another field of the same name. The addresses are not needed: a submission with two From fields is rejected, and incoming mail needs
+    /// only the domains.
     pub(crate) fn merge(&mut self, other: Self) {
         self.domains.extend(other.domains);
         self.is_unambiguous = false;
     }
 }
 
-/// Returns a domain in the form of the directory: lower case and ASCII. Returns an invalid domain in lower case.
+/// Returns a domain in the form that the directory uses: lower case and ASCII. If the domain is invalid, only converts it to lower case.
 pub(crate) fn fold_domain(domain: &str) -> String {
     let domain = domain.trim_end_matches('.');
     address::fold_domain(domain).unwrap_or_else(|| domain.to_lowercase())

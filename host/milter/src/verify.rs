@@ -1,4 +1,4 @@
-//! Verifies SPF, DKIM and DMARC of one message with the crate mail-auth, within limits of time and CPU.
+//! Verifies SPF, DKIM and DMARC of one message with the crate mail-auth, with limits on time and CPU use.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Verification {
     }
 }
 
-/// The client of the mail server and the envelope sender.
+/// The client of the mail server, and the envelope sender of the message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope<'a> {
     pub(crate) ip: Option<IpAddr>,
@@ -46,7 +46,7 @@ pub(crate) struct Envelope<'a> {
     pub(crate) sender: &'a str,
 }
 
-/// Verifies messages.
+/// A verifier of messages.
 pub(crate) struct Verifier {
     /// `None` if the milter uses no DNS.
     authenticator: Option<MessageAuthenticator>,
@@ -90,7 +90,7 @@ impl Verifier {
         let sender_domain = sender.rsplit_once('@').map_or(hello, |(_, domain)| domain);
         let host = &*self.authserv_id;
         let spf = async {
-            // SPF permits IP addresses, so a client without one has no result.
+            // SPF checks IP addresses, so there is no SPF result for a client without an IP address.
             let ip = ip?;
             let parameters = if sender.is_empty() {
                 SpfParameters::verify_ehlo(ip, hello, host)
