@@ -1,4 +1,4 @@
-//! Limits on what is read of a message, so that no message can use up memory or time.
+//! Limits on the data that is read of a message, so that no message can use too much memory or time.
 
 /// Maximum size of one decoded header field of a single message, in bytes.
 pub const FIELD: usize = 64 * 1024;
@@ -12,10 +12,10 @@ pub const MEDIA: usize = 255;
 /// Maximum number of bytes that are read of one part's header.
 pub const HEADER: usize = 256 * 1024;
 
-/// Bytes of a message's text that a listing reads first for the preview.
+/// The number of bytes of a message's text that a listing reads first for the preview.
 pub const PREFIX: usize = 4 * 1024;
 
-/// Bytes that a listing reads if [`PREFIX`] has too little text. Newsletters begin with a style sheet.
+/// The number of bytes that a listing reads if the first [`PREFIX`] bytes contain too little text. For example, newsletters begin with a style sheet.
 pub const LONG_PREFIX: usize = 64 * 1024;
 
 /// Maximum length of a preview, in characters.

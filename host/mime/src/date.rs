@@ -13,7 +13,7 @@ const MONTHS: [&str; 12] = [
 
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// Returns the time that a Date field specifies.
+/// Returns the time that the value of a Date field specifies.
 pub(super) fn parse(field: &str) -> Option<Timestamp> {
     let field = field.trim();
     if field.len() > MAX_LENGTH {

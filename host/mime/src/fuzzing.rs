@@ -1,4 +1,4 @@
-//! Properties that hold for any message and any header. The fuzz targets and tests check them.
+//! Checks properties that must hold for any message and any header. The fuzz targets and tests use this module.
 
 use crate::preview::Preview;
 use crate::{Address, Decoder, Header, StructureParser, bounds};
@@ -26,7 +26,7 @@ pub fn message(bytes: &[u8], complete: bool) {
     let (head, body) = crate::split(bytes);
     header(head);
     drop(read(bytes, complete));
-    // A listing reads only the beginning of a message, and must show the same preview as the whole message.
+    // A listing reads only the beginning of a message. Its preview must be the same as the preview from the complete message.
     let whole = Preview::of_body(head, body, complete);
     assert!(whole.text.chars().count() <= bounds::PREVIEW);
     let begun = body.get(..bounds::PREFIX).unwrap_or(body);
@@ -39,7 +39,7 @@ pub fn message(bytes: &[u8], complete: bool) {
 /// Decodes a header and checks that each field is on one line and within its limit.
 ///
 /// # Panics
-/// Panics if a field is not.
+/// Panics if a field has a line break or exceeds its limit.
 pub fn header(head: &[u8]) {
     let fields = Header::of(head, bounds::FIELD);
     let ids = [&fields.message_id].into_iter();

@@ -16,13 +16,13 @@ use address::addresses;
 /// The decoded header of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// The From field.
+    /// The addresses in the From field.
     pub from: Vec<Address>,
-    /// The To field.
+    /// The addresses in the To field.
     pub to: Vec<Address>,
-    /// The Cc field.
+    /// The addresses in the Cc field.
     pub cc: Vec<Address>,
-    /// The Reply-To field.
+    /// The addresses in the Reply-To field.
     pub reply_to: Vec<Address>,
     /// The decoded subject, or empty.
     pub subject: String,
@@ -39,7 +39,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Decodes a header. The header can contain only some of the fields. Limits each field to `field` bytes after decoding.
+    /// Decodes a header. `header` can contain only some of the fields. Limits each decoded field to `field` bytes.
     pub fn of(header: &[u8], field: usize) -> Self {
         let parser = MessageParser::new()
             .header_raw(HeaderName::Date)
@@ -65,7 +65,7 @@ impl Header {
         };
         let cut = &mut truncated;
         let subject = to_single_line(message.subject().unwrap_or_default());
-        // If a field occurs twice, return the addresses of both. Otherwise a sender could hide an address.
+        // If a field occurs twice, return the addresses of both fields. Otherwise a sender could hide an address.
         let mut address_list = |name| {
             let all = message
                 .header_values(name)
@@ -147,7 +147,8 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Parses a part's header. Without a Content-Type, a part of a digest is a message (RFC 2046, section 5.1.5).
+    /// Parses the header of a part. `in_digest` is `true` for a part of a multipart/digest. Such a part is a message if it has no Content-Type field (RFC 2046,
+    /// section 5.1.5).
     pub(super) fn of(header: &[u8], in_digest: bool) -> Self {
         let (header, truncated) = limit_header(header);
         let header = &*words::normalize(&header);
@@ -167,7 +168,7 @@ impl Part {
         };
         let mut part = Self {
             media: match content_type {
-                // The message has a Content-Type field, which can be invalid.
+                // The header has a Content-Type field, but its value may be invalid.
                 Some(ct) => media_type(ct).unwrap_or_else(|| "application/octet-stream".into()),
                 None if in_digest => "message/rfc822".into(),
                 None => "text/plain".into(),
@@ -232,7 +233,8 @@ fn media_type(content_type: &mail_parser::ContentType<'_>) -> Option<String> {
         .then(|| format!("{kind}/{subtype}").to_ascii_lowercase())
 }
 
-/// Returns the header up to its limit, and `true` if the header was longer. The result ends with a line break, because `mail-parser` skips a field without one.
+/// Returns the header, cut to its limit, and `true` if the header was longer. The result ends with a line break, because `mail-parser` ignores a field without
+/// a line break.
 fn limit_header(header: &[u8]) -> (Cow<'_, [u8]>, bool) {
     let read = header.get(..bounds::HEADER).unwrap_or(header);
     if read.is_empty() || read.ends_with(b"\n") {
@@ -254,7 +256,7 @@ fn to_single_line(text: &str) -> String {
         .to_owned()
 }
 
-/// Returns the message ids of a field (RFC 5322, section 3.6.4), with angle brackets. If the field has no brackets, each word is an id.
+/// Returns the message ids of a field (RFC 5322, section 3.6.4), with angle brackets. If the field has no angle brackets, each word is an id.
 fn ids(field: &str) -> impl Iterator<Item = String> {
     let bracketed = field.contains('<');
     field

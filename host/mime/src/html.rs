@@ -36,7 +36,7 @@ pub fn to_text(html: &str) -> String {
     text
 }
 
-/// Converts an entity or a plain `&`. Returns the text after it.
+/// Converts an entity or a plain `&` at the beginning of `rest` and adds it to `text`. Returns the rest after it.
 fn entity<'a>(rest: &'a str, text: &mut String) -> &'a str {
     let length = rest
         .bytes()
@@ -73,7 +73,7 @@ fn windows_1252(name: &str) -> Option<char> {
     charset_decoder(b"windows-1252")?(&[byte]).chars().next()
 }
 
-/// Skips a comment or a tag, or adds a plain `<`. Returns the text after it.
+/// Skips a comment or a tag at the beginning of `rest`, or adds a plain `<` to `text`. Returns the rest after it.
 fn markup<'a>(rest: &'a str, text: &mut String) -> &'a str {
     if let Some(comment) = rest.strip_prefix("<!--") {
         return comment.find("-->").map_or("", |end| &comment[end + 3..]);
@@ -116,7 +116,7 @@ fn tag_end(inner: &str) -> Option<&str> {
     inner.find('>').map(|end| &inner[end + 1..])
 }
 
-/// Returns the text after the end tag of `name`, or nothing if there is no end tag.
+/// Returns the text after the end tag of `name`, or an empty string if there is no end tag.
 fn after_end_tag<'a>(rest: &'a str, name: &str) -> &'a str {
     let mut from = 0;
     while let Some(found) = rest[from..].find("</") {

@@ -16,9 +16,9 @@
 //! assert_eq!(sections(&structure).count(), 0);
 //! ```
 //!
-//! This crate finds the structure itself, line by line while bytes arrive, up to [`bounds::DEPTH`] levels. `mail-parser` would need the whole message and has
-//! no limits: a message with a hundred thousand nested parts overflows the stack. This crate uses `mail-parser` to decode header fields and character sets. A
-//! message inside a message is one attachment. This crate does not parse it.
+//! This crate finds the structure of a message itself, line by line while bytes arrive, up to [`bounds::DEPTH`] levels of nesting. `mail-parser` would need the
+//! complete message and has no limits: a message with a hundred thousand nested parts overflows the stack. Therefore this crate uses `mail-parser` only to
+//! decode header fields and character sets. A message inside another message is one attachment, and its parts are not parsed.
 
 pub mod bounds;
 mod date;
@@ -52,7 +52,7 @@ pub struct Address {
 /// A part of a message that is neither its chosen text nor its chosen HTML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
-    /// The index in the order of the parts, from 0.
+    /// The index among the attachments of the message, in the order of the parts, from 0.
     pub index: u32,
     /// The decoded file name, without path separators and control characters.
     pub filename: String,
@@ -62,7 +62,7 @@ pub struct Attachment {
     pub size: u64,
 }
 
-/// The text and HTML of a message.
+/// The plain text and the HTML that were chosen from the parts of a message.
 #[derive(Debug, Default)]
 pub struct Content {
     /// The chosen plain text.
@@ -101,7 +101,8 @@ pub struct Section {
     pub complete: bool,
 }
 
-/// Returns the positions of the chosen text and HTML in the message. A range ends at the maximum number of bytes that are read of a text.
+/// Returns the positions of the chosen plain text and of the chosen HTML in the message, in bytes. Each range is cut to the maximum number of bytes that are
+/// read for one text.
 #[must_use]
 pub fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
     [structure.text(), structure.html()].map(|leaf| {
@@ -110,7 +111,7 @@ pub fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
     })
 }
 
-/// Decodes the chosen text and HTML. The parameter `texts` contains the bytes at the positions that [`texts`] returns.
+/// Decodes the chosen plain text and the chosen HTML. The parameter `texts` contains the bytes at the positions that [`texts`] returns.
 #[must_use]
 pub fn content(structure: &Structure, texts: [Option<&[u8]>; 2]) -> Content {
     let mut truncated = structure.truncated;
@@ -152,8 +153,8 @@ pub fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
         })
 }
 
-/// Returns the plain text of a message, or the HTML if the plain text is missing or blank. `body` can be the beginning of the body only. The second value is
-/// `true` if the text is complete.
+/// Returns the plain text of a message, or the HTML if the plain text is missing or blank. `body` can be only the beginning of the body. `complete` is `true`
+/// if `body` is the complete body. The second returned value is `true` if the returned text is complete.
 #[must_use]
 pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginning, bool)> {
     let mut walker = StructureParser::after_header(header);
@@ -164,7 +165,7 @@ pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginnin
         let (mut text, cut) = decode_leaf(leaf, bytes, bounds::BODY);
         let whole = leaf.complete && !cut;
         if !whole {
-            // The last character may be incomplete.
+            // The last character may be incomplete, because the text may be cut.
             text.truncate(text.trim_end_matches('\u{fffd}').len());
         }
         (text, whole)
@@ -183,10 +184,11 @@ pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginnin
         .or(Some((Beginning::Text(text), whole)))
 }
 
-/// Maximum number of encoded bytes that are read of a text. An encoded byte takes at most three bytes, and line breaks are added.
+/// Maximum number of encoded bytes that are read for one text. Quoted-printable uses at most three bytes for a decoded byte, and adds line breaks.
 const ENCODED_BODY: usize = bounds::BODY * 4;
 
-/// Decodes a part's text, up to `limit` bytes. `encoded` is the beginning of the part. The second value is `true` if the result is incomplete.
+/// Decodes the text of a part, up to `limit` bytes. `encoded` is the beginning of the part's encoded content. The second returned value is `true` if the
+/// returned text is incomplete.
 fn decode_leaf(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
     let mut cut = encoded.len() < leaf.range.len();
     let bytes = transfer::decoded(encoded, leaf.part.encoding);
@@ -195,8 +197,8 @@ fn decode_leaf(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
     (text, cut)
 }
 
-/// Replaces control characters except tabs and line breaks, because a control character takes six bytes in JSON and can control a terminal. Limits the text to
-/// `limit` bytes. The second value is `true` if the result is incomplete.
+/// Replaces control characters except tabs and line breaks. A control character takes six bytes in JSON and can control a terminal. Cuts the text to `limit`
+/// bytes. The second returned value is `true` if the returned text is incomplete.
 fn printable(mut text: String, limit: usize) -> (String, bool) {
     let is_printable = |c: char| !c.is_control() || matches!(c, '\t' | '\r' | '\n');
     if !text.chars().all(is_printable) {
@@ -214,7 +216,7 @@ fn printable(mut text: String, limit: usize) -> (String, bool) {
     (text, cut)
 }
 
-/// Cuts a text to `limit` bytes. Returns `true` if it was longer.
+/// Cuts a text to `limit` bytes. Returns `true` if the text was longer.
 fn truncate_text(text: &mut String, limit: usize) -> bool {
     let longer = text.len() > limit;
     if longer {

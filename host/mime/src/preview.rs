@@ -9,7 +9,7 @@ use crate::{Beginning, beginning, bounds, html_to_text};
 /// Maximum length of a grapheme cluster that is not split, in code points. The longest emoji have ten code points.
 const MAX_CLUSTER: usize = 32;
 
-/// A preview.
+/// The preview of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Preview {
     /// The beginning of the text with white space collapsed to single spaces, at most [`bounds::PREVIEW`] characters.
@@ -38,7 +38,7 @@ impl Preview {
         }
     }
 
-    /// Computes the preview that a listing shows. `body` must have at least the bytes that a listing reads. Ignores the bytes after them.
+    /// Computes the preview that a listing shows. `body` must contain at least the bytes that a listing reads. Later bytes are ignored.
     #[must_use]
     pub fn of_body(header: &[u8], body: &[u8], complete: bool) -> Self {
         let mut preview = Self::default();
@@ -53,8 +53,8 @@ impl Preview {
     }
 }
 
-/// Returns the first words, and `true` if they fill the preview. Skips words of invisible characters, because newsletters add such words after their first line
-/// to fill the preview.
+/// Returns the first words, and `true` if they fill the preview. Skips words that consist of invisible characters, because newsletters add such words after
+/// their first line to fill the preview.
 fn collapse(text: &str) -> (String, bool) {
     let mut collapsed = String::new();
     let mut length = 0;

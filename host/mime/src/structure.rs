@@ -1,7 +1,8 @@
-//! Finds the parts of a message (RFC 2046, section 5) while its bytes arrive: their types, positions and decoded sizes.
+//! Finds the parts of a message (RFC 2046, section 5) while the bytes of the message arrive. Determines the type, the position and the decoded size of each
+//! part.
 //!
-//! The parser holds only the current header and the current line in memory, so its memory does not depend on the size of the message. It does not parse
-//! messages inside a message.
+//! The parser has only the current header and the current line in memory, so its memory use does not depend on the size of the message. It does not parse a
+//! message inside another message.
 
 use std::mem;
 use std::ops::Range;
@@ -18,7 +19,7 @@ pub(crate) struct Leaf {
     pub(super) part: Part,
     /// The position of the encoded content in the input, in bytes.
     pub(super) range: Range<usize>,
-    /// The decoded size in bytes. The parser does not compute the size of the chosen text and HTML.
+    /// The decoded size of the content, in bytes. The parser does not compute the size of the chosen plain text and of the chosen HTML.
     pub(super) size: usize,
     /// `true` if the end of the part was found.
     pub(super) complete: bool,
@@ -32,7 +33,8 @@ impl Leaf {
     }
 }
 
-/// Returns `true` if the part has a file name and is therefore an attachment. An alternative of the text is never an attachment, even with a file name.
+/// Returns `true` if the part is an attachment because it has a file name. One of several alternatives of the text is never an attachment, even if it has a
+/// file name.
 fn is_named(part: &Part, alternative: bool) -> bool {
     part.filename.is_some() && !alternative
 }
@@ -43,7 +45,7 @@ pub struct Structure {
     leaves: Vec<Leaf>,
     text: Option<usize>,
     html: Option<usize>,
-    /// `true` if a limit was reached.
+    /// `true` if the message exceeded a limit, so that the structure is incomplete.
     pub(super) truncated: bool,
 }
 
@@ -56,7 +58,7 @@ impl Structure {
         };
         let (mut text, mut html) = (first("text/plain", false), first("text/html", false));
         if text.is_none() && html.is_none() {
-            // A text part with a file name is the text of the message if the message has no other text.
+            // If the message has no other text, a text part with a file name is the text of the message.
             (text, html) = (first("text/plain", true), first("text/html", true));
         }
         Self {
@@ -67,17 +69,17 @@ impl Structure {
         }
     }
 
-    /// Returns the chosen text.
+    /// Returns the part that was chosen as the plain text of the message.
     pub(super) fn text(&self) -> Option<&Leaf> {
         self.leaves.get(self.text?)
     }
 
-    /// Returns the chosen HTML.
+    /// Returns the part that was chosen as the HTML of the message.
     pub(super) fn html(&self) -> Option<&Leaf> {
         self.leaves.get(self.html?)
     }
 
-    /// Returns all other leaves.
+    /// Returns all leaves except the chosen plain text and the chosen HTML.
     pub(super) fn attachments(&self) -> impl Iterator<Item = &Leaf> {
         self.leaves
             .iter()
@@ -87,7 +89,7 @@ impl Structure {
     }
 }
 
-/// Maximum length of a delimiter line, in bytes. RFC 2046, section 5.1.1, allows 70 characters.
+/// Maximum length of a delimiter line, in bytes. A longer line is not a delimiter. RFC 2046, section 5.1.1, allows 70 characters.
 const MAX_DELIMITER: usize = 4096;
 
 /// Finds the parts of a message whose bytes arrive in pieces.
@@ -98,7 +100,7 @@ pub struct StructureParser {
     element: Element,
     /// The beginning of the current line, if the end of the line has not arrived.
     partial_line: Vec<u8>,
-    /// `true` if the beginning of the current line has been processed.
+    /// `true` if the beginning of the current line was already processed because the line is very long.
     continues: bool,
     /// The offset of the current line in the input.
     at: usize,
@@ -144,9 +146,9 @@ struct Body {
     decoder: Decoder,
     size: Length,
     alternative: bool,
-    /// `true` for the chosen text and HTML, whose decoded size is not needed.
+    /// `true` for the chosen plain text and the chosen HTML. Their decoded sizes are not needed.
     chosen: bool,
-    /// The first value is `true` if the header contains only white space, and the second value is `true` if the body does.
+    /// Whether the header (first value) and the body (second value) contain only white space.
     blank: [bool; 2],
 }
 
@@ -178,7 +180,7 @@ impl Body {
 }
 
 impl Default for StructureParser {
-    /// Starts at the beginning of a message.
+    /// Creates a parser for the bytes of a message from its beginning.
     fn default() -> Self {
         Self {
             open: Vec::new(),
@@ -198,14 +200,14 @@ impl Default for StructureParser {
 }
 
 impl StructureParser {
-    /// Starts after the header of a message.
+    /// Creates a parser for the bytes that follow `header`, the header of a message.
     pub(super) fn after_header(header: &[u8]) -> Self {
         let mut parser = Self::default();
         parser.start_body(header, false, false, 0);
         parser
     }
 
-    /// Processes the next bytes.
+    /// Processes the next bytes of the message.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while let Some(end) = memchr(b'\n', bytes) {
             if matches!(self.element, Element::End) {
@@ -232,7 +234,7 @@ impl StructureParser {
         }
     }
 
-    /// Returns the structure. `complete` is `true` if the end of the message was reached.
+    /// Returns the structure. `complete` is `true` if the end of the message has been reached.
     #[must_use]
     pub fn finish(mut self, complete: bool) -> Structure {
         let last = mem::take(&mut self.partial_line);
@@ -247,7 +249,7 @@ impl StructureParser {
         Structure::new(self.leaves, self.truncated || !complete)
     }
 
-    /// Processes the beginning of a line that is longer than the longest delimiter.
+    /// Processes the beginning of a line that is too long to be a delimiter, so that the line does not have to be stored.
     fn flush_long_line(&mut self) {
         let mut partial_line = mem::take(&mut self.partial_line);
         // The last byte may be the first half of a line break.
@@ -260,7 +262,7 @@ impl StructureParser {
         self.partial_line = partial_line;
     }
 
-    /// Processes a line with its line break, or the last line.
+    /// Processes a line including its line break. Only the last line of a message can have no line break.
     fn line(&mut self, line: &[u8]) {
         let (text, line_break) = match line {
             [text @ .., b'\r', b'\n'] => (text, &b"\r\n"[..]),
@@ -297,7 +299,7 @@ impl StructureParser {
         }
     }
 
-    /// Enters the body after a header.
+    /// Parses a header and starts the body that follows the header at offset `start`.
     fn start_body(&mut self, header: &[u8], in_digest: bool, alternative: bool, start: usize) {
         let mut part = Part::of(header, in_digest);
         self.truncated |= part.truncated;
@@ -364,7 +366,8 @@ impl StructureParser {
             };
             self.end_part(before, true, index + 1 < self.open.len());
         } else if closes {
-            // The closing delimiter comes before any other delimiter, so the body is treated as text. Only the innermost multipart can be without a delimiter.
+            // The closing delimiter is the first delimiter of this multipart, so its body is treated as text. Only the innermost multipart can be without a
+            // delimiter.
             self.open.pop();
             if let Element::Body(body) = &mut self.element {
                 body.part.media = "text/plain".into();
@@ -386,7 +389,7 @@ impl StructureParser {
         true
     }
 
-    /// Starts a part of the multipart at `index`.
+    /// Starts the next part of the open multipart with this index.
     fn begin_part(&mut self, index: usize) {
         self.parts += 1;
         if self.parts > bounds::PARTS {
@@ -396,7 +399,7 @@ impl StructureParser {
         }
         let multipart = &mut self.open[index];
         let alternative = multipart.alternative;
-        // In a multipart/related, only the first part is the text. The other parts are its images and other resources (RFC 2387).
+        // In a multipart/related, only the first part can be the text. The other parts are images and other resources of the text (RFC 2387).
         multipart.alternative &= multipart.media != "multipart/related";
         self.element = Element::Header {
             bytes: Vec::new(),
@@ -405,7 +408,8 @@ impl StructureParser {
         };
     }
 
-    /// Ends the current part at `end`. `ended_by_outer` is `true` if the part ends at a delimiter of an outer multipart or at the end of the message.
+    /// Ends the current part at the offset `end`. `ended_by_outer` is `true` if the part ends at a delimiter of an outer multipart or at the end of the
+    /// message.
     fn end_part(&mut self, end: usize, complete: bool, ended_by_outer: bool) {
         if let Element::Header {
             bytes,
@@ -424,7 +428,7 @@ impl StructureParser {
             body.part.media = "text/plain".into();
         }
         let [header, is_blank] = body.blank;
-        // A line break after the last delimiter is not a part. An empty multipart is not a part either: it could be chosen instead of another text.
+        // A line break after the last delimiter is not a part. An empty multipart is not a part either. Otherwise it could be chosen instead of another text.
         let is_empty = is_blank && (without_delimiter || (header && ended_by_outer));
         if is_empty && !self.open.is_empty() {
             return;
@@ -433,7 +437,7 @@ impl StructureParser {
     }
 }
 
-/// Splits at the first empty line (RFC 5322, section 2.1).
+/// Splits a message or a part into header and body at the first empty line (RFC 5322, section 2.1).
 pub(super) fn split_header(part: &[u8]) -> (&[u8], &[u8]) {
     let mut line = 0;
     while let Some(length) = part.get(line..).and_then(|rest| memchr(b'\n', rest)) {

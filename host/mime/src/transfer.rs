@@ -1,5 +1,5 @@
 //! Decodes Content-Transfer-Encodings (RFC 2045, section 6) while bytes arrive. Decoding never fails, even if the input is invalid. The result does not depend
-//! on how the input is split.
+//! on how the input is split into pieces.
 
 use memchr::{memchr, memchr2};
 
@@ -26,7 +26,7 @@ impl Encoding {
     }
 }
 
-/// Receives decoded bytes.
+/// A receiver of decoded bytes.
 pub(super) trait Sink {
     /// Receives the next bytes.
     fn put(&mut self, bytes: &[u8]);
@@ -38,7 +38,7 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Counts the bytes.
+/// A sink that counts the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Length(pub(super) usize);
 
@@ -48,7 +48,7 @@ impl Sink for Length {
     }
 }
 
-/// Decodes a part's content while bytes arrive.
+/// A decoder for the content of a part. It decodes bytes as they arrive.
 #[derive(Debug)]
 pub struct Decoder(State);
 
@@ -60,7 +60,7 @@ enum State {
 }
 
 impl Decoder {
-    /// Starts at the beginning of content with this encoding.
+    /// Creates a decoder for content with this encoding.
     #[must_use]
     pub fn new(encoding: Encoding) -> Self {
         Self(match encoding {
@@ -70,7 +70,7 @@ impl Decoder {
         })
     }
 
-    /// Decodes the next bytes. Keeps bytes whose meaning depends on later bytes until the next call. `last` is `true` if these are the last bytes of the
+    /// Decodes the next bytes. Stores bytes whose meaning depends on later bytes until the next call. `last` is `true` if these are the last bytes of the
     /// content.
     pub fn decode(&mut self, encoded: &[u8], last: bool) -> Vec<u8> {
         let mut decoded = Vec::with_capacity(match self.0 {
@@ -92,7 +92,7 @@ impl Decoder {
         }
     }
 
-    /// Ends the content.
+    /// Ends the content and passes the remaining bytes to `sink`.
     pub(super) fn finish(&mut self, sink: &mut impl Sink) {
         match &mut self.0 {
             State::Identity => {}
@@ -107,8 +107,8 @@ pub(super) fn decoded(encoded: &[u8], encoding: Encoding) -> Vec<u8> {
     Decoder::new(encoding).decode(encoded, true)
 }
 
-/// The bits that each letter of the alphabet (RFC 2045, table 1) adds to the three bytes of a group, by the position of the letter in the group. Other bytes
-/// have the value [`NONE`].
+/// The bits that each letter of the base64 alphabet (RFC 2045, table 1) adds to the three bytes of a group. The first index is the position of the letter in
+/// the group, and the second index is the letter. Bytes outside the alphabet have the value [`NONE`].
 static LETTERS: [[u32; 256]; 4] = {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut letters = [[NONE; 256]; 4];
@@ -124,19 +124,19 @@ static LETTERS: [[u32; 256]; 4] = {
     letters
 };
 
-/// The value of bytes that are not letters. It is outside the 24 bits of a group.
+/// The value of bytes that are not letters. This bit is outside the 24 bits of a group.
 const NONE: u32 = 1 << 24;
 
-/// Returns the bits of a group of four letters, or at least [`NONE`] if a byte is not a letter.
+/// Returns the 24 bits of a group of four letters. The value is [`NONE`] or greater if a byte is not a letter.
 fn bits(group: [u8; 4]) -> u32 {
     let [a, b, c, d] = group.map(usize::from);
     LETTERS[0][a] | LETTERS[1][b] | LETTERS[2][c] | LETTERS[3][d]
 }
 
-/// Decodes base64. Ignores bytes outside the alphabet, as RFC 2045 requires. Padding ends a run of letters, and another run can follow.
+/// A decoder for base64. It ignores bytes outside the alphabet, as RFC 2045 requires. Padding ends a run of letters, and another run can follow.
 #[derive(Debug, Default)]
 struct Base64 {
-    /// The letters of an incomplete group.
+    /// The bits of the letters in an incomplete group.
     bits: u32,
     filled: usize,
 }
@@ -177,7 +177,7 @@ impl Base64 {
         decoded.flush(sink);
     }
 
-    /// Ends a run. Excess bits and a single letter are ignored.
+    /// Ends a run of letters. Ignores excess bits and a single remaining letter.
     fn end_run(&mut self, decoded: &mut Decoded, sink: &mut impl Sink) {
         let [_, bytes @ ..] = self.bits.to_be_bytes();
         decoded.put(&bytes[..self.filled * 3 / 4], sink);
@@ -201,8 +201,9 @@ impl Default for Decoded {
 }
 
 impl Decoded {
-    /// Decodes many lines at once if they have the usual form: whole groups, separated by CRLF. This is the fast path for almost all content. Returns the rest,
-    /// and the number of bytes that remain after the first line without this form.
+    /// Decodes many lines together if each line has the usual form: complete groups of letters, then CRLF. Almost all content has this form, so this is the
+    /// fast path. Stops at the first line that does not have this form. Returns the bytes that are not decoded yet, and the number of bytes that follow that
+    /// line.
     fn lines<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> (&'e [u8], usize) {
         let mut rest = encoded;
         let mut letters = [0; 4096];
@@ -235,7 +236,7 @@ impl Decoded {
         }
     }
 
-    /// Decodes groups of four letters up to the first byte that is not a letter. Returns the rest.
+    /// Decodes groups of four letters up to the first byte that is not a letter. Returns the remaining bytes.
     fn groups<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
         let mut rest = encoded;
         loop {
@@ -281,7 +282,7 @@ const MAX_LINE: usize = 1024;
 /// Maximum length of white space that is removed at the end of a line, in bytes. Such white space was added in transit (RFC 2045, section 6.7, rule 3).
 const MAX_SPACE: usize = 1024;
 
-/// Decodes quoted-printable. Returns an invalid escape as text.
+/// A decoder for quoted-printable. It returns an invalid escape unchanged as text.
 #[derive(Debug, Default)]
 struct QuotedPrintable {
     escape: Escape,
@@ -355,7 +356,7 @@ impl QuotedPrintable {
         self.space.push(byte);
     }
 
-    /// Keeps the white space, because the line continues.
+    /// Passes the white space to `sink`, because the line continues after it.
     fn keep_space(&mut self, sink: &mut impl Sink) {
         std::mem::take(&mut self.escape).write_as_text(sink);
         sink.put(&self.space);

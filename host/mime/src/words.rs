@@ -43,7 +43,7 @@ fn decode_charset(mut bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String 
     }
 }
 
-/// Labels of character sets that `mail-parser` does not know, and labels of the same character sets that it knows.
+/// Pairs of labels for the same character set. `mail-parser` supports only the second label of each pair.
 const ALIASES: [(&str, &str); 14] = [
     ("8859-1", "iso-8859-1"),
     ("big5hkscs", "big5"),
@@ -61,7 +61,7 @@ const ALIASES: [(&str, &str); 14] = [
     ("windows-932", "shift_jis"),
 ];
 
-/// Returns a label that `mail-parser` knows, without quotes and spaces.
+/// Returns the label that `mail-parser` supports for the same character set. Removes quotes and spaces from `label`.
 fn canonical_label(label: &str) -> &str {
     let label = label.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     ALIASES
@@ -70,8 +70,8 @@ fn canonical_label(label: &str) -> &str {
         .map_or(label, |(_, known)| known)
 }
 
-/// Removes escape sequences that are directly followed by another escape sequence. Senders write them between lines and encoded words, which end in ASCII and
-/// begin in Japanese. Decoders for the web treat them as an attack.
+/// Removes each escape sequence that is directly followed by another escape sequence. Such pairs occur where lines or encoded words are joined, because each of
+/// them begins with a switch to Japanese and ends with a switch to ASCII. Decoders for the web treat such a pair as an attack.
 fn remove_redundant_escapes(bytes: &[u8]) -> Vec<u8> {
     let mut result = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -131,7 +131,7 @@ fn to_utf8(header: &[u8]) -> Cow<'_, [u8]> {
     out.into()
 }
 
-/// Replaces all encoded words with the output of `write` for their text. Joins adjacent words with the same character set.
+/// Replaces each encoded word with the output of `write` for its decoded text. Joins adjacent encoded words with the same character set.
 fn rewrite_words(header: &[u8], write: impl Fn(&str, &mut Vec<u8>)) -> Cow<'_, [u8]> {
     let finder = memmem::Finder::new(b"=?");
     let mut out = Vec::new();
@@ -203,7 +203,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// Returns the text before the next question mark, and the rest. Returns `None` if white space comes first.
+/// Returns the text before the next question mark and the text after it. Returns `None` if white space comes before the question mark.
 fn token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text
         .iter()
@@ -242,7 +242,7 @@ pub(super) fn extended_parameter(field: &[u8], name: &str) -> Option<String> {
             Some(number) => (number, true),
             None => (key, false),
         };
-        // `name*` is the whole value and takes precedence over continued pieces.
+        // `name*` contains the complete value and takes precedence over continued pieces.
         let (number, encoded) = match number.parse() {
             Ok(number) => (number, encoded),
             Err(_) if key.is_empty() => (0, true),
