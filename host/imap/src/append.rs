@@ -35,8 +35,8 @@ impl Session {
         let exchange = async move {
             let wire = &mut idle.wire;
             let on: OnReply<'_> = &mut |_, _| Ok(());
-            // The response shows that the connection works. Without LITERAL+, the continuation request is that response. CAPABILITY is used instead of NOOP,
-            // because Dovecot may delay the response to NOOP until the next command has ended.
+            // The client needs a response that shows that the connection works. Without LITERAL+, the continuation request is that response. With LITERAL+, the
+            // client sends CAPABILITY instead of NOOP, because Dovecot may delay the response to NOOP until the next command has ended.
             let capability = literal_plus.then(|| wire.queue("CAPABILITY"));
             let sent = wire.queue_literals(&command, literal_plus, on).await?;
             for outcome in wire.finish(capability.as_slice(), on).await? {

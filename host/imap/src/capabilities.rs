@@ -41,8 +41,8 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Returns the required extensions that the server does not offer, and what is not possible without each of them. Call this after the log-in, because some
-    /// servers list extensions only then.
+    /// Returns the required extensions that the server does not offer. The second value describes what is not possible without the extension. Call this
+    /// function after the log-in, because some servers list extensions only after the log-in.
     pub fn missing_extensions(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         [
             (
@@ -61,20 +61,20 @@ impl Capabilities {
         .map(|(_, extension, effect)| (extension, effect))
     }
 
-    /// Returns the STATUS item for a folder's id, if the server has ids. `X-GUID` is preferred, so that ids do not change when a new Dovecot version adds
+    /// Returns the STATUS item for the id of a folder, if the server has ids. Prefers `X-GUID`, so that ids do not change when a new Dovecot version adds
     /// `OBJECTID`.
     #[must_use]
     pub fn folder_ids(self) -> Option<&'static str> {
         self.ids("MAILBOXID")
     }
 
-    /// Returns the FETCH item for a message's id, if the server has ids.
+    /// Returns the FETCH item for the id of a message, if the server has ids.
     #[must_use]
     pub fn message_ids(self) -> Option<&'static str> {
         self.ids("EMAILID")
     }
 
-    /// `of_object_id` is the item's name in `OBJECTID`.
+    /// Returns the item for ids, if the server has ids. `of_object_id` is the name of the item in `OBJECTID`.
     fn ids(self, of_object_id: &'static str) -> Option<&'static str> {
         if self.guid {
             Some("X-GUID")

@@ -1,5 +1,5 @@
-//! Commands that change messages: STORE, MOVE (RFC 6851) and UID EXPUNGE (RFC 4315). They act on the folder that is open for writing. They do not check the
-//! UIDVALIDITY of the folder.
+//! Commands that change messages: STORE, MOVE (RFC 6851) and UID EXPUNGE (RFC 4315). The commands change messages of the folder that is open for writing. They
+//! do not check the UIDVALIDITY of the folder.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::{Error, INBOX, quoted, utf7};
 /// The new locations of moved messages.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The UIDVALIDITY of the new UIDs.
+    /// The UIDVALIDITY of the destination folder, for which the new UIDs are valid.
     pub uid_validity: u32,
     /// The old and the new UID of each message.
     pub uids: Vec<(u32, u32)>,
@@ -42,12 +42,17 @@ impl Session {
         Ok(Some(folder))
     }
 
-    /// Returns `true` if STORE can be sent without opening `path` again. This requires that the folder was opened for writing with `uid_validity`, that all
-    /// `uids` are below its UIDNEXT, that the server stores `flags` permanently, and that the server has sent nothing since. Then each message exists, or the
-    /// server reports its removal in the response to the next command.
+    /// Returns `true` if STORE can be sent without opening `path` again. All of these conditions must be met:
     ///
-    /// Returns `false` for every folder except INBOX. INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5). Another folder may have
-    /// been replaced by a new one with the same name. Dovecot finds the log of a folder by name, so it would write to the log of the new folder.
+    /// - `path` is INBOX, and INBOX was opened for writing with `uid_validity`.
+    /// - All `uids` are below the UIDNEXT that the server reported.
+    /// - The server stores `flags` permanently.
+    /// - The server has sent nothing since its last reply.
+    ///
+    /// Then each message exists, or the server reports its removal in the response to the next command.
+    ///
+    /// INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5), but another folder may have been replaced by a new folder with the same
+    /// name. Dovecot finds the log of a folder by name, so it would write the change to the log of the new folder.
     pub fn can_store_without_select(
         &mut self,
         path: &str,
@@ -68,8 +73,8 @@ impl Session {
 
     /// Adds or removes flags. Returns the UIDs of the messages that exist.
     ///
-    /// Dovecot can return a search result that includes messages that another client has just removed, and report the removal after it. In that case the search
-    /// is repeated.
+    /// Dovecot can return a search result with messages that another client has just removed, and report the removal after the result. In that case this
+    /// function repeats the search.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -134,7 +139,7 @@ impl Session {
         Ok((found.into_iter().collect(), expunged))
     }
 
-    /// Moves messages to the folder with the path `destination`. Returns `None` if the folder does not exist.
+    /// Moves messages to the folder with the path `destination`. Returns `None` if the destination folder does not exist.
     ///
     /// # Errors
     /// Returns [`Error::MissingExtension`] if the server has no MOVE or UIDPLUS, or the [`Error`] of the command.

@@ -24,7 +24,7 @@ pub struct Connector {
     timeout: Duration,
     /// `true` after the missing extensions have been logged.
     logged_missing: Arc<AtomicBool>,
-    /// The result of the last test for X-GUID, and the capabilities that the server had then. `None` before the first test.
+    /// The result of the last test for X-GUID, and the capabilities that the server had at the time of the test. `None` before the first test.
     guid: Arc<Mutex<Option<(Capabilities, bool)>>>,
 }
 
@@ -49,7 +49,7 @@ impl Connector {
     pub async fn ping(&self) -> Result<(), Error> {
         self.within(async {
             let (mut wire, _) = self.greet().await?;
-            // The response does not matter, because the greeting has arrived.
+            // Do not wait for the response, because the greeting already shows that the server works.
             wire.queue("LOGOUT");
             wire.flush().await
         })
@@ -100,7 +100,7 @@ impl Connector {
                 Ok(())
             })
             .await?;
-        // A NO says nothing about the item: the server cannot open the folder.
+        // A NO does not show whether the server supports X-GUID. It means that the server cannot open the folder.
         if !outcomes.iter().any(|o| matches!(o.status, Status::No)) {
             let mut guid = self.guid.lock().unwrap_or_else(PoisonError::into_inner);
             *guid = Some((capabilities, supports));
@@ -118,8 +118,8 @@ impl Connector {
         }
     }
 
-    /// Runs `work`, which ends with the log-in at the latest, with a timeout. Every failure except a rejected credential becomes [`Error::Unavailable`],
-    /// because no command of the caller has been sent.
+    /// Runs `work` with a timeout. `work` can connect and log in, but must not send a command of the caller. Therefore every failure except a rejected
+    /// credential becomes [`Error::Unavailable`].
     async fn within<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         match timeout(self.timeout, work).await {
             Ok(Err(Error::Lost(why) | Error::Protocol(why) | Error::No(why))) => {

@@ -1,7 +1,7 @@
 //! FETCH commands and the collection of their responses.
 //!
-//! The commands request header fields of the message instead of ENVELOPE. So listings and single messages use the same parser, and the result does not depend
-//! on how a server escapes strings (`imap-proto` does not unescape quoted strings). BODY.PEEK does not set `\Seen`.
+//! The commands request header fields of the message instead of ENVELOPE. Therefore listings and single messages use the same parser. The result does not
+//! depend on how a server escapes strings, although `imap-proto` does not unescape quoted strings. BODY.PEEK does not set `\Seen`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::bounds;
 use super::set::set;
 use super::wire::Frame;
 
-/// The header fields for listings, previews and identities (`identity` in `latchmail-mailbox`).
+/// The header fields for listings, previews and identities of messages (see `identity` in `latchmail-mailbox`).
 const FIELDS: &str =
     "DATE FROM TO CC SUBJECT MESSAGE-ID CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION";
 
@@ -38,11 +38,11 @@ pub struct Fetched {
     pub header: Bytes,
     /// The beginning of the body.
     pub text: Bytes,
-    /// The requested bytes of the whole message.
+    /// The requested bytes of the message, including its header.
     pub whole: Bytes,
 }
 
-/// Returns the command for summaries. `ids` is the item for the server's ids of messages, or `None` if the server has no ids.
+/// Returns the command that requests the data for summaries. `ids` is the FETCH item for the server's ids of messages, or `None` if the server has no ids.
 pub(crate) fn summaries(uids: &[u32], ids: Option<&str>) -> String {
     format!(
         "UID FETCH {} (UID FLAGS {}{}INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
@@ -54,12 +54,12 @@ pub(crate) fn summaries(uids: &[u32], ids: Option<&str>) -> String {
     )
 }
 
-/// Returns the command for the UIDs and flags of the messages in a range of positions.
+/// Returns the command that requests the UIDs and flags of the messages in a range of positions.
 pub(crate) fn flags((low, high): (u32, u32)) -> String {
     format!("FETCH {low}:{high} (UID FLAGS)")
 }
 
-/// Returns the command for longer headers and texts.
+/// Returns the command that requests longer headers and texts of messages.
 pub(crate) fn longer(uids: &[u32]) -> String {
     format!(
         "UID FETCH {} (UID BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
@@ -69,7 +69,7 @@ pub(crate) fn longer(uids: &[u32]) -> String {
     )
 }
 
-/// Returns the command for flags and the data of identities (`identity` in `latchmail-mailbox`).
+/// Returns the command that requests the flags of messages and the data for their identities (see `identity` in `latchmail-mailbox`).
 pub(crate) fn identities(uids: &[u32], ids: Option<&str>) -> String {
     if let Some(ids) = ids {
         return format!("UID FETCH {} (UID FLAGS {ids})", set(uids));
@@ -81,12 +81,12 @@ pub(crate) fn identities(uids: &[u32], ids: Option<&str>) -> String {
     )
 }
 
-/// Returns the command for the positions and flags of messages.
+/// Returns the command that requests the positions and flags of messages.
 pub(crate) fn positions(uids: &[u32]) -> String {
     format!("UID FETCH {} (UID FLAGS)", set(uids))
 }
 
-/// Returns the command for one message, up to [`bounds::FIRST`] bytes.
+/// Returns the command that requests one message, up to [`bounds::FIRST`] bytes.
 pub(crate) fn whole(uid: u32) -> String {
     format!(
         "UID FETCH {uid} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[]<0.{}>)",
@@ -94,7 +94,7 @@ pub(crate) fn whole(uid: u32) -> String {
     )
 }
 
-/// Returns the command for a range of a message's bytes.
+/// Returns the command that requests a range of bytes of a message.
 pub(crate) fn piece(uid: u32, range: &Range<usize>) -> String {
     format!(
         "UID FETCH {uid} (UID BODY.PEEK[]<{}.{}>)",
@@ -103,12 +103,12 @@ pub(crate) fn piece(uid: u32, range: &Range<usize>) -> String {
     )
 }
 
-/// Merges the responses to a FETCH by position. A server can split the data of one message over several responses, and can send data of messages that were not
-/// requested.
+/// The merged responses to a FETCH, by the position of the message. A server can split the data of one message over several responses, and can send data of
+/// messages that were not requested.
 #[derive(Debug, Default)]
 pub(crate) struct Collected(BTreeMap<u32, (Fetched, Received)>);
 
-/// The kinds of data that have arrived of a message.
+/// The data of a message that have arrived.
 #[derive(Clone, Copy, Debug, Default)]
 struct Received {
     flags: bool,
@@ -162,27 +162,27 @@ impl Collected {
         }
     }
 
-    /// Removes and returns a message if its UID, header and text have arrived, and also its id if `ids` is `true`. So the bytes of the message need not be held
-    /// until the command ends.
+    /// Removes and returns a message if its UID, header and text have arrived. If `ids` is `true`, the id of the message must also have arrived. The caller can
+    /// process the message immediately, so its bytes do not stay in memory until the command ends.
     pub(crate) fn take(&mut self, seq: u32, ids: bool) -> Option<Fetched> {
         let (message, received) = self.0.get(&seq)?;
         let complete = message.uid != 0 && received.sections >= 2 && (message.id.is_some() || !ids);
         complete.then(|| self.0.remove(&seq).map(|(message, _)| message))?
     }
 
-    /// Returns the messages with received body data, in ascending order of position.
+    /// Returns the messages whose body data has arrived, in ascending order of position.
     pub(crate) fn with_body(self) -> Vec<Fetched> {
         self.received(|received| received.sections > 0)
     }
 
-    /// Returns the messages with received ids and flags, in ascending order of position.
+    /// Returns the messages whose ids and flags have arrived, in ascending order of position.
     pub(crate) fn with_ids(self) -> Vec<Fetched> {
         let mut messages = self.with_flags();
         messages.retain(|message| message.id.is_some());
         messages
     }
 
-    /// Returns the messages with received flags, in ascending order of position.
+    /// Returns the messages whose flags have arrived, in ascending order of position.
     pub(crate) fn with_flags(self) -> Vec<Fetched> {
         self.received(|received| received.flags)
     }
@@ -196,7 +196,7 @@ impl Collected {
     }
 }
 
-/// Returns a part of a reply without copying it.
+/// Returns `piece` as shared bytes. Does not copy the bytes if `piece` is a part of `frame`.
 fn slice_of(frame: &Bytes, piece: &[u8]) -> Bytes {
     let (whole, part) = (frame.as_ptr_range(), piece.as_ptr_range());
     if whole.start <= part.start && part.end <= whole.end {

@@ -5,7 +5,7 @@ use memchr::memmem;
 use super::Error;
 use super::bounds;
 
-/// Finds the end of the first reply in a growing buffer.
+/// A search for the end of the first reply in a growing buffer.
 #[derive(Default)]
 pub(super) struct Framing {
     /// The offset of the current line.
@@ -15,7 +15,7 @@ pub(super) struct Framing {
 }
 
 impl Framing {
-    /// Returns the end of the reply once the reply is complete.
+    /// Returns the end of the reply, or `None` if the reply is not complete yet.
     pub(super) fn end(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error> {
         loop {
             if self.line > bounds::REPLY {
@@ -42,7 +42,7 @@ impl Framing {
         }
     }
 
-    /// Returns how many bytes to reserve.
+    /// Returns the number of bytes to reserve in the buffer for the rest of the reply.
     pub(super) fn missing(&self, buffer: &[u8]) -> usize {
         self.line.saturating_sub(buffer.len()).max(4096)
     }

@@ -1,4 +1,4 @@
-//! Properties that hold for any reply of a mail server and for any folder name. See [`latchmail_core::fuzzing`].
+//! Checks properties that must hold for any reply of a mail server and for any folder name. See [`latchmail_core::fuzzing`].
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -59,7 +59,7 @@ pub fn encoded_name(name: &str) {
 /// Reads replies of a mail server. Checks that the result does not depend on how the network splits the replies.
 ///
 /// # Panics
-/// Panics if the result depends on it.
+/// Panics if the result depends on how the replies are split.
 pub fn imap_replies(bytes: &[u8]) {
     let read = |size: usize| {
         let server = Server::sending(bytes.chunks(size).map(<[u8]>::to_vec).collect());
@@ -86,7 +86,7 @@ pub fn imap_replies(bytes: &[u8]) {
 }
 
 /// Runs every operation of a session against a server that sends the next of `replies` in response to each command. The bits of `can` are the capabilities of
-/// the server. `name` is the name of the folder and the search term.
+/// the server. `name` is used as the folder name and as the search term.
 ///
 /// # Panics
 /// Panics if a command contains a character that is not printable ASCII.
@@ -190,7 +190,7 @@ struct Server {
     unread: VecDeque<Vec<u8>>,
     /// The beginning of a line that the client is writing.
     line: Vec<u8>,
-    /// The number of bytes that are missing from a literal that the client is writing.
+    /// The number of bytes that the client has not written yet of the current literal.
     literal: usize,
 }
 

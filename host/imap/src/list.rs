@@ -1,4 +1,5 @@
-//! Lists folders: LIST, with counts in the same round trip if the server supports it (RFC 5258, RFC 5819, RFC 6154).
+//! Lists folders with LIST. If the server supports it, the response contains the message counts of the folders, so that no second round trip is needed (RFC
+//! 5258, RFC 5819, RFC 6154).
 
 use bytes::Bytes;
 use imap_proto::{MailboxDatum, MailboxListData, NameAttribute, Response, Status, StatusAttribute};
@@ -68,7 +69,7 @@ pub const COUNTS: &str = "MESSAGES UNSEEN UIDNEXT UIDVALIDITY";
 /// STATUS items for reconciling the index.
 pub const POSITIONS: &str = "MESSAGES UIDNEXT UIDVALIDITY";
 
-/// Merges the responses to LIST and STATUS.
+/// The merged responses to LIST and STATUS.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) folders: Vec<Listed>,
@@ -223,8 +224,8 @@ fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {
     }
 }
 
-/// Removes the escapes of a quoted string (RFC 3501, section 4.3), which `imap-proto` keeps. Only the byte before the text distinguishes a quoted string from a
-/// literal.
+/// Removes the escapes of a quoted string (RFC 3501, section 4.3), because `imap-proto` does not remove them. `frame` is the reply that contains `text`. Only
+/// the byte before the text shows whether the text is a quoted string or a literal.
 fn unescaped(text: &str, frame: &Bytes) -> String {
     let start = (text.as_ptr() as usize).checked_sub(frame.as_ptr() as usize);
     let was_quoted = start

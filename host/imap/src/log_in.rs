@@ -100,7 +100,8 @@ async fn with_token(
     wire.finish_one(tag, on).await
 }
 
-/// Queues AUTHENTICATE with the initial response of the client and returns the tag. Without SASL-IR, queues the response after the server has requested it.
+/// Starts AUTHENTICATE, queues the client's response and returns the tag. With SASL-IR, the response is part of the command. Without SASL-IR, this function
+/// sends the command first and queues the response after the server has requested it.
 async fn authenticate(
     wire: &mut Wire,
     capabilities: Capabilities,

@@ -34,13 +34,13 @@ impl fmt::Display for OpenMode {
 #[derive(Debug, Default)]
 pub(crate) struct OpenResult {
     pub(crate) opened: Opened,
-    /// The permanent flags (RFC 3501, section 7.1, PERMANENTFLAGS), or `None` if the server does not say.
+    /// The permanent flags (RFC 3501, section 7.1, PERMANENTFLAGS), or `None` if the server does not report them.
     pub(crate) permanent: Option<Vec<String>>,
-    /// The number of recent messages: those that no session with write access has seen (RFC 3501, section 2.3.2).
+    /// The number of recent messages. A message is recent if no session with write access has seen it (RFC 3501, section 2.3.2).
     recent: u32,
     /// The NO response, if the folder could not be opened.
     pub(crate) refused: Option<Outcome>,
-    /// The outcome of the command.
+    /// The outcome of the command that was sent after EXAMINE or SELECT.
     pub(crate) outcome: Option<Outcome>,
     /// The messages that the command fetched.
     pub(crate) collected: Collected,
@@ -77,8 +77,8 @@ impl OpenResult {
 impl Session {
     /// Opens the folder `name` and sends `command` in the same write.
     ///
-    /// Opens the folder even if it is already open. Otherwise the client could miss new messages and flags, and that the folder was renamed or replaced by
-    /// another one. Together with a FETCH, this takes 0.2 ms and no additional round trip.
+    /// Opens the folder even if it is already open. Otherwise the client could miss new messages, changed flags, and the renaming or replacement of the folder.
+    /// If a FETCH is sent in the same write, opening the folder takes 0.2 ms and no additional round trip.
     pub(crate) async fn open(
         &mut self,
         mode: OpenMode,
@@ -164,7 +164,7 @@ impl Session {
     }
 
     /// Finds out why the server refused to open `name`. Returns the server's name for `path` if that name differs from `name`. Returns `None` if no folder with
-    /// the path `path` can be opened. Returns an error if the server lists the folder under this name.
+    /// the path `path` can be opened. Returns an error if the server lists the folder under `name`.
     ///
     /// Uses LIST, because the text of a NO is not standardized and some servers send no response code.
     pub(crate) async fn resolve_refused(

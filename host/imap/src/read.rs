@@ -23,7 +23,7 @@ pub struct MessageRef<'a> {
 }
 
 impl Session {
-    /// Returns a message, up to [`super::bounds::FIRST`] bytes, or `None` if the message does not exist. Needs one round trip.
+    /// Returns a message with at most its first [`super::bounds::FIRST`] bytes, or `None` if the message does not exist. Needs one round trip.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -31,7 +31,8 @@ impl Session {
         self.fetch_one(message, &fetch::whole(message.uid)).await
     }
 
-    /// Returns a range of bytes of a message, fewer if the message is shorter, or `None` if the message does not exist. Needs one round trip.
+    /// Returns a range of bytes of a message. Returns fewer bytes if the message ends within the range, and `None` if the message does not exist. Needs one
+    /// round trip.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -46,7 +47,8 @@ impl Session {
         Ok(fetched.map(|fetched| fetched.whole))
     }
 
-    /// Returns a range of bytes of a message in the open folder, fewer if the message is shorter, or `None` if the message does not exist.
+    /// Returns a range of bytes of a message in the open folder. Returns fewer bytes if the message ends within the range, and `None` if the message does not
+    /// exist.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -89,7 +91,7 @@ impl Session {
         }
     }
 
-    /// Reads the data for summaries of messages in the open folder. Calls `each` for every message as soon as the data of the message has arrived.
+    /// Reads the data for summaries of messages in the open folder. Calls `each` for every message as soon as the data of that message has arrived.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -139,7 +141,7 @@ impl Session {
         }
     }
 
-    /// Runs a FETCH in the open folder. Returns its outcome and the messages.
+    /// Runs a FETCH in the open folder. Returns the outcome of the command and the messages.
     pub(crate) async fn fetch(&mut self, command: &str) -> Result<(Outcome, Collected), Error> {
         let mut collected = Collected::default();
         let mut outcomes = self

@@ -66,7 +66,8 @@ impl Session {
         }
     }
 
-    /// Returns those of `uids` that exist in the folder. Returns `None` if the folder does not exist or has another UIDVALIDITY. Needs one round trip.
+    /// Returns the UIDs from `uids` whose messages exist in the folder. Returns `None` if the folder does not exist or has another UIDVALIDITY. Needs one round
+    /// trip.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -95,7 +96,7 @@ impl Session {
         let command = format!("UID SEARCH UID {from}:*");
         let mut found = self.search_in(path, &command).await?;
         if let Some((_, uids)) = &mut found {
-            // The result always includes the last message, because `*` is its UID (RFC 3501, section 9).
+            // The server's result always includes the last message, because `*` stands for its UID (RFC 3501, section 9).
             uids.retain(|uid| *uid >= from);
             uids.sort_unstable();
         }
@@ -121,8 +122,8 @@ impl Session {
         Ok(Some((opening.opened, opening.searched)))
     }
 
-    /// Returns the data of identities and the flags of messages. All `messages` must be in one folder. Returns no messages if the folder does not exist or has
-    /// another UIDVALIDITY. Needs one round trip.
+    /// Returns the flags of messages and the data for their identities. All `messages` must be in one folder. Returns no messages if the folder does not exist
+    /// or has another UIDVALIDITY. Needs one round trip.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.

@@ -20,7 +20,7 @@ pub struct Opened {
     pub exists: u32,
     /// The UIDVALIDITY.
     pub uid_validity: u32,
-    /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not say.
+    /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not report it.
     pub uid_next: u32,
 }
 
@@ -29,7 +29,7 @@ pub struct Opened {
 pub struct Writable {
     /// The state of the folder when it was opened.
     pub opened: Opened,
-    /// The flags that the server stores permanently. `None` if the server does not say, which means that it stores all flags (RFC 3501, section 6.3.1).
+    /// The flags that the server stores permanently. `None` if the server does not report them, which means that it stores all flags (RFC 3501, section 6.3.1).
     pub(crate) permanent: Option<Vec<String>>,
 }
 

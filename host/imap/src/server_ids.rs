@@ -10,19 +10,19 @@ const FETCH: &[u8] = b" FETCH (";
 /// The attributes whose value is an id. The second value is `true` if the id is in parentheses.
 const ATTRIBUTES: [(&[u8], bool); 3] =
     [(b"X-GUID", false), (b"MAILBOXID", true), (b"EMAILID", true)];
-/// Maximum length of an id, in bytes. RFC 8474, section 7, allows 255. With Maildir, Dovecot's ids are file names.
+/// Maximum length of an id, in bytes. RFC 8474, section 7, allows 255. If mailboxes have the format Maildir, Dovecot's ids are file names.
 const MAX_ID: usize = 255;
 
 /// Removes the id from a reply and returns it. A reply without an id is not changed.
 pub(crate) fn take(reply: &mut BytesMut) -> Option<String> {
     let (id, before, after) = find_id(reply)?;
-    // Move the bytes before the id. There are few of them, but the bytes after the id can be a whole message.
+    // Move the bytes before the id. These are only a few bytes, but the bytes after the id can contain a complete message.
     reply.copy_within(..before, after - before);
     reply.advance(after - before);
     Some(id)
 }
 
-/// Returns the id and the range of its attribute with one adjacent space.
+/// Returns the id, and the start and the end of its attribute. The range includes one adjacent space.
 fn find_id(reply: &[u8]) -> Option<(String, usize, usize)> {
     let mut at = first_attribute(reply)?;
     loop {

@@ -1,8 +1,8 @@
 //! An authenticated IMAP connection, and the exchange of commands and replies on it.
 //!
-//! Every exchange with the server goes through [`Session::exchange`]. The session is broken from the start of an exchange until the exchange has succeeded. So
-//! a session whose command failed or was cancelled cannot be used again. The commands are in `open`, `page`, `read`, `stream`, `append`, `search`, `list` and
-//! `change`.
+//! Every exchange with the server goes through [`Session::exchange`]. The session is broken from the start of an exchange until the exchange has succeeded.
+//! Therefore a session whose command failed or was cancelled cannot be used again. The commands are in the modules `open`, `page`, `read`, `stream`, `append`,
+//! `search`, `list` and `change`.
 
 use std::mem;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::selected::Selected;
 use super::state::{Idle, State};
 use super::wire::{OnReply, Outcome, Sent, Wire};
 
-/// Timeout factor for commands with literals: a search reads every message, and a message can have 25 MB.
+/// Timeout factor for commands with literals. A search reads every message, and an appended message can have 25 MB.
 pub(crate) const LITERAL_TIMEOUT_FACTOR: u32 = 4;
 
 /// An authenticated IMAP connection.
@@ -143,7 +143,7 @@ impl Session {
         }
     }
 
-    /// Changes what is known about the open folder.
+    /// Returns the open folder for changes of its data, if no command is in progress.
     pub(crate) fn selected_mut(&mut self) -> Option<&mut Selected> {
         match &mut self.state {
             State::Idle(idle) => idle.selected.as_mut(),
@@ -159,8 +159,9 @@ impl Session {
         }
     }
 
-    /// Returns commands that close the open folder without changing it. Their outcomes do not matter. STATUS of a folder that is open on the same connection
-    /// may be outdated (RFC 3501, section 6.3.10), and Dovecot returns the state of the folder that had the name when it was opened.
+    /// Returns the commands that close the open folder without changing it. The caller can ignore the outcomes of these commands. The folder must be closed
+    /// before STATUS, because the STATUS of the open folder may be outdated (RFC 3501, section 6.3.10). Dovecot would return the state of the folder that had
+    /// the name when it was opened.
     pub(crate) fn closing(&mut self) -> Vec<String> {
         match self
             .deselect()

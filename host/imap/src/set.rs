@@ -24,7 +24,7 @@ pub(crate) fn set(uids: &[u32]) -> String {
     set
 }
 
-/// Returns the UIDs of a set from the server (RFC 4315, section 4), in its order, or `None` if there are more than `limit`.
+/// Returns the UIDs of a set from the server (RFC 4315, section 4), in the order of the set. Returns `None` if there are more than `limit` UIDs.
 pub(crate) fn members(set: &[UidSetMember], limit: usize) -> Option<Vec<u32>> {
     let mut uids = Vec::new();
     for member in set {

@@ -1,4 +1,4 @@
-//! Streams bytes of a message: one FETCH requests all of them, and the client reads them in pieces as they arrive.
+//! Streams bytes of a message: one FETCH requests all bytes, and the client reads them in pieces as they arrive.
 
 use std::ops::Range;
 
@@ -14,8 +14,8 @@ use super::{Error, MessageRef};
 
 impl Session {
     /// Requests a range of bytes of a message in the open folder with one command. [`Session::next_bytes`] returns the bytes as they arrive. No other command
-    /// is possible before the last byte was read. Returns the number of bytes, which is smaller than the range if the message is shorter. Returns `None` if the
-    /// message does not exist.
+    /// is possible until the last byte was read. Returns the number of bytes, which is smaller than the length of `range` if the message ends within the range.
+    /// Returns `None` if the message does not exist.
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -28,8 +28,9 @@ impl Session {
         self.start(wire, selected, Head::of(uid, None), range).await
     }
 
-    /// Opens the folder of `message` and requests a range of bytes of the message, both in the same write. Otherwise like [`Session::start_stream`]. A result
-    /// of `None` does not prove that the message does not exist: check with [`Session::read_range_at`].
+    /// Opens the folder of `message` and requests a range of bytes of the message, with both commands in one write. Otherwise works like
+    /// [`Session::start_stream`]. The result `None` does not prove that the message does not exist. In that case the caller must check with
+    /// [`Session::read_range_at`].
     ///
     /// # Errors
     /// Returns the [`Error`] of the command.
@@ -55,8 +56,8 @@ impl Session {
         self.start(wire, selected, head, range).await
     }
 
-    /// Sends the queued commands and FETCH, and reads the replies up to the requested bytes. `selected` is the folder that is open afterwards if the commands
-    /// succeed.
+    /// Sends the queued commands and FETCH, and reads the replies that come before the requested bytes. `selected` is the folder that is open afterwards if the
+    /// commands succeed.
     async fn start(
         &mut self,
         mut wire: Wire,
@@ -139,14 +140,14 @@ enum Start {
     Another,
 }
 
-/// Reads the replies before the requested bytes of a message.
+/// A reader of the replies that come before the requested bytes of a message.
 struct Head {
     uid: u32,
     /// The expected UIDVALIDITY, if the folder is opened in the same write.
     uid_validity: Option<u32>,
     /// The UIDVALIDITY that the server has sent.
     opened: Option<u32>,
-    /// The number of messages that the server has sent.
+    /// The number of messages in the folder, as reported by the server (EXISTS).
     exists: u32,
     /// `true` if the folder was open before, or if the server has opened it.
     is_open: bool,
@@ -166,7 +167,8 @@ impl Head {
         }
     }
 
-    /// Writes the queued commands and reads up to the bytes that the command `tag` requested. Reads to the end of the command if the server sends no bytes.
+    /// Writes the queued commands and reads the replies that come before the bytes that the command with tag `tag` requested. If the server sends no bytes,
+    /// reads to the end of that command.
     async fn read(&mut self, wire: &mut Wire, tag: &str) -> Result<Start, Error> {
         wire.flush().await?;
         loop {

@@ -1,5 +1,5 @@
-//! Writes commands and reads replies on a connection. This module numbers commands, assigns outcomes to them and sends literals. It does not know what a
-//! command means.
+//! Writes commands and reads replies on a connection. This module numbers commands, assigns the outcomes to the commands and sends literals. It does not
+//! interpret commands.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub(crate) struct Outcome {
     pub(crate) status: Status,
     /// The response code, if `imap-proto` supports it.
     pub(crate) code: Option<ResponseCode<'static>>,
-    /// The rest of the line. Begins with the response code if `imap-proto` does not support it.
+    /// The text after the status. It begins with the response code if `imap-proto` does not support the code.
     pub(crate) text: String,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Frame {
     pub(crate) id: Option<String>,
 }
 
-/// A callback for the untagged replies.
+/// A callback that receives the untagged replies.
 pub(crate) type OnReply<'a> =
     &'a mut (dyn FnMut(&Response<'_>, &Frame) -> Result<(), Error> + Send);
 
@@ -73,7 +73,7 @@ impl Outcome {
             .is_some_and(|code| code.eq_ignore_ascii_case(name))
     }
 
-    /// Returns `true` if the response code of a NO says that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
+    /// Returns `true` if the response code of a NO means that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
     pub(crate) fn is_missing_folder(&self) -> bool {
         matches!(self.code, Some(ResponseCode::TryCreate))
             || self.has_code("TRYCREATE")
@@ -81,7 +81,7 @@ impl Outcome {
             || self.has_code("CANNOT")
     }
 
-    /// Returns the outcome if it is OK, otherwise an error.
+    /// Returns the outcome if its status is OK, otherwise an error.
     pub(crate) fn ok(self) -> Result<Self, Error> {
         match self.status {
             Status::Ok => Ok(self),
@@ -191,7 +191,8 @@ impl Wire {
         Ok(sent)
     }
 
-    /// Writes a command with its literals, but not the text after the last literal. The server executes the command only after it has received that text.
+    /// Writes a command with its literals, but not the text after the last literal. The server executes the command only after the server has received that
+    /// text.
     pub(crate) async fn queue_literals(
         &mut self,
         command: &Command,
@@ -216,7 +217,8 @@ impl Wire {
         Ok(Sent::Complete(tag))
     }
 
-    /// Waits for a continuation request (RFC 3501, section 7.5). Returns the outcome of the command if the command ends instead, otherwise `None`.
+    /// Waits for a continuation request (RFC 3501, section 7.5). Returns `None` if the server sends the request, or the outcome of the command if the server
+    /// ends the command instead.
     pub(crate) async fn continuation(&mut self, on: OnReply<'_>) -> Result<Option<Outcome>, Error> {
         loop {
             let frame = self.frame().await?;
@@ -230,7 +232,7 @@ impl Wire {
         }
     }
 
-    /// Returns the next reply, including its literals, without the server's id of the folder or message.
+    /// Returns the next reply, including its literals. Moves the server's id of the folder or message from the bytes of the reply to [`Frame::id`].
     pub(crate) async fn frame(&mut self) -> Result<Frame, Error> {
         let mut reply = self.next_frame().await?;
         let id = server_ids::take(&mut reply);
@@ -275,7 +277,8 @@ pub(crate) enum Item {
 }
 
 impl Wire {
-    /// Returns the next reply, or the length of its first literal. [`Wire::literal_bytes`] then returns the literal's bytes.
+    /// Returns the next reply if it has no literals, otherwise the length of its first literal. After a length, [`Wire::literal_bytes`] returns the bytes of
+    /// the literal.
     pub(crate) async fn next_item(&mut self) -> Result<Item, Error> {
         loop {
             if let Some(end) = memmem::find(&self.read, b"\r\n") {
@@ -292,7 +295,7 @@ impl Wire {
         }
     }
 
-    /// Returns the next bytes: at least one, at most `limit`.
+    /// Returns the next bytes of a literal: at least one, at most `limit`.
     pub(crate) async fn literal_bytes(&mut self, limit: usize) -> Result<Bytes, Error> {
         if self.read.is_empty() {
             self.read_more(self.reserve_size()).await?;
@@ -311,24 +314,26 @@ impl Wire {
     }
 }
 
-/// Maximum size of a literal that is sent in one write with the text around it, in bytes.
+/// Maximum size of a literal that is sent in the same write as the text before and after the literal, in bytes.
 pub(crate) const SMALL_LITERAL: usize = 64 * 1024;
 
 /// The number of bytes to reserve if the buffer has less than [`MIN_FREE`] bytes of free space.
 const RESERVE: usize = 256 * 1024;
 const MIN_FREE: usize = 16 * 1024;
 
-/// Does not show the buffers, because they can contain a password.
+/// Omits the buffers, because they can contain a password.
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
     }
 }
 
-/// Parses a reply. Returns an error for BYE, because the server closes the connection after it.
+/// Parses a reply. Returns an error for BYE, because the server closes the connection after BYE.
 pub(crate) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
     if server_ids::is_nested_deeper(frame, DEPTH) {
-        return Err(Error::Protocol("a reply with lists nested too deep".into()));
+        return Err(Error::Protocol(
+            "the lists in a reply are nested too deeply".into(),
+        ));
     }
     // `imap-proto` 0.17 panics on some invalid replies, for example if a character outside ASCII follows the response code.
     match std::panic::catch_unwind(|| Response::parse(frame)) {
@@ -349,7 +354,7 @@ pub(crate) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
     }
 }
 
-/// Maximum nesting depth of lists in a reply. `imap-proto` parses lists by recursion. Replies to the client's commands have at most four levels.
+/// Maximum nesting depth of lists in a reply. `imap-proto` parses lists by recursion. Replies to the commands of this crate have at most four levels.
 const DEPTH: usize = 32;
 
 #[cfg(test)]
