@@ -1,4 +1,4 @@
-//! Describes who accesses which mailbox. Does not check any rights.
+//! The access of a caller to a mailbox. This module does not check any rights.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Member {
     pub grants: Arc<Grants>,
     /// The origin of the request, for the audit log.
     pub origin: Origin,
-    /// The permit for one of the owner's connections, if the request holds one between its commands (`Pool::hold_member_permit`).
+    /// The permit for one of the owner's connections, if the request holds the permit from one command to the next (`Pool::hold_member_permit`).
     pub permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 

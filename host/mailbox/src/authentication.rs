@@ -31,7 +31,8 @@ pub struct Authentication {
 }
 
 impl Authentication {
-    /// Reads the result from a message's header. `from` are the senders that the service shows. If `authserv_id` is empty, no field is trusted.
+    /// Reads the result from a message's header. `from` contains the senders that the service shows for the message. If `authserv_id` is empty, no field is
+    /// trusted.
     pub(crate) fn from_header(header: &[u8], authserv_id: &str, from: &[Address]) -> Self {
         if authserv_id.is_empty() {
             return Self::default();
@@ -45,8 +46,8 @@ impl Authentication {
         authentication.for_sender(from)
     }
 
-    /// Compares the domain of a pass with the domains of the senders. A pass for another domain is a failure. A pass without a domain or without a
-    /// sender is no result.
+    /// Compares the domain of a passed result with the domains of the senders. Changes the result to a failure if the domains differ, and to no result if the
+    /// domain or the sender is missing.
     fn for_sender(mut self, from: &[Address]) -> Self {
         let sender_domain = |address: &Address| {
             let (_, domain) = address.address.rsplit_once('@')?;
@@ -113,7 +114,8 @@ impl MethodResult {
     }
 }
 
-/// Returns the results in the value of a field, or `None` if the field has another authserv-id. An id with quotes or comments is another id.
+/// Returns the results in the value of a field, or `None` if the field has another authserv-id. An authserv-id with quotes or comments counts as another
+/// authserv-id.
 fn parse_results(value: &str, authserv_id: &str) -> Option<Vec<MethodResult>> {
     let (id, rest) = value.split_once(';').unwrap_or((value, ""));
     let id = id.split_ascii_whitespace().next()?;
@@ -213,7 +215,7 @@ fn evaluate(results: &[MethodResult]) -> Authentication {
     }
 }
 
-/// Returns the domain of an address in lower case. Also accepts a domain.
+/// Returns the domain of an address in lower case. `address` can also be a domain.
 fn domain(address: &str) -> String {
     let domain = address.rsplit('@').next().unwrap_or(address);
     domain.to_ascii_lowercase()

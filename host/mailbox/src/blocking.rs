@@ -2,7 +2,7 @@
 
 use crate::bounds;
 
-/// Runs `work`, whose duration depends on a number of bytes. Uses the current thread for few bytes, because changing threads costs more than the work.
+/// Runs `work`, whose duration depends on a number of bytes. Uses the current thread for few bytes, because a change of threads would cost more than the work.
 pub(crate) async fn run_sized<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,

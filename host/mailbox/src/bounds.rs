@@ -11,7 +11,7 @@ pub(crate) const MESSAGE: usize = 128 * 1024 * 1024;
 /// Maximum number of bytes that are processed on the current thread. Larger inputs are processed on a blocking thread.
 pub(crate) const INLINE_WORK: usize = 64 * 1024;
 
-/// Size of a chunk of an attachment, in bytes: of the first chunk, and of every chunk if the client is slow. A download has about three chunks in memory.
+/// Size of the first chunk of a download, and of every chunk if the client is slow, in bytes. A download has about three chunks in memory.
 pub(crate) const DOWNLOAD_CHUNK: usize = 256 * 1024;
 
 /// Memory for all larger messages and downloads together, in MiB.
@@ -35,5 +35,5 @@ pub(crate) const DOWNLOADS_PER_ACCOUNT: usize = 16;
 /// Time that a download waits for its client before it returns its connection to the pool.
 pub(crate) const SLOW_CLIENT: Duration = Duration::from_millis(100);
 
-/// Maximum size of one decoded header field in a listing, in bytes. The summaries of a hundred messages must fit into a sandbox.
+/// Maximum size of one decoded header field in a listing, in bytes. The summaries of a hundred messages must fit into the memory of a sandbox.
 pub(crate) const LISTED_FIELD: usize = 4 * 1024;

@@ -26,9 +26,9 @@ const ENTRY_OVERHEAD: u64 = 128;
 pub(crate) struct MailboxCache {
     messages: Cache<(String, u64), Message, EstimatedSize>,
     summaries: Cache<(FolderKey, u32), Arc<Summary>, EstimatedSize>,
-    /// The number of folders of each account whose folders are in the index, or 0 if the number is unknown.
+    /// The number of folders of each account, or 0 if the number is unknown. If an account has an entry, all its folders are in the index.
     folder_counts: Cache<String, usize>,
-    /// The number of messages and UIDNEXT of each folder at the last check for lost messages.
+    /// The number of messages and the UIDNEXT of each folder, as found by the last check for lost messages.
     message_counts: Cache<FolderKey, (u32, u32)>,
     /// The path of each account's Sent folder.
     sent_folders: Cache<String, Arc<str>>,
@@ -52,12 +52,13 @@ impl Equivalent<(String, u64)> for MessageKey<'_> {
     }
 }
 
-/// The key of an account's folder with one UIDVALIDITY. An IMAP UID in such a folder always refers to the same message (RFC 3501, section 2.3.1.1).
+/// A key for the folder of an account with a path and a UIDVALIDITY. For one key, an IMAP UID always refers to the same message (RFC 3501, section 2.3.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FolderKey([u8; 16]);
 
 impl FolderKey {
-    /// Returns the first 16 bytes of SHA-256 over the three values. The hash is cryptographic, so that a user cannot create two folders with the same key.
+    /// Creates the key: the first 16 bytes of SHA-256 over the three values. The hash is cryptographic, so that a user cannot create two folders with the same
+    /// key.
     pub(crate) fn new(account: &str, path: &str, uid_validity: u32) -> Self {
         let mut digest = Sha256::new();
         digest.update((account.len() as u64).to_be_bytes());
@@ -70,7 +71,7 @@ impl FolderKey {
     }
 }
 
-/// Estimates the sizes of cache entries, in bytes.
+/// An estimator for the sizes of cache entries, in bytes.
 #[derive(Clone)]
 struct EstimatedSize;
 
@@ -116,7 +117,7 @@ impl MailboxCache {
         }
     }
 
-    /// Returns the last known location of the message with this number. The message may have moved since.
+    /// Returns the last known location of the message with this number. The message may have moved after the location was cached.
     pub(crate) fn location(&self, account: &str, number: u64) -> Option<Arc<Location>> {
         self.messages.get(&MessageKey(account, number))?.location
     }
@@ -162,7 +163,7 @@ impl MailboxCache {
         self.summaries.remove(&(folder, uid));
     }
 
-    /// Returns the number of an account's folders, or `None` if it is unknown whether they are in the index.
+    /// Returns the number of an account's folders, or 0 if the number is unknown. Returns `None` if the folders may not be in the index.
     pub(crate) fn folder_count(&self, account: &str) -> Option<usize> {
         self.folder_counts.get(account)
     }
@@ -171,8 +172,8 @@ impl MailboxCache {
         self.folder_counts.insert(account.to_owned(), folders);
     }
 
-    /// Returns `true` if the folder has certainly not lost a message since [`MailboxCache::insert_message_counts`]: its number of messages has grown by the
-    /// same number as UIDNEXT.
+    /// Returns `true` if the folder has certainly not lost a message since the last call of [`MailboxCache::insert_message_counts`]: its number of messages has
+    /// grown by the same number as UIDNEXT.
     pub(crate) fn lost_no_message(&self, folder: FolderKey, now: Opened) -> bool {
         let growth = |now: u32, before: u32| i64::from(now) - i64::from(before);
         self.message_counts

@@ -1,7 +1,8 @@
-//! Flags, moves and deletes messages by their numbers, in any folder, with one command per folder.
+//! Changes flags of messages, moves messages and deletes messages. The messages are given by their numbers and can be in any folders. One command changes all
+//! messages of one folder.
 //!
 //! A change that has started runs to completion on its own task, even if the caller no longer waits. If the outcome is unknown, the change returns
-//! [`Error::Unknown`]. [`crate::reconcile`] decides which messages are the same.
+//! [`Error::Unknown`]. [`crate::reconcile`] finds messages that other clients have moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ enum Change {
     Delete,
 }
 
-/// The source of message locations.
+/// The source from which the locations of messages are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Cache,
@@ -53,7 +54,7 @@ impl Source {
         Self::ReconciledIndex,
     ];
 
-    /// Returns the sources in the order in which they are used.
+    /// Returns the sources for a caller in the order in which they are tried.
     fn sequence(access: &Access) -> &'static [Self] {
         match access.member {
             None => Self::FOR_OWNER,
@@ -66,7 +67,7 @@ impl Source {
 enum FolderResult {
     /// The IMAP UIDs of the changed messages.
     Changed(BTreeSet<u32>),
-    /// Another client moved some messages before they could be deleted. Contains the IMAP UIDs of the deleted messages.
+    /// Another client moved some messages before they could be deleted. Contains the IMAP UIDs of the messages that were deleted.
     MovedAway(BTreeSet<u32>),
     NoDestination,
 }
@@ -75,7 +76,7 @@ impl Mail {
     /// Adds or removes flags of messages. Returns the numbers of the messages that exist.
     ///
     /// # Errors
-    /// Returns any [`Error`], and [`Error::Rejected`] if the mail server cannot store a flag permanently.
+    /// Returns [`Error::Rejected`] if the mail server cannot store a flag permanently, or any other [`Error`].
     pub async fn flag(
         self: &Arc<Self>,
         access: &Access,
@@ -89,7 +90,8 @@ impl Mail {
         Ok(changed.unwrap_or_default())
     }
 
-    /// Moves messages to a folder. They keep their numbers. Returns the numbers of the messages that exist, or `None` if the folder does not exist.
+    /// Moves messages to a folder. The messages keep their numbers. Returns the numbers of the messages that exist, or `None` if the destination folder does
+    /// not exist.
     ///
     /// # Errors
     /// Returns any [`Error`].
@@ -140,12 +142,12 @@ impl Mail {
         mut remaining: Vec<u64>,
         change: &Change,
     ) -> Result<Option<Vec<u64>>, Error> {
-        // Two moves of one message must not overlap: a server may copy the message twice before it removes it once.
+        // Two moves of one message must not overlap. Otherwise a server may copy the message twice and remove the original only once.
         let (access, _lock) = &self.lock(&self.change_locks, access).await?;
         let mut rights = vec![Right::MailWrite];
         if let Change::Move { to } = change {
-            // A move command contains a folder name, and the server does not report in advance which folder has that name. So the index is updated before a
-            // member's rights are checked.
+            // A move command contains the name of the destination folder, and the server does not report before the command which folder has that name.
+            // Therefore the index is updated before the rights of a member are checked.
             if access.member.is_some() {
                 self.refresh_folders(access).await?;
             }
@@ -156,14 +158,15 @@ impl Mail {
             let Some(folder_access) = folder_access else {
                 return Ok(None);
             };
-            // Otherwise a member without the right to read a folder could move its messages to a folder that the member may read.
+            // Require the right to read the messages if the member may read the destination folder. Otherwise a member could read messages of a folder that the
+            // member may not read, by moving them.
             if access.member.is_some()
                 && folder_access.authorize_path(to, Right::MailRead) == Decision::Allowed
             {
                 rights.push(Right::MailRead);
             }
         }
-        // Sorted after each lookup.
+        // The numbers of the changed messages. The list is sorted after each lookup.
         let mut changed: Vec<u64> = Vec::new();
         let mut tried: Vec<(u64, Arc<Location>)> = Vec::new();
         let mut moved_away = false;
@@ -201,7 +204,7 @@ impl Mail {
             }
             changed.sort_unstable();
             remaining.retain(|number| changed.binary_search(number).is_err());
-            // Do not search for a number that was never assigned.
+            // Do not search for a number that no source contains, because the number was never assigned.
             if *source == Source::Index {
                 remaining.retain(|number| {
                     let mut known = tried.iter().chain(&locations);
@@ -220,7 +223,8 @@ impl Mail {
         Ok(Some(changed))
     }
 
-    /// Returns the known locations of messages for which the caller has `rights`.
+    /// Returns the locations that `source` contains for these messages. Omits messages that the caller may not know about. Returns [`Error::Denied`] if the
+    /// caller may see a message but does not have one of `rights` on the folder of the message.
     async fn authorized_locations(
         &self,
         access: &Access,
@@ -244,7 +248,7 @@ impl Mail {
         Ok(locations)
     }
 
-    /// Returns the known locations of messages.
+    /// Returns the locations that `source` contains for these messages.
     async fn look_up(
         &self,
         access: &Access,
@@ -268,7 +272,7 @@ impl Mail {
         Ok(locations.collect())
     }
 
-    /// Changes messages (number and IMAP UID) in one folder.
+    /// Changes messages of one folder. `messages` contains the number and the IMAP UID of each message.
     async fn change_in_folder(
         &self,
         access: &Access,
@@ -303,7 +307,8 @@ impl Mail {
                 Ok(FolderResult::Changed(uids))
             }
             Change::Delete => {
-                // No other reconciliation may run until it is known whether another client moved a message just before it was expunged.
+                // Another reconciliation must not run until this change has found out whether another client moved a message just before the message was
+                // expunged.
                 let _lock = self.reconcile_locks.acquire(&access.account).await;
                 let Some((session, _)) = select(&mut lease, path, uid_validity).await? else {
                     return Ok(FolderResult::Changed(BTreeSet::new()));
@@ -319,8 +324,8 @@ impl Mail {
         }
     }
 
-    /// Stores the new locations of moved messages. Returns their former IMAP UIDs. If the locations cannot be stored, a later reconciliation finds the messages
-    /// by their identities.
+    /// Stores the new locations of moved messages. Returns the former IMAP UIDs of these messages. If the locations cannot be stored, a later reconciliation
+    /// finds the messages by their identities.
     async fn store_moved(
         &self,
         access: &Access,
@@ -344,7 +349,7 @@ impl Mail {
                 let stored =
                     message_index::moved(&self.db, account, to, uid_validity, &new_uids).await?;
                 if !stored {
-                    // Another client created the folder after the last listing.
+                    // Another client created the destination folder after the last listing.
                     self.refresh_folders(access).await?;
                     message_index::moved(&self.db, account, to, uid_validity, &new_uids).await?;
                 }
@@ -360,8 +365,8 @@ impl Mail {
         moved.uids.iter().map(|(old, _)| *old).collect()
     }
 
-    /// Removes expunged messages from the index. Returns the IMAP UIDs of the messages that are in no folder. A message that another client moved just before
-    /// it was expunged still exists in its new folder.
+    /// Removes expunged messages from the index. Returns the IMAP UIDs of the expunged messages that are in no other folder. A message that another client
+    /// moved just before it was expunged still exists in its new folder.
     async fn remove_expunged(
         &self,
         access: &Access,
@@ -469,7 +474,7 @@ async fn store_flags(
     })
 }
 
-/// Groups messages (number and IMAP UID) by path and UIDVALIDITY.
+/// Groups messages by the path and the UIDVALIDITY of their folders. Each group contains the number and the IMAP UID of each message.
 fn group_by_folder(locations: &[(u64, Arc<Location>)]) -> BTreeMap<(&str, u32), Vec<(u64, u32)>> {
     let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (number, location) in locations {
@@ -491,7 +496,7 @@ fn change_error(error: latchmail_imap::Error) -> Error {
     }
 }
 
-/// Adds to an error that messages were changed before it occurred.
+/// Returns `error`, or [`Error::Unknown`] with the number of changed messages if messages were changed before `error` occurred.
 fn after_changes(changed: &[u64], error: Error) -> Error {
     if changed.is_empty() {
         return error;

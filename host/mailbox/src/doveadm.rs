@@ -1,4 +1,4 @@
-//! Ends open sessions at the mail server: a client of Dovecot's doveadm HTTP API that uses one command, `kick`.
+//! A client of Dovecot's doveadm HTTP API that ends open sessions. The client uses only the command `kick`.
 //!
 //! The user name of a session is `address/app password id` (`mailserver/dovecot/lookup.conf.ext`), so a mask can select the sessions of one app password. The
 //! caller handles failures.
@@ -42,14 +42,14 @@ const MAX_KEY: u64 = 4096;
 /// Exit code of `kick` if no user with this name is logged in (`EX_NOUSER` of sysexits.h).
 const EX_NOUSER: u64 = 68;
 
-/// Dovecot's doveadm API.
+/// A client of Dovecot's doveadm API.
 pub(crate) struct Doveadm {
     endpoint: Endpoint,
     host: HeaderValue,
     authorization: HeaderValue,
 }
 
-/// The reason why sessions may still be open. The message is for the log.
+/// The reason why sessions may still be open. The error text is for the log.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The API is unreachable, or its response cannot be read.
@@ -61,12 +61,12 @@ pub(crate) enum Error {
     /// The API rejected the key.
     #[error("doveadm rejected the key in `imap.doveadm_key_file`")]
     KeyRejected,
-    /// The API returned another status or a failed command.
+    /// The API returned an unexpected status, or reported that a command failed.
     #[error("doveadm failed to end sessions: {0}")]
     Failed(String),
 }
 
-/// Selects the sessions of one app password or of one account by a user name with wildcards.
+/// A mask for user names, with wildcards. It selects the sessions of one app password or of one account.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionMask(String);
 
@@ -83,7 +83,7 @@ impl SessionMask {
     }
 }
 
-/// Returns `true` if the name is not empty and contains no wildcards. Dovecot's `auth_username_chars` excludes wildcards, so no user has such a name.
+/// Returns `true` if the name is not empty and contains no wildcards. Dovecot's `auth_username_chars` excludes wildcards, so no user name contains one.
 fn has_no_wildcards(name: &str) -> bool {
     !name.is_empty() && !name.contains(['*', '?', '\\'])
 }
@@ -121,8 +121,8 @@ impl Doveadm {
 
     /// Ends sessions. Succeeds if there are no such sessions.
     ///
-    /// Dovecot ends the process of a session, and a process serves many sessions one after the other. A session that starts on the process at that moment can
-    /// be ended too. Its client reconnects.
+    /// Dovecot ends the process that serves the session. One process serves many sessions, one after the other. Another session that starts on the process at
+    /// that moment can also be ended. The client of that session reconnects.
     pub(crate) async fn kick(&self, masks: &[SessionMask]) -> Result<(), Error> {
         for batch in masks.chunks(BATCH) {
             timeout(TIMEOUT, self.send_request(batch))
@@ -138,7 +138,7 @@ impl Doveadm {
             .iter()
             .map(|SessionMask(mask)| json!(["kick", { "mask": [mask] }, "kick"]))
             .collect();
-        // Do not send `Connection: close`: with it, Dovecot 2.3.19 sends no response to a wrong key.
+        // Do not send `Connection: close`. Otherwise Dovecot 2.3.19 sends no response to a request with a wrong key.
         let request = Request::post("/doveadm/v1")
             .header(HOST, &self.host)
             .header(AUTHORIZATION, &self.authorization)
@@ -171,7 +171,7 @@ impl Doveadm {
 
 /// Checks that every command succeeded.
 fn check(response: &[u8], commands: usize) -> Result<(), Error> {
-    // `sanitize` removes a leading bracket as a response code, so the text begins with a word.
+    // Begin the text with a word, because `sanitize` would remove a leading bracket as a response code.
     let failed = || {
         Error::Failed(sanitize(&format!(
             "the response was {}",

@@ -1,7 +1,7 @@
-//! Streams the bytes of an attachment: reads them from the mail server in chunks, decodes them, and drops each chunk after it was passed on. The memory does
-//! not depend on the size of the attachment.
+//! Streams the bytes of an attachment: reads them from the mail server in chunks, decodes them, and drops each chunk after it was passed on. The memory use
+//! does not depend on the size of the attachment.
 //!
-//! A download holds a connection to the mail server only while its client is as fast as the mail server.
+//! A download keeps a connection to the mail server only while its client reads as fast as the mail server sends.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, mem};
@@ -26,7 +26,8 @@ use crate::retry::retry_read;
 /// An attachment whose decoded bytes can be read.
 pub struct Download {
     source: Source,
-    /// The first chunk and the reader of the rest. They were read to check that the attachment exists. The first call of [`Download::open`] takes them.
+    /// The first chunk and the reader of the other chunks. The first chunk was read to check that the attachment exists. The first call of [`Download::open`]
+    /// takes this value.
     started: Mutex<Option<Started>>,
 }
 
@@ -38,7 +39,7 @@ impl fmt::Debug for Download {
     }
 }
 
-/// A read of an attachment that has started.
+/// An attachment whose first chunk has been read.
 struct Started {
     first: Bytes,
     decoder: Decoder,
@@ -54,7 +55,7 @@ struct Source {
     section: Section,
 }
 
-/// Reads the encoded bytes of an attachment from `position` to the end.
+/// A reader of the encoded bytes of an attachment, from `position` to the end.
 struct Reader {
     source: Source,
     position: usize,
@@ -76,7 +77,7 @@ enum Connection {
     Streaming(Lease<Connector>),
 }
 
-/// The permits of a larger download.
+/// The permits that a larger download needs.
 struct Permits {
     _download: OwnedSemaphorePermit,
     _memory: OwnedSemaphorePermit,
@@ -196,7 +197,7 @@ impl Reader {
                     let bytes = lease.current_session()?.next_bytes().await?;
                     (bytes, Connection::Streaming(lease))
                 } else {
-                    // IMAP has no empty range, and the message's existence must be checked for an empty attachment too.
+                    // Request at least one byte, because IMAP has no empty range. An empty attachment is requested too, to check that the message exists.
                     let range = chunk.start..chunk.end.max(chunk.start + 1);
                     let bytes =
                         retry_read!(lease, session => session.read_range_at(message, &range));
@@ -229,7 +230,7 @@ impl Reader {
     }
 }
 
-/// Returns an error if the mail server returned another number of bytes than its earlier replies announced.
+/// Returns an error if the mail server returned another number of bytes than its earlier replies had announced.
 fn check_length(length: usize, expected: usize) -> Result<(), Error> {
     if length == expected {
         Ok(())
@@ -241,7 +242,7 @@ fn check_length(length: usize, expected: usize) -> Result<(), Error> {
 }
 
 impl Started {
-    /// Returns the chunks after the first one. Two chunks are read ahead.
+    /// Returns the chunks after the first one. Reads up to two chunks ahead.
     fn remaining_chunks(self) -> BoxStream<'static, Result<Bytes, Error>> {
         let Self {
             mut decoder,

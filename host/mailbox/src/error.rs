@@ -11,7 +11,7 @@ pub enum Error {
     /// The mail server is unreachable or starting, or no connection is free. Nothing was changed.
     #[error("the mail server is not available: {0}")]
     Unavailable(String),
-    /// The mail server rejected the command. The text is the server's and can be shown to users.
+    /// The mail server rejected the command. The text comes from the server and can be shown to users.
     #[error("the mail server rejected the command: {0}")]
     Rejected(String),
     /// A change has started and its outcome is unknown.

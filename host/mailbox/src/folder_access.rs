@@ -1,7 +1,7 @@
 //! Authorizes members to use folders. Grants refer to folder ids, which do not change if a folder is renamed.
 //!
 //! A right is checked for the path and the UIDVALIDITY with which a command runs or has run. The path alone is not sufficient, because another folder may have
-//! the path by now. [`latchmail_core::permissions`] defines the rights.
+//! this path now. [`latchmail_core::permissions`] defines the rights.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub(crate) enum FolderAccess {
     Granted {
         /// The rights on every folder.
         all: Rights,
-        /// Additional rights on single folders, by path. Each entry applies only to one UIDVALIDITY.
+        /// Additional rights on single folders, by path. Each entry applies only to the folder with that path and this UIDVALIDITY.
         folders: HashMap<String, Vec<(u32, Rights)>>,
     },
 }
@@ -48,8 +48,8 @@ impl Mail {
         if member.grants.folders().next().is_some() {
             let indexed = message_index::folders(&self.db, &access.account).await?;
             for (granted, rights) in member.grants.folders() {
-                // The mail server's id identifies a folder. A folder with an id of the service must also have the granted UIDVALIDITY, because the folder may
-                // have been deleted and created again under the same name.
+                // The mail server's id identifies a folder. If the service assigned the id instead, the folder must also have the granted UIDVALIDITY, because
+                // the folder may have been deleted and created again under the same name.
                 let found = indexed.iter().find(|folder| {
                     folder.public_id() == granted.id
                         && (folder.object_id().is_some()
@@ -64,8 +64,8 @@ impl Mail {
         Ok(FolderAccess::Granted { all, folders })
     }
 
-    /// Returns the folders that `access` may use if it has `right` on the folder with this path. Returns `None` if the caller may not know that the folder
-    /// exists. If the path is unknown, updates the index first, because another client may have renamed the folder.
+    /// Checks that the caller has `right` on the folder with this path. Returns all folders that `access` may use. Returns `None` if the caller may not know
+    /// that the folder exists. If the index does not contain the path, updates the index first, because another client may have renamed the folder.
     ///
     /// # Errors
     /// Returns [`Error::Denied`] if the caller may see the folder but does not have the right, or any other [`Error`].
@@ -79,12 +79,12 @@ impl Mail {
         if folder_access.authorize_path(path, right) != Decision::Hidden {
             return folder_access.require_path(path, right);
         }
-        // These steps do not depend on whether the folder exists. Otherwise the response time would reveal it.
+        // These steps do not depend on whether the folder exists. Otherwise the response time would reveal whether it exists.
         self.refresh_folders(access).await?;
         self.folder_access(access).await?.require_path(path, right)
     }
 
-    /// Returns `true` if the caller may know that a folder with this path exists. The owner always may.
+    /// Returns `true` if the caller may know that a folder with this path exists. Always returns `true` for the owner.
     ///
     /// # Errors
     /// Returns any [`Error`].
@@ -95,7 +95,7 @@ impl Mail {
 }
 
 impl FolderAccess {
-    /// Returns `self` if it includes `right` on the folder with this path in the index. Returns `None` if the caller may not know that the folder exists.
+    /// Returns `self` if the caller has `right` on the folder with this path in the index. Returns `None` if the caller may not know that the folder exists.
     ///
     /// # Errors
     /// Returns [`Error::Denied`] if the caller may see the folder but does not have the right.
@@ -123,7 +123,7 @@ impl FolderAccess {
         self.decide(path, right, |_| true)
     }
 
-    /// Checks a right with the entries of `path` whose UIDVALIDITY matches.
+    /// Checks a right with the entries of `path` whose UIDVALIDITY is accepted by `matches`.
     fn decide(&self, path: &str, right: Right, matches: impl Fn(u32) -> bool) -> Decision {
         let Self::Granted { all, folders } = self else {
             return Decision::Allowed;

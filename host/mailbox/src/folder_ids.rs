@@ -15,7 +15,8 @@ impl Mail {
         access: &Access,
         states: &[FolderState],
     ) -> Result<Vec<Arc<str>>, Error> {
-        // For members, the stored paths must be up to date: their rights depend on them, and a folder may have been renamed back to an earlier path.
+        // Do not use the cache for members. Their rights depend on the stored paths, and these may be outdated because a folder may have been renamed back to
+        // an earlier path.
         if access.member.is_none()
             && let Some(ids) = self.cached_folder_ids(access, states)
         {

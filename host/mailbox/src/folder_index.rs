@@ -31,7 +31,7 @@ impl FolderState {
     }
 }
 
-/// Converts a listed folder. Returns `None` if it was listed without its status ([`POSITIONS`]).
+/// Converts a listed folder. Returns `None` if it was listed without its STATUS data ([`POSITIONS`]).
 pub(crate) fn folder_state(listed: &Listed) -> Option<FolderState> {
     let status = listed.status?;
     Some(FolderState {
@@ -79,7 +79,8 @@ impl Mail {
         Ok(message_index::update_folders(&self.db, account, &listed).await?)
     }
 
-    /// Stores all folders before any message of the account gets a number. After that, a message can only leave a known location if it arrived later.
+    /// Stores all folders of the account in the index before any message of the account gets a number. Then a message that leaves its stored location appears
+    /// in another folder as a later arrival.
     pub(crate) async fn ensure_folders_indexed(&self, access: &Access) -> Result<(), Error> {
         let account = &access.account;
         if self.cache.folder_count(account).is_some() {

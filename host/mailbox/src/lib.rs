@@ -1,6 +1,6 @@
 //! Mailboxes over IMAP: lists folders, lists, searches, reads and changes messages, assigns the service's message numbers, and sends messages.
 //!
-//! This crate knows neither HTTP nor WIT. It logs in with the credential that it receives and does not authenticate callers.
+//! This crate depends neither on HTTP nor on WIT. It logs in with the credential that it receives and does not authenticate callers.
 //!
 //! Each module with an `impl Mail` block adds one operation on mailboxes.
 

@@ -1,7 +1,7 @@
 //! Reads a page of a folder or of a search result.
 //!
-//! Messages are reduced to summaries while they are read, so a listing uses little more memory than its result. The longer headers and texts that some
-//! summaries need are read in batches, each with a permit for its memory.
+//! Messages are reduced to summaries while they are read, so a listing uses little more memory than its result. Some summaries need longer headers and texts.
+//! These are read in batches, and each batch needs a permit for its memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::retry::retry_read;
 use crate::types::{Listing, Summary};
 use crate::{blocking, bounds, folder_path};
 
-/// Selects the messages of a page.
+/// The query for the messages of a page.
 #[derive(Clone, Copy, Debug)]
 struct Query<'a> {
     /// The folder's path.
     path: &'a str,
-    /// Text in the subject, sender, recipients or body. `None` selects all messages.
+    /// Text that the subject, sender, recipients or body of a message must contain. `None` selects all messages.
     term: Option<&'a str>,
-    /// Number of newest messages that are skipped.
+    /// The number of newest messages that are skipped.
     offset: u32,
     /// Maximum number of messages.
     limit: u32,
@@ -43,7 +43,7 @@ struct Page {
     total: u32,
     /// The folder's key in the cache.
     folder: FolderKey,
-    /// The position, UID and flags of each message, in ascending order of position, and its cached summary.
+    /// The messages in ascending order of position. Each entry contains the position, UID and flags of a message, and its summary if the summary is cached.
     messages: Vec<(Fetched, Option<Arc<Summary>>)>,
     /// The messages without a cached summary, in any order.
     uncached: Vec<Uncached>,
@@ -59,7 +59,7 @@ struct Uncached {
 }
 
 impl Mail {
-    /// Returns `limit` messages of a folder after the newest `offset` messages, newest first. Returns `None` if the folder does not exist.
+    /// Skips the newest `offset` messages of a folder and returns the next `limit` messages, newest first. Returns `None` if the folder does not exist.
     ///
     /// # Errors
     /// Returns any [`Error`].
@@ -79,8 +79,8 @@ impl Mail {
         self.list(access, query).await
     }
 
-    /// Returns the messages of a folder that contain `term` in the subject, sender, recipients or body, ignoring case. Skips the newest `offset` of them and
-    /// returns `limit` messages, newest first. Returns `None` if the folder does not exist.
+    /// Returns the messages of a folder that contain `term` in the subject, sender, recipients or body, ignoring case. Skips the newest `offset` matching
+    /// messages and returns the next `limit` messages, newest first. Returns `None` if the folder does not exist.
     ///
     /// # Errors
     /// Returns any [`Error`].
@@ -250,7 +250,7 @@ async fn read_summaries(
     let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
     session
         .summaries(uids, &mut |message| {
-            // Never use a truncated header: a later listing could then show other data for the same message.
+            // Do not use a truncated header. Otherwise a later listing could show other data for the same message.
             if message.header.len() >= bounds::LISTED_HEADER {
                 return incomplete.push(Incomplete::new(message, bounds::HEADER));
             }
@@ -276,12 +276,12 @@ async fn read_summaries(
 struct Incomplete {
     /// The message without its header and text.
     message: Fetched,
-    /// Maximum number of bytes that the second FETCH reads.
+    /// Maximum number of bytes that the second FETCH reads of this message.
     bytes: usize,
 }
 
 impl Incomplete {
-    /// Creates the entry. `max_header` is the maximum length of the header, in bytes.
+    /// Creates the value for a message from the first FETCH. `max_header` is the maximum length of the header, in bytes.
     fn new(message: Fetched, max_header: usize) -> Self {
         let size = usize::try_from(message.size).unwrap_or(usize::MAX);
         Self {
@@ -295,7 +295,8 @@ impl Incomplete {
     }
 }
 
-/// Splits off the first messages that fit into [`bounds::LISTING_BATCH`], at least one. Returns `None` if there are no messages.
+/// Splits messages into the next batch and the rest. The batch contains the first messages that together fit into [`bounds::LISTING_BATCH`], but at least one.
+/// Returns `None` if there are no messages.
 fn split_batch(messages: &[Incomplete]) -> Option<(&[Incomplete], &[Incomplete])> {
     let mut total = 0;
     let fits = |message: &&Incomplete| {
@@ -306,7 +307,7 @@ fn split_batch(messages: &[Incomplete]) -> Option<(&[Incomplete], &[Incomplete])
     messages.split_at_checked(count.max(1))
 }
 
-/// Reads longer headers and texts with one FETCH.
+/// Reads the longer headers and texts of messages with one FETCH.
 async fn read_incomplete(
     session: &mut Session,
     mail: &Mail,

@@ -34,7 +34,8 @@ pub(crate) struct Locations<'a> {
 }
 
 impl Locations<'_> {
-    /// Returns the next location. Call this again if the message was not at the previous location. Returns `None` if there are no more locations.
+    /// Returns the next location. The caller calls this function again if the message was not at the previous location. Returns `None` if there are no more
+    /// locations.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Location>>, Error> {
         let Self { mail, access, .. } = *self;
         while self.remaining > 0 {
@@ -42,7 +43,7 @@ impl Locations<'_> {
                 mail.cache.remove_location(&access.account, self.number);
             }
             let location = mail.location(access, self.number).await?;
-            // For a member the steps do not depend on whether the number exists. Otherwise the response time would reveal it.
+            // For a member the steps do not depend on whether the number exists. Otherwise the response time would reveal whether it exists.
             let is_last = self.reconciled || (location.is_none() && access.member.is_none());
             let folder_access = mail.folder_access(access).await?;
             let location = location
@@ -64,8 +65,8 @@ impl Locations<'_> {
         Ok(None)
     }
 
-    /// Returns the location if the caller may read the message there. Returns a denial only after the reconciliation, because the message may have moved to a
-    /// folder that the caller may read.
+    /// Returns the location if the caller may read the message there. Returns [`Error::Denied`] only after the reconciliation, because the message may have
+    /// moved to a folder that the caller may read.
     fn authorize(
         &self,
         folder_access: &FolderAccess,

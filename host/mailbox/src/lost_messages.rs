@@ -1,7 +1,7 @@
-//! Detects lost messages with copies, and removes them from the index. A message is lost if it is in no folder. If it stayed in the index, a copy that is moved
-//! later would get its number.
+//! Detects lost messages that have copies, and removes them from the index. A message is lost if it is in no folder. If a lost message stayed in the index, a
+//! copy that is moved later would get the number of the lost message.
 //!
-//! A folder has certainly not lost a message while its number of messages grows by the same number as UIDNEXT. A listing returns both values.
+//! A folder has certainly not lost a message if its number of messages has grown by the same number as its UIDNEXT. A listing returns both values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::mail::Mail;
 use crate::retry::retry_read;
 
 impl Mail {
-    /// Returns `true` if the opened folder may have lost a message with copies. Otherwise caches the folder's counts for the next check.
+    /// Returns `true` if the opened folder may have lost a message that has copies. Otherwise caches the folder's counts for the next check.
     pub(crate) async fn may_have_lost_copies(
         &self,
         access: &Access,
@@ -36,7 +36,7 @@ impl Mail {
         Ok(false)
     }
 
-    /// Returns `true` if any folder of the account may have lost a message with copies. Otherwise caches the counts of all folders for the next check.
+    /// Returns `true` if any folder of the account may have lost a message that has copies. Otherwise caches the counts of all folders for the next check.
     pub(crate) async fn any_may_have_lost_copies(
         &self,
         access: &Access,
@@ -100,7 +100,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Returns the messages with copies that are no longer at their stored locations.
+    /// Returns the messages that have copies and are no longer at their stored locations.
     pub(crate) async fn missing_copies(
         &self,
         access: &Access,

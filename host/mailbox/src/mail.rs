@@ -33,21 +33,21 @@ pub struct Mail {
     listing_memory: Arc<Semaphore>,
     /// Limits the concurrent downloads of each account.
     download_permits: AccountPermits,
-    /// One lock per account that serializes its changes.
+    /// One lock per account. It serializes the changes of the mailbox.
     pub(crate) change_locks: AccountPermits,
-    /// One lock per account that serializes its reconciliations.
+    /// One lock per account. It serializes the reconciliations of the mailbox.
     pub(crate) reconcile_locks: AccountPermits,
     pub(crate) changes: Changes,
-    /// Callbacks of other connection pools.
+    /// Callbacks that close the connections of a revoked credential in other connection pools.
     pub(crate) close_callbacks: Mutex<Vec<CloseCallback>>,
     /// Ends open sessions at the mail server, if configured.
     pub(crate) doveadm: Option<Arc<Doveadm>>,
     timeout: Duration,
-    /// The authserv-id of trusted `Authentication-Results`. Empty if none are trusted.
+    /// The authserv-id of the `Authentication-Results` fields that are trusted. If it is empty, no field is trusted.
     pub(crate) authserv_id: Arc<str>,
 }
 
-/// Closes the connections of the revoked credential with this id.
+/// A callback that closes the connections of the revoked credential with this id.
 pub(crate) type CloseCallback = Box<dyn Fn(&str) + Send + Sync>;
 
 impl fmt::Debug for Mail {
@@ -88,7 +88,7 @@ impl Mail {
         })
     }
 
-    /// Trusts the `Authentication-Results` of this authserv-id.
+    /// Sets the authserv-id of the `Authentication-Results` fields that are trusted.
     #[must_use]
     pub fn with_authserv_id(mut self, authserv_id: &str) -> Self {
         self.authserv_id = authserv_id.into();
@@ -133,7 +133,7 @@ impl Mail {
         }
     }
 
-    /// Waits for `mib` MiB of the memory for larger messages.
+    /// Waits until `mib` MiB of the memory for larger messages are available.
     pub(crate) async fn acquire_message_memory(
         &self,
         mib: u32,
@@ -142,7 +142,7 @@ impl Mail {
         self.acquire_memory(&self.message_memory, mib, busy).await
     }
 
-    /// Waits for the memory that reading `bytes` bytes of longer headers and texts requires.
+    /// Waits until the memory for reading `bytes` bytes of longer headers and texts is available.
     pub(crate) async fn acquire_listing_memory(
         &self,
         bytes: usize,

@@ -63,7 +63,7 @@ impl Mail {
         Ok(Some(detail))
     }
 
-    /// Returns the first bytes of a message and the connection that has its folder open. Returns `None` if the message is not at this location.
+    /// Returns the first bytes of a message, and a connection that has the folder of the message open. Returns `None` if the message is not at this location.
     async fn fetch(
         &self,
         access: &Access,
@@ -129,7 +129,7 @@ impl MessageParts {
         }
     }
 
-    /// Reads the missing parts of `message` on a connection that has its folder open. Returns `None` if the message no longer exists.
+    /// Reads the missing parts of `message`. The session must have the folder of the message open. Returns `None` if the message no longer exists.
     async fn read(
         session: &mut Session,
         message: Fetched,
@@ -157,7 +157,7 @@ impl MessageParts {
     }
 }
 
-/// Returns the structure of a message, or `None` if the message no longer exists. Reads, parses and drops the bytes that follow the first bytes.
+/// Returns the structure of a message, or `None` if the message no longer exists. Reads the bytes that follow the first bytes, parses them and drops them.
 async fn read_structure(
     session: &mut Session,
     message: &Fetched,
@@ -206,7 +206,7 @@ pub(crate) async fn parse_complete(
     .map_err(Error::Internal)
 }
 
-/// Parses a larger message. Holds its memory permit until the work ends, even if the caller is dropped.
+/// Parses a larger message. Holds `memory` until the parsing ends, even if the caller is dropped.
 async fn parse_large(
     number: u64,
     parts: MessageParts,

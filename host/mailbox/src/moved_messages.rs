@@ -6,8 +6,8 @@ use latchmail_directory::message_index::IndexedMessage;
 
 use crate::identity::{Identity, is_inferred};
 
-/// Matches arrivals (IMAP UID and identity) with messages in `missing` that have the same identity, in the order of their UIDs. `same_identity` are all indexed
-/// messages with one of the identities. `can_match` excludes pairs.
+/// Matches arrivals (IMAP UID and identity) with messages in `missing` that have the same identity, in the order of the UIDs. `same_identity` contains all
+/// indexed messages that have the identity of an arrival. A pair is matched only if `can_match` returns `true`.
 ///
 /// Without the server's ids, several messages with the same identity can be distinguished only by location, so none of them is matched.
 pub(crate) fn find_moved(

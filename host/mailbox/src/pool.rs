@@ -2,7 +2,7 @@
 //!
 //! A connection is used only for the credential that opened it. Each account has a maximum number of connections, busy and idle together. A caller waits if all
 //! connections are busy. A member of a shared mailbox can use only some of the owner's connections. A connection returns to the pool only if its last command
-//! was completed and its credential is still valid. The pool knows no protocol.
+//! was completed and its credential is still valid. The pool does not depend on a protocol.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -54,7 +54,7 @@ struct Inner<C: Connect> {
     accounts: Mutex<HashMap<String, Account<C::Session>>>,
     /// `true` if the task that closes idle connections is running.
     cleanup_running: AtomicBool,
-    /// The permits of members, by owner and member.
+    /// The permits that limit how many connections each member uses of each owner.
     member_permits: AccountPermits,
 }
 
@@ -81,7 +81,7 @@ impl<S> Idle<S> {
 
 struct Busy {
     credential: String,
-    /// Set when the credential is revoked. The connection is then closed instead of returned.
+    /// `true` after the credential was revoked. The connection is then closed instead of returned to the pool.
     evicted: Arc<AtomicBool>,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Lease<C: Connect> {
     credential: MailCredential,
     session: Option<C::Session>,
     evicted: Arc<AtomicBool>,
-    /// Released after the connection is returned, so that the next caller finds the connection.
+    /// The permit for this connection. It is released after the connection was returned to the pool, so that the next caller finds the connection.
     permit: Option<OwnedSemaphorePermit>,
     _member_permit: Option<Arc<OwnedSemaphorePermit>>,
 }
@@ -131,8 +131,8 @@ impl<C: Connect> Pool<C> {
         }))
     }
 
-    /// Waits for a permit and returns a lease. Prefers an idle connection of this credential that has `folder` open, then any idle connection of this
-    /// credential. If there is none, [`Lease::session`] opens a connection.
+    /// Waits for a permit and returns a lease. The lease contains an idle connection of the caller's credential if there is one, preferably a connection that
+    /// has `folder` open. Otherwise [`Lease::session`] opens a connection.
     pub(crate) async fn lease(
         &self,
         access: &Access,
@@ -146,7 +146,7 @@ impl<C: Connect> Pool<C> {
         Inner::start_cleanup(&self.0);
         let permits = self.0.permits(account);
         let acquire = async {
-            // A member that waits for its own permit must not hold a permit of the owner.
+            // A member must not hold a permit of the owner while the member waits for its own permit.
             let member_permit = self.0.member_permit(access).await;
             Some((member_permit, permits.acquire_owned().await.ok()?))
         };
@@ -176,8 +176,8 @@ impl<C: Connect> Pool<C> {
         })
     }
 
-    /// Returns an access that holds one of the member's permits. All leases with this access share the permit. A member must acquire the permit before it
-    /// acquires a lock for which the owner's requests wait. Otherwise a member with slow requests would delay the owner.
+    /// Returns an access that contains one of the member's permits. All leases with this access share the permit. A member must acquire the permit before it
+    /// acquires a lock that requests of the owner also need. Otherwise a member with slow requests would delay the owner.
     pub(crate) async fn hold_member_permit<'a>(
         &self,
         access: &'a Access,
@@ -232,7 +232,7 @@ fn busy() -> Error {
 }
 
 impl<S: Session> Account<S> {
-    /// Removes and returns an idle connection of this credential: one that has `folder` open, otherwise the most recently used one.
+    /// Removes an idle connection of this credential and returns it: a connection that has `folder` open, otherwise the connection that was used last.
     fn take(&mut self, credential: &str, folder: Option<&str>) -> Option<S> {
         let now = Instant::now();
         self.idle.retain(|idle| !idle.is_expired(now));
@@ -249,7 +249,7 @@ impl<S: Session> Account<S> {
         Some(self.idle.remove(index).session)
     }
 
-    /// Closes the longest idle connections until the account has at most `max_connections`.
+    /// Closes the connections that have been idle for the longest time, until the account has at most `max_connections` connections.
     fn close_excess(&mut self, max_connections: usize) {
         let excess = (self.busy.len() + self.idle.len()).saturating_sub(max_connections);
         self.idle.drain(..excess.min(self.idle.len()));
@@ -262,7 +262,7 @@ impl<C: Connect> Inner<C> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the semaphore of an account.
+    /// Returns the semaphore that limits the connections of an account.
     fn permits(&self, account: &str) -> Arc<Semaphore> {
         let mut accounts = self.lock();
         let account = accounts
@@ -285,7 +285,7 @@ impl<C: Connect> Inner<C> {
         self.member_permits.acquire(&key).await.map(Arc::new)
     }
 
-    /// Starts the task that closes connections after the idle timeout, unless the task is running. The task ends when the pool is dropped.
+    /// Starts the task that closes connections after the idle timeout, unless the task is already running. The task ends when the pool is dropped.
     fn start_cleanup(this: &Arc<Self>) {
         if this.cleanup_running.swap(true, Ordering::SeqCst) {
             return;
@@ -301,7 +301,7 @@ impl<C: Connect> Inner<C> {
                     account.idle.retain(|idle| {
                         now.duration_since(idle.since) < pool.idle_timeout && !idle.is_expired(now)
                     });
-                    // A caller that waits for a permit has a reference to the semaphore.
+                    // Keep accounts with waiting callers. A caller that waits for a permit has a reference to the semaphore.
                     !account.idle.is_empty()
                         || !account.busy.is_empty()
                         || Arc::strong_count(&account.permits) > 1
@@ -324,7 +324,7 @@ impl<C: Connect> Lease<C> {
             .ok_or_else(|| Error::Internal("the lease has no connection".into()))
     }
 
-    /// Returns the connection. Opens one if there is none or the current one cannot be reused.
+    /// Returns the connection of the lease. Opens a connection if the lease has none, or if the current connection cannot be reused.
     pub(crate) async fn session(&mut self) -> Result<&mut C::Session, Error> {
         if !self.session.as_ref().is_some_and(Session::is_reusable) {
             self.session = None;

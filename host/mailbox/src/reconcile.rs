@@ -1,14 +1,14 @@
 //! Reconciles the index with the mail server: finds out which folders and messages are the same after other clients renamed, moved, copied or deleted them.
 //!
-//! The mail server's ids identify folders. An [`Identity`] identifies a message and all its copies. The stored locations distinguish a message from its copies.
-//! The index has the first UID of each folder that is not reconciled. A message that is not at its stored location is searched for only among the messages from
-//! that UID on. For each of these arrivals:
+//! The mail server's ids identify folders. An [`Identity`] is the same for a message and all its copies. The stored locations distinguish a message from its
+//! copies. For each folder, the index stores the first UID that is not reconciled yet. The messages from that UID on are the arrivals of the folder. A message
+//! that is not at its stored location is searched for only among the arrivals. For each arrival:
 //!
 //! - If a message with the same identity is missing at its stored location, the arrival is that message and keeps its number.
 //! - If all messages with the same identity are at their stored locations, the arrival is a copy and gets a new number.
 //!
-//! After all arrivals were processed, a message with copies that is at no location is removed permanently. Otherwise a copy that is moved later could get its
-//! number.
+//! After all arrivals were processed, a message that has copies and was not found is removed from the index permanently. Otherwise a copy that is moved later
+//! could get the number of the removed message.
 //!
 //! docs/http-api.md has a table of the cases.
 
@@ -28,7 +28,7 @@ use crate::retry::retry_read;
 /// Maximum number of arrivals that are processed together.
 const BATCH: usize = 100;
 
-/// The messages that are missing at their stored locations, by number. Those that remain after all arrivals were processed are lost.
+/// The messages that are missing at their stored locations, by number. The messages that remain after all arrivals were processed are lost.
 #[derive(Default)]
 struct MissingMessages(BTreeMap<u64, IndexedMessage>);
 
@@ -48,7 +48,7 @@ impl Mail {
         self.reconcile_locked(access, &BTreeSet::new()).await
     }
 
-    /// Reconciles the index if the opened folder may have lost a message with copies.
+    /// Reconciles the index if the opened folder may have lost a message that has copies.
     pub(crate) async fn reconcile_if_copy_lost(
         &self,
         access: &Access,
@@ -61,7 +61,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Reconciles the index if any folder of the account may have lost a message with copies.
+    /// Reconciles the index if any folder of the account may have lost a message that has copies.
     pub(crate) async fn reconcile_if_copies_lost(
         &self,
         access: &Access,
@@ -73,7 +73,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Returns the service's numbers of messages of a folder, by IMAP UID. Assigns missing numbers.
+    /// Returns the service's numbers of messages of a folder, by IMAP UID. Assigns a number to each message that has none.
     pub(crate) async fn numbers(
         &self,
         access: &Access,
@@ -91,7 +91,7 @@ impl Mail {
         if known.folder.is_none() || !self.same_identity(access, &unnumbered).await?.is_empty() {
             let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
             self.reconcile_locked(access, &BTreeSet::new()).await?;
-            // A message that was in the folder before it was first indexed is not an arrival, so check these messages here.
+            // A message that was in a folder before the folder was first indexed is not an arrival, so check here whether it is a copy of a lost message.
             let known = message_index::known(db, account, path, opened.uid_validity, &uids).await?;
             let unnumbered = without_number(messages, &known.numbers);
             let candidates = self.same_identity(access, &unnumbered).await?;
@@ -104,8 +104,8 @@ impl Mail {
         numbers.ok_or_else(|| Error::Unavailable("the folders changed while they were read".into()))
     }
 
-    /// Reconciles the index with the mail server. The caller must hold the mailbox's lock in `reconcile_locks`. `expunged` are the numbers of messages that the
-    /// caller has marked as `\Deleted` and expunged while it held the lock.
+    /// Reconciles the index with the mail server. The caller must hold the lock of the mailbox in `reconcile_locks`. `expunged` contains the numbers of
+    /// messages that the caller has marked as `\Deleted` and expunged while it held the lock.
     pub(crate) async fn reconcile_locked(
         &self,
         access: &Access,
@@ -118,7 +118,8 @@ impl Mail {
         missing.add(&self.missing_copies(access, &first).await?);
         let mut states = first.clone();
         if !missing.0.is_empty() {
-            // A message that had left its location at the first listing has arrived in another folder by the second listing.
+            // List the folders again. A message that had already left its stored location at the first listing has arrived in another folder by the second
+            // listing.
             states = self.folder_states(access).await?;
             indexed = self.index_folders(access, &states).await?;
         }
@@ -180,7 +181,7 @@ impl Mail {
         Ok(message_index::set_uid_next(db, account, path, uid_validity, next).await?)
     }
 
-    /// Assigns numbers to arrivals in a folder: the number of a moved message, or a new one.
+    /// Assigns a number to each arrival in a folder: the number of a moved message, or a new number.
     async fn number_arrivals(
         &self,
         access: &Access,
@@ -195,8 +196,8 @@ impl Mail {
         let same_identity = self.same_identity(access, &messages).await?;
         let mut candidates = self.missing(access, same_identity.clone()).await?;
         missing.add(&candidates);
-        // Another client may have moved an expunged message just before. The moved message has the flag `\Deleted` at its new location too. A copy that was
-        // made earlier does not have the flag.
+        // Another client may have moved a message just before the message was expunged. The moved message has the flag `\Deleted` at its new location too. A
+        // copy that was made earlier does not have the flag.
         candidates.sort_by_key(|message| expunged.contains(&message.number()));
         let deleted: BTreeSet<u32> = arrived
             .iter()
@@ -216,7 +217,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Returns the indexed messages that have the identity of one of these messages.
+    /// Returns the indexed messages that have the same identity as one of `messages`.
     async fn same_identity(
         &self,
         access: &Access,

@@ -1,7 +1,7 @@
 //! Repeats a read if a pooled connection turns out to be closed.
 
-/// Runs a read on the session of a lease. If the connection was reused and the server has closed it, repeats the read once on a new connection. Not for
-/// commands that change anything.
+/// Runs a read on the session of a lease. If the connection was reused and the server has closed it, repeats the read once on a new connection. This macro must
+/// not be used for commands that change data.
 macro_rules! retry_read {
     ($lease:ident, $session:ident => $read:expr) => {{
         let is_reused = $lease.is_reused();

@@ -1,8 +1,8 @@
 //! Closes connections of revoked credentials: the service's own connections, and the sessions that mail clients have open at the mail server.
 //!
 //! The directory has already revoked the credential, so no new log-in succeeds, even if this module fails. The mail server checks the password only at log-in.
-//! A session that could not be ended therefore stays open until its client closes it. In that case a warning is logged, and the directory keeps the app
-//! password for another attempt.
+//! A session that could not be ended therefore stays open until its client closes it. In that case a warning is logged, and the directory stores the app
+//! password in a list for another attempt.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::doveadm::{self, Doveadm, SessionMask};
 use crate::error::Error;
 use crate::mail::Mail;
 
-/// Delay before sessions are ended a second time. The first attempt can miss a log-in in progress. A log-in takes milliseconds, or seconds on an overloaded
-/// machine.
+/// Delay before the second attempt to end sessions. The first attempt can miss a session whose log-in is still in progress. A log-in takes milliseconds, or
+/// seconds on an overloaded machine.
 const SECOND_ATTEMPT: Duration = Duration::from_secs(5);
 
 /// Time after a revocation during which failed attempts are repeated.
 const RETRY_PERIOD: Duration = Duration::from_hours(24);
 
-/// Maximum number of app passwords per attempt.
+/// Maximum number of app passwords whose sessions are ended in one attempt.
 const BATCH: i64 = 1000;
 
-/// Selects the sessions to end.
+/// The sessions to end.
 #[derive(Clone, Copy, Debug)]
 pub enum SessionSelector<'a> {
     /// The sessions of the app passwords with these ids.
@@ -36,8 +36,8 @@ pub enum SessionSelector<'a> {
     Account(&'a str),
 }
 
-/// Ends sessions at the mail server twice: now and after five seconds. For commands that change the directory outside the running service. Returns `false` if
-/// `imap.doveadm` is not configured.
+/// Ends sessions at the mail server immediately, and again after five seconds. This function is for commands that change the directory outside the running
+/// service. Returns `false` if `imap.doveadm` is not configured, otherwise `true`.
 ///
 /// # Errors
 /// Returns an error if the second attempt failed. Sessions may still be open in that case.
@@ -66,9 +66,9 @@ pub async fn end_server_sessions(
 }
 
 impl Mail {
-    /// Ends all connections of revoked app passwords, given by their ids. Returns when the mail server has ended them, or after two seconds.
+    /// Ends all connections of revoked app passwords, given by their ids. Returns when the mail server has ended the connections, or after two seconds.
     ///
-    /// A command of the service that is in progress may take a few seconds longer, because a change that has started must report its outcome.
+    /// A command that the service is executing on such a connection may take a few seconds longer, because a change that has started must report its outcome.
     pub async fn end_sessions(&self, app_passwords: &[String]) {
         for id in app_passwords {
             self.close_connections(id);
@@ -80,11 +80,11 @@ impl Mail {
         self.end_twice(masks, app_passwords).await;
     }
 
-    /// Ends the remaining sessions of app passwords that were revoked at least five seconds ago. Sessions remain if the process ended or the mail server did
-    /// not respond. Gives up 24 hours after the revocation. Call this at the start and every minute.
+    /// Ends the remaining sessions of app passwords that were revoked at least five seconds ago. Sessions can remain if the service stopped or the mail server
+    /// did not respond. Stops trying 24 hours after the revocation. The service must call this function at its start and every minute.
     ///
     /// # Errors
-    /// Returns an error if the database or the mail server failed. The remaining app passwords are kept for the next call.
+    /// Returns an error if the database or the mail server failed. The next call processes the remaining app passwords.
     pub async fn retry_end_sessions(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         loop {
@@ -133,8 +133,8 @@ impl Mail {
         self.pool.connections(account)
     }
 
-    /// Ends the sessions in `masks`, and after `SECOND_ATTEMPT` the sessions of all `app_passwords`. Then removes the app passwords from the directory's list.
-    /// Both attempts continue if the caller is dropped.
+    /// Ends the sessions that `masks` selects, and after `SECOND_ATTEMPT` the sessions of all `app_passwords`. Then removes the app passwords from the
+    /// directory's list of sessions to end. Both attempts continue if the caller is dropped.
     async fn end_twice(&self, masks: Vec<SessionMask>, app_passwords: &[String]) {
         let Some(doveadm) = self.doveadm.clone().filter(|_| !app_passwords.is_empty()) else {
             return;
@@ -149,7 +149,7 @@ impl Mail {
             if kick(&doveadm, &app_password_masks(&app_passwords)).await
                 && let Err(error) = endings::forget_ended(&db, &app_passwords).await
             {
-                tracing::warn!(%error, "failed to record ended sessions; ending them will be repeated");
+                tracing::warn!(%error, "failed to record that sessions were ended; they will be ended again");
             }
         });
         let _ = timeout(doveadm::TIMEOUT, first).await;

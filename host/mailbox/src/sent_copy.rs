@@ -13,8 +13,8 @@ use crate::pool::Lease;
 use crate::retry::retry_read;
 use crate::roles::to_folders;
 
-/// A copy of which the mail server has received everything except the last line. [`UploadedCopy::store`] stores the copy. If the value is dropped, the mail
-/// server discards the copy.
+/// A copy whose bytes except the last line were uploaded to the mail server. [`UploadedCopy::store`] stores the copy. If the value is dropped, the mail server
+/// discards the copy.
 pub(crate) struct UploadedCopy {
     mail: Arc<Mail>,
     account: String,

@@ -28,11 +28,11 @@ pub struct Folder {
 pub struct Summary {
     /// The service's number for the message. This is not its IMAP UID.
     pub uid: u64,
-    /// The position in its folder. 1 is the oldest message.
+    /// The position of the message in its folder. 1 is the oldest message.
     pub seq: u32,
-    /// The From field.
+    /// The addresses in the From field.
     pub from: Vec<Address>,
-    /// The To field.
+    /// The addresses in the To field.
     pub to: Vec<Address>,
     /// The decoded subject, or empty.
     pub subject: String,
@@ -51,18 +51,18 @@ pub struct Summary {
 pub struct Listing {
     /// The messages, newest first.
     pub messages: Vec<Summary>,
-    /// The number of messages in the folder or the search result.
+    /// The number of messages on all pages of the folder or of the search result.
     pub total: u32,
 }
 
 /// A single message with its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// The data that a listing shows.
+    /// The data that a listing also contains.
     pub summary: Summary,
-    /// The Cc field.
+    /// The addresses in the Cc field.
     pub cc: Vec<Address>,
-    /// The Reply-To field.
+    /// The addresses in the Reply-To field.
     pub reply_to: Vec<Address>,
     /// The Message-ID field with angle brackets, or empty.
     pub message_id: String,
@@ -70,7 +70,7 @@ pub struct Detail {
     pub in_reply_to: Option<String>,
     /// The Message-IDs of the References field in order, with angle brackets.
     pub references: Vec<String>,
-    /// The plain text part, if there is one. `format=flowed` (RFC 3676) is not undone.
+    /// The plain text part, if there is one. Its lines are not joined if they are in `format=flowed` (RFC 3676).
     pub text: Option<String>,
     /// The HTML part, if there is one.
     pub html: Option<String>,

@@ -26,7 +26,7 @@ use crate::types::Address;
 /// Maximum size of the finished message, in bytes (specification, section 8).
 pub(super) const MAX_MESSAGE: usize = 26_214_400;
 
-/// Maximum numbers of recipients, files and references of one message. A module can set lower limits.
+/// Maximum numbers of recipients, files and references of one message. A module in the sandbox can set lower limits.
 const MAX_RECIPIENTS: usize = 500;
 const MAX_FILES: usize = 500;
 const MAX_REFERENCES: usize = 1000;
@@ -51,7 +51,7 @@ pub struct Draft {
     pub to: Vec<Address>,
     /// The recipients in Cc.
     pub cc: Vec<Address>,
-    /// The recipients that are not in the header.
+    /// The Bcc recipients. The header of the message does not contain them.
     pub bcc: Vec<Address>,
     /// The subject, on one line.
     pub subject: String,
@@ -59,9 +59,9 @@ pub struct Draft {
     pub text: Option<String>,
     /// The HTML.
     pub html: Option<String>,
-    /// The Message-ID with angle brackets.
+    /// The Message-ID of the message to which this message replies, with angle brackets.
     pub in_reply_to: Option<String>,
-    /// Message-IDs with angle brackets.
+    /// The Message-IDs for the References field, with angle brackets.
     pub references: Vec<String>,
     /// The attached files.
     pub files: Vec<File>,
@@ -135,7 +135,7 @@ impl ValidDraft {
         let draft = &self.draft;
         let files = draft.files.iter().map(|file| file.content.len());
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        // An attached message may be sent without an encoding.
+        // An attached message may be written without base64, so use the unencoded sizes for the lower bound.
         let encoded = |bytes: usize| bytes / 3 * 4;
         let has_message = draft
             .files
@@ -155,7 +155,6 @@ impl ValidDraft {
     /// Returns [`Error::TooLarge`] if the message exceeds 25 MB.
     pub(super) fn write(&self, message_id: &str, date: Timestamp) -> Result<Bytes, Error> {
         let draft = &self.draft;
-        // The lower bound already exceeds the limit.
         if self.min_size() > MAX_MESSAGE {
             return Err(Error::TooLarge);
         }
@@ -231,8 +230,8 @@ impl ValidDraft {
     }
 }
 
-/// Returns the value of To or Cc. mail-builder writes an ASCII name unchanged in quotes, and many receivers decode text like an encoded word (RFC 2047) even
-/// in quotes. If a name contains such text, this function encodes all names of the field.
+/// Returns the value of a To or Cc field. If a name contains text that looks like an encoded word (RFC 2047), this function encodes all names of the field.
+/// mail-builder would write an ASCII name unchanged in quotes, and many receivers decode encoded words even in quotes.
 fn address_list(addresses: &[Address]) -> HeaderType<'_> {
     // The address has been validated.
     let normalized = |address: &Address| {
@@ -257,8 +256,8 @@ fn address_list(addresses: &[Address]) -> HeaderType<'_> {
     HeaderType::Address(HeaderAddress::new_list(list))
 }
 
-/// Returns the value of Subject. mail-builder writes ASCII unchanged, and receivers would decode text like an encoded word (RFC 2047). A subject with such text
-/// is encoded completely.
+/// Returns the value of the Subject field. If an ASCII subject contains text that looks like an encoded word (RFC 2047), this function encodes the complete
+/// subject. mail-builder would write the text unchanged, and receivers would decode it.
 fn subject(text: &str) -> HeaderType<'_> {
     if !text.is_ascii() || !text.contains("=?") {
         return HeaderType::Text(text.into());
@@ -278,8 +277,9 @@ fn encoded_words(text: &str) -> String {
     words.join(" ")
 }
 
-/// Returns a text of the message as a MIME part. A text with control characters is encoded in base64, because mail-builder writes control characters unencoded.
-/// A message must not contain NUL or a carriage return without a line feed (RFC 5322, sections 2.3 and 4), and servers change other control characters.
+/// Returns the plain text or the HTML of a message as a MIME part. A text with control characters is encoded in base64, because mail-builder writes control
+/// characters unencoded. A message must not contain NUL or a carriage return without a line feed (RFC 5322, sections 2.3 and 4), and mail servers change other
+/// control characters.
 fn text_part<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
     let plain = |byte: u8| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n');
     if text.split("\r\n").all(|line| line.bytes().all(plain)) {
@@ -293,8 +293,9 @@ fn text_part<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
     }
 }
 
-/// Returns a file as a MIME part. The media type is written unchanged and the content in base64. An attached message must not be encoded in base64 (RFC 2046,
-/// section 5.2.1): it is written unencoded if no server would change its lines, otherwise with the type `application/octet-stream`.
+/// Returns a file as a MIME part, with its media type and with its content in base64. An attached message must not be encoded in base64 (RFC 2046, section
+/// 5.2.1). It is written unencoded if no mail server would change its lines. Otherwise it is encoded in base64 and its type is `application/octet-stream`,
+/// which is also the type of a file with a multipart type.
 fn file_part(file: &File) -> MimePart<'_> {
     let is_message = file.content_type.starts_with("message/");
     let is_unencoded = is_message && has_valid_lines(&file.content);
@@ -324,8 +325,8 @@ fn file_part(file: &File) -> MimePart<'_> {
     }
 }
 
-/// Returns the Content-Disposition of a file, with its name encoded by RFC 2231. A name that contains text like an encoded word is encoded too: see
-/// [`subject`].
+/// Returns the value of Content-Disposition for a file. A name that is not ASCII is encoded by RFC 2231. An ASCII name that contains text like an encoded word
+/// is encoded in the same way, for the reason described at [`subject`].
 fn disposition(filename: &str) -> HeaderType<'_> {
     if filename.is_ascii() && filename.contains("=?") {
         let encoded = utf8_percent_encode(filename, NON_ALPHANUMERIC);
@@ -334,7 +335,7 @@ fn disposition(filename: &str) -> HeaderType<'_> {
     HeaderType::ContentType(ContentType::new("attachment").attribute("filename", filename))
 }
 
-/// Returns `true` if the bytes are lines that mail servers do not change: short enough, with CRLF, without NUL (RFC 5322, section 2.1.1).
+/// Returns `true` if mail servers do not change the bytes: each line is short enough, ends with CRLF and contains no NUL (RFC 5322, section 2.1.1).
 fn has_valid_lines(bytes: &[u8]) -> bool {
     bytes
         .split(|b| *b == b'\n')
@@ -348,11 +349,11 @@ fn without_brackets(id: &str) -> &str {
     id.trim_start_matches('<').trim_end_matches('>')
 }
 
-/// Maximum length of a Message-ID with brackets, in bytes, so that it fits on a line after `In-Reply-To: ` (RFC 5322, section 2.1.1). A longer line would be
-/// folded.
+/// Maximum length of a Message-ID with brackets, in bytes. A longer Message-ID would not fit on one line after `In-Reply-To: ` (RFC 5322, section 2.1.1), so
+/// the field would be folded.
 const MAX_MESSAGE_ID: usize = 998 - "In-Reply-To: ".len();
 
-/// Returns `true` for a Message-ID (RFC 5322, section 3.6.4) that cannot break a header.
+/// Returns `true` if `id` is a Message-ID (RFC 5322, section 3.6.4) that contains no characters that could end the header field.
 fn is_message_id(id: &str) -> bool {
     let inner = id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
     inner.is_some_and(|inner| {
@@ -363,7 +364,7 @@ fn is_message_id(id: &str) -> bool {
     })
 }
 
-/// Returns `true` for a media type (RFC 6838, section 4.2).
+/// Returns `true` if `text` is a media type without parameters (RFC 6838, section 4.2).
 fn is_media_type(text: &str) -> bool {
     let is_name = |name: &str| {
         (1..=127).contains(&name.len())

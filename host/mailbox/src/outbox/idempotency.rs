@@ -107,7 +107,7 @@ fn in_progress() -> Error {
     Error::Conflict("A request with this Idempotency-Key is still being processed")
 }
 
-/// Returns a client's key in its stored form. The keys of each member are separate, so that a member does not learn whether another caller used the same key.
+/// Returns the stored form of a client's key. The keys of each member are separate, so that a member does not learn whether another caller used the same key.
 pub(super) fn stored_key(access: &Access, key: &str) -> Key {
     let mut hash = Sha256::new();
     if let Some(member) = &access.member {

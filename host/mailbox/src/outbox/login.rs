@@ -12,7 +12,7 @@ use lettre::transport::smtp::extension::ClientId;
 use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
-/// Maximum length of a command line without its line break (RFC 5321, section 4.5.3.1.4). A longer response is sent after the server has requested it.
+/// Maximum length of a command line without its line break (RFC 5321, section 4.5.3.1.4). A longer SASL response is sent after the server has requested it.
 const MAX_LINE: usize = 510;
 
 /// The reply code that asks the client to continue (RFC 4954, section 4).
@@ -83,7 +83,7 @@ async fn log_in_with_token(
         connection.command(Line(&response)).await?
     };
     if reply.has_code(CONTINUE) {
-        // The server has sent the reason of the failure. It completes the command after this line.
+        // The server has sent the reason of the failure. The server completes the command after it has received this line.
         reply = connection.command(Line(mechanism.error_response())).await?;
     }
     if reply.has_code(CONTINUE) {
@@ -101,7 +101,7 @@ fn mechanisms(line: &str) -> Option<std::str::SplitWhitespace<'_>> {
     keyword.eq_ignore_ascii_case("AUTH").then_some(words)
 }
 
-/// A line for lettre, which appends no line break itself.
+/// A line for lettre. lettre appends no line break itself.
 struct Line<'a>(&'a str);
 
 impl fmt::Display for Line<'_> {

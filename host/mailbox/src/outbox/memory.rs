@@ -7,14 +7,14 @@ use std::sync::Arc;
 use latchmail_core::account_permits::AccountPermits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum size of a message in the pool of small messages, in bytes.
+/// Maximum size of a message that uses the pool of small messages, in bytes.
 const MAX_SMALL: usize = 1024 * 1024;
 /// The sizes of the pools for large and for small messages, in KiB.
 const LARGE_POOL_KIB: usize = 256 * 1024;
 const SMALL_POOL_KIB: usize = 32 * 1024;
-/// Divisor of a pool's size for the share of one account. The largest message needs 75 MiB.
+/// Divisor of a pool's size. The result is the maximum memory of one account. The largest message needs 75 MiB.
 const ACCOUNT_DIVISOR: usize = 3;
-/// Factor of a message's size for its memory: its files, the finished message, and a copy with doubled dots.
+/// Factor between the size of a message and the memory for sending it. The memory contains the files, the finished message, and a copy with doubled dots.
 const MEMORY_FACTOR: usize = 3;
 /// Additional memory of a message, in KiB.
 const OVERHEAD_KIB: usize = 16;
@@ -26,7 +26,7 @@ pub(super) struct MessageMemory {
     large: Pool,
 }
 
-/// A pool. Each permit is 1 KiB.
+/// A pool. Each permit stands for 1 KiB.
 #[derive(Debug)]
 struct Pool {
     permits: Arc<Semaphore>,
@@ -49,7 +49,7 @@ impl MessageMemory {
         }
     }
 
-    /// Waits for the memory of a message of `bytes` bytes.
+    /// Waits until the memory for a message of `bytes` bytes is available.
     pub(super) async fn acquire(&self, account: &str, bytes: usize) -> Option<MemoryPermit> {
         let pool = if bytes <= MAX_SMALL {
             &self.small

@@ -1,6 +1,6 @@
 //! Outbound mail: checks the sender of a draft, writes and signs the message, passes it to the submission service, and stores a copy.
 //!
-//! This module knows neither HTTP nor WIT.
+//! This module depends neither on HTTP nor on WIT.
 
 mod draft;
 mod envelope;

@@ -25,7 +25,8 @@ pub enum Error {
     /// The finished message exceeds 25 MB.
     #[error("the message exceeds the 25 MB limit")]
     TooLarge,
-    /// The mail server rejected a recipient or the message. The text is the server's, after the recipient's address, and can be shown to users.
+    /// The mail server rejected a recipient or the message. The text is the reply of the mail server, after the address of a rejected recipient. It can be
+    /// shown to users.
     #[error("the mail server rejected the message: {0}")]
     Rejected(String),
     /// The idempotency key was used for another message, or its request is still being processed. The text can be shown to users.

@@ -46,7 +46,7 @@ pub struct Outbox {
     clock: Clock,
     keys: IdempotencyKeys,
     signing: Arc<latchmail_dkim::Keys>,
-    /// The sends in progress.
+    /// The sends that are in progress.
     sends: Changes,
     memory: MessageMemory,
     timeout: Duration,
@@ -130,8 +130,8 @@ impl Outbox {
         Ok(rights.hold(Right::MailSend))
     }
 
-    /// Sends a message to all recipients or to none, and stores a copy. `sender` is the proof for the draft's sender, if the sender was already checked. A
-    /// repeated `key` within 24 hours sends nothing and returns the first result.
+    /// Sends a message to all recipients or to none, and stores a copy. `sender` is the proof from [`Outbox::check_sender`], if the sender of the draft was
+    /// already checked. If a request within the last 24 hours used the same `key`, sends nothing and returns the result of that request.
     ///
     /// # Errors
     /// Returns any [`Error`] except [`Error::Lost`].
@@ -169,7 +169,7 @@ impl Outbox {
         let mut sent = self.sends.run(task).await.unwrap_or_else(|error| {
             Err(Error::Unknown(format!("the task ended early: {error}")))
         })?;
-        // Do not show the folder to a member who may not know that it exists.
+        // Do not return the folder to a member who may not know that the folder exists.
         if let Some(path) = &sent.saved_to
             && !self
                 .mail
@@ -182,7 +182,7 @@ impl Outbox {
         Ok(sent)
     }
 
-    /// Sends a message, unless an earlier request has used this key.
+    /// Sends a message, unless an earlier request has used this idempotency key.
     async fn send_once(
         &self,
         access: &Access,
@@ -227,7 +227,7 @@ impl Outbox {
         }
     }
 
-    /// Writes and signs a message and passes it to the submission service. Concurrently uploads the copy for the Sent folder.
+    /// Writes and signs a message and passes it to the submission service. Concurrently uploads the copy for the Sent folder to the mail server.
     async fn submit(
         &self,
         access: &Access,
@@ -308,7 +308,7 @@ impl Outbox {
         })
     }
 
-    /// Waits for the memory of a message of `bytes` bytes.
+    /// Waits until the memory for a message of `bytes` bytes is available.
     async fn acquire_memory(&self, access: &Access, bytes: usize) -> Result<MemoryPermit, Error> {
         let permit = self.memory.acquire(access.caller(), bytes);
         timeout(self.timeout, permit)
@@ -334,16 +334,16 @@ impl Outbox {
     }
 }
 
-/// Puts the signature before a message. The signature does not count towards the size limit.
+/// Signs a message and puts the signature before the message. The signature does not count towards the size limit.
 fn sign(signer: &Signer, message: &[u8], now: Timestamp) -> Result<Bytes, latchmail_dkim::Error> {
     let signature = signer.sign(message, now)?;
     Ok([signature.as_bytes(), message].concat().into())
 }
 
-/// The uploaded copy, or `None` if there is no Sent folder.
+/// The result of uploading a copy. `None` if there is no Sent folder.
 type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
 
-/// Stores the copy of a sent message. A failure is only logged, because the message was sent.
+/// Stores the copy of a sent message. Returns the path of the folder, or `None` after a failure. A failure is only logged, because the message was sent.
 async fn store_copy(copy: UploadResult) -> Option<String> {
     let stored = async { copy?.ok_or_else(no_sent_folder)?.store().await };
     stored.await.unwrap_or_else(|error| {
@@ -356,7 +356,8 @@ fn no_sent_folder() -> MailboxError {
     MailboxError::Internal("there is no Sent folder".into())
 }
 
-/// Logs a failure to store the outcome of a send. The request still returns the outcome. The stored state never claims more than what happened.
+/// Logs a failure to store the outcome of a send. The request still returns the outcome to the client. The state that is already stored never claims more than
+/// what happened.
 fn log_failure(stored: Result<(), latchmail_directory::Error>) {
     if let Err(error) = stored {
         tracing::error!(%error, "failed to store the outcome of a send");

@@ -27,7 +27,7 @@ use crate::{pool, server_text};
 /// Timeout factor for the transfer of a message. A message can have 25 MB.
 const TRANSFER_FACTOR: u32 = 6;
 
-/// Opens connections.
+/// The address of the submission service and the settings of its connections.
 #[derive(Debug)]
 pub(super) struct Connector {
     endpoint: Endpoint,
@@ -122,14 +122,15 @@ impl pool::Session for Session {
 }
 
 impl Session {
-    /// Sends a message to all recipients, or to none if one is rejected.
+    /// Sends a message to all recipients, or to none if the server rejects one of them.
     ///
     /// # Errors
-    /// Returns [`Error::Lost`] if the connection was closed and nothing was sent, [`Error::Rejected`] or [`Error::Unavailable`] if nothing was sent, and
-    /// [`Error::Unknown`] if the outcome is unknown.
+    /// - Returns [`Error::Lost`] if the connection was closed and nothing was sent.
+    /// - Returns [`Error::Rejected`] or [`Error::Unavailable`] if nothing was sent for another reason.
+    /// - Returns [`Error::Unknown`] if it is unknown whether the message was sent.
     pub(super) async fn send(&mut self, envelope: &Envelope, message: &[u8]) -> Result<(), Error> {
         self.state = State::InTransaction;
-        // After a timeout the connection is not used again, because the late reply would be assigned to another command.
+        // Do not use the connection again after a timeout, because a late reply would be assigned to another command.
         let prepared = timeout(self.timeout, self.prepare(envelope, message))
             .await
             .map_err(|_| Error::Unavailable("the server did not respond in time".into()))?;
@@ -137,7 +138,7 @@ impl Session {
             if self.state != State::Broken
                 && matches!(error, Error::Rejected(_) | Error::Unavailable(_))
             {
-                // Reset the connection for the next message, if it still works.
+                // If the connection still works, reset it for the next message.
                 let reset = timeout(self.timeout, self.reset()).await;
                 if let Ok(Ok(())) = reset {
                     self.state = State::Idle;
@@ -267,7 +268,8 @@ impl Session {
         result
     }
 
-    /// Converts a reply to a command with this address. The inner error is the server's rejection. The outer error means that no more replies can be read.
+    /// Converts the reply to a command. `address` is the address in the command, if any. The inner error is the server's rejection. The outer error means that
+    /// no more replies can be read.
     fn handle_reply(
         &mut self,
         reply: Result<Response, SmtpError>,
@@ -290,7 +292,7 @@ impl Session {
 /// An empty message.
 const EMPTY_MESSAGE: &str = ".\r\n";
 
-/// MAIL, RCPT and optionally DATA in one write.
+/// The commands MAIL, RCPT and optionally DATA, which are sent in one write.
 struct Pipelined(Mail, Vec<Rcpt>, Option<Data>);
 
 impl fmt::Display for Pipelined {
@@ -306,7 +308,7 @@ fn is_pipelining(line: &str) -> bool {
     line.trim().eq_ignore_ascii_case("PIPELINING")
 }
 
-/// Converts a negative reply to a command with this address. Returns [`Error::Lost`] if no valid reply was received.
+/// Converts a negative reply to a command. `address` is the address in the command, if any. Returns [`Error::Lost`] if no valid reply was received.
 fn convert_error(address: Option<&Address>, error: &SmtpError) -> Error {
     if error.status().is_none() {
         return Error::Lost(error.to_string());
@@ -327,8 +329,8 @@ fn convert_error(address: Option<&Address>, error: &SmtpError) -> Error {
 /// Size of the write buffer, in bytes. Larger writes bypass the buffer.
 const WRITE_BUFFER: usize = 16 * 1024;
 
-/// A buffered stream for lettre that is flushed only before a reply is read. lettre writes the message and the final dot separately. With this buffer, both are
-/// sent together.
+/// A buffered stream for lettre. The buffer is flushed only before a reply is read. lettre writes the message and the final dot separately, and the buffer
+/// combines them into one write.
 struct BufferedStream(BufWriter<Box<dyn Io>>);
 
 impl BufferedStream {
