@@ -1,13 +1,14 @@
-//! Runs modules: WebAssembly components in a sandbox, with the host functions that they can call, and changes of modules while the service runs.
+//! Runs modules. A module is a WebAssembly component in a sandbox. This crate contains the sandbox, the host functions that a module can call, and the module
+//! manager, which changes modules while the service runs.
 //!
-//! This crate does not know the HTTP server: the server passes requests to a module, and implements [`manager::Router`].
+//! This crate does not depend on the HTTP server. The server passes requests to modules, and implements [`manager::Router`].
 //!
 //! | module | purpose |
 //! |---|---|
 //! | [`modules`] | the sandbox: loads components and calls them for requests |
-//! | [`manager`] | the module manager: which modules serve, and changes while the service runs |
+//! | [`manager`] | the module manager: decides which modules serve, and changes modules while the service runs |
 //! | [`api`] | the host functions of components, one file for each interface |
-//! | [`store`] | storage of modules for accounts |
+//! | [`store`] | storage in which modules keep data for accounts |
 //! | [`module_log`] | recent log entries of each module, in memory |
 
 pub mod api;

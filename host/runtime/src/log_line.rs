@@ -1,4 +1,5 @@
-//! Text of guests as log lines. Control characters are escaped and the length is limited, so that a guest can neither forge nor flood the log.
+//! Converts text of guests to log lines. The conversion escapes control characters and limits the length, so that a guest can neither forge log lines nor flood
+//! the log.
 
 /// The maximum length of a line, in bytes.
 const MAX_BYTES: usize = 4096;

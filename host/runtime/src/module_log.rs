@@ -1,7 +1,7 @@
-//! The recent log entries of each module: the lines that it wrote, and the errors of its requests.
+//! The recent log entries of each module. The entries are the lines that the module wrote, and the errors of its requests.
 //!
-//! The entries are in memory, with a limit for each module, and are lost when the service stops. The service's own log ([`latchmail_core::logging`]) contains
-//! the same lines. The host writes no bodies, headers or credentials of requests into an entry; the module may.
+//! The entries are stored in memory, with a limit for each module, and are lost when the service stops. The log of the service ([`latchmail_core::logging`])
+//! contains the same lines. The host never writes bodies, headers or credentials of requests into an entry, but a module can do so.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,15 +21,15 @@ const MAX_BYTES: usize = 512 * 1024;
 #[serde(rename_all = "lowercase")]
 #[schema(as = ModuleLogLevel)]
 pub enum Level {
-    /// Every step.
+    /// Details of single steps.
     Trace,
-    /// For developers.
+    /// Information for developers.
     Debug,
-    /// For operators.
+    /// Information for operators.
     Info,
-    /// A problem that was handled.
+    /// A problem that the module or the host handled.
     Warn,
-    /// A failure.
+    /// An error.
     Error,
 }
 
@@ -38,22 +38,23 @@ pub enum Level {
 #[serde(rename_all = "lowercase")]
 #[schema(as = ModuleLogSource)]
 pub enum Source {
-    /// The module, through the interface `log`.
+    /// A line that the module wrote through the interface `log`.
     Log,
-    /// The module, to its standard output or error.
+    /// A line that the module wrote to its standard output or standard error.
     Output,
-    /// The host, about a request without a response of the module: a trap, an invalid response, a passed deadline, no free sandbox.
+    /// A report of the host about a request for which the module returned no valid response: a trap, an invalid response, a missed deadline, or no free
+    /// sandbox.
     Host,
 }
 
-/// An entry.
+/// A log entry of a module.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = ModuleLogEntry)]
 pub struct Entry {
     /// The time of the entry.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// The request's id, as in the response's `X-Request-Id`. Absent if the module served no request.
+    /// The id of the request, as in the header `X-Request-Id` of the response. Absent if the module wrote the entry outside of a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub request: Option<String>,
@@ -61,9 +62,9 @@ pub struct Entry {
     pub level: Level,
     /// The source of the entry.
     pub source: Source,
-    /// The text, on one line.
+    /// The text of the entry, on one line.
     pub message: String,
-    /// The functions that were active at a trap, the innermost first.
+    /// The functions of the module that were active at a trap, the innermost function first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub backtrace: Vec<String>,
@@ -77,7 +78,7 @@ impl Entry {
     }
 }
 
-/// The log of one module, shared by its versions.
+/// The log of one module. All versions of the module share the log.
 #[derive(Debug)]
 pub struct ModuleLog {
     clock: Clock,
@@ -105,7 +106,7 @@ impl ModuleLog {
         self.add(request, level, source, message, Vec::new());
     }
 
-    /// Adds a report of the host about a request.
+    /// Adds an entry with which the host reports an error of a request.
     pub fn report(&self, request: &str, message: String, backtrace: Vec<String>) {
         self.add(
             Some(request),
@@ -116,7 +117,7 @@ impl ModuleLog {
         );
     }
 
-    /// Adds an entry. The oldest entries are removed if there are too many.
+    /// Adds an entry. Removes the oldest entries if the limits are exceeded.
     fn add(
         &self,
         request: Option<&str>,
@@ -144,7 +145,7 @@ impl ModuleLog {
         }
     }
 
-    /// Returns the entries, or those of one request, the oldest first.
+    /// Returns all entries, the oldest first. If `request` is given, returns only the entries of the request with this id.
     #[must_use]
     pub fn read(&self, request: Option<&str>) -> Vec<Entry> {
         let entries = self.entries();

@@ -1,4 +1,5 @@
-//! Storage of modules for accounts: checks keys, values and their sizes. The directory stores the entries, separately for each account and module.
+//! Storage in which modules keep data for accounts. This module checks keys, values and sizes. The directory stores the entries separately for each account and
+//! each module.
 
 use latchmail_core::caller::Caller;
 use latchmail_core::clock::Clock;
@@ -15,13 +16,13 @@ pub const MAX_VALUE_BYTES: usize = 64 * 1024;
 /// Maximum number of keys in one list.
 pub const MAX_LISTED_KEYS: u32 = 1000;
 
-/// The reason why a value was not read or not stored.
+/// The reason why an operation of the storage failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The key or the parameters of the list are not valid. The message can be shown to users.
+    /// The key or a parameter of the list is invalid. The text can be shown to users.
     #[error("{0}")]
     Invalid(&'static str),
-    /// The value is larger than the maximum, or the quota has no space for it. The message can be shown to users.
+    /// The value is larger than the maximum size, or exceeds the module's quota for the account. The text can be shown to users.
     #[error("{0}")]
     TooLarge(String),
     /// The caller's credential expired or was revoked.
@@ -42,25 +43,25 @@ pub struct Store {
     clock: Clock,
 }
 
-/// The namespace of keys: one module and one account.
+/// The keys of one module for one account.
 #[derive(Clone, Copy, Debug)]
 pub struct Namespace<'a> {
-    /// The module's name.
+    /// The name of the module.
     pub module: &'a str,
-    /// Maximum number of bytes that the module may store for one account.
+    /// Maximum number of bytes that the module can store for one account.
     pub quota: u64,
-    /// The caller whose account the module stores data for.
+    /// The caller. The data belongs to the caller's account.
     pub caller: &'a Caller,
 }
 
 impl Store {
-    /// Creates the storage of a directory.
+    /// Creates the storage, which uses `directory` as its database.
     #[must_use]
     pub fn new(directory: Directory, clock: Clock) -> Self {
         Self { directory, clock }
     }
 
-    /// Returns the value of a key, or `None` if the key has no value.
+    /// Returns the value of a key, or `None` if the key does not exist.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] or [`Error::Directory`].
@@ -75,7 +76,7 @@ impl Store {
     /// Sets the value of a key, or deletes the key if `value` is `None`.
     ///
     /// # Errors
-    /// Returns any [`Error`]. Nothing is changed in that case.
+    /// Returns any [`Error`]. After an error, nothing has changed.
     pub async fn set(
         &self,
         namespace: Namespace<'_>,
@@ -87,10 +88,11 @@ impl Store {
             .map(drop)
     }
 
-    /// Sets or deletes a key if its value is `expected`. Returns `true` if the key had this value.
+    /// Sets or deletes a key like [`set`](Self::set), but only if the current value is `expected`. If `expected` is `None`, the key must not exist. Returns
+    /// `true` if the current value was `expected`, and `false` if nothing has changed.
     ///
     /// # Errors
-    /// Returns any [`Error`]. Nothing is changed in that case.
+    /// Returns any [`Error`]. After an error, nothing has changed.
     pub async fn compare_and_set(
         &self,
         namespace: Namespace<'_>,
@@ -102,7 +104,7 @@ impl Store {
             .await
     }
 
-    /// Returns the first `limit` keys that begin with `prefix` and follow `after`, in byte order.
+    /// Returns at most `limit` keys that begin with `prefix` and are greater than `after`, in byte order.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] or [`Error::Directory`].
@@ -134,7 +136,7 @@ impl Store {
             .await?)
     }
 
-    /// Sets or deletes a key. Returns `true` if the key had the expected value.
+    /// Sets or deletes a key if its current value matches `expected`. Returns whether the value matched.
     async fn change(
         &self,
         namespace: Namespace<'_>,
@@ -166,7 +168,7 @@ impl Store {
 }
 
 impl<'a> Namespace<'a> {
-    /// Checks a key and returns the entry.
+    /// Checks a key, and returns the entry of the directory for it.
     fn entry(&self, key: &'a str) -> Result<Entry<'a>, Error> {
         if key.is_empty() || !is_key_prefix(key) {
             return Err(Error::Invalid(
@@ -180,7 +182,7 @@ impl<'a> Namespace<'a> {
     }
 }
 
-/// Returns whether `text` can be the start of a key.
+/// Returns whether `text` can be the start of a valid key.
 fn is_key_prefix(text: &str) -> bool {
     text.len() <= MAX_KEY_BYTES && !text.chars().any(char::is_control)
 }

@@ -1,5 +1,5 @@
-//! The circuit breaker: logs failing versions of modules, and rolls a module back if its policy has `breaker = "roll-back"`. A failed rollback is repeated
-//! while the version serves and fails.
+//! The circuit breaker. It logs failing versions of modules. If the policy of the module has `breaker = "roll-back"`, the circuit breaker also rolls the module
+//! back. It repeats a failed rollback while the same version serves and is failing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::state::ModuleManager;
 use crate::log_line::to_log_line;
 use crate::modules::Failing;
 
-/// The first and the maximum delay before a failed rollback is repeated. The delay doubles each time.
+/// The delays before a failed rollback is repeated. The delay starts with the first value, doubles each time, and never exceeds the second value.
 const FIRST_DELAY: Duration = Duration::from_secs(2);
 const MAX_DELAY: Duration = Duration::from_mins(5);
 
 impl ModuleManager {
-    /// Handles the failing versions from `failing` until the channel is closed.
+    /// Handles the failing versions that the channel `failing` reports, until the channel is closed.
     pub async fn run_circuit_breaker(
         &self,
         router: &dyn Router,
@@ -60,7 +60,7 @@ impl ModuleManager {
         }
     }
 
-    /// Logs that a version of a module fails, and returns the action of the module's policy. Returns `None` if another version serves.
+    /// Logs that a version of a module is failing, and returns the action in the module's policy. Returns `None` if another version serves now.
     fn report_failing(&self, failing: &Failing) -> Option<Breaker> {
         let entries = self.entries.load();
         let module = entries.get(&*failing.module)?.serving.as_ref()?;
@@ -78,7 +78,7 @@ impl ModuleManager {
     }
 }
 
-/// Returns whether a later attempt may succeed: the database or the sandbox pool may become available again.
+/// Returns whether a later rollback may succeed, because the database or the sandbox pool may become available again.
 fn is_retryable(error: &Error) -> bool {
     match error {
         Error::Directory(_) | Error::Invalid(_) => true,

@@ -1,4 +1,4 @@
-//! Changes of modules while the service runs. Each change is prepared first, then written to the database, and then becomes active.
+//! Changes of modules while the service runs. The manager first prepares a change, then writes it to the database, and then makes it active.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::router::Router;
 use super::state::{Entries, ModuleEntry, ModuleManager, serving};
 use crate::modules::{Examined, Module};
 
-/// The minimum length of a prefix of a digest, in digits.
+/// The minimum number of digits in a prefix of a digest.
 const MIN_DIGEST_PREFIX: usize = 8;
 
 impl ModuleManager {
-    /// Installs components, either all or none. The modules serve when this function returns. `accept` is the operator's consent to additional
+    /// Installs either all components or none. The new versions serve when this function returns. `accept` states whether the operator consents to additional
     /// permissions of the new versions.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl ModuleManager {
         Ok(reports)
     }
 
-    /// Reports what installing components would do: their manifests, their imports, and the problems. Changes nothing.
+    /// Reports what an installation of the components would do: their manifests, their imports, and the problems. This function changes nothing.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if a component cannot be examined, and [`Error::Conflict`] if the configuration cannot be read.
@@ -105,11 +105,11 @@ impl ModuleManager {
         Ok(inspections)
     }
 
-    /// Rolls a module back to an earlier version. `to` is the digest of that version or a prefix of it; the default is the version that served before
-    /// the current one. A later rollback does not return to the replaced version unless its digest is given.
+    /// Rolls a module back to an earlier version. `to` is the digest of the earlier version, or a prefix of the digest. If `to` is `None`, the module returns
+    /// to the version that served before the current one. A later rollback without a digest does not select the version that this rollback replaced.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the module or version does not exist, and any other [`Error`] if the version can no longer be loaded.
+    /// Returns [`Error::NotFound`] if the module or the version does not exist. Returns any other [`Error`] if the earlier version can no longer be loaded.
     pub async fn roll_back(
         &self,
         router: &dyn Router,
@@ -121,7 +121,7 @@ impl ModuleManager {
         self.roll_back_locked(router, name, to, origin).await
     }
 
-    /// Rolls a module back if the given version still serves and still fails. Otherwise returns `None`.
+    /// Rolls a module back if the version with this digest still serves and is still failing. Otherwise returns `None`.
     ///
     /// # Errors
     /// Returns the errors of [`ModuleManager::roll_back`].
@@ -142,7 +142,7 @@ impl ModuleManager {
             .map(Some)
     }
 
-    /// Rolls a module back. The caller has locked `change_lock`.
+    /// Rolls a module back. The caller must have locked `change_lock`.
     async fn roll_back_locked(
         &self,
         router: &dyn Router,
@@ -172,7 +172,7 @@ impl ModuleManager {
         Ok(self.report(name, versions))
     }
 
-    /// Enables a module. If the module is enabled, loads its current version again with the current configuration.
+    /// Enables a module. If the module is already enabled, loads its current version again with the current configuration.
     ///
     /// # Errors
     /// Returns any [`Error`].
@@ -199,7 +199,7 @@ impl ModuleManager {
         Ok(self.report(name, versions))
     }
 
-    /// Disables a module. Its routes are removed, and its versions stay in the database.
+    /// Disables a module. The routes of the module are removed. The versions of the module stay in the database.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the module does not exist.
@@ -225,8 +225,8 @@ impl ModuleManager {
         Ok(self.report(name, versions))
     }
 
-    /// Removes a module and all its versions. With `purge` also deletes the data that the module stored for accounts, even if the module was removed
-    /// earlier.
+    /// Removes a module and all its versions. If `purge` is true, also deletes the data that the module stored for accounts. `purge` also works for a module
+    /// that was removed earlier.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Conflict`] if the configuration has a `source` for the module.
@@ -267,10 +267,10 @@ impl ModuleManager {
         Ok(())
     }
 
-    /// Returns one sentence for each permission that needs the operator's consent.
+    /// Returns one phrase for each permission of `new` that needs the operator's consent.
     ///
-    /// A new version is compared with the serving version or, if none serves, with the version that should serve. In the second case, consent is also
-    /// needed to make the module serve. A new module needs consent to its public routes.
+    /// The new version is compared with the serving version. If no version serves, the new version is compared with the version that should serve, and consent
+    /// is also needed to make the module serve. A new module needs consent only to its public routes.
     async fn consent_needed(&self, entries: &Entries, new: &Module) -> Vec<String> {
         let name = &new.manifest().name;
         let entry = entries.get(name);
@@ -297,7 +297,7 @@ impl ModuleManager {
             .collect()
     }
 
-    /// Loads a stored version of a module within its current policy.
+    /// Loads a stored version of a module with the module's current policy.
     async fn load_stored(&self, name: &str, digest: &str) -> Result<Arc<Module>, Error> {
         let policies = self.policy_source.current()?;
         let policy = policies.require(name)?;
@@ -305,7 +305,7 @@ impl ModuleManager {
         self.load(&examined, policy).await
     }
 
-    /// Replaces the entry of one module. `written` writes the change to the database.
+    /// Replaces the entry of one module. The future `written` writes the change to the database.
     async fn replace_entry(
         &self,
         router: &dyn Router,
@@ -318,7 +318,7 @@ impl ModuleManager {
         self.replace_entries(router, entries, written).await
     }
 
-    /// Replaces all entries: prepares the routes, awaits `written`, which writes the change to the database, and swaps the pointer.
+    /// Replaces all entries. First prepares the routes, then awaits `written`, which writes the change to the database, and then makes the entries active.
     async fn replace_entries(
         &self,
         router: &dyn Router,
@@ -334,7 +334,7 @@ impl ModuleManager {
         Ok(())
     }
 
-    /// Makes the entries active. Modules that no longer serve release their idle sandboxes.
+    /// Makes the entries active. Drops the idle sandboxes of modules that no longer serve.
     fn swap_entries(&self, entries: Entries) {
         let current = serving(&entries);
         let previous = self.entries.swap(Arc::new(entries));
@@ -345,7 +345,7 @@ impl ModuleManager {
         }
     }
 
-    /// Examines the components of a request and checks that their names differ.
+    /// Examines the components of a request, and checks that no two of them have the same module name.
     async fn examine_all(&self, components: Vec<Bytes>) -> Result<Vec<Examined>, Error> {
         if components.is_empty() {
             return Err(Error::Invalid("the request contains no component".into()));
@@ -390,7 +390,7 @@ fn new_version(examined: &Examined) -> NewVersion<'_> {
     }
 }
 
-/// Finds a version by its digest or by a prefix of it.
+/// Finds a version by its digest or by a prefix of its digest.
 fn find_version<'a>(
     module: &str,
     versions: &'a [Version],

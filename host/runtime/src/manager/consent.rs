@@ -1,5 +1,5 @@
-//! Finds the permissions that need the operator's consent: the public routes of a new module, and the permissions that a new version has and the
-//! previous version did not have. Each is described by a phrase that follows the name of the module.
+//! Finds the permissions that need the operator's consent. For a new module these are its public routes. For a new version these are the permissions that the
+//! previous version did not have. Each permission is described by a phrase that follows the name of the module.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use latchmail_core::caller::Scope;
 
 use crate::modules::{Access, Manifest, Module, Route, is_granted};
 
-/// Returns one phrase for each new import, each new route, and each route that accepts more callers.
+/// Returns one phrase for each new import, for each new route, and for each route that accepts more callers than before.
 pub(super) fn additions(old: &Manifest, old_imports: &[String], new: &Module) -> Vec<String> {
     let mut phrases = imports(old_imports, new.imports());
     phrases.extend(routes(&old.routes, &new.manifest().routes));
@@ -23,14 +23,14 @@ pub(super) fn public_routes(new: &Manifest) -> Vec<String> {
         .collect()
 }
 
-/// Returns one phrase for each import and each route. Used if the previous version cannot be examined.
+/// Returns one phrase for each import and for each route. This function is used if the previous version cannot be examined.
 pub(super) fn everything(new: &Module) -> Vec<String> {
     let mut phrases = imports(&[], new.imports());
     phrases.extend(routes(&[], &new.manifest().routes));
     phrases
 }
 
-/// Returns one phrase for each new import. Versions of interfaces are ignored, and interfaces that every module has need no consent.
+/// Returns one phrase for each new import. The function ignores versions of interfaces. Interfaces that every module can use need no consent.
 fn imports(old: &[String], new: &[String]) -> Vec<String> {
     let known: BTreeSet<&str> = old.iter().map(|import| interface(import)).collect();
     new.iter()
@@ -44,7 +44,7 @@ fn interface(import: &str) -> &str {
     import.split('@').next().unwrap_or(import)
 }
 
-/// Returns one phrase for each new route and each route that accepts more callers.
+/// Returns one phrase for each new route, and for each route that accepts more callers than before.
 fn routes(old: &[Route], new: &[Route]) -> Vec<String> {
     new.iter()
         .filter_map(|route| {
@@ -67,7 +67,7 @@ fn routes(old: &[Route], new: &[Route]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the segments of a path, without the names of named segments, because the names do not affect matching.
+/// Returns the segments of a path. Named segments become `{}`, because their names do not affect which requests match.
 fn shape(path: &str) -> Vec<&str> {
     path.split('/')
         .map(|segment| {
@@ -87,7 +87,7 @@ fn accepts_more(old: Access, new: Access) -> bool {
     old != Access::Public && (new == Access::Public || more())
 }
 
-/// A kind of callers.
+/// A kind of caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CallerKind {
     Administrator,
@@ -96,7 +96,7 @@ enum CallerKind {
     OAuth,
 }
 
-/// Returns the kinds of callers of a route that is not public.
+/// Returns the kinds of callers that a route accepts. The result is empty for public routes.
 fn callers(access: Access) -> Vec<CallerKind> {
     let sessions = [CallerKind::Administrator, CallerKind::Session];
     match access {

@@ -2,10 +2,10 @@
 
 use latchmail_core::error::StartError;
 
-/// The reason why an operation failed. A failed change has no effect.
+/// The reason why an operation of the module manager failed. A failed operation changes nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The component or the request is invalid. The sentence can be shown to a client.
+    /// The component or the request is invalid. The text can be shown to a client.
     #[error("{0}")]
     Invalid(String),
     /// The module or the version does not exist.
@@ -14,7 +14,7 @@ pub enum Error {
     /// The change conflicts with other modules or with the configuration.
     #[error("{0}")]
     Conflict(String),
-    /// The operator's consent is missing. Each sentence describes one permission that needs consent.
+    /// The operator's consent is missing. Each string names the module and one permission that needs consent.
     #[error("This needs the operator's consent: {}", .0.join("; "))]
     ConsentRequired(Vec<String>),
     /// The database failed.
@@ -23,17 +23,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// The component cannot be loaded as the module `name`.
+    /// Creates the error for a component that cannot be loaded as the module `name`.
     pub(super) fn cannot_load(name: &str, reason: &str) -> Self {
         Self::Invalid(format!("module `{name}` cannot be loaded: {reason}"))
     }
 
-    /// The module does not exist.
+    /// Creates the error for a module that does not exist.
     pub(super) fn not_found(name: &str) -> Self {
         Self::NotFound(format!("there is no module `{name}`"))
     }
 
-    /// The routes conflict.
+    /// Creates the error for a conflict of routes.
     pub(super) fn route_conflict(reason: &StartError) -> Self {
         Self::Conflict(reason.to_string())
     }

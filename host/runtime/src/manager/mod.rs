@@ -1,7 +1,8 @@
-//! The module manager: knows which modules are installed and which version of each serves, and changes this while the service runs.
+//! The module manager. It stores which modules are installed and which version of each module serves, and changes this state while the service runs.
 //!
-//! A change is prepared first: the component is compiled, checked against its policy, linked and tested, and its routes are checked for conflicts. The
-//! change is then written to the database, and one pointer is swapped. If a step fails, nothing changes.
+//! Each change has three steps. First the manager prepares the change: it compiles the component, checks the component against its policy, links and tests it,
+//! and checks its routes for conflicts. Then the manager writes the change to the database. Then it replaces the table of entries with one atomic swap. If a
+//! step fails, nothing changes.
 //!
 //! | module | purpose |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The policies of modules: their grants and limits, from the configuration. The file is read again at every change, so an edit needs no restart.
+//! The policies of modules: their grants and limits, from the configuration. The configuration file is read again at every change of a module, so an edit of
+//! the file needs no restart.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use super::error::Error;
 #[derive(Debug)]
 pub(super) struct PolicySource {
     file: Option<PathBuf>,
-    /// The base URL that the service started with.
+    /// The base URL of the running service.
     base_url: String,
     initial: Policies,
 }
@@ -36,7 +37,7 @@ impl Policies {
         }
     }
 
-    /// Returns the policy of a module. Returns `None` if the configuration does not allow the module.
+    /// Returns the policy of a module, or `None` if the configuration does not allow the module.
     pub(super) fn get(&self, name: &str) -> Option<&config::Module> {
         self.named.get(name).or(self.default.as_ref())
     }
@@ -64,19 +65,19 @@ impl PolicySource {
         }
     }
 
-    /// Returns the policies that the service started with.
+    /// Returns the policies from the configuration with which the service started.
     pub(super) fn initial(&self) -> &Policies {
         &self.initial
     }
 
-    /// Reads the current policies.
+    /// Reads the current policies from the configuration file.
     pub(super) fn current(&self) -> Result<Policies, Error> {
         let Some(file) = &self.file else {
             return Ok(self.initial.clone());
         };
         match Config::load(Some(file)) {
             Ok(mut config) => {
-                // The base URL of a running service does not change.
+                // The base URL does not change while the service runs.
                 config.base_url.clone_from(&self.base_url);
                 Ok(Policies::of(&config))
             }

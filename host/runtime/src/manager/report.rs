@@ -1,4 +1,4 @@
-//! The state of modules for administrators, in the JSON of the API.
+//! The state of modules, as the API for administrators returns it in JSON.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_core::config::{self, Breaker};
@@ -10,40 +10,40 @@ use super::error::Error;
 use super::state::{ModuleEntry, ModuleManager};
 use crate::modules::{Counts, Examined, Module, Route, is_granted};
 
-/// Whether a module serves.
+/// The state of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// The module serves.
+    /// A version of the module serves requests.
     Serving,
     /// An administrator disabled the module.
     Disabled,
-    /// The module cannot be loaded. `problem` has the reason.
+    /// No version serves, because the module cannot be loaded. `problem` contains the reason.
     Failed,
 }
 
-/// A module in a list.
+/// A module, as an entry of the list of modules.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ModuleSummary)]
 pub struct Summary {
-    /// The name.
+    /// The name of the module.
     pub name: String,
-    /// Whether it serves.
+    /// Whether the module serves requests.
     pub state: State,
-    /// The version that serves, from its manifest.
+    /// The serving version of the module, as its manifest names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub version: Option<String>,
-    /// The SHA-256 digest of the serving component, hexadecimal. If no version serves, the digest of the component that should serve.
+    /// The SHA-256 digest of the serving component, in hexadecimal. If no version serves, this is the digest of the version that should serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub digest: Option<String>,
-    /// Why the version that should serve does not serve.
+    /// The reason why the version that should serve does not serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub problem: Option<String>,
-    /// The results of its requests.
+    /// The counts of the results of the module's requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub health: Option<Health>,
@@ -54,19 +54,19 @@ pub struct Summary {
 #[serde(rename_all = "camelCase")]
 #[schema(as = ModuleHealth)]
 pub struct Health {
-    /// All finished requests.
+    /// The number of finished requests.
     pub requests: u64,
-    /// Requests that trapped.
+    /// The number of requests in which the module trapped.
     pub trapped: u64,
-    /// Requests with an invalid response.
+    /// The number of requests for which the module returned an invalid response.
     pub wrong: u64,
-    /// Requests that exceeded their deadline.
+    /// The number of requests that exceeded their deadline.
     pub late: u64,
-    /// Requests for which no sandbox became free in time.
+    /// The number of requests that failed because no sandbox became free within the timeout.
     pub busy: u64,
-    /// Whether most of the latest requests trapped or had an invalid response.
+    /// Whether the module trapped or returned an invalid response in most of its latest requests.
     pub failing: bool,
-    /// The last error.
+    /// The text of the last error.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub last_problem: Option<String>,
@@ -80,18 +80,18 @@ pub struct Health {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The summary, as in the list.
+    /// The module's entry in the list of modules.
     #[serde(flatten)]
     pub summary: Summary,
     /// The policy of the module: its permissions and limits. Absent if no version serves.
     #[serde(rename = "ceiling", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub policy: Option<Policy>,
-    /// The imports of the serving version.
+    /// The interfaces that the serving version imports.
     pub imports: Vec<Import>,
     /// The routes of the serving version.
     pub routes: Vec<RouteReport>,
-    /// The stored versions, the last installed one first.
+    /// The stored versions. The most recently installed version is the first.
     pub versions: Vec<VersionReport>,
 }
 
@@ -102,50 +102,50 @@ pub struct Report {
 pub struct Policy {
     /// The interfaces that the module may import.
     pub grants: Vec<String>,
-    /// The allowed path prefixes of its routes.
+    /// The path prefixes that the module's routes may have.
     pub paths: Vec<String>,
-    /// The memory of one sandbox, in MiB.
+    /// The maximum memory of one sandbox, in MiB.
     pub memory: u32,
-    /// The CPU time of one call, in seconds.
+    /// The maximum CPU time of one call, in seconds.
     pub cpu: f64,
     /// The maximum duration of a call, in seconds.
     pub deadline: f64,
-    /// The maximum number of sandboxes at a time.
+    /// The maximum number of sandboxes that run concurrently.
     pub concurrency: u32,
-    /// Whether a sandbox may serve one request after another.
+    /// Whether a sandbox can serve several requests, one after another.
     pub reuse: bool,
     /// The maximum number of host calls of one request.
     pub host_calls: u32,
     /// The maximum size of a response body that is not a blob, in MiB.
     pub response: u32,
-    /// Whether responses may have content that a browser runs.
+    /// Whether responses may contain content that a browser can run, for example HTML or scripts.
     pub active_content: bool,
     /// The maximum size of the stored data of one account, in KiB.
     pub store: u32,
     /// The hosts that the module may connect to.
     pub hosts: Vec<String>,
-    /// Whether a version is rolled back if most of its requests fail.
+    /// Whether the service rolls the module back to the previous version if most of its requests fail.
     pub rolls_back: bool,
 }
 
 /// An interface that a component imports.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Import {
-    /// The name, with its version.
+    /// The name of the interface, with its version.
     pub interface: String,
-    /// Whether the import is available: by a grant, or because every module has it.
+    /// Whether the import is available. An import is available if the policy grants it, or if every module can use it.
     pub granted: bool,
 }
 
-/// A route.
+/// A route of a module.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ModuleRoute)]
 pub struct RouteReport {
-    /// The method.
+    /// The HTTP method.
     pub method: String,
     /// The path, with named segments.
     pub path: String,
-    /// The authorized callers, as a phrase such as `web sessions`.
+    /// The callers that can use the route, as a phrase such as `web sessions`.
     pub access: String,
 }
 
@@ -154,39 +154,39 @@ pub struct RouteReport {
 #[serde(rename_all = "camelCase")]
 #[schema(as = ModuleVersion)]
 pub struct VersionReport {
-    /// The version, from its manifest.
+    /// The version, as its manifest names it.
     pub version: String,
     /// The SHA-256 digest of the component, hexadecimal.
     pub digest: String,
     /// The size of the component, in bytes.
     pub size: i64,
-    /// The time of the last installation.
+    /// The time at which the version was last installed.
     pub installed_at: String,
     /// Whether this version serves.
     pub serving: bool,
 }
 
-/// The result of an inspection: what installing a component would do.
+/// The result of an inspection. It describes what the installation of a component would do.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Inspection {
     /// The name of the module, from its manifest.
     pub name: String,
-    /// The version.
+    /// The version, from its manifest.
     pub version: String,
     /// The SHA-256 digest of the component, hexadecimal.
     pub digest: String,
-    /// The imports, and whether each is granted.
+    /// The interfaces that the component imports, and whether each of them is granted.
     pub imports: Vec<Import>,
-    /// The routes.
+    /// The routes of the component.
     pub routes: Vec<RouteReport>,
     /// The policy of the module. Absent if the configuration does not allow the module.
     #[serde(rename = "ceiling", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub policy: Option<Policy>,
-    /// The permissions that need the operator's consent, compared with the current version.
+    /// The permissions that need the operator's consent, because the current version does not have them.
     pub needs: Vec<String>,
-    /// Why the module cannot be installed. Empty if it can.
+    /// The reasons why the module cannot be installed. Empty if the module can be installed.
     pub problems: Vec<String>,
 }
 
@@ -201,7 +201,7 @@ impl ModuleManager {
             .collect()
     }
 
-    /// Returns one module.
+    /// Returns the details of one module.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Directory`] if the database fails.
@@ -211,7 +211,7 @@ impl ModuleManager {
         Ok(self.report(name, versions))
     }
 
-    /// Returns the current state of a module. The caller passes its stored versions, so this function cannot fail after a change.
+    /// Returns the details of a module. The caller passes the stored versions of the module, so this function cannot fail after a change was made.
     pub(super) fn report(&self, name: &str, versions: Vec<Version>) -> Report {
         let entries = self.entries.load();
         let removed = ModuleEntry {

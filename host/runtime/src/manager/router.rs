@@ -1,4 +1,4 @@
-//! The router, as the module manager uses it. The HTTP server implements it.
+//! The interface of the router that the module manager uses. The HTTP server implements the interface.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::modules::Module;
 
 /// Routes requests to modules and to the service's own handlers.
 pub trait Router: Send + Sync {
-    /// Checks that the routes of these modules and of the service do not conflict.
+    /// Checks that no routes of these modules and of the service conflict.
     ///
     /// # Errors
-    /// Returns a sentence that names both conflicting routes.
+    /// Returns an error whose text names both conflicting routes.
     fn check(&self, modules: &[Arc<Module>]) -> Result<(), StartError>;
 
-    /// Builds the route table of these modules and of the service. The returned function replaces the current table.
+    /// Builds a route table from the routes of these modules and of the service. The returned function makes the new table active.
     ///
     /// # Errors
-    /// Returns a sentence that names both conflicting routes.
+    /// Returns an error whose text names both conflicting routes.
     fn prepare<'a>(
         &'a self,
         modules: &[Arc<Module>],

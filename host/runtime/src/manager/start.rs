@@ -1,6 +1,7 @@
-//! Loads the modules when the service starts: from the database, and from new files that the configuration names as `source`.
+//! Loads the modules when the service starts. The modules come from the database, and from new files that the configuration names as `source`.
 //!
-//! If a version cannot be loaded, the error is logged, and the latest earlier version that can be loaded serves. Other modules are not affected.
+//! If the version that should serve cannot be loaded, the manager logs the error, and the latest earlier version that can be loaded serves instead. Other
+//! modules are not affected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::log_line::to_log_line;
 use crate::modules::{Examined, Module, digest};
 
 impl ModuleManager {
-    /// Loads the modules that should serve and publishes their routes.
+    /// Loads the modules that should serve, and makes their routes active.
     ///
     /// # Errors
     /// Returns an error if the database cannot be read, or if the service's own routes conflict.
@@ -40,7 +41,7 @@ impl ModuleManager {
             .chain(installed.iter().map(|one| one.module.as_str()))
             .collect();
         let find_installed = |name: &str| installed.iter().find(|one| one.module == name);
-        // If the routes of two modules conflict, the module that is already in the database serves.
+        // Modules from the database are loaded before new modules. So if the routes of two modules conflict, the module from the database serves.
         let (known, new): (Vec<_>, Vec<_>) = names
             .into_iter()
             .partition(|name| find_installed(name).is_some());
@@ -60,7 +61,7 @@ impl ModuleManager {
         Ok(())
     }
 
-    /// Returns the entry of a module. If the version that should serve cannot be loaded, the entry contains the reason.
+    /// Creates the entry of a module. If the version that should serve cannot be loaded, the entry contains the reason.
     async fn initial_entry(
         &self,
         router: &dyn Router,
@@ -114,10 +115,10 @@ impl ModuleManager {
         entry
     }
 
-    /// Loads the file of `source`, and installs it if its content is new. Returns `None` if the file is ignored.
+    /// Loads the file of the setting `source`, and installs its component if the content of the file is new. Returns `None` if the file is ignored.
     ///
-    /// A file that was installed before is ignored if another version should serve: an administrator installed that version later. The file of a
-    /// disabled module is also ignored, so that an upgrade of a package does not enable a module.
+    /// A file that was already installed is ignored if another version should serve, because an administrator chose the other version later. The file of a
+    /// disabled module is also ignored, so that an upgrade of a package does not enable the module.
     async fn load_source_file(
         &self,
         router: &dyn Router,
@@ -162,7 +163,7 @@ impl ModuleManager {
         Ok(Some(module))
     }
 
-    /// Loads the version that should serve. If it cannot be loaded, returns the latest earlier version that can be loaded, and the reason.
+    /// Loads the version that should serve. If this version cannot be loaded, returns the reason, and the latest earlier version that can be loaded.
     async fn load_last_good(
         &self,
         router: &dyn Router,
@@ -195,7 +196,7 @@ impl ModuleManager {
         Ok((None, problem))
     }
 
-    /// Examines a component and checks that its manifest has the given name.
+    /// Examines a component, and checks that its manifest contains the given module name.
     async fn examine_named(
         &self,
         name: &str,
@@ -215,7 +216,7 @@ impl ModuleManager {
         }
     }
 
-    /// Loads a module within its policy, and checks that its routes do not conflict with the serving modules.
+    /// Loads a module with its policy, and checks that its routes do not conflict with those of the serving modules.
     async fn load_without_conflicts(
         &self,
         router: &dyn Router,

@@ -1,4 +1,4 @@
-//! The state of the module manager: one entry for each module, and access to its stored versions.
+//! The state of the module manager. It has one entry for each module, and gives access to the stored versions of a module.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ pub struct ModuleManager {
     pub(super) directory: Directory,
     pub(super) clock: Clock,
     pub(super) policy_source: PolicySource,
-    /// The number of stored versions of each module.
+    /// The maximum number of stored versions of each module.
     pub(super) max_versions: u32,
     pub(super) entries: ArcSwap<Entries>,
-    /// Locked during a change, so that changes run one at a time.
+    /// The lock that each change holds, so that only one change runs at a time.
     pub(super) change_lock: Mutex<()>,
 }
 
@@ -38,13 +38,13 @@ pub(super) type Entries = BTreeMap<String, ModuleEntry>;
 /// The state of one module.
 #[derive(Clone, Debug)]
 pub(super) struct ModuleEntry {
-    /// The serving version.
+    /// The serving version. `None` if no version serves.
     pub(super) serving: Option<Arc<Module>>,
-    /// The digest of the version that should serve. `None` if no version was installed.
+    /// The digest of the version that should serve. `None` if no version was ever installed.
     pub(super) digest: Option<String>,
     /// Whether the module should serve.
     pub(super) enabled: bool,
-    /// Why the version that should serve does not serve.
+    /// The reason why the version that should serve does not serve.
     pub(super) problem: Option<String>,
 }
 
@@ -61,7 +61,8 @@ impl ModuleEntry {
 }
 
 impl ModuleManager {
-    /// Creates a manager without serving modules. The returned channel receives a message when most of the latest requests of a module failed.
+    /// Creates a module manager in which no module serves yet. The returned channel receives a message when most of the latest requests of a module have
+    /// failed.
     ///
     /// # Errors
     /// Returns an error if the configuration has an invalid policy, or if the engine cannot be created.
@@ -90,7 +91,7 @@ impl ModuleManager {
         serving(&self.entries.load())
     }
 
-    /// Returns the recent log entries of a module, or those of one request.
+    /// Returns the recent log entries of a module. If `request` is given, returns only the entries of the request with this id.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the module does not exist.
@@ -116,7 +117,7 @@ impl ModuleManager {
         self.directory.module_versions(name).await
     }
 
-    /// Compiles and examines a stored version of a module, or returns it from the cache.
+    /// Returns a stored version of a module, compiled and with its manifest. The version comes from the cache if the cache contains it.
     pub(super) async fn examine_stored(
         &self,
         name: &str,
@@ -138,7 +139,7 @@ impl ModuleManager {
             .map_err(|reason| Error::cannot_load(name, &reason))
     }
 
-    /// Loads a module within its policy.
+    /// Loads a module with its policy.
     pub(super) async fn load(
         &self,
         examined: &Examined,
