@@ -1,4 +1,4 @@
-//! The folder of compiled components. With this cache, components are not compiled again at each start.
+//! The cache folder for compiled components. With the cache, the service does not compile the components again at each start.
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
@@ -7,17 +7,17 @@ use std::time::{Duration, SystemTime};
 use latchmail_core::error::StartError;
 use wasmtime::{Cache, CacheConfig};
 
-/// The part of a file name that Wasmtime gives to an unfinished file. While such a file exists, no other process writes the same file.
+/// The part of a file name by which Wasmtime marks an unfinished file. While an unfinished file exists, no other process writes the same cache entry.
 const UNFINISHED: &str = ".wip-atomic-write-";
 
-/// Unfinished files above this age are removed: the service was killed while it wrote them, or the disk was full. Writing a file takes much less time.
-/// Younger files stay, because another service may share the folder.
+/// The age above which unfinished files are removed. Writing a file takes much less time, so the service was killed while it wrote such a file, or the disk was
+/// full. Younger files are not removed, because another service may use the same folder.
 const MAX_UNFINISHED_AGE: Duration = Duration::from_mins(1);
 
 /// The maximum depth of folders below the cache folder.
 const MAX_DEPTH: u32 = 3;
 
-/// Opens the folder. Creates it if it does not exist, and removes old unfinished files.
+/// Opens the cache folder. Creates the folder if it does not exist, and removes old unfinished files.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be used, or if another user can write to it.
@@ -25,7 +25,7 @@ pub(super) fn cache(dir: &Path) -> Result<Cache, StartError> {
     let unusable = |e: &dyn std::fmt::Display| {
         StartError::new(format!("`cache_dir` {} cannot be used: {e}", dir.display()))
     };
-    // The engine runs compiled code without a check, so no other user may write to the folder.
+    // The engine runs the compiled code without checking it, so no other user may write to the folder.
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -43,7 +43,7 @@ pub(super) fn cache(dir: &Path) -> Result<Cache, StartError> {
     Cache::new(config).map_err(|e| unusable(&e))
 }
 
-/// Removes old unfinished files. Errors are only logged, because a remaining file only slows down the start.
+/// Removes old unfinished files. Errors are only logged, because a remaining file only makes the start slower.
 fn remove_unfinished(dir: &Path, depth: u32, now: SystemTime) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else {

@@ -1,5 +1,5 @@
-//! Runs one request in one sandbox: waits for permits, takes an idle instance or creates one, calls the guest within the deadline, and checks its
-//! response.
+//! Runs one request in one sandbox. The request waits for its permits, then an idle sandbox is taken or a new one is created, the guest is called within the
+//! deadline, and its response is checked.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use super::sandbox_permits::SandboxPermit;
 use crate::log_line::to_log_line;
 use crate::module_log::{Level, Source};
 
-/// The maximum time for which a request waits for its permits. After this time it fails with [`CallError::Busy`].
+/// The maximum time for which a request waits for its permits. After this time, the request fails with [`CallError::Busy`].
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The maximum time for creating a sandbox in advance. A permit is in use during this time.
+/// The maximum time for creating a sandbox in advance. During this time, the new sandbox uses one permit.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Module {
-    /// Serves one request of `route`, in a new sandbox or, with `reuse`, in an idle one. The deadline includes the wait for permits and all host calls of
-    /// the guest.
+    /// Serves one request of `route`. The request runs in an idle sandbox if there is one, and otherwise in a new sandbox. The deadline includes the wait for
+    /// permits and all host calls of the guest.
     ///
     /// # Errors
-    /// Returns any [`CallError`]. If the module itself returns an error response, the result is `Ok`.
+    /// Returns any [`CallError`]. If the module itself returns a response with an error status, the result is `Ok`.
     pub async fn handle(
         self: &Arc<Self>,
         route: &Route,
@@ -55,7 +55,7 @@ impl Module {
         result
     }
 
-    /// Awaits `call` within the deadlines of the module and of the route.
+    /// Awaits `call`. Returns an error after the deadline of the module or of the route, whichever is earlier.
     pub(super) async fn with_deadline<T>(
         &self,
         route: &Route,
@@ -71,10 +71,10 @@ impl Module {
             })
     }
 
-    /// Writes a failed request to the module's log.
+    /// Writes the error of a failed request to the log of the module.
     fn report(&self, request: &str, error: &CallError) {
         let backtrace = match error {
-            // The client receives the reason.
+            // The host returns the reason to the client, so the log needs no entry.
             CallError::EndedByHost { .. } => return,
             CallError::Trapped { backtrace, .. } => backtrace.clone(),
             _ => Vec::new(),
@@ -83,7 +83,7 @@ impl Module {
             .report(request, to_log_line(&error.to_string()), backtrace);
     }
 
-    /// Waits for the permits, runs the request, and keeps or replaces the sandbox.
+    /// Waits for the permits and runs the request. Afterwards, makes the sandbox idle or replaces it with a new one.
     async fn serve(
         self: &Arc<Self>,
         route: &Route,
@@ -103,11 +103,11 @@ impl Module {
             Some((account_permit, call_permit, sandbox_permit, idle))
         };
         let permits = tokio::time::timeout(PERMIT_TIMEOUT, permits).await;
-        // The variables of this pattern are dropped in reverse order: the sandbox before its permit.
+        // The variables of this pattern are dropped in reverse order, so the sandbox is dropped before its permit.
         let Ok(Some((account_permit, call_permit, sandbox_permit, idle))) = permits else {
             return Err(self.busy());
         };
-        // Boxed, so that the future of a request that waits for permits stays small.
+        // The future is boxed, so that the future of a request that waits for permits stays small.
         let (response, instance) = Box::pin(self.run(route, request, idle)).await?;
         let not_kept = if self.sandbox_permits.allows_idle() {
             self.idle.keep(sandbox_permit, instance, || {
@@ -117,8 +117,8 @@ impl Module {
             Some((sandbox_permit, instance))
         };
         if let Some((sandbox_permit, instance)) = not_kept {
-            // Wiping the memory and creating the next sandbox take time, so they happen after the response is returned. They delay only the next request
-            // that gets this permit.
+            // Dropping the sandbox wipes its memory. This step and creating the next sandbox take time, so both happen after the response is returned. They
+            // delay only the request that receives this permit next.
             let (module, span) = (Arc::clone(self), tracing::Span::current());
             tokio::spawn(async move {
                 span.in_scope(|| drop(instance));
@@ -130,10 +130,10 @@ impl Module {
         Ok(response)
     }
 
-    /// Creates the sandbox of the next request with the permit of the last one, unless a sandbox is idle. If this fails, the next request creates its own
-    /// sandbox and reports the error.
+    /// Creates a sandbox for the next request, unless a sandbox is idle. The new sandbox uses `permit`, which the finished request had. If the creation fails,
+    /// the next request creates its own sandbox and reports the error.
     ///
-    /// The caller has one of the module's permits, so no request waits for the sandbox permit.
+    /// The caller has a call permit of the module, so no request of this module waits for the sandbox permit.
     async fn prepare_next(&self, permit: SandboxPermit) {
         if !self.sandbox_permits.allows_idle() {
             return;
@@ -160,7 +160,7 @@ impl Module {
         }
     }
 
-    /// Runs one request in the given idle sandbox, or in a new sandbox if `idle` is `None`. The caller has the permits.
+    /// Runs one request in the sandbox `idle`, or in a new sandbox if `idle` is `None`. The caller must have the permits.
     pub(super) async fn run(
         &self,
         route: &Route,
@@ -214,7 +214,7 @@ impl Module {
                     detail: sandbox::trap_reason(store, &error),
                     backtrace: sandbox::backtrace(&error),
                 };
-                // Dropping wipes the memory, which can take long.
+                // Dropping the instance wipes its memory, which can take a long time.
                 cpu.run_exclusively(|| drop(instance));
                 return Err(trapped);
             }

@@ -10,11 +10,11 @@ use wasmtime::component::Component;
 
 use super::engine;
 
-/// The first bytes of a component and of a core module.
+/// The first eight bytes of a component, and the first eight bytes of a core module.
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
-/// Compiles a component into the cache in `cache_dir`. A service with the same folder uses the compiled code.
+/// Compiles a component into the cache in `cache_dir`. A service that uses the same cache folder then does not compile the component again.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be used, or if the component cannot be compiled.
@@ -26,7 +26,7 @@ pub async fn precompile(cache_dir: &Path, component: Bytes) -> Result<(), StartE
         .map_err(StartError::new)
 }
 
-/// Compiles a component on a separate thread. Panics become errors: the compiler panics for rare inputs, and this must not end the service.
+/// Compiles a component on a separate thread. Returns an error if the compiler panics: this happens for rare inputs, and must not end the service.
 pub(super) async fn compile(engine: &Engine, bytes: Bytes) -> Result<Component, String> {
     match bytes.get(..8) {
         Some(COMPONENT) => {}

@@ -1,5 +1,5 @@
-//! Checks that a component matches the contract of this host, and describes differences. Two versions with the same major number are compatible if the
-//! component uses only functions and types of both versions (`docs/contract.md`).
+//! Checks that a component matches the contract of this host, and describes the differences. Two versions of the contract with the same major number are
+//! compatible if the component uses only functions and types that both versions contain (`docs/contract.md`).
 
 use latchmail_bindings::VERSION;
 use wasmtime::Engine;
@@ -11,11 +11,12 @@ use super::linker::{GRANTABLE, UNGRANTED};
 /// The prefix of all interface names of the contract.
 const PACKAGE: &str = "latchmail:host/";
 
-/// The interface that every module exports, and its functions.
+/// The interface that every module exports, and the names of its functions.
 const EXPORT: &str = "module";
 const FUNCTIONS: [&str; 2] = ["describe", "handle"];
 
-/// Checks the names of imports and exports: the version, unknown interfaces, and missing exports. The types are checked when the component is linked.
+/// Checks the names of the imports and exports. Reports an incompatible version, unknown interfaces, and missing exports. The types are checked when the
+/// component is linked.
 pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String> {
     let component = component.component_type();
     let imports: Vec<&str> = component.imports(engine).map(|(name, _)| name).collect();
@@ -66,7 +67,7 @@ pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String
     }
 }
 
-/// Describes a link error: the name of the function, and whether the function is missing or has another type.
+/// Describes a link error. The text names the function, and says whether the function is missing or has a different type.
 pub(crate) fn link_error(error: &wasmtime::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     let named: Option<(&str, &str)> = match causes.as_slice() {
@@ -92,11 +93,11 @@ pub(crate) fn link_error(error: &wasmtime::Error) -> String {
     }
 }
 
-/// Describes a failed instantiation of a linked component.
+/// Describes the error of a linked component that cannot be instantiated.
 pub(crate) fn instantiation_error(error: &wasmtime::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     match causes.as_slice() {
-        // The types of exports are checked only at instantiation.
+        // Wasmtime checks the types of exports only at instantiation.
         [exported, differences @ ..] if exported.starts_with("failed to convert function") => {
             format!(
                 "it exports {PACKAGE}{EXPORT} with a type that differs from the contract, version {VERSION}: {}",
@@ -107,7 +108,7 @@ pub(crate) fn instantiation_error(error: &wasmtime::Error) -> String {
     }
 }
 
-/// Splits the name of an interface of the contract into interface and version. Returns `None` for other names.
+/// Splits the name of an interface of the contract into the interface and its version. Returns `None` if the name does not belong to the contract.
 fn contract_name(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix(PACKAGE)?;
     Some(name.split_once('@').unwrap_or((name, "unknown")))

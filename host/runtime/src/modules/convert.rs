@@ -1,7 +1,7 @@
-//! Conversion between WIT types and host types, with checks of manifests and responses.
+//! Converts between WIT types and host types, and checks manifests and responses.
 //!
-//! A manifest is checked value by value. The HTTP server's router compares the routes with each other and with the API description, because it does this
-//! for the host's own routes too.
+//! This module checks each value of a manifest separately. The router of the HTTP server compares the routes with each other and with the API description,
+//! because the router also compares the host's own routes.
 
 use std::time::Duration;
 
@@ -16,14 +16,15 @@ use super::message::{Content, Request, Response};
 use super::sandbox::Budget;
 use crate::api::scope_from_wit;
 
-/// The maximum request body of a route, in bytes: a message of 25 MB in base64 and some reserve.
+/// The maximum size of a request body that a route can declare, in bytes. It allows a message of 25 MB in base64, with a reserve.
 const MAX_BODY: u32 = 40 * 1024 * 1024;
 
-/// The maximum number of routes of a module, and the maximum size of its API description in bytes. The router compares every route with every other route.
+/// The maximum number of routes of a module, and the maximum size of its API description in bytes. The number of routes is limited because the router compares
+/// every route with every other route.
 const MAX_ROUTES: usize = 1000;
 const MAX_DESCRIPTION: usize = 1024 * 1024;
 
-/// Converts and checks a manifest. The error is a phrase that follows "its manifest".
+/// Converts and checks a manifest. The error is a phrase that follows the words "its manifest".
 pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
     let name = &manifest.name;
     if name.is_empty()
@@ -140,7 +141,7 @@ fn route(route: wit::Route) -> Result<Route, String> {
     })
 }
 
-/// Converts a request for the sandbox that owns `table`.
+/// Converts a request to WIT. `table` contains the resources of the sandbox that receives the request.
 pub(crate) fn request(
     request: Request,
     body: BodyForm,
@@ -164,7 +165,8 @@ pub(crate) fn request(
     })
 }
 
-/// Converts and checks a response of the sandbox that owns `table`, within `budget`. The error names the invalid part.
+/// Converts a response from WIT, and checks it against `budget`. `table` contains the resources of the sandbox that returned the response. The error names the
+/// invalid part of the response.
 pub(crate) fn response(
     response: wit::Response,
     budget: Budget,

@@ -1,7 +1,7 @@
-//! The Wasmtime engine of the service: settings for allocation, limits and interruption of all sandboxes.
+//! The Wasmtime engine of the service. Its settings for memory allocation, limits and interruption apply to all sandboxes.
 //!
-//! Measurements: with a pool, `PAGEMAP_SCAN` and memory that is reset by copy-on-write, creating a sandbox takes about 20 µs. A call is faster without
-//! support for concurrent guest tasks, which no interface of this host uses.
+//! Measurements: creating a sandbox takes about 20 µs with a pool, `PAGEMAP_SCAN`, and memory that is reset by copy-on-write. Support for concurrent guest
+//! tasks is disabled, because it makes calls slower and no interface of this host uses it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,31 +12,31 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 
 use super::cache::cache;
 
-/// The interval at which a running guest yields. If every thread runs a guest, every other task waits up to this long at each step of a request.
+/// The interval at which a running guest yields. If every thread runs a guest, any other task waits up to this long at each step of its request.
 const TICK: Duration = Duration::from_millis(1);
-/// The interval while no guest runs. It is longer, so that the CPU can sleep.
+/// The interval of the ticks while no guest runs. The longer interval lets the CPU sleep.
 const IDLE_TICK: Duration = Duration::from_millis(10);
 
-/// The maximum memory of a module, in MiB. Every entry of the pool has this size.
+/// The maximum memory of a module, in MiB. Every entry of the engine's pool can use this much memory.
 pub(crate) const MAX_MEMORY_MIB: u32 = 256;
 
-/// The maximum number of core instances and of tables of one component. A Rust component has two core modules and the shims of adapters. A Python component
-/// has 14 core modules, because the libraries of its interpreter are separate modules.
+/// The maximum number of core instances of one component, and the maximum number of its tables. A Rust component has two core modules and the adapter shims. A
+/// Python component has 14 core modules, because the libraries of its interpreter are separate modules.
 const CORE_INSTANCES_EACH: u32 = 16;
 const TABLES_EACH: u32 = 4;
 
-/// The size of the memory that stays mapped in an unused entry of the pool: about the memory that a small request uses.
+/// The amount of memory that stays mapped in an unused entry of the pool, in bytes. A small request uses about this much memory.
 const KEEP_RESIDENT: usize = 256 * 1024;
 
-/// The stack size for Wasm frames, and the stack size of a fiber, which includes host functions.
+/// The stack size for the functions of a guest, and the stack size of a fiber. The stack of a fiber also contains the host functions. Both are in bytes.
 const GUEST_STACK: usize = 512 * 1024;
 const FIBER_STACK: usize = GUEST_STACK + 512 * 1024;
 
-/// Creates the engine with a pool of `sandboxes` entries, and starts its ticker. Compiled components are cached in `cache_dir`. The key is the digest of
-/// their bytes, the version of the engine and its settings.
+/// Creates the engine with a pool of `sandboxes` entries, and starts its ticker. Compiled components are cached in the folder `cache_dir`. The key of a cache
+/// entry consists of the digest of the component's bytes, the version of the engine, and the engine's settings.
 ///
 /// # Errors
-/// Returns an error if the cache folder cannot be used, or if the machine has too little memory for the pool.
+/// Returns an error if the cache folder cannot be used, or if the machine does not have enough memory for the pool.
 pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(sandboxes)
@@ -66,15 +66,15 @@ pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
     Ok(engine)
 }
 
-/// The number of running guests, and whether one ran since the last tick.
+/// The number of running guests, and whether a guest ran since the last tick.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 static RAN: AtomicBool = AtomicBool::new(false);
 
-/// While this value exists, a guest is running and ticks have the short interval.
+/// A marker for a running guest. While a value of this type exists, the ticks have the short interval.
 pub(crate) struct RunningGuest;
 
 impl RunningGuest {
-    /// Records that a guest starts to run.
+    /// Records that a guest starts to run. Dropping the returned value records the end.
     pub(crate) fn begin() -> Self {
         RUNNING.fetch_add(1, Ordering::Relaxed);
         RAN.store(true, Ordering::Relaxed);
@@ -88,8 +88,8 @@ impl Drop for RunningGuest {
     }
 }
 
-/// Increments the epoch until the engine is dropped, so that guests yield. This needs a separate thread, because guests may occupy every thread of the
-/// runtime.
+/// Increments the epoch of the engine regularly, so that guests yield. The thread ends when the engine is dropped. A separate thread is necessary, because
+/// guests may occupy every thread of the async runtime.
 fn tick(engine: &Engine) -> Result<(), StartError> {
     let engine = engine.weak();
     std::thread::Builder::new()

@@ -1,8 +1,8 @@
-//! The errors of calls of modules.
+//! The errors of calls to modules.
 
 use latchmail_core::error::Failure;
 
-/// An error of a call without a response of the module. The detail is for the log.
+/// The reason why a call to a module returned no valid response. The details are for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The guest trapped, or exceeded its memory or CPU limit.
@@ -10,9 +10,9 @@ pub enum CallError {
     Trapped {
         /// The name of the module.
         module: String,
-        /// The reason of the trap.
+        /// The reason for the trap.
         detail: String,
-        /// The functions that were active, the innermost first. Empty if the functions are not known.
+        /// The guest's functions that were active at the trap, the innermost function first. Empty if the functions are unknown.
         backtrace: Vec<String>,
     },
     /// The call's deadline passed.
@@ -21,7 +21,7 @@ pub enum CallError {
         /// The name of the module.
         module: String,
     },
-    /// All sandboxes of the module are in use.
+    /// No sandbox of the module became free within the timeout.
     #[error("module {module} has no free sandbox")]
     Busy {
         /// The name of the module.
@@ -35,12 +35,12 @@ pub enum CallError {
         /// The failure for the client.
         failure: Failure,
     },
-    /// The host cannot send the response of the guest.
+    /// The response of the guest is invalid, so the host does not send it.
     #[error("module {module} returned an invalid response: {detail}")]
     InvalidResponse {
         /// The name of the module.
         module: String,
-        /// The reason.
+        /// The reason why the response is invalid.
         detail: String,
     },
 }

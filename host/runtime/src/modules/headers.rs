@@ -1,7 +1,7 @@
-//! The headers that modules receive and set, and the content types that need the operator's permission.
+//! The request headers that modules receive, the response headers that modules can set, and the content types that need the operator's permission.
 //!
-//! Modules share an origin with the sign-in pages. A response header that applies to the whole origin, or content that a browser runs, could take over the
-//! origin. The HTTP server sets the headers that protect the origin on every response.
+//! Modules and the sign-in pages have the same origin. A response header that applies to the whole origin, or content that a browser runs, could therefore
+//! attack the sign-in pages. The HTTP server adds security headers that protect the origin to every response.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -21,7 +21,7 @@ const REQUEST_HEADERS: [&str; 12] = [
     "user-agent",
 ];
 
-/// The maximum number of headers of one response, and their maximum total size in bytes.
+/// The maximum number of headers of one response, and the maximum total size of these headers in bytes.
 const MAX_HEADERS: usize = 64;
 const MAX_SIZE: usize = 16 * 1024;
 
@@ -54,10 +54,10 @@ pub(super) fn request(headers: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the response headers that a client receives. Headers that a module may not set are dropped and logged.
+/// Returns the headers of a module's response that are sent to the client. Headers that modules may not set are dropped and logged.
 ///
 /// # Errors
-/// Returns a phrase that names the invalid header. Without `active_content`, a content type that a browser runs is an error.
+/// Returns a phrase that names the invalid header. If `active_content` is false, a content type that a browser can run is an error.
 pub(super) fn response(
     headers: Vec<(String, String)>,
     active_content: bool,
@@ -85,7 +85,7 @@ pub(super) fn response(
     if !dropped.is_empty() {
         tracing::warn!(target: "module", headers = ?dropped, "dropped response headers that modules may not set");
     }
-    // Some browsers guess the type if the header is missing.
+    // Without a content type, some browsers guess the type.
     let content_type = allowed
         .entry(header::CONTENT_TYPE)
         .or_insert(HeaderValue::from_static("application/octet-stream"));
@@ -97,8 +97,8 @@ pub(super) fn response(
     Ok(allowed)
 }
 
-/// Returns whether a browser may run content of this type. Returns `true` if the value is not `type/subtype` with optional parameters, because browsers
-/// parse such values in different ways.
+/// Returns whether a browser may run content of this type. Also returns `true` if the value does not have the form `type/subtype` with optional parameters,
+/// because browsers parse such values in different ways.
 fn is_active(content_type: &HeaderValue) -> bool {
     let Ok(value) = content_type.to_str() else {
         return true;
@@ -114,7 +114,7 @@ fn is_active(content_type: &HeaderValue) -> bool {
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b))
     };
-    // Browsers split a value at commas and use the last type.
+    // Some browsers split the value at commas and use the last type.
     if !is_token(kind) || !is_token(subtype) || value.contains(',') {
         return true;
     }

@@ -1,6 +1,6 @@
-//! The health of a module: counts of the results of its requests, and whether most of the latest requests failed.
+//! The health of a module. It consists of counts of the results of requests, and of whether most of the latest requests failed.
 //!
-//! This module only counts. The caller decides what to do about a failing module.
+//! This module only counts. The circuit breaker ([`crate::manager`]) acts on a failing module.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,37 +9,37 @@ use latchmail_core::clock::Timestamp;
 use super::error::CallError;
 use crate::log_line::to_log_line;
 
-/// The number of latest requests that decide whether a module is failing.
+/// The number of latest requests from which a module is classified as failing.
 const WINDOW: u32 = 20;
 
-/// The minimum number of requests before a module can be failing.
+/// The minimum number of recorded requests before a module can be classified as failing.
 const MIN_REQUESTS: u32 = 10;
 
 /// The results of the requests of a module since it was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All finished requests.
+    /// The number of finished requests.
     pub requests: u64,
-    /// Requests that trapped, including those that exceeded the memory or CPU limit.
+    /// The number of requests in which the module trapped. This includes requests that exceeded the memory limit or the CPU limit.
     pub trapped: u64,
-    /// Requests with an invalid response.
+    /// The number of requests for which the module returned an invalid response.
     pub wrong: u64,
-    /// Requests that exceeded their deadline.
+    /// The number of requests that exceeded their deadline.
     pub late: u64,
-    /// Requests for which no sandbox became free in time.
+    /// The number of requests that failed because no sandbox became free within the timeout.
     pub busy: u64,
     /// The time and the text of the last error.
     pub last: Option<(Timestamp, String)>,
-    /// Whether most of the latest requests trapped or had an invalid response.
+    /// Whether the module trapped or returned an invalid response in most of its latest requests.
     pub failing: bool,
 }
 
-/// The notification that most of the latest requests of a module failed.
+/// A notification that most of the latest requests of a module have failed.
 #[derive(Clone, Debug)]
 pub struct Failing {
     /// The name of the module.
     pub module: Arc<str>,
-    /// The digest of its version.
+    /// The digest of the failing version.
     pub digest: Arc<str>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Health(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     counts: Counts,
-    /// One bit for each of the latest requests, the newest in the lowest bit. A set bit is a failure.
+    /// One bit for each of the latest requests. The lowest bit is the newest request. A set bit means that the request failed.
     latest: u32,
     /// The number of requests in `latest`.
     recorded: u32,
@@ -64,7 +64,7 @@ impl Health {
         state.record(false);
     }
 
-    /// Records a failed request. Returns whether the module became failing with this request.
+    /// Records a failed request. Returns `true` if the module became failing with this request.
     pub(crate) fn failed(&self, error: &CallError, now: Timestamp) -> bool {
         let mut state = self.state();
         state.counts.requests += 1;
@@ -90,14 +90,14 @@ impl Health {
         self.state().counts.clone()
     }
 
-    /// Locks the state. A poisoned lock is ignored, because the counts remain usable after a panic.
+    /// Locks the state. A poisoned lock is ignored, because the counts are still usable after a panic.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Records one result. Returns whether the module became failing with this request.
+    /// Records the result of one request. Returns `true` if the module became failing with this request.
     fn record(&mut self, failed: bool) -> bool {
         self.latest = ((self.latest << 1) | u32::from(failed)) & ((1 << WINDOW) - 1);
         self.recorded = (self.recorded + 1).min(WINDOW);

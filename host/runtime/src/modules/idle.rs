@@ -1,5 +1,5 @@
-//! The idle sandboxes of a module, each with its permit. With `reuse`, idle sandboxes have served requests. Without `reuse`, there is at most one, which
-//! was created in advance and has served none.
+//! The idle sandboxes of a module. Each idle sandbox has a permit. With the setting `reuse`, idle sandboxes have already served requests. Without `reuse`,
+//! there is at most one idle sandbox, which was created in advance and has not served a request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use super::sandbox::Instance;
 use super::sandbox_permits::SandboxPermit;
 use crate::api::Call;
 
-/// The maximum time for which a sandbox stays idle. The sweep task drops older ones at this interval.
+/// The maximum time for which a sandbox stays idle. The sweep task runs at this interval, and drops sandboxes that were idle for longer.
 const MAX_IDLE: Duration = Duration::from_mins(1);
 
 /// The idle sandboxes of one module.
@@ -20,28 +20,28 @@ pub(super) struct IdleSandboxes {
 
 #[derive(Default)]
 struct State {
-    /// In the order of their last use, the most recent at the end.
+    /// The idle sandboxes in the order of their last use. The most recently used sandbox is the last.
     sandboxes: Vec<IdleSandbox>,
-    /// Whether a task creates a sandbox in advance.
+    /// Whether a task is creating a sandbox in advance.
     is_preparing: bool,
     /// Whether the sweep task is running.
     is_sweeping: bool,
-    /// Whether the module is retired. No more sandboxes are kept then.
+    /// Whether the module is retired. A retired module has no idle sandboxes.
     is_closed: bool,
 }
 
 struct IdleSandbox {
-    // Declared before the permit, so that the instance is dropped before the permit is released.
+    // This field is declared before the permit, so that the instance is dropped before the permit is released.
     instance: Instance,
     since: Instant,
     permit: SandboxPermit,
 }
 
-/// The right to create one sandbox in advance. While this value exists, no other task creates one for the module.
+/// The right to create one sandbox in advance. While this value exists, no other task creates a sandbox in advance for the module.
 pub(super) struct Preparation(Arc<Mutex<State>>);
 
 impl IdleSandboxes {
-    /// Creates an empty set.
+    /// Creates an empty set of idle sandboxes.
     pub(super) fn new(reuse: bool) -> Self {
         Self {
             reuse,
@@ -49,7 +49,7 @@ impl IdleSandboxes {
         }
     }
 
-    /// Takes the most recently used sandbox and its permit.
+    /// Removes the most recently used sandbox from the set, and returns it with its permit.
     pub(super) fn take(&self) -> Option<(SandboxPermit, Instance)> {
         let IdleSandbox {
             instance, permit, ..
@@ -57,8 +57,8 @@ impl IdleSandboxes {
         Some((permit, instance))
     }
 
-    /// Returns the right to create a sandbox in advance. Returns `None` with `reuse`, if a sandbox is idle, if another task creates one, or after
-    /// [`close`](Self::close).
+    /// Returns the right to create a sandbox in advance. Returns `None` if sandboxes are reused, if a sandbox is idle, if another task is creating a sandbox,
+    /// or after [`close`](Self::close).
     pub(super) fn prepare(&self) -> Option<Preparation> {
         let mut state = lock(&self.state);
         if self.reuse || state.is_closed || state.is_preparing || !state.sandboxes.is_empty() {
@@ -68,10 +68,10 @@ impl IdleSandboxes {
         Some(Preparation(Arc::clone(&self.state)))
     }
 
-    /// Keeps a sandbox and its permit after a successful request. Returns both if the sandbox cannot serve another request. `idle_call` creates a call
-    /// state without a caller, which replaces the state of the last request.
+    /// Makes a sandbox idle after a successful request. Returns the sandbox and its permit if the sandbox cannot serve another request. `idle_call` creates a
+    /// call state without a caller. This state replaces the call state of the finished request.
     ///
-    /// Every caller has one of the module's permits, so there are never more idle sandboxes than the maximum number of concurrent requests.
+    /// Every caller has one of the module's call permits, so the number of idle sandboxes never exceeds the maximum number of concurrent requests.
     pub(super) fn keep(
         &self,
         permit: SandboxPermit,
@@ -87,19 +87,19 @@ impl IdleSandboxes {
         }
     }
 
-    /// Drops all idle sandboxes, and keeps none from now on.
+    /// Drops all idle sandboxes. After this call, no sandbox becomes idle again.
     pub(super) fn close(&self) {
         let mut state = lock(&self.state);
         state.is_closed = true;
         let sandboxes = std::mem::take(&mut state.sandboxes);
-        // Dropping an instance takes long, so the lock is released first.
+        // Dropping an instance takes a long time, so the lock is released first.
         drop(state);
         drop(sandboxes);
     }
 }
 
 impl Preparation {
-    /// Keeps the new sandbox and its permit. Returns both after [`IdleSandboxes::close`].
+    /// Makes the new sandbox idle. After [`IdleSandboxes::close`], returns the sandbox and its permit instead.
     pub(super) fn finish(
         self,
         permit: SandboxPermit,
@@ -115,7 +115,7 @@ impl Drop for Preparation {
     }
 }
 
-/// Adds a sandbox. Returns it if the set is closed.
+/// Adds a sandbox to the set. Returns the sandbox and its permit if the set is closed.
 fn add(
     shared: &Arc<Mutex<State>>,
     permit: SandboxPermit,
@@ -138,7 +138,7 @@ fn add(
     None
 }
 
-/// Drops sandboxes that were idle for too long. Ends when no sandbox is idle.
+/// Drops sandboxes that were idle for longer than [`MAX_IDLE`]. Ends when no sandbox is idle.
 async fn sweep(state: Weak<Mutex<State>>) {
     loop {
         tokio::time::sleep(MAX_IDLE).await;

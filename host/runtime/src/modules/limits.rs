@@ -1,6 +1,7 @@
-//! The limits of a guest in one request: host calls, the size of values, handles, and CPU time. The CPU time includes the time of host functions.
+//! The limits of a guest in one request: the number of host calls, the size of values, the number of handles, and the CPU time. The CPU time includes the time
+//! of host functions.
 //!
-//! The limit of the memory is in [`super::sandbox`], the limit of the wall-clock time in [`super::call`].
+//! The memory limit is in [`super::sandbox`]. The limit on the wall-clock time is in [`super::call`].
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,15 +17,15 @@ use wasmtime::{CallHook, PoolConcurrencyLimitError};
 use super::engine::RunningGuest;
 use crate::api::MAX_HANDLES;
 
-/// The lowest limit on the size of the values that a guest passes to the host in one call. The values are the arguments of a host function, or the result
-/// of a function of the guest.
+/// The lower bound of the transfer limit, in bytes. The transfer limit is the maximum size of the values that a guest passes to the host in one call. These
+/// values are the arguments of a host function, or the result of a function of the guest.
 const MIN_TRANSFER: usize = 16 * 1024 * 1024;
 
-/// The CPU time above which a request is long: about ten times that of a usual request.
+/// The CPU time above which a request is classified as long. It is about ten times the CPU time of a usual request.
 const LONG: Duration = Duration::from_millis(1);
 
-/// The number of engine ticks between two yields of a long request. No other task waits for its thread, so it yields less often: resuming a guest takes
-/// time.
+/// The number of engine ticks between two yields of a long request. No other task waits for the thread of a long request. So such a request yields less often,
+/// because resuming a guest takes time.
 const EXCLUSIVE_TICKS: u64 = 5;
 
 thread_local! {
@@ -32,7 +33,7 @@ thread_local! {
     static EXCLUSIVE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While this value exists, no other task waits for the current thread.
+/// A marker for a thread that runs a long request. While this value exists, no other task waits for the current thread.
 struct ExclusiveThread {
     previous: bool,
 }
@@ -56,15 +57,15 @@ pub(crate) fn ticks() -> u64 {
     if EXCLUSIVE.get() { EXCLUSIVE_TICKS } else { 1 }
 }
 
-/// The limit on the size of a response without its body, in bytes.
+/// The maximum size of a response without its body, in bytes.
 const MAX_RESPONSE_HEAD: usize = 1024 * 1024;
 
-/// Returns the limit on the size of the values that a guest passes in one call, from the limit on its response body.
+/// Returns the transfer limit of a module, in bytes. `response` is the maximum size of the module's response bodies.
 pub(crate) fn max_transfer(response: usize) -> usize {
     MIN_TRANSFER.max(response.saturating_add(MAX_RESPONSE_HEAD))
 }
 
-/// The number of host calls that are left in a request.
+/// The remaining number of host calls in a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostCalls {
     limit: u32,
@@ -76,7 +77,7 @@ impl HostCalls {
         Self { limit, left: limit }
     }
 
-    /// Counts a call if `hook` reports that the guest calls the host.
+    /// Counts a host call. Does nothing if `hook` reports another transition between guest and host.
     pub(crate) fn count(&mut self, hook: CallHook) -> wasmtime::Result<()> {
         if matches!(hook, CallHook::CallingHost) {
             self.left = self
@@ -88,8 +89,8 @@ impl HostCalls {
     }
 }
 
-/// The CPU time of one request, measured with the clock of the thread. The work of host functions counts. The time in which the thread waits for a CPU does
-/// not count. The limit is checked whenever the guest yields.
+/// The CPU time of one request, measured with the CPU clock of the thread. The time includes the work of host functions. It does not include the time in which
+/// the thread waits for a CPU. The limit is checked whenever the guest yields.
 #[derive(Debug)]
 pub(crate) struct CpuTime {
     limit: Duration,
@@ -106,8 +107,8 @@ impl CpuTime {
         }
     }
 
-    /// Runs `work`. If the request is long, the other tasks of this thread first move to another thread. The operating system then schedules the two
-    /// threads, and no task waits until the guest yields.
+    /// Runs `work`. If the request is long, the other tasks of this thread first move to another thread. The operating system then schedules both threads, so
+    /// the other tasks do not wait until the guest yields.
     pub(crate) fn run_exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.used >= LONG && is_multi_threaded() {
             block_in_place(|| {
@@ -119,12 +120,12 @@ impl CpuTime {
         }
     }
 
-    /// Runs a future of the request until it is ready or the limit is exceeded.
+    /// Returns a future that runs `future` until it is ready, or until the CPU limit is exceeded.
     pub(crate) fn spend<T>(
         &mut self,
         future: impl Future<Output = wasmtime::Result<T>>,
     ) -> impl Future<Output = wasmtime::Result<T>> {
-        // On the heap: the future is large, and the futures that await it would contain it.
+        // The future is stored on the heap, because it is large, and each future that awaits it would contain it.
         let mut future = Box::pin(future);
         poll_fn(move |context| {
             let _running = RunningGuest::begin();
@@ -149,22 +150,21 @@ fn is_multi_threaded() -> bool {
 /// A limit that a guest exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Exceeded {
-    /// The CPU time.
+    /// The maximum CPU time was exceeded.
     #[error("it exceeded its CPU time of {} s", .0.as_secs_f64())]
     CpuTime(Duration),
-    /// The number of host calls.
+    /// The maximum number of host calls was exceeded.
     #[error("it exceeded {0} host calls")]
     HostCalls(u32),
-    /// The number of handles.
+    /// The maximum number of open handles was exceeded.
     #[error("it had more than {0} open handles")]
     Handles(usize),
-    /// The size of the values passed in one call, in bytes.
+    /// The transfer limit was exceeded. The value is the limit, in bytes.
     #[error("it passed more than {} MiB to the host in one call", .0 / (1024 * 1024))]
     Transfer(usize),
 }
 
-/// Returns the exceeded limit that caused `error`, or `None` if the error has another cause. `max_transfer` is the limit on the size of the values passed in
-/// one call.
+/// Returns the exceeded limit that caused `error`, or `None` if the error has another cause. `max_transfer` is the transfer limit of the module, in bytes.
 pub(crate) fn exceeded(error: &wasmtime::Error, max_transfer: usize) -> Option<Exceeded> {
     error.chain().find_map(|cause| {
         if let Some(exceeded) = cause.downcast_ref::<Exceeded>() {
@@ -184,7 +184,7 @@ pub(crate) fn exceeded(error: &wasmtime::Error, max_transfer: usize) -> Option<E
     })
 }
 
-/// Returns whether an instantiation failed because the pool of the engine is full.
+/// Returns whether an instantiation failed because the engine's pool has no free entry.
 pub(crate) fn is_pool_full(error: &wasmtime::Error) -> bool {
     error.is::<PoolConcurrencyLimitError>()
         || error

@@ -1,4 +1,4 @@
-//! Links components with the interfaces that the operator granted and with the interfaces that every module has.
+//! Links components with two sets of interfaces: those that the operator granted, and those that every module can use.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use wasmtime_wasi::p2::bindings::{cli, filesystem, random, sockets};
 use super::sandbox::Sandbox;
 use crate::api::Call;
 
-/// Interfaces of `latchmail:host` that every module has. None of them gives access to data of a caller.
+/// Interfaces of `latchmail:host` that every module can use. None of them gives access to a caller's data.
 pub(super) const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator may grant.
@@ -28,8 +28,9 @@ pub const GRANTABLE: [&str; 10] = [
     "http-client",
 ];
 
-/// The interfaces of WASI 0.2 that the standard libraries of languages need. They give no access: no arguments, no environment, no files. Sockets are
-/// included because Python's standard library always imports them. Creating a socket and resolving a name are denied ([`super::sandbox`]).
+/// The interfaces of WASI 0.2 that the standard libraries of programming languages need. They give no access to arguments, environment variables or files. The
+/// socket interfaces are included because Python's standard library always imports them. A guest can neither create a socket nor resolve a name
+/// ([`super::sandbox`]).
 const WASI: [&str; 19] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -61,7 +62,7 @@ pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether an import is in `grants` or in the set that every module has.
+/// Returns whether a module with `grants` can use an import. The import must be granted, or be one of the interfaces that every module can use.
 #[must_use]
 pub fn is_granted(import: &str, grants: &[String]) -> bool {
     let interface = import.split('@').next().unwrap_or(import);
@@ -76,7 +77,7 @@ pub fn is_granted(import: &str, grants: &[String]) -> bool {
     })
 }
 
-/// Returns a linker with the granted interfaces and those that every module has.
+/// Returns a linker with the granted interfaces and with the interfaces that every module can use.
 pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Linker<Sandbox>> {
     let mut linker = Linker::new(engine);
     wasi(&mut linker)?;
@@ -110,11 +111,11 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
     Ok(linker)
 }
 
-/// Returns a linker with all interfaces, for calling `describe` before the grants are known. The call has no caller, so functions that need a caller return
-/// an error.
+/// Returns a linker with all interfaces of the host. It is used to call `describe` before the grants are known. That call has no caller, so functions that need
+/// a caller return an error.
 ///
 /// # Errors
-/// Returns a phrase that follows the name of the component if it imports an interface that the host does not have.
+/// Returns an error if the component imports an interface that the host does not have. The error is a phrase that follows the name of the component.
 pub(crate) fn linker_with_all(
     engine: &Engine,
     component: &Component,

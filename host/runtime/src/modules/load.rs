@@ -1,7 +1,7 @@
-//! The module loader: creates a callable module from the bytes of a component. [`Loader::examine`] reads the manifest from an instance that has no access to
-//! user data. [`Loader::load`] checks the component against its policy, links it and tests it.
+//! The module loader. It creates a callable module from the bytes of a component, in two steps. [`Loader::examine`] reads the manifest from an instance that
+//! has no access to user data. [`Loader::load`] checks the component against its policy, links the component and tests it.
 //!
-//! Each error is a phrase that follows the name of the module. This module does not decide which modules serve requests.
+//! Each error is a phrase that follows the name of the module. The loader does not decide which modules serve requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +38,7 @@ use crate::module_log::ModuleLog;
 /// The maximum duration of `describe`.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The limits of `describe` if the policy of the component is not known yet.
+/// The limits of a call to `describe` if the policy of the component is not known yet.
 const DESCRIBE_BUDGET: Budget = Budget {
     memory: MAX_MEMORY_MIB as usize * 1024 * 1024,
     cpu: DESCRIBE_TIMEOUT,
@@ -47,8 +47,8 @@ const DESCRIBE_BUDGET: Budget = Budget {
     active_content: false,
 };
 
-/// The maximum number of concurrent calls of one account, in all modules together. It is the default number of connections of one account to the mail server,
-/// because more calls would only wait for a connection.
+/// The maximum number of concurrent calls of one account, in all modules together. It equals the default number of connections of one account to the mail
+/// server, because additional calls would only wait for a connection.
 const MAX_ACCOUNT_CALLS: usize = 8;
 
 /// The maximum number of modules in the cache of compiled components.
@@ -62,12 +62,13 @@ pub struct Loader {
     clock: Clock,
     account_permits: Arc<AccountPermits>,
     sandbox_permits: SandboxPermits,
-    /// The permits of each module, with their number. All versions of a module share them, because two versions run while one replaces the other.
+    /// The call permits of each module, and their number. All versions of a module share the permits, because the old version finishes its requests while the
+    /// new version already serves.
     call_permits: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
-    /// The log of each module.
+    /// The log of each module, by module name.
     logs: Mutex<BTreeMap<String, Arc<ModuleLog>>>,
     failing: mpsc::UnboundedSender<Failing>,
-    /// The last two loaded versions of each module, so that loading one of them again needs no compilation.
+    /// The last two loaded versions of each module. They need no compilation when they are loaded again.
     cache: Mutex<BTreeMap<String, VecDeque<Examined>>>,
 }
 
@@ -77,16 +78,16 @@ pub fn digest(component: &[u8]) -> String {
     hexadecimal::lower(&Sha256::digest(component))
 }
 
-/// A compiled component and its manifest. Its imports are not yet checked against its grants.
+/// A compiled component and its manifest. The imports are not yet checked against the grants.
 #[derive(Clone)]
 pub struct Examined {
     /// The manifest.
     pub manifest: Manifest,
-    /// The SHA-256 digest of the bytes, as 64 hexadecimal digits.
+    /// The SHA-256 digest of the component's bytes, as 64 hexadecimal digits.
     pub digest: Arc<str>,
     /// The imported interfaces, with their versions.
     pub imports: Arc<[String]>,
-    /// The bytes of the component. Empty if this value is from the cache.
+    /// The bytes of the component. Empty if this value comes from the cache.
     pub bytes: Bytes,
     component: Component,
 }
@@ -101,7 +102,7 @@ impl std::fmt::Debug for Examined {
 }
 
 impl Examined {
-    /// Returns the imports that a policy does not grant.
+    /// Returns the imports that neither the policy grants nor every module can use.
     #[must_use]
     pub fn ungranted(&self, policy: &config::Module) -> Vec<String> {
         let is_missing = |import: &&String| !linker::is_granted(import, &policy.grants);
@@ -110,7 +111,7 @@ impl Examined {
 }
 
 impl Loader {
-    /// Creates the engine and the permits. The returned channel receives a message when most of the latest requests of a module failed.
+    /// Creates the engine and the permits. The returned channel receives a message when most of the latest requests of a module have failed.
     ///
     /// # Errors
     /// Returns an error if the engine cannot be created, or if a policy in the configuration is invalid.
@@ -144,8 +145,8 @@ impl Loader {
         Ok((loader, failing_receiver))
     }
 
-    /// Compiles a component and calls its function `describe`. The call has no caller, so host functions give no access to user data. `policy` is the policy
-    /// of the component, if its name is already known.
+    /// Compiles a component and calls its function `describe`. This call has no caller, so host functions give no access to user data. `policy` is the policy
+    /// of the module, or `None` if the module's name is not known yet.
     ///
     /// # Errors
     /// Returns a phrase that follows the name of the component.
@@ -177,11 +178,11 @@ impl Loader {
         })
     }
 
-    /// Creates a module from a component, within its policy, and tests it.
+    /// Creates a module from a component and its policy, and tests the module.
     ///
     /// # Errors
-    /// Returns a phrase that follows the name of the module: an import is not granted, a route is outside the allowed paths, the component does not match
-    /// the contract, or the test failed.
+    /// Returns a phrase that follows the name of the module. The causes are an import that is not granted, a route outside the allowed paths, a component that
+    /// does not match the contract, or a failed test.
     pub async fn load(
         &self,
         examined: &Examined,
@@ -225,7 +226,7 @@ impl Loader {
             log: self.log(&manifest.name),
             budget: policy::budget(policy),
             deadline: policy.deadline,
-            // The number of sandbox permits does not change after the start, even if the configuration is reloaded with a higher concurrency.
+            // The number of sandbox permits is fixed at the start of the service. It does not grow if the configuration is reloaded with a higher concurrency.
             call_permits: self.call_permits(
                 &manifest.name,
                 policy.concurrency.min(sandbox_permits.size()),
@@ -239,7 +240,7 @@ impl Loader {
             policy: policy.clone(),
             manifest,
         };
-        // A spare permit, because the current version of the module may use all permits of the module.
+        // The test uses a spare permit, because the current version of the module may use all permits of the module.
         let _permit = self.sandbox_permits.spare().acquire().await;
         module.check_instantiation().await?;
         module.check_probe().await?;
@@ -247,7 +248,7 @@ impl Loader {
         Ok(module)
     }
 
-    /// Returns the cached component with this digest, without its bytes.
+    /// Returns the component with this digest from the cache, without its bytes.
     #[must_use]
     pub fn cached(&self, digest: &str) -> Option<Examined> {
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -255,7 +256,7 @@ impl Loader {
         all.find(|examined| &*examined.digest == digest).cloned()
     }
 
-    /// Adds a compiled component to the cache, which contains up to two versions of each module.
+    /// Adds a compiled component to the cache. The cache contains at most two versions of each module.
     fn add_to_cache(&self, examined: &Examined) {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= MAX_CACHED_MODULES {
@@ -264,14 +265,14 @@ impl Loader {
         let of_module = cache.entry(examined.manifest.name.clone()).or_default();
         of_module.retain(|other| other.digest != examined.digest);
         of_module.truncate(1);
-        // The database has the bytes.
+        // The database stores the bytes, so the cache does not need them.
         of_module.push_front(Examined {
             bytes: Bytes::new(),
             ..examined.clone()
         });
     }
 
-    /// Returns the permits of a module. New permits are created if their number changed.
+    /// Returns the call permits of a module. Creates new permits if `concurrency` has changed.
     fn call_permits(&self, name: &str, concurrency: u32) -> Arc<Semaphore> {
         let mut modules = self
             .call_permits
@@ -287,7 +288,7 @@ impl Loader {
         }
     }
 
-    /// Returns the log of a module, which all its versions share.
+    /// Returns the log of a module. All versions of the module share the log.
     pub(crate) fn log(&self, name: &str) -> Arc<ModuleLog> {
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         let log = logs
@@ -344,7 +345,7 @@ impl Module {
         self.instantiate().await.map(drop)
     }
 
-    /// Creates a sandbox without a request, within the CPU limit and the deadline of a request.
+    /// Creates a sandbox without a request, within the CPU limit and the deadline of the module.
     pub(super) async fn instantiate(&self) -> Result<Instance, String> {
         let call = self.new_call(None, Origin::default());
         let mut cpu = CpuTime::new(self.budget.cpu);
@@ -355,7 +356,7 @@ impl Module {
         }
     }
 
-    /// Calls the route that the policy has as `probe`, if any, within its deadline.
+    /// Calls the route in the policy's setting `probe` within the route's deadline. Does nothing if the setting is empty.
     async fn check_probe(&self) -> Result<(), String> {
         let path = &self.policy.probe;
         if path.is_empty() {
@@ -384,7 +385,7 @@ impl Module {
     }
 }
 
-/// Returns the reason of a failed instantiation.
+/// Returns the reason why an instantiation failed.
 fn instantiation_error(error: &wasmtime::Error) -> String {
     if limits::is_pool_full(error) {
         "the sandbox pool is full".into()

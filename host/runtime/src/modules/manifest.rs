@@ -1,5 +1,5 @@
-//! The checked manifest of a module, in the host's types. The host's own routes use the same types, so that one router and one API description contain
-//! both.
+//! The checked manifest of a module, in types of the host. The host's own routes use the same types, so that one router and one API description contain the
+//! routes of modules and of the host.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,7 +15,7 @@ pub enum Access {
     Public,
     /// Web sessions only.
     Session,
-    /// Web sessions and API tokens with the scope. With `oauth` also OAuth access tokens.
+    /// Web sessions, and API tokens with the scope. If `oauth` is true, also OAuth access tokens with the scope.
     Scoped {
         /// The scope that a token needs.
         scope: Scope,
@@ -49,39 +49,39 @@ impl fmt::Display for Access {
 /// How a module receives the body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyForm {
-    /// As bytes, copied into the sandbox.
+    /// The body is copied into the sandbox as bytes.
     Bytes,
-    /// As a blob.
+    /// The module receives a handle of a blob. The bytes stay in the host.
     Blob,
 }
 
-/// One route.
+/// One route of a module or of the host.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// The method.
     pub method: Method,
     /// The path, with named segments: `/api/v1/mail/messages/{uid}`.
     pub path: String,
-    /// The id of the operation.
+    /// The operation id in the API description.
     pub operation: String,
     /// The callers that the route accepts.
     pub access: Access,
-    /// The rate-limit bucket, a key of `[limits]`. If empty, the route has no rate limit.
+    /// The rate-limit bucket: the name of a key of `[limits]`. If the string is empty, the route has no rate limit.
     pub bucket: String,
     /// The maximum size of a request body, in bytes.
     pub max_body: usize,
-    /// The form of the body.
+    /// How the module receives the body.
     pub body: BodyForm,
-    /// JSON pointers of fields that are passed as blobs.
+    /// The JSON pointers of the fields that the module receives as blobs.
     pub blob_fields: Vec<String>,
-    /// The maximum duration of a call.
+    /// The maximum duration of a call of the route.
     pub deadline: Duration,
 }
 
-/// Checks a path pattern: an absolute path in which each segment is either a plain word or one `{name}`.
+/// Checks a path pattern. A valid pattern is an absolute path in which each segment is either plain text or one `{name}`.
 ///
 /// # Errors
-/// Returns a phrase that follows "its path".
+/// Returns a phrase that follows the words "its path".
 pub fn check_path(path: &str) -> Result<(), &'static str> {
     let Some(segments) = path.strip_prefix('/') else {
         return Err("does not start with a slash");

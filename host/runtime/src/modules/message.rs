@@ -1,4 +1,4 @@
-//! Requests and responses, of the host's handlers and of modules.
+//! The requests and responses of modules and of the host's handlers.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,29 +10,29 @@ use latchmail_core::error::Failure;
 use latchmail_shape::ValidationError;
 use serde::de::DeserializeOwned;
 
-/// A request that was routed, authorized and read.
+/// A request whose route was found, whose caller was authorized, and whose body was read.
 #[derive(Debug)]
 pub struct Request {
-    /// The request's id, as in the log and in `X-Request-Id`.
+    /// The id of the request, as in the log and in the header `X-Request-Id`.
     pub id: String,
-    /// The values of the path's named segments, decoded, in the order of the path.
+    /// The names and decoded values of the path's named segments, in the order of the path.
     pub path: Vec<(String, String)>,
-    /// The query's names and values, decoded.
+    /// The decoded names and values of the query.
     pub query: Vec<(String, String)>,
-    /// All headers. A module receives only the headers of an allow-list, which do not contain the credential.
+    /// All headers of the request. A module receives only the headers of an allow-list, which contains no header with a credential.
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// The decoded values of the route's blob fields, in their order. They are not in `body`.
+    /// The decoded values of the route's blob fields, in the order of the body. They are not contained in `body`.
     pub blobs: Vec<Bytes>,
-    /// The client's IP address. Behind trusted proxies, the address that the proxies report.
+    /// The client's IP address. If the connection comes from a trusted proxy, this is the address that the proxy reports.
     pub client: IpAddr,
-    /// The caller. `None` if the route accepts no credential.
+    /// The caller. `None` if the route is public.
     pub caller: Option<Caller>,
 }
 
 impl Request {
-    /// Returns a request of the host, for the probe of a module.
+    /// Returns the request with which the host probes a module.
     pub(super) fn probe() -> Self {
         Self {
             id: "probe".into(),
@@ -63,7 +63,7 @@ impl Request {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Returns the origin of the request.
+    /// Returns the origin of the request for the audit log: its id, the client's IP address and the user agent.
     #[must_use]
     pub fn origin(&self) -> Origin {
         let user_agent = self.headers.get(header::USER_AGENT);
@@ -78,7 +78,7 @@ impl Request {
     /// Returns the caller of a route that requires a credential.
     ///
     /// # Errors
-    /// Returns a failure if there is no caller. This happens only if the route is declared public by mistake.
+    /// Returns a failure if the request has no caller. This happens only if the route was declared public by mistake.
     pub fn caller(&self) -> Result<&Caller, Failure> {
         let missing = || Failure::unauthorized("Missing or invalid Authorization header");
         self.caller.as_ref().ok_or_else(missing)
@@ -88,13 +88,13 @@ impl Request {
 /// The body of a response.
 #[derive(Debug)]
 pub enum Content {
-    /// Bytes.
+    /// Bytes in memory.
     Bytes(Bytes),
-    /// A blob, whose bytes are not copied into the sandbox.
+    /// A blob whose bytes were never copied into the sandbox.
     Blob(Blob),
 }
 
-/// A response. The response of a module is already checked: its status is 200 to 599, and it contains only headers that a module may set.
+/// A response. If the response comes from a module, it is already checked: the status is 200 to 599, and there are only headers that modules may set.
 #[derive(Debug)]
 pub struct Response {
     /// The status.

@@ -1,6 +1,6 @@
-//! The sandbox: compiles components, links them with the granted interfaces, reads their manifests and calls them for requests.
+//! The sandbox. It compiles components, links them with the granted interfaces, reads their manifests, and calls them for requests.
 //!
-//! This module knows WIT and components. It knows neither HTTP connections nor SQL. The host functions are in [`crate::api`].
+//! This module depends on WIT and components, and neither on HTTP connections nor on SQL. The host functions are in [`crate::api`].
 
 mod cache;
 mod call;

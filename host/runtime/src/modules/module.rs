@@ -20,7 +20,7 @@ use super::sandbox_permits::PermitGroup;
 use crate::api::{Call, Services, Settings};
 use crate::module_log::ModuleLog;
 
-/// A loaded and linked module. It is dropped after the last request that uses it.
+/// A loaded and linked module. The value is dropped after the last request that uses it.
 pub struct Module {
     pub(super) manifest: Manifest,
     pub(super) name: Arc<str>,
@@ -34,11 +34,11 @@ pub struct Module {
     pub(super) log: Arc<ModuleLog>,
     pub(super) budget: Budget,
     pub(super) deadline: Duration,
-    /// Limits the concurrent calls of this module.
+    /// The permits that limit the concurrent calls of this module.
     pub(super) call_permits: Arc<Semaphore>,
-    /// Limits the concurrent calls of each account, in all modules together.
+    /// The permits that limit the concurrent calls of each account, in all modules together.
     pub(super) account_permits: Arc<AccountPermits>,
-    /// Limits the sandboxes of this module, or of its group of modules.
+    /// The permits that limit the sandboxes of this module, or of the group of modules to which it belongs.
     pub(super) sandbox_permits: PermitGroup,
     pub(super) idle: IdleSandboxes,
     pub(super) health: Health,
@@ -79,14 +79,14 @@ impl Module {
         &self.policy
     }
 
-    /// Returns the counts of the results of its requests.
+    /// Returns the counts of the results of the module's requests.
     #[must_use]
     pub fn health(&self) -> Counts {
         self.health.counts()
     }
 
-    /// Drops the idle sandboxes, and keeps none from now on. Called for a module that no longer serves, so that its idle sandboxes hold no permits.
-    /// Running requests finish normally.
+    /// Drops the idle sandboxes of a module that no longer serves, and prevents further idle sandboxes. So the module releases the permits of its idle
+    /// sandboxes. Running requests finish normally.
     pub fn retire(&self) {
         self.idle.close();
     }

@@ -1,4 +1,4 @@
-//! Checks of the policy of a module: what the engine and the host support.
+//! Checks that the engine and the host support the policy of a module.
 
 use latchmail_core::config;
 
@@ -7,13 +7,13 @@ use super::linker::GRANTABLE;
 use super::sandbox::Budget;
 use crate::api::Settings;
 
-/// The maximum response body that a policy can allow, in MiB. The host keeps the whole body in memory, in addition to the copy in the sandbox.
+/// The maximum size of a response body that a policy can allow, in MiB. The host needs memory for the whole body, in addition to the copy in the sandbox.
 const MAX_RESPONSE_MIB: u32 = 64;
 
-/// The maximum number of sandboxes of a module.
+/// The maximum number of sandboxes of a module that a policy can allow.
 const MAX_CONCURRENCY: u32 = 1000;
 
-/// Checks that the host supports a policy. The error is a phrase that follows the name of the module or section.
+/// Checks that the host supports a policy. The error is a phrase that follows the name of the module or of the configuration section.
 pub(super) fn check(policy: &config::Module) -> Result<(), String> {
     let is_known = |grant: &&String| GRANTABLE.contains(&grant.as_str());
     if let Some(unknown) = policy.grants.iter().find(|grant| !is_known(grant)) {

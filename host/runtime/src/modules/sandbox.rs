@@ -1,5 +1,6 @@
-//! A sandbox: a store with one instance. By default, a sandbox serves one request and is then dropped, so one request cannot read data of another. With
-//! `reuse`, a sandbox serves several requests: all state in the host is replaced between them, and only the memory of the guest stays.
+//! A sandbox: a Wasmtime store with one instance. By default, a sandbox serves one request and is then dropped, so that a request cannot read the data of
+//! another request. With the setting `reuse`, a sandbox serves several requests. Between two requests, the host replaces all its own state, and only the
+//! guest's memory stays unchanged.
 
 use std::time::Duration;
 
@@ -13,37 +14,37 @@ use super::limits::{self, HostCalls};
 use crate::api::{Call, MAX_HANDLES};
 use crate::log_line::to_log_line;
 
-/// The maximum size of the standard output and error of a guest, in bytes. This is enough for the message of a panic.
+/// The maximum total size of the standard output and the standard error of a guest, in bytes. This size is sufficient for the message of a panic.
 const MAX_OUTPUT: usize = 64 * 1024;
 
-/// The maximum number of random bytes that a guest gets in one call. The host creates them in its own memory.
+/// The maximum number of random bytes that a guest can request in one call. The host creates these bytes in its own memory.
 const MAX_RANDOM: u64 = 64 * 1024;
 
-/// The maximum number of functions in a backtrace, and the maximum length of each in characters.
+/// The maximum number of functions in a backtrace, and the maximum number of characters of a function's name.
 const MAX_FRAMES: usize = 32;
 const MAX_FRAME_LENGTH: usize = 256;
 
-/// The maximum number of requests that a reused sandbox serves. This limits memory leaks of the guest.
+/// The maximum number of requests that a reused sandbox serves. The maximum limits the effect of memory leaks in the guest.
 const MAX_REQUESTS: u32 = 1_000;
 
-/// The data of a store: the state of the current call, and the WASI context without any access.
+/// The data of a store: the state of the current call, and a WASI context that gives no access to the system.
 pub(crate) struct Sandbox {
     pub(crate) call: Call,
     wasi: WasiCtx,
-    /// The resources of WASI. They are not in the table of the call, because the standard library may keep them as long as the sandbox exists.
+    /// The resources of WASI. They are not in the table of the call, because the guest's standard library may use them for as long as the sandbox exists.
     wasi_table: ResourceTable,
     limits: Limits,
     host_calls: HostCalls,
     output: MemoryOutputPipe,
-    /// The length of the output of earlier requests, in bytes.
+    /// The size of the output of earlier requests, in bytes.
     earlier_output: usize,
-    /// The number of started requests.
+    /// The number of requests that the sandbox has started to serve.
     served: u32,
 }
 
 impl Sandbox {
-    /// Returns whether the sandbox can serve another request after a successful one: the last request left no resources in the host, and enough memory and
-    /// output space are left.
+    /// Returns whether the sandbox can serve another request after a successful request. The last request must have left no resources in the host, and there
+    /// must be enough free memory and free space for output.
     fn is_reusable(&self) -> bool {
         self.served < MAX_REQUESTS
             && self.limits.has_free_memory()
@@ -61,18 +62,18 @@ impl WasiView for Sandbox {
     }
 }
 
-/// The limits of a sandbox.
+/// The limits of a sandbox, from the policy of the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// The memory, in bytes.
+    /// The maximum memory, in bytes.
     pub(crate) memory: usize,
-    /// The CPU time of one request.
+    /// The maximum CPU time of one request.
     pub(crate) cpu: Duration,
-    /// The number of host calls of one request.
+    /// The maximum number of host calls of one request.
     pub(crate) host_calls: u32,
-    /// The response body, in bytes, unless the body is a blob.
+    /// The maximum size of a response body that is not a blob, in bytes.
     pub(crate) response: usize,
-    /// Whether the response may have content that a browser runs.
+    /// Whether responses may contain content that a browser can run.
     pub(crate) active_content: bool,
 }
 
@@ -80,7 +81,7 @@ pub(crate) struct Budget {
 struct Limits {
     /// The maximum size of the memory, in bytes.
     memory: usize,
-    /// Whether the guest was denied more memory. It usually traps then, and the trap does not show the cause.
+    /// Whether the host rejected a request of the guest for more memory. Then the guest usually traps, and the trap does not show the cause.
     was_denied: bool,
     /// The current size of the memory, in bytes.
     current: usize,
@@ -89,7 +90,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// Returns whether the guest has used at most half of the memory that it may add to its initial memory.
+    /// Returns whether the guest has used at most half of the memory that it can allocate in addition to its initial memory.
     fn has_free_memory(&self) -> bool {
         let grown = self.current.saturating_sub(self.initial);
         !self.was_denied && grown <= self.memory.saturating_sub(self.initial) / 2
@@ -124,14 +125,14 @@ impl ResourceLimiter for Limits {
     }
 }
 
-/// An instance with its own store.
+/// An instance of a component, with its own store.
 pub(crate) struct Instance {
     pub(crate) store: Store<Sandbox>,
     pub(crate) guest: Everything,
 }
 
 impl Instance {
-    /// Creates an instance for `call`. The caller limits the CPU time and the wall-clock time of the guest.
+    /// Creates an instance for `call`. The caller must limit the CPU time and the wall-clock time of the guest.
     pub(crate) async fn new(
         engine: &Engine,
         pre: &EverythingPre<Sandbox>,
@@ -143,7 +144,7 @@ impl Instance {
             .stdout(output.clone())
             .stderr(output.clone())
             .max_random_size(MAX_RANDOM)
-            // Without this, a guest can create sockets, although it cannot connect them.
+            // Without these settings, a guest can create sockets, although it cannot connect them.
             .allow_tcp(false)
             .allow_udp(false)
             .allow_ip_name_lookup(false)
@@ -171,7 +172,7 @@ impl Instance {
         );
         store.limiter(|sandbox| &mut sandbox.limits);
         store.set_hostcall_fuel(limits::max_transfer(budget.response));
-        // A handle counts twice while the guest lends it to the host.
+        // Wasmtime counts a handle twice while the guest lends it to the host.
         store.set_max_component_handles(2 * MAX_HANDLES);
         store.call_hook(|mut store, hook| store.data_mut().host_calls.count(hook));
         store.set_epoch_deadline(1);
@@ -187,7 +188,7 @@ impl Instance {
         Ok(Self { store, guest })
     }
 
-    /// Prepares an idle instance for the request of `call`.
+    /// Prepares an idle instance for the next request. `call` is the state of that request.
     pub(crate) fn reuse(mut self, call: Call, budget: Budget) -> Self {
         let sandbox = self.store.data_mut();
         sandbox.call = call;
@@ -197,8 +198,8 @@ impl Instance {
         self
     }
 
-    /// Removes all data of the caller after a successful request, so that the instance can be idle. `idle_call` creates the call state that replaces the
-    /// state of the request. Returns the instance unchanged as an error if it cannot serve another request.
+    /// Removes all data of the caller after a successful request, so that the instance can become idle. `idle_call` creates the call state that replaces the
+    /// state of the request. If the instance cannot serve another request, returns it unchanged as `Err`.
     pub(crate) fn into_idle(mut self, idle_call: impl FnOnce() -> Call) -> Result<Self, Self> {
         let sandbox = self.store.data_mut();
         if !sandbox.is_reusable() {
@@ -210,7 +211,7 @@ impl Instance {
     }
 }
 
-/// Returns the reason of a trap for the log, followed by the output of the guest, such as the message of a panic.
+/// Returns the reason for a trap, as text for the log. The output of the guest follows, for example the message of a panic.
 pub(crate) fn trap_reason(store: &Store<Sandbox>, error: &wasmtime::Error) -> String {
     let sandbox = store.data();
     let reason = if let Some(exceeded) = limits::exceeded(error, store.hostcall_fuel()) {
@@ -224,7 +225,7 @@ pub(crate) fn trap_reason(store: &Store<Sandbox>, error: &wasmtime::Error) -> St
             ),
             Some(Trap::UnreachableCodeReached) => "it aborted".into(),
             Some(trap) => trap.to_string(),
-            // An error of a host function. The root cause does not contain the frames of the guest.
+            // The trap is an error of a host function. Its root cause does not contain the frames of the guest.
             None => error.root_cause().to_string(),
         }
     };
@@ -239,7 +240,7 @@ pub(crate) fn backtrace(error: &wasmtime::Error) -> Vec<String> {
     let Some(trace) = error.downcast_ref::<WasmBacktrace>() else {
         return Vec::new();
     };
-    // The first line is a heading. Each other line starts with the number of its frame.
+    // The first line of the text is a heading. Each other line starts with the number of a frame.
     let trace = trace.to_string();
     let frames = trace.lines().skip(1).take(MAX_FRAMES);
     frames
@@ -251,7 +252,8 @@ pub(crate) fn backtrace(error: &wasmtime::Error) -> Vec<String> {
         .collect()
 }
 
-/// Returns what the guest wrote to its standard output and error in this request, as one line for the log. Returns `None` if the guest wrote nothing.
+/// Returns the text that the guest wrote to its standard output and standard error in this request, as one line for the log. Returns `None` if the guest wrote
+/// nothing.
 pub(crate) fn output(store: &Store<Sandbox>) -> Option<String> {
     let sandbox = store.data();
     let output = sandbox.output.contents();

@@ -1,5 +1,5 @@
-//! Permits for sandboxes. They are created once, at the start, and divided into groups: each module with a section in the configuration has a group of its
-//! own, all other modules share a group, and a few spare permits are for loading modules. So one module cannot use the permits of another.
+//! Permits for sandboxes. They are created when the service starts, and are divided into groups. Each module with a section in the configuration has its own
+//! group. All other modules share one group. A few spare permits are used to load modules. So one module cannot use the permits of another module.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The number of permits that modules without a section share if the configuration has `[new_modules]`.
 const SHARED: u32 = 256;
 
-/// The number of shared permits without `[new_modules]`. They are for a module that gets a section while the service runs.
+/// The number of shared permits if the configuration has no `[new_modules]`. They are for modules that get a section while the service runs.
 const SHARED_FOR_LATER: u32 = 32;
 
-/// The number of permits for examining and testing a module while all others are in use.
+/// The number of spare permits. They allow the service to examine and test a module while all other permits are in use.
 const SPARE: u32 = 4;
 
-/// A permit for one sandbox. It must be released after the sandbox is dropped.
+/// A permit for one sandbox. The permit must be released after the sandbox is dropped.
 pub(super) type SandboxPermit = OwnedSemaphorePermit;
 
 /// The permits for all sandboxes of the service.
@@ -27,7 +27,7 @@ pub(super) struct SandboxPermits {
     spare: PermitGroup,
 }
 
-/// The permits of one module or of several modules.
+/// The permits of one module, or the permits that several modules share.
 #[derive(Clone, Debug)]
 pub(super) struct PermitGroup {
     permits: Arc<Semaphore>,
@@ -53,18 +53,18 @@ impl SandboxPermits {
         }
     }
 
-    /// Returns the number of all permits: the maximum number of sandboxes at a time.
+    /// Returns the number of all permits. This is the maximum number of sandboxes that exist concurrently.
     pub(super) fn size(&self) -> u32 {
         let by_module = self.by_module.values().map(PermitGroup::size).sum::<u32>();
         by_module + self.shared.size + self.spare.size
     }
 
-    /// Returns the permits that a module uses.
+    /// Returns the group of permits that a module uses.
     pub(super) fn of_module(&self, name: &str) -> &PermitGroup {
         self.by_module.get(name).unwrap_or(&self.shared)
     }
 
-    /// Returns the spare permits, for modules that do not serve yet.
+    /// Returns the spare permits. They are for modules that do not serve yet.
     pub(super) fn spare(&self) -> &PermitGroup {
         &self.spare
     }
@@ -89,7 +89,7 @@ impl PermitGroup {
         Arc::clone(&self.permits).acquire_owned().await.ok()
     }
 
-    /// Returns whether an idle sandbox may keep its permit. In a shared group at least half of the permits must be free.
+    /// Returns whether an idle sandbox may keep its permit. In a shared group, this is allowed only while at least half of the permits are free.
     pub(super) fn allows_idle(&self) -> bool {
         !self.is_shared || self.permits.available_permits() * 2 >= self.size as usize
     }
