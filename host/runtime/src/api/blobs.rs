@@ -1,4 +1,4 @@
-//! `blobs`: bytes that stay in the host. A handle is valid only within its request, because the table of handles is dropped with the call.
+//! `blobs`: bytes that stay in the host. A handle is valid only in its own request, because the table of handles is dropped at the end of the call.
 
 use latchmail_bindings::Blob;
 use latchmail_bindings::latchmail::host::blobs::{Host, HostBlob};
@@ -7,7 +7,7 @@ use wasmtime::component::Resource;
 
 use super::call::Call;
 
-/// The maximum length of one `read`, in bytes.
+/// The maximum number of bytes that one `read` returns.
 const MAX_READ: u32 = 65_536;
 
 impl Host for Call {}

@@ -1,4 +1,4 @@
-//! The state of one call of a module, and the checks of the caller that host functions share.
+//! The state of one call to a module, and the checks of the caller that several host functions use.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::session::SessionAccount;
 use super::settings::Settings;
 use crate::module_log::ModuleLog;
 
-/// The maximum number of handles of a guest. Each handle uses memory of the host.
+/// The maximum number of handles that a guest can have. Each handle uses memory of the host.
 pub(crate) const MAX_HANDLES: usize = 1024;
 
-/// The maximum number of passwords that a module can have checked in one request.
+/// The maximum number of passwords that the host checks for a module in one request.
 const MAX_PASSWORD_CHECKS: u32 = 3;
 
-/// The state of one request for the host functions.
+/// The state of one request that the host functions use.
 #[derive(Debug)]
 pub struct Call {
     pub(super) services: Services,
@@ -28,25 +28,25 @@ pub struct Call {
     pub(super) module: Arc<str>,
     pub(super) settings: Arc<Settings>,
     pub(super) log: Arc<ModuleLog>,
-    /// The caller. `None` on a public route and for `describe`.
+    /// The caller. `None` on a public route and during a call of `describe`.
     pub(super) caller: Option<Caller>,
     pub(super) origin: Origin,
-    /// The number of lines that the module logged in this call.
+    /// The number of lines that the module has logged in this call.
     pub(super) log_lines: u32,
-    /// The number of passwords that were checked in this call.
+    /// The number of passwords that the host has checked in this call.
     password_checks: u32,
-    /// The two-factor code that was presented in this call.
+    /// The two-factor code of this request, which the module passed to the host.
     pub(super) code: Option<SecretString>,
-    /// The sender that was checked in this call.
+    /// The sender address that the outbox has checked in this call.
     pub(super) sender: Option<Sender>,
-    /// The host resources that the guest has handles of. They are dropped with the call.
+    /// The resources of the host for which the guest has handles. They are dropped at the end of the call.
     pub table: ResourceTable,
 }
 
 impl types::Host for Call {}
 
 impl Call {
-    /// Creates the state of a call of `module` for `caller`. The caller is `None` on a public route and for `describe`.
+    /// Creates the state of a call of `module` for `caller`. `caller` is `None` on a public route and during a call of `describe`.
     #[must_use]
     pub fn new(
         services: Services,
@@ -73,10 +73,10 @@ impl Call {
         }
     }
 
-    /// Counts a password that a module has checked.
+    /// Counts one check of a password.
     ///
     /// # Errors
-    /// Ends the call after [`MAX_PASSWORD_CHECKS`] passwords.
+    /// Returns an error that ends the call if the host has already checked [`MAX_PASSWORD_CHECKS`] passwords.
     pub(super) fn count_password_check(&mut self) -> wasmtime::Result<()> {
         if self.password_checks == MAX_PASSWORD_CHECKS {
             return Err(wasmtime::Error::msg(format!(
@@ -94,7 +94,7 @@ impl Call {
             .ok_or_else(|| Error::Denied("There is no caller".into()))
     }
 
-    /// Returns the caller if its credential has `scope`. Host functions check this in addition to the access of the route.
+    /// Returns the caller if the caller's credential has `scope`. Host functions check the scope in addition to the check of the route.
     pub(super) fn require_scope(&self, scope: Scope) -> Result<&Caller, Error> {
         let caller = self.require_caller()?;
         if caller.holds(scope) {
@@ -104,7 +104,7 @@ impl Call {
         }
     }
 
-    /// Returns the caller's account if the caller has a web session. Host functions check this in addition to the access of the route.
+    /// Returns the caller's account if the caller has a web session. Host functions check this in addition to the check of the route.
     pub(super) fn require_session(&self) -> Result<SessionAccount, Error> {
         let caller = self.require_caller()?;
         match &caller.credential {
@@ -123,8 +123,8 @@ impl Call {
         }
     }
 
-    /// Returns access to the mailbox of the request if the caller's credential has `scope`: the caller's own mailbox or a shared one. The mail service checks
-    /// the grants of a shared mailbox.
+    /// Returns access to the mailbox that the request uses, if the caller's credential has `scope`. This is the caller's own mailbox or a shared mailbox. For a
+    /// shared mailbox, the mail service also checks the caller's grants.
     pub(super) fn mailbox_access(&self, scope: Scope) -> Result<Access, Error> {
         let caller = self.require_scope(scope)?;
         Ok(match &caller.shared {

@@ -1,11 +1,11 @@
-//! `config`: the module's own settings from the configuration. Only the module for agents also receives settings of the service
-//! (`Config::modules_with_service_settings`).
+//! `config`: returns the module's own settings from the configuration. The module for agents also receives settings of the service
+//! (`Config::modules_with_service_settings`). No other module receives them.
 
 use latchmail_bindings::latchmail::host::config::Host;
 
 use super::call::Call;
 
-/// In builds for tests the host panics if a guest reads this key. A test checks that a panic of a host function does not end the service.
+/// The key at which the host panics in test builds. A test checks that a panic in a host function does not end the service.
 #[cfg(feature = "testing")]
 const PANIC: &str = "latchmail-test-panic";
 

@@ -5,7 +5,7 @@ use latchmail_bindings::latchmail::host::types as wit;
 use latchmail_core::caller::Scope;
 use latchmail_core::error::{Failure, Kind};
 
-/// Converts a scope of the host to WIT.
+/// Converts a scope from the host's type to the WIT type.
 pub(super) fn scope_to_wit(scope: Scope) -> wit::Scope {
     match scope {
         Scope::MailRead => wit::Scope::MailRead,
@@ -17,7 +17,7 @@ pub(super) fn scope_to_wit(scope: Scope) -> wit::Scope {
     }
 }
 
-/// Converts a scope of WIT to the host.
+/// Converts a scope from the WIT type to the host's type.
 pub(crate) fn scope_from_wit(scope: wit::Scope) -> Scope {
     match scope {
         wit::Scope::MailRead => Scope::MailRead,
@@ -29,8 +29,8 @@ pub(crate) fn scope_from_wit(scope: wit::Scope) -> Scope {
     }
 }
 
-/// Converts a failure of the accounts for the module. The text of an invalid request is passed on. All failures except those of the request and the credential
-/// become [`wit::Error::Internal`], and their details are logged.
+/// Converts a failure of an account operation to a WIT error. The module receives the text of an invalid request. All other failures, except a refused
+/// credential, become [`wit::Error::Internal`], and their details are logged.
 pub(crate) fn account_error(failure: Failure) -> wit::Error {
     match failure.kind {
         Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),
@@ -42,7 +42,7 @@ pub(crate) fn account_error(failure: Failure) -> wit::Error {
     }
 }
 
-/// Converts an error for the module, which receives only the kind. The details are logged.
+/// Converts an error of the mailbox service to a WIT error. The details are logged, and the module does not receive them.
 pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
     match error {
         latchmail_mailbox::Error::CredentialRefused => wit::Error::CredentialRefused,
@@ -64,7 +64,7 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
     }
 }
 
-/// Converts an error for the module, which receives only the kind. The details are logged.
+/// Converts an error of the mail server to a WIT error. The details are logged, and the module does not receive them.
 pub(super) fn mail_server_error(error: mail_server::Error) -> wit::Error {
     match error {
         mail_server::Error::CredentialRefused => wit::Error::CredentialRefused,

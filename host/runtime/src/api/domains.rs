@@ -12,7 +12,7 @@ use super::call::Call;
 use super::convert::account_error;
 use super::session::SessionAccount;
 
-/// The account of the caller and the domains service.
+/// The caller's account, and the service that manages custom domains.
 struct AccountDomains {
     account: SessionAccount,
     domains: Arc<Domains>,

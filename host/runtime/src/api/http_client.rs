@@ -1,4 +1,4 @@
-//! `http-client`: HTTP requests to the hosts that the operator listed for the module.
+//! `http-client`: sends HTTP requests to the hosts that the operator allowed for the module.
 
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ impl Host for Call {
 }
 
 impl Call {
-    /// Converts an error for the module and logs the details. The line counts towards the limit on log lines, because a module can repeat requests.
+    /// Converts an error of a request to a WIT error and logs the details. The log line counts towards the limit on log lines, because a module can repeat
+    /// failing requests.
     fn request_error(&mut self, error: fetch::Error) -> Error {
         let sentence = error.to_string();
         let (converted, reason) = match error {

@@ -1,4 +1,4 @@
-//! `log`: writes lines of a module to the host's log and to the module's own log. The number of lines of a request is limited.
+//! `log`: writes lines of a module to the log of the service and to the module's own log. The number of lines in one request is limited.
 
 use latchmail_bindings::latchmail::host::log::{Host, Level};
 
@@ -6,7 +6,7 @@ use super::call::Call;
 use crate::log_line::to_log_line;
 use crate::module_log::{self, Source};
 
-/// The maximum number of lines of one request. Lines beyond it are only counted.
+/// The maximum number of log lines of one request. Further lines are only counted.
 const MAX_LINES: u32 = 100;
 
 impl Host for Call {
@@ -47,7 +47,7 @@ impl Call {
         self.log.write(request, level, Source::Log, line);
     }
 
-    /// Counts a log line. Returns whether the line can be written.
+    /// Counts a log line. Returns `true` if the line is within the limit and must be written.
     pub(super) fn count_log_line(&mut self) -> bool {
         self.log_lines = self.log_lines.saturating_add(1);
         self.log_lines <= MAX_LINES

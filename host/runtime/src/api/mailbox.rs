@@ -13,13 +13,13 @@ use latchmail_mailbox::Flag;
 use super::call::Call;
 use super::convert::mailbox_error;
 
-/// The maximum number of messages of one page.
+/// The maximum number of messages on one page.
 const MAX_PAGE_SIZE: u32 = 100;
 
 /// The maximum length of a search term, in bytes.
 const MAX_TERM: usize = 1000;
 
-/// The maximum number of messages and of flags of one change.
+/// The maximum number of messages in one change, and the maximum number of flags in one change.
 const MAX_UIDS: usize = 1000;
 const MAX_FLAGS: usize = 100;
 
@@ -99,7 +99,7 @@ impl Host for Call {
     }
 }
 
-/// Reads an attachment from the mail server.
+/// A blob source that reads an attachment from the mail server.
 struct AttachmentSource(latchmail_mailbox::Download);
 
 impl BlobSource for AttachmentSource {
@@ -194,7 +194,7 @@ impl Call {
             .map_err(mailbox_error)
     }
 
-    /// Returns access to the mailbox if the caller may change messages and their number is allowed.
+    /// Returns access to the mailbox if the caller may change messages. Returns an error if `uids` has too many messages.
     fn change_access(&self, uids: &[u64]) -> Result<latchmail_mailbox::Access, Error> {
         let access = self.mailbox_access(Scope::MailWrite)?;
         if uids.len() > MAX_UIDS {

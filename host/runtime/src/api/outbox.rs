@@ -1,4 +1,4 @@
-//! `outbox`: sends mail as the caller.
+//! `outbox`: sends mail on behalf of the caller.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
@@ -11,7 +11,7 @@ use latchmail_mailbox::outbox;
 
 use super::call::Call;
 
-/// The maximum total size of the files of one message, in bytes. It is the limit on the size of a message.
+/// The maximum total size of the attached files of one message, in bytes. It equals the maximum size of a message.
 const MAX_FILES_SIZE: u64 = 25 * 1024 * 1024;
 
 impl Host for Call {
@@ -49,7 +49,7 @@ impl Host for Call {
 }
 
 impl Call {
-    /// Checks a sender, and keeps the result for [`send_draft`](Self::send_draft).
+    /// Checks a sender address, and stores the result for [`send_draft`](Self::send_draft).
     async fn check_and_keep_sender(&mut self, address: &str) -> Result<(), Error> {
         let access = self.mailbox_access(Scope::MailSend)?;
         let outbox = &self.services.outbox;
@@ -91,7 +91,7 @@ impl Call {
     }
 }
 
-/// Reads all bytes of a blob. Its bytes may come from a stream, for example an attachment of another message.
+/// Reads all bytes of a blob. The blob can be a stream, for example an attachment of another message.
 async fn read_all(blob: Blob) -> Result<Bytes, Error> {
     let blob = match blob.into_bytes() {
         Ok(bytes) => return Ok(bytes),
@@ -117,7 +117,7 @@ fn addresses(addresses: Vec<Address>) -> Vec<latchmail_mailbox::Address> {
     addresses.into_iter().map(one).collect()
 }
 
-/// Converts an error for the module, which receives only the kind. The details are logged.
+/// Converts an error of the outbox to a WIT error. The details are logged, and the module does not receive them.
 fn outbox_error(error: outbox::Error) -> Error {
     match error {
         outbox::Error::Denied(sentence) => Error::Denied(sentence.into()),

@@ -15,19 +15,19 @@ use crate::store::Store;
 /// The services that host functions call.
 #[derive(Clone, Debug)]
 pub struct Services {
-    /// Mailboxes.
+    /// Access to mailboxes.
     pub mail: Arc<Mail>,
     /// Outbound mail.
     pub outbox: Arc<Outbox>,
-    /// Sessions and credentials.
+    /// Sessions and credentials of accounts.
     pub auth: Arc<Auth>,
     /// Aliases.
     pub aliases: Aliases,
     /// Custom domains.
     pub domains: Arc<Domains>,
-    /// Shared mailboxes.
+    /// Shared mailboxes and their members.
     pub teams: Arc<Teams>,
-    /// The storage of modules for accounts.
+    /// The storage in which modules keep data for accounts.
     pub store: Store,
     /// HTTP requests to other hosts.
     pub fetch: Fetch,

@@ -1,4 +1,4 @@
-//! The account of a signed-in caller, for host functions that change the account.
+//! The account of a caller with a web session, for host functions that change the account.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ pub(super) struct SessionAccount {
     pub(super) id: String,
     pub(super) address: String,
     pub(super) sid: String,
-    /// The mail credential of the session.
+    /// The credential with which the session accesses the mail server.
     pub(super) mail: MailCredential,
-    /// The two-factor code that was presented in this call.
+    /// The two-factor code of this request, which the module passed to the host.
     pub(super) code: Option<SecretString>,
     pub(super) origin: Origin,
 }
@@ -34,7 +34,7 @@ impl SessionAccount {
         }
     }
 
-    /// Returns what the caller presents to confirm a change of the account.
+    /// Returns the session, the password and the two-factor code that confirm a change of the account.
     pub(super) fn confirmation(&self, password: SecretString) -> Confirmation<'_> {
         Confirmation {
             session: self.session(),
@@ -47,8 +47,8 @@ impl SessionAccount {
 /// Converts the result of an operation that checks a password.
 ///
 /// # Errors
-/// Ends the call if a rate limit is exceeded (429) or a two-factor code is missing (401). The client then receives this failure instead of the module's
-/// response.
+/// Returns an error that ends the call if a rate limit is exceeded (429) or if a two-factor code is missing (401). The client receives this failure, and not a
+/// response of the module.
 pub(super) fn confirmed<T>(result: Result<T, Failure>) -> wasmtime::Result<Result<T, Error>> {
     match result {
         Err(failure)

@@ -1,21 +1,21 @@
-//! The settings of a module for host functions: its own settings, its storage quota and its allowed hosts.
+//! The settings of a module that host functions use: the module's own settings, its storage quota, and its allowed hosts.
 
 use latchmail_core::config::{self, ModuleSettings};
 use latchmail_net::fetch::Hosts;
 
-/// The part of a module's configuration section that host functions use.
+/// The settings that host functions use, from the configuration section of a module.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The module's own settings.
     pub(super) config: ModuleSettings,
-    /// The storage quota for one account, in bytes.
+    /// The storage quota of the module for one account, in bytes.
     pub(super) store: u64,
     /// The hosts that the module may connect to.
     pub(super) hosts: Hosts,
 }
 
 impl Settings {
-    /// Converts a configuration section.
+    /// Creates the settings from a configuration section.
     ///
     /// # Errors
     /// Returns a phrase that names the invalid setting.

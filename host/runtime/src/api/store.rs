@@ -70,10 +70,11 @@ impl Host for Call {
 }
 
 impl Call {
-    /// Returns the namespace of the module and the caller's account. The access of the route decides which credentials are accepted.
+    /// Returns the keys of the module for the caller's account. Each route decides which credentials it accepts, so this function does not check the
+    /// credential.
     ///
-    /// Calls for a shared mailbox are denied: a member must not read the data that the module stored for the owner, and the data of the caller's account must
-    /// not contain data about other mailboxes.
+    /// Returns an error if the caller uses a shared mailbox. A member must not read the data that the module stored for the mailbox's owner. The data of the
+    /// caller's account must not contain data about other mailboxes.
     fn namespace(&self) -> Result<Namespace<'_>, Error> {
         let caller = self.require_caller()?;
         if caller.shared.is_some() {
@@ -88,7 +89,7 @@ impl Call {
     }
 }
 
-/// Converts an error for the module, which receives only the kind. The details are logged.
+/// Converts an error of the storage to a WIT error. The details are logged, and the module does not receive them.
 impl From<store::Error> for Error {
     fn from(error: store::Error) -> Self {
         let sentence = error.to_string();
@@ -96,7 +97,7 @@ impl From<store::Error> for Error {
             store::Error::Invalid(_) => Self::Invalid(sentence),
             store::Error::TooLarge(_) => Self::TooLarge(sentence),
             store::Error::CredentialOver => Self::CredentialRefused,
-            // A new request does not reach the removed module.
+            // This request started before the module was removed. New requests cannot reach a removed module.
             store::Error::Removed => Self::Unavailable,
             store::Error::Directory(_) => {
                 tracing::error!("failed to read or change the data of a module: {sentence}");

@@ -1,5 +1,5 @@
-//! `teams`: the caller's own shared mailbox, and mailboxes that other accounts share with the caller. A team's id is not a credential: the teams service
-//! authorizes each operation.
+//! `teams`: manages the caller's own shared mailbox, and lists the mailboxes that other accounts share with the caller. A team's id is not a credential. The
+//! teams service authorizes each operation.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::call::Call;
 use super::convert::{account_error, mail_server_error};
 use super::session::{SessionAccount, confirmed};
 
-/// The account of the caller and the teams service.
+/// The caller's account, and the service that manages shared mailboxes.
 struct AccountTeams {
     account: SessionAccount,
     teams: Arc<Teams>,
@@ -207,7 +207,7 @@ fn refusal_error(refusal: Refusal) -> Refused {
         )),
         Refusal::Member => conflict("The account is already a member"),
         Refusal::Full => conflict("The plan's limit of guests is reached"),
-        // The teams service returns the following refusals as other errors.
+        // The teams service reports the following cases as other errors, so they do not occur here.
         Refusal::SessionOver => Refused::Failed(Error::CredentialRefused),
         Refusal::NotApplicable(_) => {
             invalid("rights must be those that apply to the resource".into())
