@@ -1,6 +1,6 @@
 //! `latchmail account …`: commands that create, show, change and delete accounts.
 //!
-//! Each command makes its change and all consequences in one transaction, or changes nothing. On success it prints a sentence.
+//! Each command makes its change, with all consequences, in one transaction. On success, the command prints a sentence.
 
 mod output;
 mod password;
@@ -50,12 +50,12 @@ pub enum Command {
         #[arg(long)]
         generate: bool,
     },
-    /// Disable an account. This revokes all its credentials; the account can no longer sign in or receive mail.
+    /// Disable an account. This revokes all credentials of the account. The account can no longer sign in or receive mail.
     Disable {
         /// Address of the account.
         address: String,
     },
-    /// Enable a disabled account. Only its password works again; all other credentials must be created again.
+    /// Enable a disabled account. Only the account's password works again. All other credentials must be created again.
     Enable {
         /// Address of the account.
         address: String,
@@ -108,7 +108,7 @@ pub enum Command {
 pub struct Create {
     /// Address of the account, on one of the platform's domains. Reserved local parts are allowed.
     address: String,
-    /// First name in the profile. A profile needs `--first-name`, `--last-name` and `--dob`; without them the account has no profile.
+    /// First name in the profile. A profile needs `--first-name`, `--last-name` and `--dob`. Without these options, the account has no profile.
     #[arg(long, requires_all = ["last_name", "dob"])]
     first_name: Option<String>,
     /// Last name in the profile.
@@ -131,13 +131,13 @@ pub struct Create {
 /// A switch: on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    /// Grant the right.
+    /// Grant administrator rights.
     On,
-    /// Revoke the right.
+    /// Revoke administrator rights.
     Off,
 }
 
-/// Changes to two-factor sign-in.
+/// A change to two-factor sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TwoFactorChange {
     /// Require a code at every sign-in. Prints the secret and the recovery codes once.
@@ -151,7 +151,7 @@ pub enum TwoFactorChange {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error with one sentence for the operator. Nothing was changed, unless the sentence says otherwise.
+/// Returns an error whose text is one sentence for the operator. After an error, nothing has changed, unless the sentence says otherwise.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     let context = CliContext::open(service).await?;
     let result = match command {
@@ -184,7 +184,7 @@ impl CliContext {
         self.check_platform_domain(&address).await?;
         self.check_plan(&create.plan)?;
         let profile = self.profile(&create)?;
-        // Fail before the operator types a password. `create_account` checks the address again in its transaction.
+        // The command fails before the operator types a password. `create_account` checks the address again in its transaction.
         if self.directory.account_by_address(&address).await?.is_some() {
             bail!("account {address} already exists");
         }
@@ -392,7 +392,7 @@ impl CliContext {
         ))
     }
 
-    /// Returns an error unless accounts can be created on the domain of `address`.
+    /// Checks that accounts can be created on the domain of `address`.
     async fn check_platform_domain(&self, address: &str) -> anyhow::Result<()> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
         let mut domains = self.config.registration.domains.clone();
@@ -423,7 +423,7 @@ impl CliContext {
         }))
     }
 
-    /// Returns an error unless the plan is in the configuration or is the default plan.
+    /// Checks that the plan is in the configuration or is the default plan.
     fn check_plan(&self, plan: &str) -> anyhow::Result<()> {
         let configured = &self.config.plans;
         if plan == DEFAULT_PLAN || configured.contains_key(plan) {
@@ -445,7 +445,7 @@ async fn hash(new: &NewPassword) -> anyhow::Result<String> {
     Ok(Passwords::new()?.hash(new.password.clone()).await?)
 }
 
-/// Asks the operator to type the address, and returns an error if the input differs. Reads standard input even if it is not a terminal.
+/// Asks the operator to type the address, and returns an error if the input differs from it. Reads standard input even if it is not a terminal.
 fn confirm(address: &str) -> anyhow::Result<()> {
     let mut terminal = std::io::stderr();
     write!(

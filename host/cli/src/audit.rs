@@ -1,4 +1,4 @@
-//! `latchmail audit`: prints recorded security events, oldest first, as in a log file.
+//! `latchmail audit`: prints recorded security events. The oldest event is the first, as in a log file.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::output::{escape, format_time, print_lines};
 /// Arguments of `latchmail audit`.
 #[derive(Debug, clap::Args)]
 pub struct Selection {
-    /// Show only events of this account, and attempts on this address.
+    /// Show only events of the account with this address, and failed sign-ins with this address.
     #[arg(long, value_name = "ADDRESS")]
     account: Option<String>,
     /// Show only events since a date or time (`2026-11-20`, `2026-11-20T08:00:00Z`) or within a duration (`90m`, `12h`, `7d`, `2w`).
@@ -31,7 +31,7 @@ pub struct Selection {
 /// Prints the events.
 ///
 /// # Errors
-/// Returns an error with one sentence for the operator.
+/// Returns an error whose text is one sentence for the operator.
 pub async fn run(service: &ServiceArgs, selection: &Selection) -> anyhow::Result<()> {
     let address = selection
         .account

@@ -1,6 +1,6 @@
-//! `latchmail client …`: commands that add, list and remove clients of the authorization server.
+//! `latchmail client …`: commands that add, list and remove clients of the OAuth authorization server.
 //!
-//! The operator adds clients that have a secret. Clients without a secret register themselves.
+//! The operator adds only clients that have a secret. Clients without a secret register themselves.
 
 use anyhow::{anyhow, bail};
 use clap::Subcommand;
@@ -16,11 +16,11 @@ use crate::output::{escape, print_line, print_lines, table, yes_or_no};
 /// Subcommands of `latchmail client`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Add a client that has a secret. Prints its id and the secret once.
+    /// Add a client that has a secret. Prints the client's id and its secret once.
     Add {
-        /// Name of the client, as people see it when they sign in.
+        /// Name of the client, as users see it when they sign in.
         name: String,
-        /// URI to which people may be redirected after sign-in. Can be repeated.
+        /// URI to which the service may redirect users after sign-in. Can be repeated.
         #[arg(long = "redirect-uri", value_name = "ADDRESS", required = true)]
         redirect_uris: Vec<String>,
         /// Print a JSON object.
@@ -33,7 +33,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Remove a client and revoke everything that was granted to it.
+    /// Remove a client, and revoke all grants of users to this client.
     Remove {
         /// Id of the client. For a client with a metadata document, the URL of the document.
         id: String,
@@ -43,7 +43,7 @@ pub enum Command {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error with one sentence for the operator. Nothing was changed, unless the sentence says otherwise.
+/// Returns an error whose text is one sentence for the operator. After an error, nothing has changed, unless the sentence says otherwise.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     let context = CliContext::open(service).await?;
     let result = match command {

@@ -1,4 +1,4 @@
-//! Finds the configuration file of a command.
+//! Finds the configuration file that a command uses.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,11 +10,11 @@ use latchmail_core::config::{STATE, STATE_FILE};
 use rustix::process::geteuid;
 
 const ROOT: u32 = 0;
-/// Mode bits that let group and others write.
+/// The mode bits that allow the group and other users to write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Returns the file `given`, otherwise the file in `LATCHMAIL_CONFIG`, otherwise the file that `latchmail dev` created in its state folder.
-/// The last one is used only if no other user can have created or changed it.
+/// Returns the configuration file: the file `given`, otherwise the file in the variable `LATCHMAIL_CONFIG`, otherwise the file that `latchmail dev` created in
+/// its state folder. The file of `latchmail dev` is used only if no other user can have created or changed it.
 pub(crate) fn locate(
     given: Option<&Path>,
     environment: &HashMap<String, String>,
@@ -48,8 +48,8 @@ pub(crate) fn locate(
     )
 }
 
-/// Returns whether a file or folder belongs to the caller or root, and no other user can write to it. A symbolic link must also belong to the
-/// caller or root.
+/// Returns whether a file or folder belongs to the caller or to root, and no other user can write to it. If the path is a symbolic link, the link must also
+/// belong to the caller or to root.
 fn only_caller_can_write(path: &Path) -> io::Result<bool> {
     let caller = geteuid().as_raw();
     let (link, target) = (fs::symlink_metadata(path)?, fs::metadata(path)?);

@@ -1,4 +1,4 @@
-//! The context of commands that open the service's database.
+//! The context of the commands that open the database of the service.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -16,11 +16,11 @@ use latchmail_mailbox::SessionSelector;
 use crate::config_file;
 use crate::output::escape;
 
-/// Selects the service that a command changes.
+/// The argument that selects the service.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ServiceArgs {
-    /// Configuration file [default: `$LATCHMAIL_CONFIG`, otherwise the one that `latchmail dev` created]. Environment variables
-    /// override it.
+    /// Configuration file [default: `$LATCHMAIL_CONFIG`, otherwise the file that `latchmail dev` created]. Environment variables override the settings in the
+    /// file.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -33,7 +33,7 @@ impl ServiceArgs {
     }
 }
 
-/// The configuration, the open directory, the clock, and the origin for audit events.
+/// The configuration, the open directory, the clock, and the origin that audit events record.
 pub(crate) struct CliContext {
     pub(crate) config: Config,
     pub(crate) directory: Directory,
@@ -42,7 +42,7 @@ pub(crate) struct CliContext {
 }
 
 impl CliContext {
-    /// Loads the configuration and opens the directory.
+    /// Loads the configuration, and opens the directory.
     pub(crate) async fn open(service: &ServiceArgs) -> anyhow::Result<Self> {
         let config = service.load_config()?;
         let database = config::Database {
@@ -69,7 +69,8 @@ impl CliContext {
         account.ok_or_else(|| account_not_found(&address))
     }
 
-    /// Loads the service's keys. Commands never create the key file, because the service could not decrypt data that a different key encrypted.
+    /// Loads the encryption keys of the service. A command never creates the key file, because the service could not decrypt data that is encrypted with
+    /// another key.
     pub(crate) fn keyring(&self) -> anyhow::Result<Keyring> {
         let file = &self.config.key_file;
         if !file.exists() {
@@ -81,10 +82,10 @@ impl CliContext {
         Ok(Keyring::load(file)?)
     }
 
-    /// Ends the sessions that the mail server still has open for revoked credentials. This takes some seconds.
+    /// Ends the sessions that are still open on the mail server although their credentials were revoked. This takes some seconds.
     ///
-    /// Call this function after the command has printed its result, even if printing failed. A failure is only printed as a warning, because
-    /// the directory already rejects the credentials.
+    /// Call this function after the command has printed its result, even if printing failed. If this function fails, it only prints a warning, because the
+    /// directory already rejects the revoked credentials.
     pub(crate) async fn end_sessions(&self, sessions: SessionSelector<'_>) {
         let reason = match latchmail_mailbox::end_server_sessions(&self.config.imap, sessions).await
         {
@@ -92,7 +93,7 @@ impl CliContext {
             Ok(false) => "`imap.doveadm` is not configured".to_owned(),
             Err(error) => error.to_string(),
         };
-        // If standard error is closed, the exit status still reports success.
+        // Writing to standard error can fail. The exit status still reports success, because the change was made.
         let _ = writeln!(
             std::io::stderr(),
             "latchmail: warning: cannot end the open sessions of mail clients: {}",
@@ -101,7 +102,7 @@ impl CliContext {
     }
 }
 
-/// Returns an address in lower case.
+/// Parses an address, and returns it in lower case.
 pub(crate) fn parse_address(text: &str) -> anyhow::Result<String> {
     address::fold(text).ok_or_else(|| anyhow!("`{}` is not an address", escape(text)))
 }

@@ -1,6 +1,6 @@
 //! `latchmail domain …`: commands that show and change domains, and reserve addresses.
 //!
-//! `show` and `verify` query the DNS server of the service's configuration.
+//! `show` and `verify` query the DNS server from the configuration of the service.
 
 mod output;
 
@@ -22,7 +22,7 @@ use crate::output::{escape, print_line, print_lines, table};
 /// Subcommands of `latchmail domain`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List the platform domains and the domains that accounts own or claim.
+    /// List the platform domains, and the domains that accounts own or claim.
     List {
         /// Print one JSON object per line.
         #[arg(long)]
@@ -36,30 +36,30 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Verify a claimed domain: the claimant becomes the owner if the DNS has the challenge.
+    /// Verify a claimed domain. The claimant becomes the owner if the DNS contains the challenge.
     Verify {
         /// Name of the domain.
         domain: String,
         /// Address of the claimant. Required if several accounts claim the domain.
         #[arg(long, value_name = "ADDRESS")]
         account: Option<String>,
-        /// Verify the domain without a DNS lookup of the challenge.
+        /// Verify the domain without looking up the challenge in the DNS.
         #[arg(long)]
         unchecked: bool,
     },
-    /// Remove a domain, or the claim of it, from its account. Mail for the domain is then refused, and its DKIM key is destroyed.
+    /// Remove a domain, or a claim to a domain, from its account. The service then rejects mail for the domain, and the domain's DKIM key is destroyed.
     Release {
         /// Name of the domain.
         domain: String,
         /// Address of the owner or claimant. Required if several accounts claim the domain.
         #[arg(long, value_name = "ADDRESS")]
         account: Option<String>,
-        /// Also delete the account's aliases on the domain. Without this option, a domain with aliases is not released.
+        /// Also delete the account's aliases on the domain. Without this option, the command fails if the account has aliases on the domain.
         #[arg(long)]
         aliases: bool,
     },
-    /// Add a platform domain to those of the configuration. Every account can create aliases on it, and the operator can create accounts on
-    /// it.
+    /// Add a platform domain, in addition to the domains in the configuration. Every account can create aliases on the domain, and the operator can create
+    /// accounts on it.
     Add {
         /// Name of the domain.
         domain: String,
@@ -69,12 +69,12 @@ pub enum Command {
         /// Name of the domain.
         domain: String,
     },
-    /// Hold an address, so that no account can use it.
+    /// Reserve an address, so that no account can use it.
     Hold {
-        /// Address to hold.
+        /// Address to reserve.
         address: String,
     },
-    /// Release a held or reserved address, so that any account can use it.
+    /// Release a reserved address, so that any account can use it.
     Free {
         /// Address to release.
         address: String,
@@ -84,7 +84,7 @@ pub enum Command {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error with one sentence for the operator. Nothing was changed.
+/// Returns an error whose text is one sentence for the operator. After an error, nothing has changed.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     let context = CliContext::open(service).await?;
     let result = match command {
@@ -155,7 +155,7 @@ impl CliContext {
                 None => None,
             });
         }
-        // The directory lists the owner before other claimants. The DKIM key of a platform domain is in the configuration.
+        // The directory lists the owner before other claimants, so the first claim is the owner's. The DKIM key of a platform domain is in the configuration.
         let owned = claims.first().map(|claim| claim.domain.clone());
         let inspected = owned.unwrap_or_else(|| Domain {
             name: name.clone(),
@@ -330,7 +330,7 @@ impl CliContext {
         }
     }
 
-    /// Returns the owner's entry for the domain, or its only claim. With `account`, returns the entry of the account with this address.
+    /// Returns the only claim for a domain. If `account` is given, returns the claim of the account with this address.
     async fn claim(&self, name: &str, account: Option<&str>) -> anyhow::Result<Claim> {
         let claims = self.directory.domain_claims(name).await?;
         if let Some(account) = account {
@@ -351,7 +351,7 @@ impl CliContext {
         }
     }
 
-    /// Creates the service of domains.
+    /// Creates the service that manages domains.
     fn domains(&self, keys: Keyring) -> anyhow::Result<Domains> {
         let keys = Arc::new(keys);
         let signing = latchmail_dkim::Keys::new(
@@ -378,7 +378,7 @@ impl CliContext {
     }
 }
 
-/// Returns a domain in lower case and ASCII form.
+/// Parses a domain name, and returns it in lower case and in ASCII form.
 fn parse_domain(domain: &str) -> anyhow::Result<String> {
     let name = dns::DomainName::parse(domain);
     let name = name.map_err(|_| anyhow!("`{}` is not a domain", escape(domain)))?;

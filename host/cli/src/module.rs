@@ -1,8 +1,7 @@
-//! `latchmail module …`: commands that manage the modules of a running service, and that create projects for module authors.
+//! `latchmail module …`: commands that manage the modules of a running service, and a command that creates a project for a new module.
 //!
-//! Most commands send a request to the running service over its Unix socket and do not open the database, because only the service can
-//! decide whether a change is allowed. `compile` fills the cache that the service reads at its start. `compile` and `new` need no running
-//! service.
+//! Most commands send a request over the Unix socket of the running service. They do not open the database, because only the service can decide whether a
+//! change is allowed. `compile` fills the cache that the service reads when it starts. `compile` and `new` do not need a running service.
 
 mod client;
 mod log;
@@ -31,13 +30,13 @@ use path::module_path;
 /// Subcommands of `latchmail module`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
-    /// List the modules with their state, the serving version and request counts.
+    /// List the modules with their state, their serving version and the number of their requests.
     List {
         /// Print a JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Show a module: its imports and whether each is granted, its limits, its routes and its versions.
+    /// Show a module: its imports and whether each import is granted, its limits, its routes and its versions.
     Show {
         /// Name of the module.
         name: String,
@@ -45,18 +44,18 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show recent log entries of a module: the lines that it wrote, and traps. The running service keeps the last 1,000 entries.
+    /// Show recent log entries of a module: the lines that the module wrote, and the errors of its requests. The running service keeps the last 1,000 entries.
     Log {
         /// Name of the module.
         name: String,
-        /// Only entries of the request with this id, as in the response's `X-Request-Id`.
+        /// Show only entries of the request with this id. The header `X-Request-Id` of a response contains the id.
         #[arg(long, value_name = "ID")]
         request: Option<String>,
         /// Print a JSON object per line.
         #[arg(long)]
         json: bool,
     },
-    /// Check component files without installing them: what each contains, and what its installation requires.
+    /// Check component files without installing them. Shows the content of each file, and what its installation requires.
     Inspect {
         /// Component files.
         #[arg(required = true)]
@@ -65,12 +64,12 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Install component files, all or none. Each is a new module, or a new version of an installed one, and serves at once.
+    /// Install either all component files or none. Each file contains a new module or a new version of an installed module. The modules serve immediately.
     Install {
         /// Component files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Consent to the new imports and routes of the components without a question.
+        /// Consent to the new imports and routes of the components. Without this option, the command asks for consent.
         #[arg(long)]
         yes: bool,
     },
@@ -79,7 +78,7 @@ pub enum Command {
         /// Name of the module.
         name: String,
     },
-    /// Disable a module. Its versions are kept.
+    /// Disable a module. The service keeps the versions of the module.
     Disable {
         /// Name of the module.
         name: String,
@@ -88,7 +87,7 @@ pub enum Command {
     Rollback {
         /// Name of the module.
         name: String,
-        /// Digest of the version to go back to, or a unique prefix of it.
+        /// Digest of the version to go back to, or a unique prefix of the digest.
         #[arg(long, value_name = "DIGEST")]
         to: Option<String>,
     },
@@ -96,11 +95,11 @@ pub enum Command {
     Remove {
         /// Name of the module.
         name: String,
-        /// Also delete the data that the module stored for accounts. Works for a module that is already removed.
+        /// Also delete the data that the module stored for accounts. This option also works for a module that was already removed.
         #[arg(long)]
         purge: bool,
     },
-    /// Compile component files into `cache_dir`, so that starting or installing them needs no compilation.
+    /// Compile component files into `cache_dir`, so that the service does not compile them when it starts or installs them.
     Compile {
         /// Component files.
         #[arg(required = true)]
@@ -119,7 +118,7 @@ pub enum Command {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error with one sentence for the operator. Nothing was changed.
+/// Returns an error whose text is one sentence for the operator. After an error, nothing has changed.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     if let Command::New { name, language } = &command {
         return new::new(name, *language);
@@ -186,7 +185,7 @@ async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs components. If a version needs consent and standard input is a terminal, asks the operator for it.
+/// Installs components. If the operator's consent is missing and standard input is a terminal, asks the operator for consent.
 async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<()> {
     let mut body = components(files)?;
     body["accept"] = yes.into();
@@ -203,10 +202,10 @@ async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<
     Ok(())
 }
 
-/// Asks the operator for consent if the request was rejected only because consent is missing. Returns whether the operator consented.
+/// Asks the operator for consent if the service rejected the request only because consent is missing. Returns whether the operator consented.
 ///
 /// # Errors
-/// Returns an error if consent is missing and the operator declined, or if standard input is not a terminal.
+/// Returns an error if consent is missing and the operator declined, or if consent is missing and standard input is not a terminal.
 async fn ask_for_consent(
     socket: &Path,
     error: &anyhow::Error,
@@ -282,10 +281,10 @@ fn state_line(report: &Value) -> String {
     }
 }
 
-/// Returns the request body with the component files.
+/// Returns the body of a request with the component files.
 fn components(files: &[PathBuf]) -> anyhow::Result<Value> {
-    // The service responds to a too large body before it has read the body, and the response can be lost. So the size is checked here. A file
-    // whose size cannot be read is reported below.
+    // If a body is too large, the service responds before it has read the body, and the response can be lost. So the size is checked here. A file whose size
+    // cannot be read is ignored here, and reading the file below reports the error.
     let sizes = files.iter().filter_map(|file| file.metadata().ok());
     let size: u64 = sizes.map(|file| file.len()).sum();
     if size > LARGEST_COMPONENTS_MIB * 1024 * 1024 {

@@ -1,4 +1,4 @@
-//! Standard output of the commands: lines and tables, and the format of single values.
+//! Writes lines and tables to standard output, and formats single values.
 
 use std::io::{ErrorKind, Write as _};
 
@@ -13,7 +13,7 @@ pub(crate) fn print_line(line: &str) -> anyhow::Result<()> {
         .context("cannot write to standard output")
 }
 
-/// Prints lines. Stops without an error when the reader closes the pipe, as `head` does.
+/// Prints lines. Stops without an error if the reader closes the pipe, as `head` does.
 pub(crate) fn print_lines(lines: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     for line in lines {
@@ -26,7 +26,7 @@ pub(crate) fn print_lines(lines: impl IntoIterator<Item = String>) -> anyhow::Re
     Ok(())
 }
 
-/// Returns the lines of a table with aligned columns. The first line is the heading.
+/// Returns a table as lines with aligned columns. The first line is the heading.
 pub(crate) fn table<const N: usize>(
     heading: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -37,7 +37,7 @@ pub(crate) fn table<const N: usize>(
     aligned(&rows)
 }
 
-/// Returns rows as lines with aligned columns.
+/// Returns a line for each row, with aligned columns.
 pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let width = |column: usize| {
         let widths = rows.iter().map(|row| row[column].chars().count());
@@ -57,7 +57,7 @@ pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
         .collect()
 }
 
-/// Escapes control characters and invisible characters, so that text from other parties cannot move the cursor or start a new line.
+/// Escapes control characters and invisible characters. So text from other people cannot move the cursor or start a new line.
 pub(crate) fn escape(text: &str) -> String {
     text.chars().fold(String::new(), |mut escaped, c| {
         let separator = matches!(c, '\u{2028}' | '\u{2029}');
@@ -70,7 +70,7 @@ pub(crate) fn escape(text: &str) -> String {
     })
 }
 
-/// Formats a time in milliseconds since 1970.
+/// Formats a time that is given in milliseconds since 1970.
 pub(crate) fn format_time(millis: i64) -> String {
     Timestamp::from_millis(millis).to_string()
 }

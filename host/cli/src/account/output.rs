@@ -1,4 +1,4 @@
-//! Formats accounts, aliases and credentials as text and as JSON. The output contains no secrets and no hashes.
+//! Formats accounts, aliases and credentials as text and as JSON. The output contains no passwords, keys or hashes.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::output::{escape, format_time, table, yes_or_no};
 
-/// Returns the cells of an account in the list of accounts.
+/// Returns the table cells for an account in the list of accounts.
 pub(crate) fn account_row(account: &Overview) -> [String; 6] {
     [
         account.address.clone(),
@@ -109,7 +109,8 @@ pub(crate) fn detail_json(
     detail
 }
 
-/// Returns the token's id for the app password of an API token, otherwise the credential's own id.
+/// Returns the id that the operator uses for a credential. This is the token's id if the credential is the app password of an API token, otherwise the
+/// credential's own id.
 fn id(credential: &Credential) -> &str {
     let token = credential.token.as_ref().map(|(id, _)| id);
     token.unwrap_or(&credential.id)

@@ -1,6 +1,6 @@
-//! Generates new passwords, or reads them from standard input as one line.
+//! Generates new passwords, or reads a password from standard input as one line.
 //!
-//! Passwords are never read from arguments or the environment, which other processes can see.
+//! Passwords are never read from arguments or from the environment, because other processes can see both.
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 
@@ -15,17 +15,17 @@ use zeroize::Zeroizing;
 
 use crate::output::print_line;
 
-/// Value of a special character that is disabled (`_POSIX_VDISABLE`).
+/// The value that disables a special character of a terminal (`_POSIX_VDISABLE`).
 const DISABLED: u8 = 0;
 
-/// A new password. The operator must see it if the program generated it.
+/// A new password. If the program generated the password, it must print the password for the operator.
 pub(crate) struct NewPassword {
     pub(crate) password: SecretString,
     generated: bool,
 }
 
 impl NewPassword {
-    /// Generates or reads a password that satisfies the password rules.
+    /// Generates a password, or reads one that satisfies the password rules.
     pub(crate) fn generate_or_read(generate: bool) -> anyhow::Result<Self> {
         let password = if generate {
             generate_password()?
@@ -39,7 +39,7 @@ impl NewPassword {
         })
     }
 
-    /// Prints the password if it was generated.
+    /// Prints the password if the program generated it.
     pub(crate) fn print_if_generated(&self) -> anyhow::Result<()> {
         if !self.generated {
             return Ok(());
@@ -49,8 +49,8 @@ impl NewPassword {
     }
 }
 
-/// Generates a password of about 120 random bits in groups of five characters. It has an upper-case letter and a digit, as the password rules
-/// require.
+/// Generates a password with about 120 random bits, in groups of five characters. The password contains an upper-case letter and a digit, because the password
+/// rules require both.
 fn generate_password() -> anyhow::Result<SecretString> {
     loop {
         let symbols = secrets::symbols::<25>()?;
@@ -67,14 +67,14 @@ fn generate_password() -> anyhow::Result<SecretString> {
                 text.push(symbol);
             }
         }
-        // About one password in a hundred has no digit. Another one is generated instead.
+        // About one password in a hundred has no digit. In this case, the loop generates another password.
         if person::new_password("password", &text).is_ok() {
             return Ok(SecretString::from(text.as_str()));
         }
     }
 }
 
-/// Reads a password from standard input. On a terminal, asks twice and does not echo the input.
+/// Reads a password from standard input. On a terminal, asks for the password twice and does not display it.
 fn read_password() -> anyhow::Result<SecretString> {
     if !io::stdin().is_terminal() {
         return read_line(&[]);
@@ -88,7 +88,7 @@ fn read_password() -> anyhow::Result<SecretString> {
 }
 
 fn prompt_line(prompt: &str) -> anyhow::Result<SecretString> {
-    // Disable echo before the prompt, so that no early input is shown.
+    // The echo is disabled before the prompt, so that the terminal does not display characters that are typed early.
     let echo_off = EchoOff::begin().context("cannot disable the terminal's echo")?;
     let mut terminal = io::stderr();
     write!(terminal, "{prompt}").and_then(|()| terminal.flush())?;
@@ -98,7 +98,7 @@ fn prompt_line(prompt: &str) -> anyhow::Result<SecretString> {
     line
 }
 
-/// Reads one line of standard input, without its line ending. Returns an error if the input contains a byte of `abort_keys`.
+/// Reads one line of standard input, and returns it without its line ending. Returns an error if the input contains a byte of `abort_keys`.
 fn read_line(abort_keys: &[u8]) -> anyhow::Result<SecretString> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(passwords::MAX_LENGTH + 3));
     let limit = u64::try_from(passwords::MAX_LENGTH + 3)?;
@@ -123,10 +123,10 @@ fn read_line(abort_keys: &[u8]) -> anyhow::Result<SecretString> {
     ))
 }
 
-/// Disables the echo of the terminal until drop.
+/// Disables the echo of the terminal until the value is dropped.
 ///
-/// During this time, the keys that interrupt, quit or suspend the program are normal input, because a program that ends by a signal would
-/// leave the terminal without echo.
+/// During this time, the keys that interrupt, quit or suspend the program are normal input. A program that is ended by a signal would leave the terminal
+/// without echo.
 struct EchoOff {
     before: Termios,
     abort_keys: Vec<u8>,
@@ -144,8 +144,8 @@ impl EchoOff {
             SpecialCodeIndex::VQUIT,
             SpecialCodeIndex::VSUSP,
         ];
-        // Interrupt and quit end the line, so that they are read at once. A terminal has only two additional end-of-line characters, so
-        // suspend is read with the rest of the line.
+        // The interrupt key and the quit key end the line, so that the program reads them immediately. A terminal supports only two additional end-of-line
+        // characters, so the suspend key is read together with the rest of the line.
         let [interrupt, quit, suspend] = keys.map(|key| before.special_codes[key]);
         settings.special_codes[SpecialCodeIndex::VEOL] = interrupt;
         settings.special_codes[SpecialCodeIndex::VEOL2] = quit;

@@ -1,4 +1,4 @@
-//! `latchmail account two-factor`: enables and disables two-factor sign-in, and replaces recovery codes. Prints the new secrets once.
+//! `latchmail account two-factor`: enables and disables two-factor sign-in, and replaces recovery codes. The commands print new secrets only once.
 
 use std::io::IsTerminal as _;
 
@@ -11,7 +11,7 @@ use secrecy::ExposeSecret as _;
 use crate::context::CliContext;
 use crate::output::print_line;
 
-/// Enables two-factor sign-in and prints the secrets.
+/// Enables two-factor sign-in, and prints the secret and the recovery codes.
 pub(crate) async fn enable(context: &CliContext, address: &str) -> anyhow::Result<()> {
     let account = context.account(address).await?;
     let address = &account.address;
@@ -63,7 +63,7 @@ pub(crate) async fn disable(context: &CliContext, address: &str) -> anyhow::Resu
     ))
 }
 
-/// Replaces the recovery codes and prints the new ones.
+/// Replaces the recovery codes, and prints the new codes.
 pub(crate) async fn replace_recovery_codes(
     context: &CliContext,
     address: &str,
@@ -101,8 +101,8 @@ fn print_codes(codes: &RecoveryCodes) -> anyhow::Result<()> {
     codes.shown().try_for_each(|code| print_line(&code))
 }
 
-/// Returns the QR code of `url` for a terminal, or `None` if the URL is too long for a QR code. The code is light on a dark background,
-/// like most terminals. Cameras can read it.
+/// Returns the QR code of `url` for a terminal. Returns `None` if the URL is too long for a QR code. The code is light on a dark background, because most
+/// terminals have a dark background. Cameras can read such codes.
 fn qr_code(url: &str) -> Option<String> {
     let code = QrCode::new(url).ok()?;
     let mut renderer = code.render::<Dense1x2>();

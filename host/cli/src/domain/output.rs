@@ -15,14 +15,14 @@ pub(crate) struct DomainDetail<'a> {
     pub(crate) name: &'a str,
     pub(crate) platform: Option<&'a PlatformDomain>,
     pub(crate) claims: &'a [Claim],
-    /// For each claim, whether the DNS has its challenge. `None` if the lookup failed or the claim is already verified.
+    /// For each claim, whether the DNS contains the challenge of the claim. `None` if the lookup failed or the claim is already verified.
     pub(crate) published: &'a [Option<bool>],
     pub(crate) in_use: InUse,
     pub(crate) reserved: &'a [String],
     pub(crate) records: &'a [Record],
 }
 
-/// Returns the cells of a platform domain in the list of domains.
+/// Returns the table cells for a platform domain in the list of domains.
 pub(crate) fn platform_row(domain: &PlatformDomain) -> [String; 4] {
     let since = domain.added_at.map_or_else(|| "-".into(), format_time);
     [
@@ -33,7 +33,7 @@ pub(crate) fn platform_row(domain: &PlatformDomain) -> [String; 4] {
     ]
 }
 
-/// Returns the cells of a claim in the list of domains.
+/// Returns the table cells for a claim in the list of domains.
 pub(crate) fn claim_row(claim: &Claim) -> [String; 4] {
     let domain = &claim.domain;
     let since = domain.verified_at.unwrap_or(domain.created_at);

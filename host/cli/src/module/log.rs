@@ -10,7 +10,7 @@ use url::form_urlencoded;
 use super::client::send;
 use crate::output::{escape, print_lines};
 
-/// Prints all entries of a module, or only those of one request. `module` is the URL path of the module.
+/// Prints all log entries of a module. If `request` is given, prints only the entries of that request. `module` is the URL path of the module.
 pub(super) async fn show(
     socket: &Path,
     module: &str,
@@ -37,7 +37,7 @@ pub(super) async fn show(
     print_lines(entries.iter().flat_map(lines))
 }
 
-/// Formats an entry: one line, and a line for each function of the backtrace.
+/// Formats an entry as one line, followed by one line for each function of its backtrace.
 fn lines(entry: &Value) -> Vec<String> {
     let text = |key: &str| entry[key].as_str().map(escape).unwrap_or_default();
     let request = match text("request") {

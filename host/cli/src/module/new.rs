@@ -1,4 +1,4 @@
-//! `latchmail module new`: creates the project of a new module. The command needs no service.
+//! `latchmail module new`: creates the project of a new module. The command does not need a running service.
 
 use std::path::Path;
 

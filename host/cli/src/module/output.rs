@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::output::{escape, table};
 
-/// Number of characters of a digest that is shown. `rollback --to` accepts such a prefix.
+/// The number of characters of a digest that the tables show. `rollback --to` accepts such a prefix.
 const DIGEST_PREFIX: usize = 12;
 
-/// Returns a table with one row per module.
+/// Returns a table with one row for each module.
 pub(super) fn modules(response: &Value) -> Vec<String> {
     let heading = [
         "MODULE", "STATE", "VERSION", "DIGEST", "REQUESTS", "FAILED", "",
@@ -40,7 +40,7 @@ pub(super) fn modules(response: &Value) -> Vec<String> {
     table(heading, rows)
 }
 
-/// Returns all details of a module.
+/// Returns all details of a module as lines.
 pub(super) fn module(report: &Value) -> Vec<String> {
     let mut lines = vec![
         format!("{} is {}", text(&report["name"]), text(&report["state"])),
@@ -84,7 +84,7 @@ pub(super) fn module(report: &Value) -> Vec<String> {
     lines
 }
 
-/// Returns a component's description and what its installation requires.
+/// Returns the description of a component, and what its installation requires, as lines.
 pub(super) fn inspection(inspected: &Value) -> Vec<String> {
     let mut lines = vec![
         format!(
@@ -111,7 +111,7 @@ pub(super) fn inspection(inspected: &Value) -> Vec<String> {
     lines
 }
 
-/// Returns the policy, the imports and the routes. Marks imports that are not granted.
+/// Returns the policy, the imports and the routes as lines. Marks each import that is not granted.
 fn manifest_lines(value: &Value) -> Vec<String> {
     let policy = &value["ceiling"];
     let mut lines = Vec::new();
@@ -150,7 +150,7 @@ fn manifest_lines(value: &Value) -> Vec<String> {
     lines
 }
 
-/// Returns the settings that not every module has, such as the size of its store and the allowed hosts.
+/// Returns the settings that only some modules have, such as the storage quota and the allowed hosts.
 fn optional_settings(policy: &Value) -> Vec<String> {
     let granted = |grant: &str| {
         let grants = policy["grants"].as_array();
@@ -193,7 +193,7 @@ fn joined(value: &Value) -> String {
     joined.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a JSON string with escaped control characters, because the author of a module chooses its texts.
+/// Returns a JSON string with escaped control characters. The text comes from the author of the module and can contain any characters.
 fn text(value: &Value) -> String {
     value.as_str().map(escape).unwrap_or_default()
 }

@@ -1,9 +1,9 @@
-//! Converts the manifest of a workspace member to a manifest without a workspace, as cargo does when it publishes a crate: replaces each inherited
-//! value with the value itself. Supports only the TOML syntax that the manifests of this repository use.
+//! Converts the manifest of a workspace member to a manifest that needs no workspace. Cargo does the same when it publishes a crate: each inherited value is
+//! replaced by the value itself. Only the TOML syntax that the manifests of this repository use is supported.
 
 use anyhow::{Context as _, bail};
 
-/// Returns the manifest `member` without inherited values. Dependencies in `workspace` become paths to folders next to the crate.
+/// Returns the manifest `member` without inherited values. Dependencies on crates of the workspace become paths to folders next to the crate.
 pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String> {
     let mut text = String::new();
     let mut section = "";
@@ -11,7 +11,7 @@ pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String
         if line.starts_with('[') {
             section = line;
         }
-        // A project has no lints.
+        // A project has no section for lints.
         if section == "[lints]" {
             continue;
         }
@@ -23,7 +23,7 @@ pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String
         let inherited = match section {
             "[package]" => value(workspace, "[workspace.package]", key)?,
             "[dependencies]" => match value(workspace, "[workspace.dependencies]", key)? {
-                // In a project, the crates of the workspace are in folders next to each other.
+                // In a project, the folders of the workspace's crates are next to each other.
                 member if member.contains("path = ") => format!("{{ path = \"../{key}\" }}"),
                 other => other,
             },
@@ -36,7 +36,7 @@ pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String
     Ok(text.replace("\n\n\n", "\n\n"))
 }
 
-/// Returns the TOML text of a value that is on one line.
+/// Returns the TOML text of the value of `key`. The value must be on one line.
 fn value(manifest: &str, section: &str, key: &str) -> anyhow::Result<String> {
     let mut lines = manifest.lines().skip_while(|line| *line != section).skip(1);
     let found = lines

@@ -1,7 +1,7 @@
-//! Creates the project of a new module in one of several languages. The project can be built and installed unchanged.
+//! Creates the project of a new module in one of several programming languages. The user can build the project and install the module without any edit.
 //!
-//! This program contains the templates, the SDK and the WIT files, and writes them into the project. So the project does not need this repository. This
-//! module does not build the project and does not connect to a service.
+//! This program contains the templates, the SDK and the WIT files, and writes them into the project. So the project does not need this repository. The code
+//! here does not build the project and does not connect to a service.
 
 mod lock;
 mod manifest;
@@ -16,7 +16,7 @@ use latchmail_runtime::modules::CONTRACT;
 
 pub(crate) use name::Name;
 
-/// Files with their paths in a project. In files whose name ends with [`TEMPLATE_SUFFIX`], placeholders are replaced.
+/// Paths in a project, and the text of the file at each path. In files whose name ends with [`TEMPLATE_SUFFIX`], placeholders are replaced.
 type Files = &'static [(&'static str, &'static str)];
 const RUST: Files = include!(concat!(env!("OUT_DIR"), "/rust.rs"));
 const JAVASCRIPT: Files = include!(concat!(env!("OUT_DIR"), "/javascript.rs"));
@@ -34,14 +34,15 @@ pub enum Language {
     Python,
 }
 
-/// The workspace of the SDK. Its lock file has the versions of the dependencies with which the SDK was tested.
+/// The manifest of the workspace that contains the SDK. `LOCK` is the lock file of the workspace: it has the versions of the dependencies with which the SDK
+/// was tested.
 const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
 const LOCK: &str = include_str!("../../../../Cargo.lock");
 const SDK: &str = include_str!("../../../../components/sdk/Cargo.toml");
 const SHAPE: &str = include_str!("../../../../shape/Cargo.toml");
 
 impl Language {
-    /// Returns the commands that test and build a project, which are also in its README, and the path of the component.
+    /// Returns the commands that test and build a project, and the path of the built component. The README of the project contains the same commands.
     #[must_use]
     pub fn commands(self, name: &Name) -> (&'static [&'static str], String) {
         let file = name.file_name();
@@ -106,7 +107,7 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Returns the path and the text of every file of the project.
+/// Returns the path and the text of each file of the project.
 fn files(name: &Name, language: Language) -> anyhow::Result<Vec<(String, String)>> {
     let placeholders = [
         ("{{name}}", name.to_string()),

@@ -1,9 +1,9 @@
-//! Names of modules. A valid name can be used for a crate and for a component.
+//! Names of modules. A valid name can be used as the name of a crate and of a component.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Names that conflict with the compiler or with a dependency of every module.
+/// Names that conflict with a keyword or with a dependency of every module.
 const RESERVED: [&str; 67] = [
     "abstract",
     "alloc",
@@ -74,12 +74,12 @@ const RESERVED: [&str; 67] = [
     "yield",
 ];
 
-/// Name of a module: 1 to 32 lower-case letters, digits and hyphens. The first character is a letter. The name is not reserved (see
-/// [`NameError::Reserved`]).
+/// The name of a module. It consists of 1 to 32 lower-case letters, digits and hyphens, and starts with a letter. It does not end with a hyphen, and is not
+/// reserved (see [`NameError::Reserved`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(String);
 
-/// Why a name is invalid. The message is for the person who typed the name.
+/// The reason why a name is invalid. The text is for the person who typed the name.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name is empty or too long, or has invalid characters.
@@ -87,7 +87,7 @@ pub enum NameError {
         "a module name has 1 to 32 lower-case letters, digits and hyphens, starts with a letter and does not end with a hyphen"
     )]
     Malformed,
-    /// The name is reserved by the language or by a dependency.
+    /// The name is reserved, because it is a keyword or the name of a crate that every module uses.
     #[error(
         "`{0}` is reserved: it is a keyword or the name of a crate that every module uses; choose another name"
     )]
@@ -101,7 +101,7 @@ impl Name {
         &self.0
     }
 
-    /// Returns the file name of the component that the compiler writes.
+    /// Returns the name of the component file that the compiler writes.
     #[must_use]
     pub fn file_name(&self) -> String {
         format!("{}.wasm", self.0.replace('-', "_"))
