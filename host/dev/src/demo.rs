@@ -1,4 +1,4 @@
-//! The demo account. It has the same address and password at every start with the same state folder.
+//! The demo account. Its address and its password stay the same at every start with the same state folder.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 const EMAIL: &str = "demo@latchmail.test";
 
-/// The credentials of the demo account. They are meant to be displayed.
+/// The credentials of the demo account. They are not secret: the program prints them.
 #[derive(Clone, Serialize)]
 pub(crate) struct DemoAccount {
     pub(crate) email: String,
@@ -41,7 +41,7 @@ pub(crate) async fn ensure_account(auth: &Auth, state: &Path) -> anyhow::Result<
     })
 }
 
-/// Returns the password in `file`. If the file does not exist, generates a password and stores it there.
+/// Returns the password in `file`. If the file does not exist, generates a password and writes it to the file.
 fn read_or_generate_password(file: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(file) {
         Ok(text) if !text.trim().is_empty() => return Ok(text.trim().into()),

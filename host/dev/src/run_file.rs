@@ -1,4 +1,4 @@
-//! `run.json` in the state folder: describes the running service for other programs. The file exists only while the service runs.
+//! The file `run.json` in the state folder. It describes the running service to other programs, and exists only while the service runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use crate::state::write_atomically;
 
 const NAME: &str = "run.json";
 
-/// The content of the file, and its path.
+/// The content of `run.json`, and the path of the file.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunFile {
     #[serde(skip)]
     path: PathBuf,
-    /// The URL at which clients reach the service.
+    /// The URL at which clients can reach the service.
     pub(crate) base_url: String,
     auth_url: String,
     imap: String,
@@ -29,7 +29,7 @@ pub(crate) struct RunFile {
 }
 
 impl RunFile {
-    /// Writes the file atomically: a reader sees the complete file or none.
+    /// Writes the file atomically, so that a reader sees either the complete file or no file.
     pub(crate) fn write(
         state: &Path,
         base_url: &str,
@@ -58,7 +58,7 @@ impl RunFile {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Removes the file of an earlier process that was killed and could not remove it.
+    /// Removes the file of an earlier process that was killed and therefore did not remove the file.
     pub(crate) fn remove_stale(state: &Path) {
         let _ = fs::remove_file(state.join(NAME));
     }

@@ -1,4 +1,4 @@
-//! Starts and stops the mail servers and the service on one machine, with a demo account. All files are in the state folder.
+//! Starts and stops the service and its mail servers on one machine, and creates a demo account. All files are in the state folder.
 
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -25,11 +25,11 @@ use crate::watch::Watcher;
 pub struct Options {
     /// The URL of a PostgreSQL database (`postgres://…`). The default is an SQLite file in the state folder.
     pub database: Option<String>,
-    /// The folder of the built modules. The default is `$LATCHMAIL_MODULES`, otherwise the folder `modules` next to the program's folder.
+    /// The folder of the built modules. The default is `$LATCHMAIL_MODULES`, otherwise the folder `modules` next to the folder that contains the program.
     pub modules: Option<PathBuf>,
-    /// Folders with the sources of modules, which are rebuilt and installed when a source changes. Each folder is a crate or contains crates.
+    /// Folders with the sources of modules. When a source changes, the modules are rebuilt and installed. Each folder is a crate or contains crates.
     pub watch: Vec<PathBuf>,
-    /// The process's environment.
+    /// The environment variables of the process.
     pub environment: HashMap<String, String>,
 }
 
@@ -41,10 +41,10 @@ struct Service {
     demo: DemoAccount,
 }
 
-/// Runs the service and its mail servers until SIGINT or SIGTERM, then stops them.
+/// Runs the service and its mail servers until the process receives SIGINT or SIGTERM. Then stops both.
 ///
 /// # Errors
-/// Returns one sentence that says what failed and, if known, how to correct it.
+/// Returns an error whose text is one sentence. The sentence says what failed and, if known, how to correct the problem.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -101,7 +101,8 @@ impl Service {
         let lookup = if database.url.starts_with("sqlite:") {
             Lookup::Sqlite(database.mailserver.clone())
         } else {
-            // Creates the role of the mail servers before they start: after a failed login, they wait for seconds before they connect again.
+            // Opening the database creates the role of the mail servers. The role must exist before they start: after a failed login, they wait several seconds
+            // before they connect again.
             let directory = Directory::open(&database, &config.registration.domains).await?;
             directory.close().await;
             Lookup::Postgres(database.url.clone())
@@ -116,7 +117,7 @@ impl Service {
         let mut config = parse(Some(&servers))?;
         config.listen.set_port(port);
         let file = state.join(STATE_FILE);
-        // The operator's commands read this file. They need no running service, so the file stays after the service ends.
+        // The operator's commands read this file. They do not need a running service, so the file stays after the service has stopped.
         let stored = toml(Some(&database.url), Some(&servers));
         state::write_atomically(&file, &settings::with_listen(config.listen, &stored))?;
         config.file = Some(file);
@@ -138,7 +139,7 @@ impl Service {
         self.stack.stop().await
     }
 
-    /// Prints the addresses, the demo account and example commands.
+    /// Prints the URLs, the demo account and example commands.
     fn print_examples(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
         let (base, stack) = (&self.run_file.base_url, &self.stack);
         let DemoAccount { email, password } = &self.demo;
@@ -170,7 +171,7 @@ Press Ctrl-C to stop.",
     }
 }
 
-/// Returns the options for the milter. The milter uses the DNS only if a DNS server is configured, because a developer's machine can be offline.
+/// Returns the options of the milter. The milter uses the DNS only if a DNS server is configured, because a developer's machine can be offline.
 fn milter(config: &Config) -> anyhow::Result<MilterOptions> {
     let inbound = &config.inbound;
     let mut settings = format!(
@@ -223,7 +224,8 @@ fn modules_folder(options: &Options) -> anyhow::Result<PathBuf> {
     Ok(std::path::absolute(folder)?)
 }
 
-/// Returns the port to listen on: the configured one if it is free, or any free port if it is 0.
+/// Returns the port on which the service will listen: the configured port, or any free port if the configured port is 0. Returns an error if the port is in
+/// use.
 fn free_port(config: &Config) -> anyhow::Result<u16> {
     let listener = TcpListener::bind(config.listen).map_err(|error| {
         anyhow!(

@@ -1,11 +1,11 @@
-//! Generates the configuration of `latchmail dev` as TOML text, as an operator would write it. Environment variables override it.
+//! Generates the configuration of `latchmail dev` as TOML text, in the form in which an operator would write it. Environment variables override the settings.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use latchmail_runtime::modules::GRANTABLE;
 
-/// The enabled modules, as file names in the modules' folder.
+/// The file names of the enabled modules in the modules' folder.
 pub(crate) const MODULES: [&str; 6] = [MAIL, CREDENTIALS, ALIASES, DOMAINS, TEAMS, MCP];
 const MAIL: &str = "latchmail_mail.wasm";
 const CREDENTIALS: &str = "latchmail_credentials.wasm";
@@ -23,7 +23,7 @@ pub(crate) struct MailServers {
     pub(crate) doveadm_key: PathBuf,
 }
 
-/// Returns the configuration. Without `servers`, it lacks the addresses of the mail servers and is otherwise complete.
+/// Returns the configuration as TOML text. If `servers` is `None`, the configuration lacks only the addresses of the mail servers.
 pub(crate) fn to_toml(
     state: &Path,
     mail: &Path,
@@ -115,12 +115,12 @@ address = \"{submission}\"
     text
 }
 
-/// Adds the address that the service listens on to a configuration, for the operator's commands.
+/// Adds the address on which the service listens to the configuration `text`. The operator's commands read the result.
 pub(crate) fn with_listen(listen: SocketAddr, text: &str) -> String {
     format!("# Written by `latchmail dev` at every start.\nlisten = \"{listen}\"\n{text}")
 }
 
-/// Returns a TOML basic string. TOML accepts the escapes of JSON (TOML 1.0, "String").
+/// Returns a TOML basic string with the given value. TOML accepts the escape sequences of JSON (TOML 1.0, "String").
 pub(crate) fn toml_string(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }

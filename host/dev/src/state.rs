@@ -1,4 +1,4 @@
-//! The state folder of `latchmail dev`: its location, its lock against concurrent use, and the mail servers' folder in it.
+//! The state folder of `latchmail dev`: its location, its lock against concurrent use, and the folder of the mail servers in it.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -10,11 +10,11 @@ use latchmail_core::config::STATE;
 use latchmail_core::secrets;
 use latchmail_mailserver::check_folder;
 
-/// Creates the state folder if it does not exist: `$LATCHMAIL_STATE`, or `.latchmail` in the current folder.
+/// Creates the state folder if it does not exist, and returns its path. The path is `$LATCHMAIL_STATE`, or `.latchmail` in the current folder.
 pub(crate) fn create_folder(environment: &HashMap<String, String>) -> anyhow::Result<PathBuf> {
     let configured = environment.get("LATCHMAIL_STATE").map(String::as_str);
     let folder = Path::new(configured.filter(|name| !name.is_empty()).unwrap_or(STATE));
-    // The mail servers' processes can enter the folder but not list it. Each secret in it has its own mode.
+    // The processes of the mail servers can enter the folder but not list it. Each secret file in the folder has its own mode.
     DirBuilder::new()
         .recursive(true)
         .mode(0o711)
@@ -23,7 +23,7 @@ pub(crate) fn create_folder(environment: &HashMap<String, String>) -> anyhow::Re
         .with_context(|| format!("cannot create the state folder {}", folder.display()))
 }
 
-/// Locks the folder against other processes until the returned value is dropped.
+/// Locks the state folder against other processes until the returned value is dropped.
 pub(crate) fn lock(state: &Path) -> anyhow::Result<File> {
     let file = state.join("lock");
     let lock = File::create(&file).with_context(|| format!("cannot create {}", file.display()))?;
@@ -39,15 +39,15 @@ pub(crate) fn lock(state: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// Returns the mail servers' folder: `mail` in the state folder. If that folder cannot be used (see [`check_folder`]), `mail` becomes a permanent link to a
-/// folder in `/var/tmp`.
+/// Returns the folder of the mail servers. This is the folder `mail` in the state folder. If that folder cannot be used (see [`check_folder`]), `mail` becomes
+/// a permanent link to a folder in `/var/tmp`, and the function returns the target of the link.
 pub(crate) fn mail_folder(state: &Path) -> anyhow::Result<PathBuf> {
     let default = state.join("mail");
     let Err(reason) = check_folder(&default) else {
         return Ok(default);
     };
     if let Ok(target) = fs::read_link(&default) {
-        // The folder may have been removed, and another user may have created a file with the same name.
+        // The target folder may have been removed, and another user may have created a file with the same name.
         let metadata = fs::symlink_metadata(&target);
         if metadata.is_ok_and(|found| found.is_dir() && found.uid() == effective_uid()) {
             return Ok(target);
@@ -69,7 +69,7 @@ fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Writes a file that only its owner can read. A reader sees the previous file or the complete new one.
+/// Writes a file that only its owner can read. A reader sees either the previous file or the complete new file.
 pub(crate) fn write_atomically(file: &Path, text: &str) -> anyhow::Result<()> {
     let mut draft = file.as_os_str().to_owned();
     draft.push(".new");

@@ -1,9 +1,9 @@
-//! Watches the sources of modules. When a source changes, rebuilds the modules with cargo and installs the new versions in the running service.
+//! Watches the sources of modules. When a source changes, rebuilds the modules with cargo, and installs the new versions in the running service.
 //!
-//! If a build fails, the serving version stays, and the compiler prints the reason. [`latchmail_runtime::manager`] implements the installation.
+//! If a build fails, the compiler prints the reason, and the current version continues to serve. [`latchmail_runtime::manager`] implements the installation.
 //!
-//! The files are polled twice a second, and the output of `cargo metadata` is parsed here, without the crates `notify` and `cargo_metadata`: `notify`
-//! misses changes on NFS and behind symbolic links, and `cargo_metadata` enables the feature `unbounded_depth` of `serde_json`, which would then apply to
+//! This program polls the files twice a second, and parses the output of `cargo metadata` itself. It does not use the crates `notify` and `cargo_metadata`.
+//! `notify` misses changes on NFS and behind symbolic links. `cargo_metadata` enables the feature `unbounded_depth` of `serde_json`, which would then apply to
 //! the whole program.
 
 mod project;
@@ -24,22 +24,22 @@ use tokio::time::sleep;
 use project::Project;
 use snapshot::Snapshot;
 
-/// The polling interval, and the time that files must be unchanged before a build: an editor may save several files at once.
+/// The polling interval. Before a build, the files must be unchanged for this time, because an editor may save several files in quick succession.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// The watched projects, and the state of their sources and components.
+/// The watched projects, the last snapshot of their sources, and the digests of their components.
 pub(crate) struct Watcher {
     projects: Vec<Project>,
     snapshot: Snapshot,
     digests: Digests,
 }
 
-/// The digest of the newest known version of each component file.
+/// The digest of each component file, either as the file was at the start or as it was last installed.
 #[derive(Default)]
 struct Digests(BTreeMap<PathBuf, String>);
 
 impl Digests {
-    /// Installs a component unless this version is already recorded. A rejected version is not recorded, so it is tried again after the next change.
+    /// Installs a component unless its digest is already recorded. A rejected version is not recorded, so its installation is repeated after the next change.
     async fn install_if_changed<T>(
         &mut self,
         component: PathBuf,
@@ -57,7 +57,7 @@ impl Digests {
 }
 
 impl Watcher {
-    /// Finds the modules in these folders, without building them. Each folder is a crate or contains crates.
+    /// Finds the modules in these folders, and does not build them. Each folder is a crate or contains crates.
     ///
     /// # Errors
     /// Returns an error if a folder contains no module.
@@ -80,7 +80,7 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Builds and installs the projects of which a component does not serve in its newest known version.
+    /// Builds and installs each project that has a component whose recorded version does not serve.
     ///
     /// # Errors
     /// Returns an error if a component cannot be built or installed.
@@ -108,7 +108,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Rebuilds and installs modules after each change. Returns only if the task is cancelled.
+    /// Rebuilds and installs the modules after each change. Runs until the task is cancelled.
     pub(crate) async fn run(mut self, app: Arc<App>) {
         if self.projects.is_empty() {
             std::future::pending::<()>().await;
@@ -155,7 +155,7 @@ impl Watcher {
         }
     }
 
-    /// Waits until a file has changed and then no file has changed for one interval.
+    /// The directory lists the owner before other claimants, so the first claim is the owner's. The DKIM key of a platform domain is in the configuration.
     async fn wait_for_change(&mut self) {
         loop {
             sleep(INTERVAL).await;
@@ -181,7 +181,7 @@ impl Watcher {
     }
 }
 
-/// Installs a component with the consent that new permissions require, and returns the names and versions of its modules.
+/// Installs a component, with consent to all new permissions. Returns the names and the versions of the installed modules.
 async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
     let components = vec![Bytes::from(component)];
     let installed = app

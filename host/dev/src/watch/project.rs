@@ -1,4 +1,5 @@
-//! Finds and builds the modules of a cargo project: a crate, or a folder of crates of one workspace. `cargo metadata` reports the structure of the project.
+//! Finds and builds the modules of a cargo project. A project is a crate, or a folder with crates of one workspace. `cargo metadata` reports the structure of
+//! the project.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,15 +11,15 @@ use tokio::process::Command;
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// A profile for release builds of modules. A workspace that defines it optimizes `dev` builds of modules with the flags in its `.cargo/config.toml`, so
-/// this program builds with `dev`, which takes less time. It builds other workspaces with `release`.
+/// The name of a build profile for release builds of modules. If a workspace defines this profile, its `.cargo/config.toml` contains flags that optimize `dev`
+/// builds of modules. Then this program uses the profile `dev`, because such a build takes less time. Otherwise this program uses the profile `release`.
 const OWN_PROFILE: &str = "component";
 
-/// The modules of a folder, which are built together.
+/// The modules of a folder. They are built together.
 #[derive(Debug)]
 pub(super) struct Project {
     folder: PathBuf,
-    /// The manifest of one of the crates, from which cargo finds the workspace.
+    /// The path of the manifest of one crate. Cargo finds the workspace from this manifest.
     manifest: PathBuf,
     packages: Vec<String>,
     components: Vec<PathBuf>,
@@ -57,7 +58,7 @@ impl Package {
         self.manifest_path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Returns the name of the library that is compiled to a component, or `None` if the crate has no such library.
+    /// Returns the name of the library that is compiled to a component. Returns `None` if the crate has no such library.
     fn component(&self) -> Option<&str> {
         let cdylib = |target: &&Target| target.kind.iter().any(|kind| kind == "cdylib");
         let target = self.targets.iter().find(cdylib)?;
@@ -155,7 +156,8 @@ impl Project {
             ])
             .arg("--manifest-path")
             .arg(&self.manifest)
-            // From its working directory, cargo finds the toolchain and the settings of the project.
+            // The directory lists the owner before other claimants, so the first claim is the owner's. The DKIM key of a platform domain is in the
+            // configuration.
             .current_dir(&self.folder);
         for package in &self.packages {
             command.args(["--package", package]);
@@ -171,7 +173,7 @@ impl Project {
     }
 }
 
-/// Returns the folders of the modules and of their local dependencies.
+/// Returns the folders of the modules, and the folders of their local dependencies.
 fn sources(modules: &[&Package], by_folder: &BTreeMap<&Path, &Package>) -> Vec<PathBuf> {
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
     let mut pending: Vec<PathBuf> = modules.iter().map(|m| m.folder().to_owned()).collect();

@@ -1,19 +1,19 @@
-//! Records the files in some folders with their modification times. If two snapshots are equal, no file changed between them.
+//! Records the modification times of the files in some folders. If two snapshots are equal, no file changed between them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Folders without sources: build output and downloaded packages.
+/// The names of folders that contain no sources, but build output or downloaded packages.
 const EXCLUDED_FOLDERS: [&str; 2] = ["target", "node_modules"];
 
-/// Files with their modification times and lengths.
+/// The modification time and the length of each file, by path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Snapshot(BTreeMap<PathBuf, (SystemTime, u64)>);
 
 impl Snapshot {
-    /// Reads all files in these folders, except hidden files and folders without sources. Unreadable files are skipped.
+    /// Records all files in these folders. Hidden files, excluded folders and unreadable files are skipped.
     pub(super) fn of<'a>(folders: impl Iterator<Item = &'a Path>) -> Self {
         let mut files = BTreeMap::new();
         for folder in folders {
