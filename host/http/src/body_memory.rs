@@ -1,7 +1,7 @@
 //! The memory budget for request bodies.
 //!
-//! Each account and each client network can use a part of the budget only, and bodies of up to 64 KiB have a separate pool. So a client cannot use up the memory
-//! that requests of other clients need. This module counts memory and does not allocate it.
+//! Each account and each client network can use only a part of the budget. Bodies of up to 64 KiB use a separate pool. So a client cannot use the memory that
+//! the requests of other clients need. This module only counts memory, and does not allocate it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,15 +15,15 @@ use crate::rejection::Rejection;
 
 /// The maximum size of a body that uses the small pool, in KiB.
 const SMALL: usize = 64;
-/// The small pool has the size of the large pool divided by this number. Its memory is additional.
+/// The divisor for the size of the small pool, relative to the size of the large pool. The small pool is an addition to the large pool.
 const SMALL_POOL_DIVISOR: usize = 8;
-/// One account can use the size of a pool divided by this number.
+/// The divisor for the part of a pool that one account can use.
 const ACCOUNT_DIVISOR: usize = 4;
-/// One client network can use the size of a pool divided by this number.
+/// The divisor for the part of a pool that one client network can use.
 const NETWORK_DIVISOR: usize = 2;
-/// A body above this size, in bytes, requires a permit of its account.
+/// The size above which a body needs a permit of its account, in bytes.
 pub(crate) const LARGE: usize = 1024 * 1024;
-/// The maximum number of large bodies of one account in memory at a time.
+/// The maximum number of large bodies of one account that are in memory concurrently.
 const LARGE_PER_ACCOUNT: usize = 2;
 
 /// The memory budget for all request bodies.
@@ -39,7 +39,7 @@ pub(crate) struct BodyMemory {
 struct Pool {
     size: usize,
     used: usize,
-    /// The memory that each consumer uses.
+    /// The memory that each account and each client network uses, by name.
     used_by_consumer: HashMap<String, usize>,
 }
 
@@ -47,17 +47,17 @@ struct Pool {
 #[derive(Debug)]
 struct Consumer {
     name: String,
-    /// The consumer can use the size of a pool divided by this number.
+    /// The divisor for the part of a pool that the consumer can use.
     divisor: usize,
 }
 
-/// The memory that one body uses. Dropping this value releases the memory.
+/// The memory that one body uses. When this value is dropped, the memory is available again.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     memory: Arc<BodyMemory>,
-    /// The account, if the request has a caller, and the client network.
+    /// The account, if the request has a caller, followed by the client network.
     consumers: Vec<Consumer>,
-    /// The maximum body size of the route, in KiB. A consumer can always use this much memory.
+    /// The maximum size of a request body on the route, in KiB. A consumer can always use at least this much memory.
     max_body: usize,
     /// The memory that the body uses, in KiB.
     used: usize,
@@ -65,7 +65,7 @@ pub(crate) struct Reservation {
 }
 
 impl BodyMemory {
-    /// Creates a pool of `mebibytes` MiB for bodies above 64 KiB, and a pool of an eighth of this size for smaller bodies.
+    /// Creates the budget: a pool of `mebibytes` MiB for bodies above 64 KiB, and an additional pool of an eighth of this size for smaller bodies.
     #[must_use]
     pub(crate) fn new(mebibytes: usize) -> Self {
         let pool = |size| {
@@ -82,7 +82,7 @@ impl BodyMemory {
         }
     }
 
-    /// Returns a reservation without memory for a body of at most `max_body` bytes.
+    /// Returns an empty reservation for a body of at most `max_body` bytes.
     #[must_use]
     pub(crate) fn reserve(
         self: &Arc<Self>,
@@ -107,7 +107,7 @@ impl BodyMemory {
         }
     }
 
-    /// Returns the pool for a body of a size.
+    /// Returns the pool for a body of this size.
     fn pool(&self, kibibytes: usize) -> MutexGuard<'_, Pool> {
         let pool = if kibibytes <= SMALL {
             &self.small
@@ -119,7 +119,7 @@ impl BodyMemory {
 }
 
 impl Pool {
-    /// Checks that the pool and the consumers of a reservation have `kibibytes` left.
+    /// Checks that the pool has `kibibytes` left, and that the consumers of the reservation may use them.
     fn check(&self, reservation: &Reservation, kibibytes: usize) -> Result<(), Rejection> {
         if self.used.saturating_add(kibibytes) > self.size {
             return Err(Rejection::unavailable(
@@ -159,8 +159,8 @@ impl Pool {
 }
 
 impl Reservation {
-    /// Acquires the permit for a large body. Waits while the account, or the network of a request without a caller, has the maximum number of large bodies.
-    /// Dropping the reservation releases the permit.
+    /// Acquires a permit for a large body. Waits while the account has the maximum number of large bodies. For a request without a caller, the client network
+    /// is used instead of the account. Dropping the reservation releases the permit.
     pub(crate) async fn acquire_large_body_permit(&mut self) {
         if self.large_body_permit.is_none()
             && let Some(consumer) = self.consumers.first()
@@ -203,7 +203,7 @@ impl Reservation {
     }
 }
 
-/// Returns the 503 error for a client that uses its part of the memory.
+/// Returns the 503 error for a client that already uses its part of the memory.
 pub(crate) fn too_many_large_bodies() -> Rejection {
     Rejection::unavailable("Too many requests with large bodies, please try again in a moment")
 }

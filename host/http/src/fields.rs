@@ -1,10 +1,11 @@
-//! Extracts fields from a JSON body while the body arrives: decodes base64 strings at configured positions and replaces each string with a number. So attachments
-//! never enter a sandbox, and only their decoded bytes are in memory.
+//! Extracts fields from a JSON body while the body arrives. The extractor decodes the base64 strings at configured positions, and replaces each of these
+//! strings with a number. So attachments never enter a sandbox, and the host stores only their decoded bytes.
 //!
-//! The tokenizer recognizes strings, keys, arrays and objects, and copies everything else unchanged. It does not validate JSON: an invalid body stays invalid.
+//! The tokenizer recognizes strings, keys, arrays and objects, and copies everything else unchanged. It does not validate JSON, but an invalid body never
+//! becomes valid.
 //!
-//! `serde_json` 1.0.154 with a `DeserializeSeed` needs the whole body in memory. For an attachment of 25 MB (33 MB of base64) it needed 58 MB and 37 ms, or 97 MB
-//! and 81 ms if slashes are escaped. This module needed 25 MB and 25 ms (35 ms with escaped slashes).
+//! `serde_json` 1.0.154 with a `DeserializeSeed` needs the whole body in memory. For an attachment of 25 MB (33 MB in base64), `serde_json` needed 58 MB and 37
+//! ms, or 97 MB and 81 ms if slashes are escaped. This module needed 25 MB and 25 ms, or 35 ms if slashes are escaped.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,37 +14,37 @@ use http::StatusCode;
 
 use crate::rejection::Rejection;
 
-/// The maximum size of a body without its extracted fields, in bytes. The remainder enters a sandbox, which makes several copies of it.
+/// The maximum size of a body without its extracted fields, in bytes. These bytes enter a sandbox, which makes several copies of them.
 const MAX_REMAINDER: usize = 8 * 1024 * 1024;
 
-/// The maximum nesting depth. Deeper values are copied without parsing, because no route has such a body.
+/// The maximum nesting depth. No route accepts a body with deeper nesting, so values at a greater depth are copied without parsing.
 const MAX_DEPTH: usize = 64;
 
-/// The maximum length of a key, in bytes. A longer key matches no pointer.
+/// The maximum length of a key, in bytes. A longer key does not match any pointer.
 const MAX_KEY_LENGTH: usize = 256;
 
-/// The maximum number of extracted fields of a body. The module gets a handle for each field.
+/// The maximum number of fields that are extracted from one body. The module gets a handle for each field.
 const MAX_FIELDS: usize = 500;
 
-/// The number of encoded bytes that are decoded at once: a multiple of four.
+/// The number of base64 characters that one call of the decoder processes. It must be a multiple of four.
 const DECODE_LENGTH: usize = 16 * 1024;
 
-/// One step of a JSON pointer (RFC 6901).
+/// A step of a JSON pointer (RFC 6901).
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Key(Vec<u8>),
     AnyIndex,
 }
 
-/// Extracts fields from an incoming body.
+/// An extractor of fields from an incoming body.
 #[derive(Debug)]
 pub(crate) struct Fields {
     pointers: Vec<Vec<Step>>,
-    /// The body so far, with a number instead of each extracted field.
+    /// The part of the body that has arrived, with a number instead of each extracted field.
     remainder: Vec<u8>,
     /// The extracted fields, in the order of the body.
     extracted: Vec<Bytes>,
-    /// The objects and arrays that contain the current position, outermost first.
+    /// The objects and arrays that contain the current position. The outermost container is the first.
     path: Vec<Container>,
     state: State,
 }
@@ -51,17 +52,17 @@ pub(crate) struct Fields {
 /// An object or an array.
 #[derive(Debug)]
 enum Container {
-    /// An object with the current key, unescaped. `None` if there is no key yet, or if the key is invalid or longer than [`MAX_KEY_LENGTH`].
+    /// An object, with its current key without escapes. `None` if the object has no key yet, or if the key is invalid or longer than [`MAX_KEY_LENGTH`].
     Object(Option<Vec<u8>>),
-    /// An array with the current index.
+    /// An array, with the current index.
     Array(usize),
 }
 
 #[derive(Debug)]
 enum State {
-    /// Between tokens. `is_key` is true if the next string is a key.
+    /// Between two tokens. `is_key` is true if the next string is a key.
     Between { is_key: bool },
-    /// In a string that is copied. `key` contains its raw bytes if it is a key. `is_escaped` is true after a backslash.
+    /// In a string that is copied. If the string is a key, `key` contains its raw bytes. `is_escaped` is true after a backslash.
     String {
         key: Option<Vec<u8>>,
         is_escaped: bool,
@@ -77,17 +78,17 @@ enum State {
 /// The decoder of an extracted field: JSON escapes, then base64.
 #[derive(Debug, Default)]
 struct Field {
-    /// Base64 that is not decoded yet.
+    /// Base64 characters that are not decoded yet.
     encoded: Vec<u8>,
     decoded: Vec<u8>,
     /// The bytes of an incomplete escape sequence.
     escape: Vec<u8>,
-    /// The decoded base64 ended with padding.
+    /// Whether the last decoded characters contained padding.
     is_padded: bool,
 }
 
 impl Fields {
-    /// Creates an extractor of the fields at JSON pointers, in which `*` matches any index.
+    /// Creates an extractor of the fields at the given JSON pointers. The step `*` of a pointer matches any array index.
     pub(crate) fn new(pointers: &[String]) -> Self {
         let steps = |pointer: &String| {
             pointer
@@ -108,7 +109,7 @@ impl Fields {
         }
     }
 
-    /// Returns the number of bytes in memory.
+    /// Returns the number of body bytes that are in memory.
     pub(crate) fn held(&self) -> usize {
         let current = match &self.state {
             State::Field(field) => field.decoded.len() + field.encoded.len(),
@@ -117,10 +118,10 @@ impl Fields {
         self.remainder.len() + self.extracted.iter().map(Bytes::len).sum::<usize>() + current
     }
 
-    /// Processes the next bytes of the body. After an error, the extractor must not be used again.
+    /// Processes the next bytes of the body. After an error, the caller must not use the extractor again.
     ///
     /// # Errors
-    /// Returns 400 with the name of the field if a field is not a string of standard base64, and 413 if the rest of the body is too large.
+    /// Returns 400 with the name of the field if a field is not a string in standard base64. Returns 413 if the body without its fields is too large.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), Rejection> {
         self.process(bytes)?;
         if self.remainder.len() > MAX_REMAINDER {
@@ -164,7 +165,7 @@ impl Fields {
                             self.end_string(key);
                             bytes = &bytes[1..];
                         }
-                        // The character after a backslash does not end the string.
+                        // The character after a backslash never ends the string.
                         Some(_) => {
                             append_to_key(key, b"\\");
                             self.remainder.push(b'\\');
@@ -193,7 +194,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Processes one byte between tokens. Returns `true` if the byte must not be copied, because it begins an extracted field.
+    /// Processes one byte between two tokens. Returns `true` if the byte starts an extracted field, so that the caller does not copy the byte.
     fn begin_token(&mut self, byte: u8, is_key: bool) -> Result<bool, Rejection> {
         let is_field = |this: &Self| !is_key && this.matches_pointer();
         match byte {
@@ -268,7 +269,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Returns `true` if the next value is at the position of a pointer.
+    /// Returns `true` if a pointer selects the next value.
     fn matches_pointer(&self) -> bool {
         self.pointers.iter().any(|steps| {
             steps.len() == self.path.len()
@@ -280,14 +281,15 @@ impl Fields {
         })
     }
 
-    /// Returns the body with a number instead of each extracted field, and the fields in the order of the numbers. An incomplete field is missing in the body, so
-    /// the body is invalid JSON.
+    /// Returns the body, with a number instead of each extracted field, and the fields in the order of these numbers. If the last field is incomplete, the body
+    /// lacks its number and is invalid JSON.
     pub(crate) fn finish(self) -> (Vec<u8>, Vec<Bytes>) {
         (self.remainder, self.extracted)
     }
 }
 
-/// Returns the number of bytes of a string before its end or the next backslash. If `is_escaped`, the first byte belongs to an escape sequence.
+/// Returns the number of bytes before the end of the string or before the next backslash. If `is_escaped` is true, the first byte belongs to an escape
+/// sequence.
 fn unescaped_length(bytes: &[u8], is_escaped: bool) -> usize {
     let from = usize::from(is_escaped).min(bytes.len());
     memchr::memchr2(b'"', b'\\', &bytes[from..]).map_or(bytes.len(), |end| from + end)
@@ -302,7 +304,7 @@ fn append_to_key(key: &mut Option<Vec<u8>>, bytes: &[u8]) {
 }
 
 impl Field {
-    /// Processes bytes up to the end of the string. Returns their number including the closing quote, or `None` if the string has not ended.
+    /// Processes bytes up to the end of the string. Returns the number of processed bytes including the closing quote, or `None` if the string has not ended.
     fn push(&mut self, bytes: &[u8]) -> Result<Option<usize>, ()> {
         let mut at = 0;
         while at < bytes.len() {
@@ -335,9 +337,9 @@ impl Field {
         Ok(None)
     }
 
-    /// Decodes the first `length` bytes.
+    /// Decodes the first `length` base64 characters.
     fn decode(&mut self, length: usize) -> Result<(), ()> {
-        // Each call decodes complete groups, so the decoder does not see padding of an earlier call.
+        // Each call decodes complete groups of four characters. So the decoder does not notice padding that an earlier call has decoded.
         if self.is_padded && length > 0 {
             return Err(());
         }
@@ -350,7 +352,7 @@ impl Field {
         Ok(())
     }
 
-    /// Returns the decoded field at the end of the string.
+    /// Decodes the rest of the field after the end of the string, and returns the decoded field.
     fn end(mut self) -> Result<Vec<u8>, ()> {
         if !self.escape.is_empty() {
             return Err(());
@@ -360,7 +362,8 @@ impl Field {
     }
 }
 
-/// Returns the byte of an escape sequence, or `None` if the sequence is incomplete. Only characters below U+0100 are supported, because base64 is ASCII.
+/// Returns the byte that an escape sequence represents, or `None` if the sequence is incomplete. Only characters below U+0100 are supported, because base64 is
+/// ASCII.
 fn unescape(escape: &[u8]) -> Result<Option<u8>, ()> {
     match escape {
         [b'\\', b'/'] => Ok(Some(b'/')),
@@ -377,7 +380,7 @@ fn unescape(escape: &[u8]) -> Result<Option<u8>, ()> {
     }
 }
 
-/// Returns the error for the field at `path`.
+/// Returns the error for a field that is not valid base64. `path` is the position of the field.
 fn not_base64(path: &[Container]) -> Rejection {
     let mut name = String::new();
     for container in path {
@@ -386,7 +389,7 @@ fn not_base64(path: &[Container]) -> Rejection {
                 if !name.is_empty() {
                     name.push('.');
                 }
-                // The key is equal to a key of a pointer, so the text is not chosen by the client.
+                // This key is equal to a key of a pointer, so the client cannot choose the text of the error.
                 let key = key.as_deref().unwrap_or_default();
                 name.push_str(&String::from_utf8_lossy(key));
             }

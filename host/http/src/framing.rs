@@ -1,16 +1,16 @@
 //! Checks of a request's head that RFC 9112 requires and hyper does not perform.
 //!
-//! A proxy in front of the service can interpret an ambiguous head differently (request smuggling). These heads are accepted by hyper 1.12.0 (`proto/h1/role.rs`)
-//! with httparse 1.10.1, and rejected here:
+//! A proxy in front of the service can interpret an ambiguous head differently (request smuggling). This module rejects the following heads, which hyper 1.12.0
+//! (`proto/h1/role.rs`) with httparse 1.10.1 accepts:
 //!
 //! - A line ends with a bare LF.
 //! - The head has both `Content-Length` and `Transfer-Encoding`. hyper removes `Content-Length`, and closes the connection after the response.
-//! - The head has the same `Content-Length` twice. hyper removes one.
+//! - The head has the same `Content-Length` twice. hyper removes one of them.
 //! - `Transfer-Encoding` contains another coding before `chunked`. hyper does not decode the other coding.
-//! - There is not exactly one Host header.
+//! - The head does not have exactly one Host header.
 //!
-//! The parsed request does not show the first three, so they are found in the bytes of the head. hyper itself rejects (with 400) different lengths, a last coding
-//! that is not `chunked`, a CR without LF, folded lines, spaces before a colon, and invalid names and values of headers.
+//! The parsed request does not show the first three problems, so this module finds them in the bytes of the head. hyper itself rejects the following heads with
+//! 400: different lengths, a last coding other than `chunked`, a CR without LF, folded lines, spaces before a colon, and invalid names and values of headers.
 
 use http::request::Parts;
 use http::uri::Authority;
@@ -18,19 +18,19 @@ use http::{HeaderMap, StatusCode, Version, header};
 
 use crate::rejection::Rejection;
 
-/// The reason why a head is ambiguous, as an error text. This value is an extension of the request.
+/// The reason why a head is ambiguous, as an error text. The connection attaches this value to the request as an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ambiguity(&'static str);
 
 const LINE_ENDS: Ambiguity = Ambiguity("The lines of a request's head must end in CR LF");
 
-/// Returns the ambiguity of a head, given its bytes.
+/// Returns the ambiguity of a head, or `None` if the head is not ambiguous. `head` contains the bytes of the head.
 pub(crate) fn ambiguity(head: &[u8]) -> Option<Ambiguity> {
     let (mut lengths, mut codings, mut ended) = (0, 0, false);
     let lines = head.split_inclusive(|byte| *byte == b'\n');
     // Empty lines before a request are ignored (section 2.2).
     for line in lines.skip_while(|line| *line == b"\r\n") {
-        // A recipient may accept a bare LF as the end of a line (section 2.2), but not all recipients do.
+        // A recipient may accept a bare LF as the end of a line (section 2.2), but not every recipient does.
         if ended || !line.ends_with(b"\r\n") {
             return Some(LINE_ENDS);
         }
@@ -90,7 +90,7 @@ fn is_transfer_encoding_supported(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Returns `true` for `uri-host [ ":" port ]` (RFC 9110, section 7.2) with a non-empty host.
+/// Returns `true` if the value has the form `uri-host [ ":" port ]` (RFC 9110, section 7.2) and the host is not empty.
 fn is_host(value: &[u8]) -> bool {
     let Ok(authority) = Authority::try_from(value) else {
         return false;

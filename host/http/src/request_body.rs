@@ -1,7 +1,8 @@
-//! Reads request bodies within limits: size, time between two chunks, total time, and the memory that the client can use ([`crate::body_memory`]).
+//! Reads request bodies within limits. The limits are the size, the time between two chunks, the total time, and the memory that the client can use
+//! ([`crate::body_memory`]).
 //!
-//! If a body is rejected, the rest of the body is not read and the response is sent immediately. The connection discards the rest after the response
-//! ([`crate::connection`]), so that a client that is still writing receives the response.
+//! If a body is rejected, the service sends the response immediately and does not read the rest of the body. After the response, the connection discards the
+//! rest ([`crate::connection`]), so that a client that is still sending receives the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +17,16 @@ use crate::body_memory::{self, LARGE, Reservation};
 use crate::fields::Fields;
 use crate::rejection::Rejection;
 
-/// The maximum size of an unread body that is discarded before the response, in bytes. A connection without unread data can be reused.
+/// The maximum size of an unread body that the service discards before it sends the response, in bytes. Only a connection without unread data can be reused.
 const MAX_DISCARD: u64 = 64 * 1024;
 /// The timeout for discarding an unread body.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
-/// The timeout of the whole body, as a multiple of the timeout of a chunk.
+/// The factor by which the timeout of the whole body is longer than the timeout of a chunk.
 const BODY_TIMEOUT_FACTOR: u32 = 10;
-/// The minimum average speed of a body above [`LARGE`], in bytes per second.
+/// The minimum average speed at which a body above [`LARGE`] must arrive, in bytes per second.
 const MIN_SPEED: u128 = 64 * 1024;
 
-/// An incoming body. Records whether the body was read to its end, because a chunked body does not report this.
+/// An incoming body. It records whether the body was read to its end, because a chunked body does not report its end.
 #[derive(Debug)]
 pub struct IncomingBody<B> {
     body: B,
@@ -33,7 +34,7 @@ pub struct IncomingBody<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> IncomingBody<B> {
-    /// Wraps a body that is not read yet.
+    /// Wraps a body of which no byte has been read.
     pub fn new(body: B) -> Self {
         Self {
             ended: body.is_end_stream(),
@@ -55,7 +56,7 @@ impl<B: Body<Data = Bytes> + Unpin> IncomingBody<B> {
             };
             match frame.map(hyper::body::Frame::into_data) {
                 Ok(Ok(data)) => return Some(Ok(data)),
-                // Trailers are ignored.
+                // The frame contains trailers, which are ignored.
                 Ok(Err(_)) => {}
                 Err(error) => return Some(Err(error)),
             }
@@ -63,16 +64,16 @@ impl<B: Body<Data = Bytes> + Unpin> IncomingBody<B> {
     }
 }
 
-/// A received body: its bytes without the extracted fields, and the extracted fields.
+/// A received body, divided into the extracted fields and the remaining bytes.
 #[derive(Debug, Default)]
 pub struct ReceivedBody {
-    /// The body. If fields were extracted, a number replaces each of them.
+    /// The body. A number replaces each extracted field.
     pub bytes: Bytes,
-    /// The decoded fields, in the order of the body.
+    /// The decoded extracted fields, in the order of the body.
     pub fields: Vec<Bytes>,
 }
 
-/// The bytes of a body with the reservation of their memory. Dropping the last reference to the bytes releases the memory.
+/// The bytes of a body, together with the reservation of their memory. The reservation ends when the last reference to the bytes is dropped.
 struct CountedBytes {
     bytes: Bytes,
     _reservation: Arc<Reservation>,
@@ -86,10 +87,10 @@ impl AsRef<[u8]> for CountedBytes {
 
 /// The buffer of an incoming body.
 enum Buffer {
-    /// A body without fields to extract. A body of one chunk stays in `first`. Other bodies are copied to `all`, which
-    /// reserves the announced size. The operating system allocates the pages of the reserved memory on the first write.
+    /// A body without extracted fields. The first chunk is stored in `first`. When a second chunk arrives, all chunks are copied to `all`, which allocates the
+    /// announced size. The operating system provides the allocated memory only when it is written.
     Whole { first: Bytes, all: BytesMut },
-    /// A body with fields to extract.
+    /// A body with extracted fields.
     Split(Box<Fields>),
 }
 
@@ -105,7 +106,7 @@ impl Buffer {
         }
     }
 
-    /// Adds the next chunk. `announced` is the size of the body in its header.
+    /// Adds the next chunk. `announced` is the size of the body according to the request's header.
     fn push(&mut self, chunk: Bytes, announced: usize) -> Result<(), Rejection> {
         match self {
             Self::Whole { first, all } if first.is_empty() && all.is_empty() => *first = chunk,
@@ -129,7 +130,7 @@ impl Buffer {
         }
     }
 
-    /// Returns the body. Its bytes keep `reservation` until they are dropped.
+    /// Returns the complete body. The reservation ends when the bytes of the body are dropped.
     fn finish(self, reservation: Reservation) -> ReceivedBody {
         let (bytes, fields) = match self {
             Self::Whole { first, all } if all.is_empty() => (first, Vec::new()),
@@ -156,14 +157,14 @@ impl Buffer {
     }
 }
 
-/// Reads a body of at most `max_size` bytes and extracts the fields at `pointers`. Each chunk must arrive within `chunk_timeout`.
+/// Reads a body of at most `max_size` bytes, and extracts the fields at the JSON pointers in `pointers`. Each chunk must arrive within `chunk_timeout`.
 ///
-/// A body above [`LARGE`] requires a permit of its account, and must arrive at an average speed of at least [`MIN_SPEED`]. `reservation` contains the memory of
-/// the received bytes until all of them are dropped. The announced size of the body reserves no memory.
+/// A body above [`LARGE`] needs a permit of its account, and must arrive at an average speed of at least [`MIN_SPEED`]. `reservation` counts the memory of the
+/// received bytes until all these bytes are dropped. It does not count the announced size.
 ///
 /// # Errors
-/// Returns 413 if the body is too large, 408 if the body does not arrive in time, 400 if the body is incomplete or a field is invalid, and 503 if the memory is
-/// not available. If the announced size already exceeds a limit, returns 413 or 503 without reading.
+/// Returns 413 if the body is too large, 408 if a timeout expires, 400 if the body is incomplete or a field is invalid, and 503 if the memory is not available.
+/// If the announced size already exceeds a limit, returns 413 or 503 without reading the body.
 pub(crate) async fn read<B>(
     body: &mut IncomingBody<B>,
     max_size: usize,
@@ -184,12 +185,12 @@ where
         acquire_large_body_permit(&mut reservation, body_timeout).await?;
     }
     reservation.check(announced)?;
-    // The number of bytes of a large body that must arrive within `chunk_timeout`.
+    // The number of bytes of a large body that must arrive within each `chunk_timeout`.
     let min_progress = MIN_SPEED.saturating_mul(chunk_timeout.as_millis()) / 1000;
     let body_deadline = Instant::now() + body_timeout;
     let mut chunk_deadline = Instant::now() + chunk_timeout;
     let mut buffer = Buffer::new(pointers);
-    // The number of received bytes in total, and since `chunk_deadline` was set.
+    // The number of received bytes: in total, and since `chunk_deadline` was last set.
     let (mut length, mut recent) = (0, 0);
     loop {
         let chunk = timeout_at(body_deadline.min(chunk_deadline), body.next_chunk())
@@ -222,7 +223,7 @@ where
     Ok(buffer.finish(reservation))
 }
 
-/// Waits for the permit for a large body, or returns 503 after `max_wait`.
+/// Waits for a permit for a large body. Returns 503 after `max_wait`.
 async fn acquire_large_body_permit(
     reservation: &mut Reservation,
     max_wait: Duration,
@@ -232,8 +233,8 @@ async fn acquire_large_body_permit(
         .map_err(|_| body_memory::too_many_large_bodies())
 }
 
-/// Discards the rest of a body if the rest is small and the client does not wait for `100 Continue`. Returns `true` if the body has been read to its end. If
-/// not, the connection cannot be reused.
+/// Discards the rest of a body, but only if the rest is small and the client does not wait for `100 Continue`. Returns `true` if the body was read to its end.
+/// Otherwise the connection cannot be reused.
 pub async fn discard<B>(body: &mut IncomingBody<B>, headers: &HeaderMap) -> bool
 where
     B: Body<Data = Bytes> + Unpin,

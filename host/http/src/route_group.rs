@@ -1,5 +1,5 @@
-//! Groups of routes with their API description. The host has several groups, and each module is one group. [`crate::router`] combines the groups to the table
-//! of routes.
+//! Groups of routes with their API description. The host has several groups, and each module has one group. [`crate::router`] combines the groups to the route
+//! table.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,8 +21,7 @@ pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Result<Response, Reject
 
 /// A handler of the host.
 ///
-/// An `async fn action(&S, &Request) -> Result<Response, Rejection>` becomes a handler as
-/// `|state, request| Box::pin(action(state, request))`.
+/// To use an `async fn action(&S, &Request) -> Result<Response, Rejection>` as a handler, write `|state, request| Box::pin(action(state, request))`.
 pub type Handler<S> = for<'a> fn(&'a S, &'a Request) -> HandlerFuture<'a>;
 
 /// A route of the host with its handler.
@@ -33,7 +32,7 @@ pub struct HostRoute<S> {
     pub handler: Handler<S>,
 }
 
-/// The target of a route.
+/// The handler or the module that serves a route.
 pub enum Target<S> {
     /// A handler of the host.
     Host(Handler<S>),
@@ -47,7 +46,7 @@ pub struct RouteGroup<S> {
     pub owner: String,
     /// The routes and their targets.
     pub routes: Vec<(Route, Target<S>)>,
-    /// An object with `paths` and `components`.
+    /// The API description of the routes: an object with `paths` and `components`.
     pub description: Value,
 }
 

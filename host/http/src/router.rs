@@ -1,6 +1,6 @@
-//! The table of routes: the routes of the host and of the loaded modules, checked for conflicts, with their API description.
+//! The route table. It contains the routes of the host and of the loaded modules, and their API description. All routes are checked for conflicts.
 //!
-//! Paths are matched before decoding, so that an encoded slash does not split a segment. The values of named segments are decoded after the match
+//! Paths are matched before percent-decoding, so that an encoded slash does not split a segment. The values of named segments are decoded after the match
 //! ([`crate::query`]). Literal segments are compared byte by byte.
 
 use std::collections::BTreeMap;
@@ -17,47 +17,47 @@ use crate::openapi;
 use crate::openapi::info::ApiInfo;
 use crate::route_group::{RouteGroup, Target};
 
-/// An entry of the table.
+/// An entry of the route table.
 pub struct RouteEntry<S> {
     /// The route.
     pub route: Route,
-    /// The owner of the route.
+    /// The name of the route's owner, as in [`RouteGroup::owner`].
     pub owner: String,
-    /// The rate-limit bucket of the route, if it has one.
+    /// The rate-limit bucket of the route, or `None` if the route has no rate limit.
     pub bucket: Option<Bucket>,
-    /// The target of the route.
+    /// The handler or the module that serves the route.
     pub target: Target<S>,
 }
 
-/// The table of all routes. A table is immutable. A change of the routes replaces the whole table.
+/// The table of all routes. A table never changes. A change of the routes replaces the whole table.
 pub struct RouteTable<S> {
     paths: matchit::Router<Path<S>>,
     entries: Vec<Arc<RouteEntry<S>>>,
     description: Bytes,
 }
 
-/// The routes of one path.
+/// The routes that have the same path.
 struct Path<S> {
     methods: Vec<Arc<RouteEntry<S>>>,
-    /// The methods of the path, as in the header `Allow`.
+    /// The methods of these routes, as the value of the header `Allow`.
     allow: HeaderValue,
 }
 
-/// The result of looking up a method and a path.
+/// The result of a lookup by method and path.
 pub enum Lookup<S> {
-    /// The route exists. The values of its named segments are not decoded yet.
+    /// The route exists. The values of its named segments are not decoded.
     Found {
         /// The route.
         entry: Arc<RouteEntry<S>>,
-        /// The names and undecoded values of the segments, in the order of the path.
+        /// The names and undecoded values of the named segments, in the order of the path.
         segments: Vec<(String, String)>,
     },
-    /// The path exists, but not with this method.
+    /// Routes with this path exist, but none of them has this method.
     MethodNotAllowed {
-        /// The methods of the path, as in the header `Allow`.
+        /// The methods of the path, as the value of the header `Allow`.
         allow: HeaderValue,
     },
-    /// The path does not exist.
+    /// No route has this path.
     NotFound,
 }
 
@@ -68,8 +68,9 @@ impl<S> RouteTable<S> {
     /// Builds a table from route groups.
     ///
     /// # Errors
-    /// Returns an error that names the routes if two routes have the same method and path, a route matches another owner's requests, an operation id is
-    /// repeated, a pattern or a rate-limit bucket is invalid, or a description does not match its routes.
+    /// Returns an error that names the routes if two routes have the same method and path, or if a route matches requests of another owner's route. Also
+    /// returns an error if an operation id is repeated, if a path pattern or a rate-limit bucket is invalid, or if an API description does not match its
+    /// routes.
     pub fn build(info: &ApiInfo, groups: Vec<RouteGroup<S>>) -> Result<Self, StartError> {
         let description = openapi::compose(info, &groups)?;
         let (entries, paths) = Self::build_entries(groups)?;
@@ -127,7 +128,7 @@ impl<S> RouteTable<S> {
         Ok((entries, paths))
     }
 
-    /// Looks up a method and an undecoded path. A `HEAD` request finds the route of `GET`.
+    /// Looks up a route by method and undecoded path. For `HEAD`, finds the route of `GET`.
     #[must_use]
     pub fn find(&self, method: &Method, path: &str) -> Lookup<S> {
         let Ok(found) = self.paths.at(path) else {
@@ -164,7 +165,7 @@ impl<S> RouteTable<S> {
         &self.entries
     }
 
-    /// Returns the API description as JSON.
+    /// Returns the API description of all routes, as JSON.
     #[must_use]
     pub fn description(&self) -> Bytes {
         self.description.clone()
@@ -189,7 +190,7 @@ impl<S> fmt::Debug for RouteTable<S> {
     }
 }
 
-/// Returns the rate-limit bucket of a route. Only routes of the host can have none.
+/// Returns the rate-limit bucket of a route. Returns an error if a route of a module has no bucket.
 fn bucket(owner: &str, is_module: bool, route: &Route) -> Result<Option<Bucket>, StartError> {
     if route.bucket.is_empty() {
         return if is_module {
@@ -220,7 +221,7 @@ fn allow_header<S>(methods: &[Arc<RouteEntry<S>>]) -> Result<HeaderValue, StartE
         .map_err(|error| StartError::new(format!("{} cannot be routed: {error}", methods[0])))
 }
 
-/// Checks the method and the path of a route of the host. Those of a module were checked when its manifest was read.
+/// Checks the method and the path of a route of the host. The routes of a module were checked when its manifest was read.
 fn check_host_route<S>(entry: &RouteEntry<S>) -> Result<(), StartError> {
     let error = |why: String| StartError::new(format!("{entry} cannot be routed: {why}"));
     if entry.route.method == Method::HEAD || entry.route.method == Method::OPTIONS {
@@ -257,7 +258,7 @@ fn check_pair<S>(a: &RouteEntry<S>, b: &RouteEntry<S>) -> Result<(), StartError>
             "{a} and {b} have the same path with different segment names"
         )));
     }
-    // Routes of the same owner can overlap. Literal segments then have precedence over named segments.
+    // Routes of the same owner can match the same requests. Then a literal segment has precedence over a named segment.
     if a.owner != b.owner {
         return Err(StartError::new(format!(
             "{a} and {b} match the same requests"
@@ -266,7 +267,7 @@ fn check_pair<S>(a: &RouteEntry<S>, b: &RouteEntry<S>) -> Result<(), StartError>
     Ok(())
 }
 
-/// Returns `true` if a path can match both patterns.
+/// Returns `true` if there is a path that both patterns match.
 fn overlap(a: &str, b: &str) -> bool {
     a.split('/').count() == b.split('/').count()
         && a.split('/')
@@ -274,7 +275,7 @@ fn overlap(a: &str, b: &str) -> bool {
             .all(|(a, b)| a == b || segment_name(a).is_some() || segment_name(b).is_some())
 }
 
-/// Returns the name of a named segment such as `{name}`, or `None` for a literal segment.
+/// Returns the name in a named segment such as `{name}`. Returns `None` for a literal segment.
 fn segment_name(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
 }

@@ -1,4 +1,4 @@
-//! The state of an HTTP server: its routes, its rate limits and its settings. Each listener of the service has a state of its own.
+//! The state of an HTTP server: its routes, its rate limits and its settings. Each listener of the service has its own state.
 
 use std::fmt;
 use std::future::ready;
@@ -20,7 +20,7 @@ use crate::client::TrustedProxies;
 use crate::cors::Cors;
 use crate::router::RouteTable;
 
-/// The service behind an HTTP server: [`crate::App`], the state of another listener, or a substitute in tests.
+/// The service behind an HTTP server. Implementations are [`crate::App`], the states of other listeners, and substitutes in tests.
 pub trait State: Sized + Send + Sync + 'static {
     /// A parsed credential that is not verified yet.
     type Credential: Send;
@@ -28,11 +28,11 @@ pub trait State: Sized + Send + Sync + 'static {
     /// Returns the state of the HTTP server.
     fn http(&self) -> &HttpState<Self>;
 
-    /// Parses the credential of a request, without any look-up. Also returns the rate-limit key of the credential if the credential itself proves that this
-    /// service issued it.
+    /// Parses the credential of a request, without a lookup in the database. Also returns the rate-limit key of the credential, if the credential itself proves
+    /// that this service issued it.
     ///
     /// # Errors
-    /// Returns 401 if the credential is missing or unusable, and 429 if the client sent too many forged credentials.
+    /// Returns 401 if the credential is missing or malformed, and 429 if the client has sent too many forged credentials.
     fn parse_credential(
         &self,
         headers: &HeaderMap,
@@ -48,7 +48,7 @@ pub trait State: Sized + Send + Sync + 'static {
         credential: Self::Credential,
     ) -> impl Future<Output = Result<Caller, Failure>> + Send;
 
-    /// Returns the rate-limit key of a credential for requests to the agent endpoint if the credential itself proves that this service issued it.
+    /// Returns the rate-limit key for requests to the agent endpoint, if the credential itself proves that this service issued it.
     fn agent_key(&self, _credential: &Self::Credential) -> Option<Key> {
         None
     }
@@ -68,7 +68,7 @@ pub trait State: Sized + Send + Sync + 'static {
 
 /// The state of an HTTP server.
 pub struct HttpState<S> {
-    /// The rate limits of credentials and clients.
+    /// The rate limits of this server.
     pub limits: Limits,
     table: ArcSwap<RouteTable<S>>,
     pub(crate) config: config::Http,
@@ -81,14 +81,14 @@ pub struct HttpState<S> {
     pub(crate) agent_challenge: HeaderValue,
     /// The `WWW-Authenticate` header of the agent endpoint for a request with an invalid token.
     pub(crate) agent_invalid_token: HeaderValue,
-    /// The tasks of requests that change data. A task continues if its client disconnects.
+    /// The tasks of the requests that change data. Such a task continues if its client disconnects.
     pub(crate) changes: Changes,
-    /// Aborts requests and changes that have not finished at the end of the shutdown grace period.
+    /// A token that aborts the requests and changes that have not finished at the end of the shutdown grace period.
     pub(crate) abort: CancellationToken,
 }
 
 impl<S> HttpState<S> {
-    /// Creates the state with a table of routes. [`crate::serve`] starts the server.
+    /// Creates the state with a route table. [`crate::serve`] starts the server.
     ///
     /// # Errors
     /// Returns an error that names the invalid setting of the configuration.
@@ -124,13 +124,13 @@ impl<S> HttpState<S> {
         })
     }
 
-    /// Returns the current routes.
+    /// Returns the current route table.
     #[must_use]
     pub fn table(&self) -> Guard<Arc<RouteTable<S>>> {
         self.table.load()
     }
 
-    /// Replaces the routes. Requests in progress finish with the routes that they started with.
+    /// Replaces the route table. Requests in progress finish with the previous table.
     pub fn replace(&self, table: RouteTable<S>) {
         self.table.store(Arc::new(table));
     }

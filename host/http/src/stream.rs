@@ -1,19 +1,19 @@
-//! A wrapper of the TCP stream that hyper reads and writes. It provides what hyper 1.12 does not:
+//! A wrapper of the TCP stream that hyper reads and writes. It provides features that hyper 1.12 does not have:
 //!
 //! - It records the bytes of each request's head, so that [`super::framing`] can check them.
-//! - It has a short timeout for a head that has started to arrive, and a long one for an idle connection. hyper has one timeout for both.
-//! - It limits how long the client can block a write.
-//! - It discards the error responses of hyper, which have an empty body and cannot be configured. [`super::connection`] sends a response with a body instead.
+//! - It has a short timeout for a head that has started to arrive, and a long timeout for an idle connection. hyper has the same timeout for both.
+//! - It limits the time for which the client can block a write.
+//! - It discards hyper's error responses, which have an empty body and cannot be configured. [`super::connection`] sends a response with a body instead.
 //!
-//! The wrapper must know which bytes are the head of a request, also if several requests arrive together. It does not parse bodies. Instead, no read of hyper
-//! contains bytes of two requests. This relies on these properties of hyper 1.12.0 (`proto/h1/io.rs`, `decode.rs`) and httparse 1.10.1:
+//! The wrapper must find the bytes of each request's head, even if several requests arrive together. It does not parse bodies. Instead, it ensures that no
+//! single read of hyper contains bytes of two requests. This relies on these properties of hyper 1.12.0 (`proto/h1/io.rs`, `decode.rs`) and httparse 1.10.1:
 //!
 //! - hyper reads from the stream only if its buffer is empty or contains an incomplete head.
-//! - hyper reads no byte of the next head before it has the complete response, unless it closes the connection after the response.
+//! - hyper reads no byte of the next head before it has the complete response to the current request, unless it closes the connection after the response.
 //! - A head ends at its first empty line. A body with `Content-Length` ends after that number of bytes. A chunked body ends with CR LF CR LF.
 //!
-//! Therefore each read ends at the next empty line or at the end of the body. If one of these properties changed, the recorded bytes would not be exactly one
-//! head, and the service would reject the request.
+//! Therefore each read ends at the next empty line or at the end of the body. If a new version of hyper or httparse changes one of these properties, the
+//! recorded bytes are not exactly one head, and the service rejects the request.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -29,7 +29,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout_at};
 /// The maximum size of a request's head, in bytes.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
 
-/// The state of a connection. The connection's service and its stream share this value.
+/// The state of a connection. The HTTP service of the connection and its stream share this value.
 pub(crate) struct ConnectionState {
     inner: Mutex<Inner>,
     /// The deadline of the next request's head. `None` during a request.
@@ -40,9 +40,9 @@ pub(crate) struct ConnectionState {
 
 struct Inner {
     phase: Phase,
-    /// The bytes of the next request's head, up to the maximum size of a head. They can contain a credential.
+    /// The bytes of the next request's head that have arrived, at most [`MAX_HEAD`]. The bytes can contain a credential.
     head: Vec<u8>,
-    /// The number of bytes of the body that hyper has not read yet. `None` if the body is chunked.
+    /// The number of bytes of the request's body that hyper has not read yet. `None` if the body is chunked.
     body: Option<u64>,
     scanner: LineScanner,
     has_trailers: bool,
@@ -50,19 +50,19 @@ struct Inner {
     unread: bool,
 }
 
-/// The part of an exchange that a connection is in.
+/// The phase of a request and its response on a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// hyper waits for the head of a request.
     Head,
     /// hyper has returned a request, and does not have the complete response yet.
     Request,
-    /// hyper has the complete response, and has not written all of it yet.
+    /// hyper has the complete response, and has not written all of its bytes yet.
     Flush,
 }
 
 impl ConnectionState {
-    /// Creates the state of a new connection. The client must send the first byte within the shorter timeout.
+    /// Creates the state of a new connection. The client must send its first byte within the shorter of the two timeouts.
     pub(crate) fn new(head_timeout: Duration, idle_timeout: Duration) -> Self {
         let first = Instant::now() + head_timeout.min(idle_timeout);
         Self {
@@ -101,8 +101,8 @@ impl ConnectionState {
         self.lock().has_trailers = true;
     }
 
-    /// Returns `true` if a recipient that accepts a bare LF as the end of a line can see an earlier end of the chunked body than hyper. hyper accepts a bare LF
-    /// in a trailer section, and rejects it as the end of any other line of a chunked body.
+    /// Returns `true` if hyper and another recipient can find different ends of the chunked body. A recipient that accepts a bare LF as the end of a line can
+    /// see an earlier end. hyper itself accepts a bare LF only in a trailer section, and rejects it in all other lines of a chunked body.
     pub(crate) fn is_body_end_ambiguous(&self) -> bool {
         let inner = self.lock();
         inner.has_trailers && inner.scanner.lenient_empty_line
@@ -113,7 +113,7 @@ impl ConnectionState {
         self.lock().phase = Phase::Flush;
     }
 
-    /// Records that hyper has written everything that it had.
+    /// Records that hyper has written all of its output.
     fn flushed(&self) {
         let mut inner = self.lock();
         if inner.phase == Phase::Flush {
@@ -127,7 +127,7 @@ impl ConnectionState {
         }
     }
 
-    /// Waits until the client has not sent the head of the next request in time.
+    /// Waits until the timeout for the head of the next request has expired.
     pub(crate) async fn head_timed_out(&self) {
         let mut deadline = self.deadline.subscribe();
         loop {
@@ -147,22 +147,22 @@ impl ConnectionState {
         !self.lock().head.is_empty()
     }
 
-    /// Returns `true` if hyper has rejected the bytes of a head. The stream has discarded hyper's response.
+    /// Returns `true` if hyper has rejected the bytes of a head. The stream then discards hyper's response.
     pub(crate) fn hyper_responded(&self) -> bool {
         self.lock().hyper_responded
     }
 
-    /// Records that the client can still be sending data that the server will not read.
+    /// Records that the client may still be sending data that the server will not read.
     pub(crate) fn leave_unread(&self) {
         self.lock().unread = true;
     }
 
-    /// Returns `true` if the client can still be sending data that the server will not read.
+    /// Returns `true` if the client may still be sending data that the server will not read.
     pub(crate) fn unread(&self) -> bool {
         self.lock().unread
     }
 
-    /// Returns how many of the received bytes hyper can read now. The result is at least one if `bytes` is not empty.
+    /// Records received bytes, and returns the number of bytes that hyper can read now. This number is at least one if `bytes` is not empty.
     fn received(&self, bytes: &[u8]) -> usize {
         let mut inner = self.lock();
         match (inner.phase, &mut inner.body) {
@@ -185,7 +185,7 @@ impl ConnectionState {
         taken
     }
 
-    /// Returns `true` if the stream must discard what hyper writes now. Only an error response of hyper is written while hyper waits for a head.
+    /// Returns `true` if the stream must discard the bytes that hyper writes now. While hyper waits for a head, it writes only error responses.
     fn discards(&self) -> bool {
         let mut inner = self.lock();
         inner.hyper_responded |= inner.phase == Phase::Head;
@@ -193,17 +193,18 @@ impl ConnectionState {
     }
 }
 
-/// Finds empty lines.
+/// A scanner that finds empty lines.
 #[derive(Default)]
 struct LineScanner {
     /// The last three bytes.
     last: [u8; 3],
-    /// The bytes contained an empty line for a recipient that accepts a bare LF as the end of a line.
+    /// Whether a recipient that accepts a bare LF as the end of a line has seen an empty line.
     lenient_empty_line: bool,
 }
 
 impl LineScanner {
-    /// Returns the number of bytes up to the end of the next empty line, or the number of all bytes if there is none. A `strict` empty line is CR LF CR LF.
+    /// Returns the number of bytes up to the end of the next empty line. Returns the length of `bytes` if there is no empty line. If `strict` is true, only CR
+    /// LF CR LF counts as an empty line.
     fn take(&mut self, bytes: &[u8], strict: bool) -> usize {
         for end in memchr::memchr_iter(b'\n', bytes) {
             let found = match last_three(self.last, &bytes[..end]) {
@@ -224,7 +225,7 @@ impl LineScanner {
     }
 }
 
-/// Returns the last three bytes of `before` followed by `bytes`.
+/// Returns the last three bytes of the concatenation of `before` and `bytes`.
 fn last_three(before: [u8; 3], bytes: &[u8]) -> [u8; 3] {
     match *bytes {
         [] => before,
@@ -241,12 +242,12 @@ pub(crate) struct HttpStream<T> {
     /// Received bytes that hyper cannot read yet.
     held_back: Bytes,
     write_timeout: Duration,
-    /// The timeout of the current write, if the write is blocked.
+    /// The timer of the current write. `None` if the write is not blocked.
     blocked: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> HttpStream<T> {
-    /// Wraps a stream whose client can block a write for at most `write_timeout`.
+    /// Wraps a TCP stream. A client can block a write for at most `write_timeout`.
     pub(crate) fn new(inner: T, state: Arc<ConnectionState>, write_timeout: Duration) -> Self {
         Self {
             inner,
@@ -262,7 +263,7 @@ impl<T> HttpStream<T> {
         self.inner
     }
 
-    /// Fails a write that has been blocked for too long.
+    /// Returns an error if a write has been blocked for too long.
     fn limit<R>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if poll.is_ready() {
             self.blocked = None;

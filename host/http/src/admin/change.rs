@@ -14,13 +14,13 @@ use crate::rejection::Rejection;
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RollBack {
-    /// The digest of the version, or at least its first 8 digits. The default is the version that was active before the current one.
+    /// The digest of the version, or at least the first 8 digits of the digest. The default is the version that was active before the current version.
     digest: Option<String>,
 }
 
 /// Enables a module.
 ///
-/// If the module is already enabled, it is loaded again with the current configuration.
+/// If the module is already enabled, the service loads it again with the current configuration.
 ///
 /// # Errors
 /// Returns 404 if there is no such module, and 400 or 409 if the module cannot be loaded.
@@ -51,7 +51,7 @@ pub(super) async fn enable_module<S: AdminState>(
 
 /// Disables a module.
 ///
-/// The module's routes are not available until it is enabled again.
+/// The routes of the module are not available until the module is enabled again.
 ///
 /// # Errors
 /// Returns 404 if there is no such module.
@@ -81,8 +81,7 @@ pub(super) async fn disable_module<S: AdminState>(
 
 /// Rolls a module back.
 ///
-/// Activates an earlier version of the module. The version gets the grants that it had when it was active, except grants that the configuration no longer
-/// allows.
+/// Activates an earlier version of the module, with the current grants and limits of the module.
 ///
 /// # Errors
 /// Returns 404 if there is no such module or version, and 409 if there is no earlier version.
@@ -118,10 +117,10 @@ pub(super) async fn roll_module_back<S: AdminState>(
 
 /// Removes a module.
 ///
-/// Removes all versions of the module. The data that the module stored is kept, unless the request contains `purge=true`.
+/// Removes all versions of the module. The data that the module stored is also deleted if the request contains `purge=true`.
 ///
 /// # Errors
-/// Returns 404 if there is no such module, and 409 if the module is part of the configuration.
+/// Returns 404 if there is no such module, and 409 if the configuration has a `source` for the module.
 #[utoipa::path(
     delete,
     path = "/api/v1/admin/modules/{name}",

@@ -1,7 +1,7 @@
-//! The operator's socket: the routes of module administration, over HTTP on a Unix socket. `latchmail module …` uses the socket.
+//! The operator's socket: serves the routes of module administration over HTTP on a Unix socket. The command `latchmail module …` uses this socket.
 //!
-//! Requests need no credential. Instead, the service accepts only connections from processes of its own user and of root. The operating system reports the user
-//! of the process at the other end of a connection.
+//! Requests need no credential. Instead, the service accepts connections only from processes of its own user and of root. The operating system reports the user
+//! of the process that opened a connection.
 
 use std::convert::Infallible;
 use std::io;
@@ -57,7 +57,7 @@ impl State for SocketState {
         _headers: &HeaderMap,
         _client: IpAddr,
     ) -> Result<((), Option<Key>), Failure> {
-        // The key marks the credential as proven, and the routes have no rate limit, so the request is not counted.
+        // The returned key means that the credential is proven, and the routes have no rate limit. So the request is not counted.
         Ok(((), Some(Key::client(peer()))))
     }
 
@@ -111,8 +111,8 @@ pub async fn listen(app: &Arc<App>) -> Result<Option<OperatorSocket>, StartError
 }
 
 impl OperatorSocket {
-    /// Stops accepting connections, and waits for requests and changes in progress. Aborts those that do not finish within `http.shutdown_grace`. Removes the
-    /// socket file.
+    /// Stops accepting connections, and waits for the requests and changes in progress. Aborts the requests and changes that do not finish within
+    /// `http.shutdown_grace`. Removes the socket file.
     pub async fn stop(self) {
         self.accept_task.stop("the operator's socket").await;
         if let Err(error) = std::fs::remove_file(&self.path) {
@@ -121,7 +121,7 @@ impl OperatorSocket {
     }
 }
 
-/// Binds the socket. Removes the socket file of a service that was killed.
+/// Binds the socket. Removes the socket file that a killed service has left.
 ///
 /// # Errors
 /// Returns an error if the path exists and is not a socket, or if another service uses the socket.
@@ -146,7 +146,7 @@ async fn bind(path: &Path) -> Result<UnixListener, StartError> {
         Err(error) => return Err(unusable(&error)),
     }
     let listener = UnixListener::bind(path).map_err(|e| unusable(&e))?;
-    // A process of another user can connect before the mode is set. The accept loop rejects such a connection.
+    // Another user's process can connect before the mode is set. The accept loop rejects such a connection.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(MODE))
         .map_err(|e| unusable(&e))?;
     Ok(listener)
@@ -182,7 +182,7 @@ async fn accept(
     }
 }
 
-/// Returns `true` if the process at the other end belongs to the service's user or root.
+/// Returns `true` if the process that opened the connection belongs to the service's user or to root.
 fn is_trusted(stream: &UnixStream) -> bool {
     stream
         .peer_cred()
@@ -212,7 +212,7 @@ async fn serve_connection(state: Arc<SocketState>, stream: UnixStream, stop: Can
     }
 }
 
-/// Returns the client address of all requests, because a Unix socket has no IP addresses.
+/// Returns the client address that all requests have. A Unix socket has no IP addresses.
 fn peer() -> IpAddr {
     Ipv4Addr::LOCALHOST.into()
 }

@@ -1,4 +1,4 @@
-//! `POST /api/v1/auth/login`: starts a web session with an address, a password, and a two-factor code if the account requires one.
+//! `POST /api/v1/auth/login`: starts a web session. The request contains an address, a password, and a two-factor code if the account requires one.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,7 @@ use crate::rejection::Rejection;
 /// The credentials of an account.
 #[derive(Deserialize, ToSchema)]
 pub struct LoginBody {
-    /// The account's address. Case is ignored.
+    /// The account's address. Upper and lower case are equivalent.
     #[schema(
         format = "email",
         max_length = 254,
@@ -32,14 +32,14 @@ pub struct LoginBody {
     #[serde(deserialize_with = "secret")]
     #[schema(value_type = String, format = "password", min_length = 1, max_length = 1024)]
     password: SecretString,
-    /// The current six-digit code or a recovery code, if two-factor sign-in is on for the account. Each code can be used once. Spaces, hyphens and case are
-    /// ignored. The member is ignored if two-factor sign-in is off.
+    /// The current six-digit code or a recovery code, if two-factor sign-in is enabled for the account. Each code can be used once. Spaces, hyphens and case
+    /// are ignored. If two-factor sign-in is disabled, this member is ignored.
     #[serde(default, deserialize_with = "optional_secret")]
     #[schema(value_type = String, required = false)]
     code: Option<SecretString>,
 }
 
-/// Reads an optional member that must be a string and not null.
+/// Deserializes an optional member. If the member is present, it must be a string and not null.
 fn optional_secret<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<SecretString>, D::Error> {
@@ -60,12 +60,12 @@ pub fn route() -> Route {
 
 /// Signs in.
 ///
-/// Starts a web session, which expires 30 days after its last refresh. If two-factor sign-in is on for the account and the password is correct, a request
-/// without `code` returns 401 `Two-factor code required`. Ask the user for the code and send all three values.
+/// Starts a web session, which expires 30 days after its last refresh. If two-factor sign-in is enabled for the account and the password is correct, a request
+/// without `code` returns 401 `Two-factor code required`. The client must then ask the user for the code, and send the address, the password and the code.
 ///
 /// # Errors
-/// Returns 400 for an invalid body, 401 for wrong credentials or a missing code, 429 after too many attempts for one address, and 503 if the credentials are
-/// correct and the mail server is not available.
+/// Returns 400 for an invalid body, and 401 for wrong credentials or a missing code. Returns 429 after too many attempts for one address. Returns 503 if the
+/// credentials are correct but the mail server is not available.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/login",
@@ -96,8 +96,8 @@ pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> 
     message::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
 }
 
-/// Starts an attempt to sign in to an address (specification, section 8). If the address has signed in from the client's network before, failures from other
-/// networks do not count, so that an attacker cannot lock out the user.
+/// Starts an attempt to sign in to an address (specification, section 8). If the address has signed in from the client's network before, failed attempts from
+/// other networks do not count. So an attacker cannot lock out the user.
 ///
 /// # Errors
 /// Returns 429 if there were too many failed attempts for the address.
@@ -116,7 +116,7 @@ pub(crate) async fn start_attempt<'a>(
     Ok(attempt?)
 }
 
-/// Returns the body with the address in lower case, or `None` if the address or the password is malformed.
+/// Returns the body, with the address in lower case. Returns `None` if the address or the password is malformed.
 fn credentials(body: &[u8]) -> Option<LoginBody> {
     let body: LoginBody = latchmail_shape::read(body).ok()?;
     let email = address::fold(&body.email)?;

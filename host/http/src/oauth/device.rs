@@ -1,8 +1,8 @@
-//! `POST /auth/device` and `/device` (RFC 8628): a device without a browser shows a code of eight letters, and the user enters the code on the page and signs
-//! in.
+//! `POST /auth/device` and `/device` (RFC 8628): sign-in for a device without a browser. The device shows a code of eight letters. The user enters the code on
+//! the page `/device`, and signs in there.
 //!
-//! An attacker can send a code of the attacker's device to a user (RFC 8628, section 5.4). Therefore a link alone never authorizes a device, the sign-in page
-//! names the client, and the pages warn against codes from other people.
+//! An attacker can send the code of the attacker's own device to a user (RFC 8628, section 5.4). Therefore a link alone never authorizes a device, the sign-in
+//! page shows the name of the client, and the pages warn against codes from other people.
 
 use http::StatusCode;
 use latchmail_core::limits::Bucket;
@@ -28,7 +28,7 @@ use crate::rejection::Rejection;
 pub(super) const PATH: &str = "/auth/device";
 pub(super) const PAGE: &str = "/device";
 
-/// The state of the sign-in page, which is shown after the user has entered a valid code.
+/// The state of the sign-in page. This page appears after the user has entered a valid code.
 #[derive(Serialize, Deserialize)]
 struct DeviceRequest {
     user_code: String,
@@ -41,24 +41,24 @@ struct DeviceRequest {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]
 struct DeviceForm {
-    /// The client's id. Required unless the client authenticates in the Authorization header.
+    /// The client's id. Required unless the client authenticates with the Authorization header.
     #[schema(nullable = false)]
     client_id: Option<String>,
-    /// The client's secret, if it has one and does not send it in the Authorization header.
+    /// The client's secret, if the client has one and does not send it in the Authorization header.
     #[schema(nullable = false, format = "password")]
     client_secret: Option<String>,
-    /// The resource that the tokens are for (RFC 8707): a URL of this service.
+    /// The resource for which the client requests tokens (RFC 8707): a URL of this service.
     #[schema(nullable = false)]
     resource: Option<String>,
-    /// The scopes that the client requests, separated by spaces. The default is all scopes that the client can be granted.
+    /// The scopes that the client requests, separated by spaces. The default is all scopes that the service can grant to the client.
     #[schema(nullable = false)]
     scope: Option<String>,
 }
 
 /// Start a device authorization
 ///
-/// RFC 8628. Returns `device_code`, `user_code` and the URL of the page where the user enters the code. The codes expire after ten minutes. Poll the token
-/// endpoint every `interval` seconds.
+/// RFC 8628. Returns `device_code`, `user_code` and the URL of the page on which the user enters the code. The codes expire after ten minutes. The client must
+/// poll the token endpoint every `interval` seconds.
 #[utoipa::path(
     post,
     path = "/auth/device",
@@ -114,19 +114,19 @@ pub(super) async fn show_device(app: &App, request: &Request) -> Result<Response
     within_limit(app, request, Bucket::OAuth, page).await
 }
 
-/// The fields of the pages. The first page has `user_code`, the second has the others.
+/// The fields of the two forms. The first form has `request` and `user_code`. The second form has `request` and the other fields.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]
 struct DevicePageForm {
-    /// The hidden field of the page.
+    /// The value of the hidden field of the page.
     request: String,
     /// The code that the device shows.
     #[schema(nullable = false)]
     user_code: Option<String>,
-    /// `no` denies access to the device.
+    /// The value `no` denies the device access.
     #[schema(nullable = false)]
     answer: Option<String>,
-    /// The account's address.
+    /// The account's email address.
     #[schema(nullable = false)]
     email: Option<String>,
     /// The account's password.
@@ -139,7 +139,7 @@ struct DevicePageForm {
 
 /// Sign in for a device
 ///
-/// Receives the forms of the pages: first the code of the device, then the credentials of the account.
+/// Receives the forms of both pages. The first form contains the code of the device, and the second form contains the credentials of the account.
 #[utoipa::path(
     post,
     path = "/device",
@@ -172,11 +172,11 @@ pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Respon
             }
         }
     };
-    // Guesses of device codes have the same rate limit as guesses of passwords.
+    // Attempts to guess a device code count towards the same rate limit as attempts to guess a password.
     within_limit(app, request, Bucket::SignIn, page).await
 }
 
-/// Handles an entered code: shows the sign-in page if the code is valid, otherwise the page for codes again.
+/// Handles the code that the user entered. Shows the sign-in page if the code is valid, and otherwise shows the page for the code again.
 async fn submit_code(
     app: &App,
     browser: &Browser,
@@ -224,7 +224,7 @@ async fn deny(app: &App, device_request: &DeviceRequest) -> Result<Response, Rej
     )
 }
 
-/// Signs in and gives the device access.
+/// Signs the user in, and gives the device access.
 async fn allow(
     app: &App,
     request: &Request,
@@ -263,7 +263,7 @@ async fn allow(
     }
 }
 
-/// Renders the page for the code. `code` and `error` are the input and the error of the previous attempt.
+/// Renders the page on which the user enters the code. `code` and `error` are the input and the error of the previous attempt.
 fn code_page(
     app: &App,
     browser: &Browser,
@@ -330,7 +330,7 @@ fn sign_in_page(
     page.into_response(app)
 }
 
-/// Renders a page without a form.
+/// Renders a page with a message and without a form.
 fn result_page(app: &App, title: &str, message: &str) -> Result<Response, Rejection> {
     let page = Page {
         status: StatusCode::OK,

@@ -1,5 +1,5 @@
-//! `/login`: the authorization endpoint (OAuth 2.1, section 4.1). A user signs in for a client and is redirected to the client. The service does not redirect
-//! before the user submits the page.
+//! `/login`: the authorization endpoint (OAuth 2.1, section 4.1). A user signs in on behalf of a client, and the service redirects the user to the client. The
+//! service never redirects before the user submits the page.
 
 use http::{HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::passwords;
@@ -25,7 +25,7 @@ use crate::rejection::Rejection;
 
 pub(super) const PATH: &str = "/login";
 
-/// The credentials of a submitted form. They are not validated.
+/// The credentials from a submitted form. They are not checked yet.
 pub(super) struct Credentials {
     /// The email address.
     pub(super) address: String,
@@ -37,8 +37,8 @@ pub(super) struct Credentials {
 
 /// Show the sign-in page for a client
 ///
-/// The authorization endpoint. PKCE with `S256` is required. `redirect_uri` must be identical to a registered URI, except for the port of a loopback URL.
-/// `resource` (RFC 8707) must be a URL of this service. The redirect to the client contains `iss` (RFC 9207).
+/// This is the authorization endpoint. PKCE with `S256` is required. `redirect_uri` must be identical to a registered URI, except for the port of a loopback
+/// URL. `resource` (RFC 8707) must be a URL of this service. The redirect to the client contains `iss` (RFC 9207).
 #[utoipa::path(
     get,
     path = "/login",
@@ -75,13 +75,13 @@ pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Respons
     within_limit(app, request, Bucket::OAuth, page).await
 }
 
-/// The fields of the page.
+/// The fields of the sign-in form.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]
 struct SignInForm {
-    /// The hidden field of the page.
+    /// The value of the hidden field of the page.
     request: String,
-    /// The account's address.
+    /// The account's email address.
     email: String,
     /// The account's password.
     #[schema(format = "password")]
@@ -93,7 +93,7 @@ struct SignInForm {
 
 /// Sign in for a client
 ///
-/// Receives the form of the page. Redirects the user to the client with a code that expires after one minute.
+/// Receives the form of the sign-in page. Redirects the user to the client with an authorization code that expires after one minute.
 #[utoipa::path(
     post,
     path = "/login",
@@ -130,7 +130,7 @@ pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Respo
     within_limit(app, request, Bucket::SignIn, page).await
 }
 
-/// Signs in and authorizes the client. Returns the URL that the user is redirected to.
+/// Signs the user in and authorizes the client. Returns the URL of the client to which the service redirects the user.
 async fn sign_in(
     app: &App,
     request: &Request,
@@ -148,7 +148,7 @@ async fn sign_in(
     Ok(result?)
 }
 
-/// Checks the format of the credentials and starts a sign-in attempt. Returns the normalized email address, the credentials and the attempt.
+/// Checks the format of the credentials, and starts a sign-in attempt. Returns the normalized email address, the credentials and the attempt.
 ///
 /// # Errors
 /// Returns 400 if the address or the password is malformed, and 429 if there were too many failed attempts for the address.
@@ -166,10 +166,10 @@ pub(super) async fn begin_attempt<'a>(
     Ok((address, credentials, attempt))
 }
 
-/// Shows the page again after a failed sign-in, with the address that the user entered.
+/// Shows the page again after a failed sign-in. The page contains the email address that the user entered.
 ///
 /// # Errors
-/// Returns a server error unchanged.
+/// Returns `rejection` unchanged if it is a server error.
 pub(super) fn show_again(
     rejection: Rejection,
     credentials: Option<&Credentials>,
@@ -184,7 +184,8 @@ pub(super) fn show_again(
     Ok(response)
 }
 
-/// Reads a submitted form. Returns the browser, the state of the page and the fields, or `None` if the form has expired or belongs to another browser.
+/// Reads a submitted form. Returns the browser, the state of the page and the fields of the form. Returns `None` if the form has expired or belongs to another
+/// browser.
 pub(super) fn open_form<T: serde::de::DeserializeOwned>(
     app: &App,
     page: &str,
@@ -200,7 +201,7 @@ pub(super) fn open_form<T: serde::de::DeserializeOwned>(
     Some((browser, page_state, fields))
 }
 
-/// Returns the credentials of a form, or `None` if a field is missing or repeated.
+/// Returns the credentials in a form. Returns `None` if a required field is missing or if a field is repeated.
 pub(super) fn read_credentials(fields: &Parameters) -> Option<Credentials> {
     let code = fields.one("code").ok()?;
     Some(Credentials {
@@ -253,8 +254,8 @@ pub(super) fn needs_code(rejection: Option<&Rejection>) -> bool {
     rejection.is_some_and(|rejection| rejection.text == CODE_REQUIRED)
 }
 
-/// Returns the status and the error message of a page. Wrong credentials have the status 403, because a 401 response requires the header `WWW-Authenticate`,
-/// which does not apply to forms.
+/// Returns the status and the error message of a page. Wrong credentials get the status 403. The status 401 would require the header `WWW-Authenticate`, which
+/// does not apply to forms.
 pub(super) fn status_and_message(rejection: Option<&Rejection>) -> (StatusCode, Option<String>) {
     let Some(rejection) = rejection else {
         return (StatusCode::OK, None);

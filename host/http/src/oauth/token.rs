@@ -22,38 +22,38 @@ use crate::rejection::Rejection;
 
 pub(super) const PATH: &str = "/auth/token";
 
-/// A request for tokens (OAuth 2.1, section 3.2; RFC 8628, section 3.4). Other fields are ignored.
+/// A request for tokens (OAuth 2.1, section 3.2; RFC 8628, section 3.4). The server ignores other fields.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]
 struct TokenForm {
     /// The grant type. It determines which other fields are required.
     grant_type: GrantType,
-    /// The client's id. Required unless the client authenticates in the Authorization header.
+    /// The client's id. Required unless the client authenticates with the Authorization header.
     #[schema(nullable = false)]
     client_id: Option<String>,
-    /// The client's secret, if it has one and does not send it in the Authorization header.
+    /// The client's secret, if the client has one and does not send it in the Authorization header.
     #[schema(nullable = false, format = "password")]
     client_secret: Option<String>,
-    /// Required for `authorization_code`: the code.
+    /// The authorization code. Required for `authorization_code`.
     #[schema(nullable = false)]
     code: Option<String>,
-    /// Required for `authorization_code`: the secret whose hash is `code_challenge`.
+    /// The secret whose hash the client sent as `code_challenge`. Required for `authorization_code`.
     #[schema(nullable = false, pattern = "^[A-Za-z0-9._~-]{43,128}$")]
     code_verifier: Option<String>,
-    /// For `authorization_code`: the redirect URI that the code was sent to.
+    /// The redirect URI to which the server sent the code. For `authorization_code`.
     #[schema(nullable = false)]
     redirect_uri: Option<String>,
-    /// Required for `refresh_token`: the refresh token.
+    /// The refresh token. Required for `refresh_token`.
     #[schema(nullable = false)]
     refresh_token: Option<String>,
-    /// Required for the device code grant: the device code.
+    /// The device code. Required for the device code grant.
     #[schema(nullable = false)]
     device_code: Option<String>,
     /// The resource of the authorization request (RFC 8707).
     #[schema(nullable = false)]
     resource: Option<String>,
-    /// For `refresh_token`: the scopes of the next access token, separated by spaces, if the client needs fewer scopes than it was granted. The next refresh
-    /// token keeps all granted scopes.
+    /// For `refresh_token`: the scopes of the new access token, separated by spaces. A client uses this field to request fewer scopes than it was granted. The
+    /// new refresh token keeps all granted scopes.
     #[schema(nullable = false)]
     scope: Option<String>,
 }
@@ -61,7 +61,8 @@ struct TokenForm {
 /// Exchange a grant for tokens
 ///
 /// Supports the grants `authorization_code` (with `code_verifier`), `refresh_token` and the device code grant. A refresh token can be used once. A second use
-/// ends the grant. Failed exchanges count towards the client's rate limit, others towards the rate limit of the grant, code or device.
+/// ends the grant. A failed exchange counts towards the rate limit of the client. Any other exchange counts towards the rate limit of its grant, code or
+/// device.
 #[utoipa::path(
     post,
     path = "/auth/token",
@@ -94,7 +95,7 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
         app.oauth.token(&parameters, client, &count, &origin).await
     };
     let result = exchange.await;
-    // All users of a client network share the rate limit of the network, so successful exchanges do not count towards this limit.
+    // All users of a client network share the rate limit of that network, so only failed exchanges count towards it.
     let is_failure = matches!(&result, Err(Error::Refused(refusal)) if !is_waiting(refusal));
     let verdict = if is_failure {
         let client = Key::client(request.client);
@@ -112,15 +113,16 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
     Ok(response)
 }
 
-/// Returns `true` if the error only asks the device to poll again later (RFC 8628, section 3.5).
+/// Returns `true` if the error only tells the device to poll again later (RFC 8628, section 3.5).
 fn is_waiting(refusal: &Refusal) -> bool {
     matches!(refusal.code, "authorization_pending" | "slow_down")
 }
 
-/// Returns the client's id and secret from the `Authorization` header (RFC 6749, section 2.3.1). Returns `None` if the header is missing or has another scheme.
+/// Returns the client's id and secret from the `Authorization` header (RFC 6749, section 2.3.1). Returns `None` if the header is missing or contains another
+/// scheme.
 ///
 /// # Errors
-/// Returns an error if the header is repeated or malformed.
+/// Returns an error if the header occurs several times or is malformed.
 pub(super) fn basic_credentials(headers: &HeaderMap) -> Result<Option<(String, String)>, Refusal> {
     let malformed =
         || Refusal::client("The Authorization header must contain one Basic credential");
@@ -147,7 +149,7 @@ pub(super) fn basic_credentials(headers: &HeaderMap) -> Result<Option<(String, S
     parse().map(Some).ok_or_else(malformed)
 }
 
-/// Decodes the form encoding of an id or a secret in the header.
+/// Decodes the form encoding of the client's id or secret in the `Authorization` header.
 fn form_decode(text: &str) -> Option<String> {
     let text = text.replace('+', " ");
     let decoded = percent_decode_str(&text).decode_utf8().ok()?;
