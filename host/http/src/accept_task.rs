@@ -1,4 +1,4 @@
-//! The task that accepts connections, and its graceful shutdown. This module depends neither on the type of the listener nor on the protocol.
+//! The task that accepts connections, and its graceful shutdown. This module does not depend on the type of the listener or on the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,17 @@ use tokio_util::task::TaskTracker;
 
 use crate::state::State;
 
-/// The delay after a failed accept. The operating system lacks a resource, for example file descriptors, so an immediate retry would fail too.
+/// The delay after a failed accept. The cause is that the operating system lacks a resource, for example file descriptors. So an immediate retry would also
+/// fail.
 pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A task that accepts connections. Dropping this value does not end the task. [`AcceptTask::stop`] ends the task.
+/// A task that accepts connections. Dropping this value does not end the task. Call [`AcceptTask::stop`] to end it.
 #[derive(Debug)]
 pub(crate) struct AcceptTask {
     shutdown_grace: Duration,
-    /// Stops the accept loop, and ends each connection after its current request.
+    /// A token that stops the accept loop and ends each connection after its current request.
     stop: CancellationToken,
-    /// Aborts the connections and the changes in progress.
+    /// A token that aborts the connections and the changes in progress.
     abort: CancellationToken,
     task: JoinHandle<()>,
     connections: TaskTracker,
@@ -28,7 +29,7 @@ pub(crate) struct AcceptTask {
 }
 
 impl AcceptTask {
-    /// Spawns the accept loop that `accept` returns. The loop must end when its token is cancelled, and must track every connection.
+    /// Spawns a task that runs the future returned by `accept`. This future must end when its token is cancelled, and must track every connection.
     pub(crate) fn spawn<S: State, A>(
         state: &Arc<S>,
         accept: impl FnOnce(Arc<S>, CancellationToken, TaskTracker) -> A,
@@ -55,8 +56,8 @@ impl AcceptTask {
         &self.connections
     }
 
-    /// Stops accepting connections, closes idle connections, and waits for requests and changes in progress. If they do not finish within
-    /// `http.shutdown_grace`, aborts them and logs a warning with the name `listener`.
+    /// Stops accepting connections, closes idle connections, and waits for the requests and changes in progress. If they do not finish within
+    /// `http.shutdown_grace`, aborts them and logs a warning that contains the name `listener`.
     pub(crate) async fn stop(self, listener: &str) {
         self.stop.cancel();
         let _ = self.task.await;

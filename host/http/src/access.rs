@@ -1,5 +1,5 @@
-//! The access rules of routes (specification, sections 5 and 7): the credentials that each route accepts. The pipeline enforces the rules, and the API
-//! description documents them.
+//! The access rules of routes (specification, sections 5 and 7). They determine which credentials each route accepts. The pipeline enforces the rules, and the
+//! API description documents them.
 
 use http::{HeaderValue, header};
 use latchmail_core::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};
@@ -14,7 +14,8 @@ const ADMINS_ONLY: &str = "This endpoint is only available to administrators";
 /// Checks that `caller` is authorized to use a route.
 ///
 /// # Errors
-/// Returns 403 with the specification's text, or 401 if the route requires an OAuth token for the agent endpoint and `caller` has another credential.
+/// Returns 403 with the error text of the specification. Returns 401 if the route requires an OAuth token for the agent endpoint and `caller` has another
+/// credential.
 pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
     match (access, &caller.credential) {
         (Access::Public, _)
@@ -40,7 +41,7 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
     }
 }
 
-/// Returns `true` if a route accepts OAuth access tokens: the route's declaration allows OAuth tokens, and OAuth tokens can have the route's scope.
+/// Returns `true` if a route accepts OAuth access tokens. The route must allow OAuth tokens, and OAuth tokens must be able to have the route's scope.
 /// `agents_send` states whether the operator allows agents to send mail.
 #[must_use]
 pub fn takes_oauth(access: Access, agents_send: bool) -> bool {
@@ -51,7 +52,7 @@ pub fn takes_oauth(access: Access, agents_send: bool) -> bool {
     }
 }
 
-/// Returns the scope that an API token needs, or `None` if the route does not accept API tokens.
+/// Returns the scope that an API token needs for a route. Returns `None` if the route does not accept API tokens.
 #[must_use]
 pub fn scope(access: Access) -> Option<Scope> {
     match access {
@@ -66,10 +67,10 @@ pub fn takes_mailbox(access: Access) -> bool {
     scope(access).is_some_and(Scope::allowed_in_shared_mailbox)
 }
 
-/// Checks that `caller` is authorized to select a shared mailbox. Only web sessions can select one.
+/// Checks that `caller` is authorized to select a shared mailbox. Only callers with a web session are.
 ///
 /// # Errors
-/// Returns 403 with the specification's text.
+/// Returns 403 with the error text of the specification.
 pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
     match caller.credential {
         Credential::Session { .. } => Ok(()),
@@ -79,7 +80,7 @@ pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
     }
 }
 
-/// Returns a 403 error that names the missing scope in the body and in the header `WWW-Authenticate` (RFC 6750, section 3.1).
+/// Returns a 403 error. The body and the header `WWW-Authenticate` (RFC 6750, section 3.1) name the missing scope.
 fn insufficient_scope(scope: Scope) -> Rejection {
     let rejection = Rejection::from(Failure::forbidden(missing(scope)));
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
@@ -89,7 +90,7 @@ fn insufficient_scope(scope: Scope) -> Rejection {
     }
 }
 
-/// Returns the 401 error of the agent endpoint. The caller adds the header `WWW-Authenticate`.
+/// Returns the 401 error of the agent endpoint. The calling function must add the header `WWW-Authenticate`.
 #[must_use]
 pub fn unauthorized() -> Rejection {
     Failure::unauthorized("Missing or invalid Authorization header").into()

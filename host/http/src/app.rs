@@ -1,4 +1,4 @@
-//! The state that the host's handlers share. The routes are in [`crate::routes`].
+//! The state of the service, which all handlers of the host use. The routes are in [`crate::routes`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use latchmail_runtime::manager::ModuleManager;
 
 use crate::state::{HttpState, State};
 
-/// The state that the host's handlers share.
+/// The state of the service, which all handlers of the host use.
 #[derive(Debug)]
 pub struct App {
     /// The configuration.

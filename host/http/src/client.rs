@@ -1,6 +1,6 @@
-//! The client's IP address and the id of a request.
+//! Finds the client's IP address and the id of a request.
 //!
-//! Any client can send `X-Forwarded-For` and `X-Request-Id`. These headers are used only if the connection comes from a trusted proxy.
+//! Any client can send the headers `X-Forwarded-For` and `X-Request-Id`. So the service uses these headers only if the connection comes from a trusted proxy.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub struct TrustedProxies(Vec<IpNet>);
 
 impl TrustedProxies {
-    /// Reads `http.trusted_proxies`: IP addresses, or networks such as `10.0.0.0/8`.
+    /// Parses the entries of `http.trusted_proxies`. An entry is an IP address or a network such as `10.0.0.0/8`.
     ///
     /// # Errors
     /// Returns an error that names the invalid entry.
@@ -38,14 +38,14 @@ impl TrustedProxies {
             .map(Self)
     }
 
-    /// Returns `true` if `address` belongs to a trusted proxy.
+    /// Returns `true` if `address` is the address of a trusted proxy.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the client's IP address. If `peer` is not a trusted proxy, `peer` is the client. Otherwise the client is the last address in `X-Forwarded-For`
-    /// that does not belong to a trusted proxy. Earlier entries and invalid entries are not trusted, because the client can send them.
+    /// Returns the client's IP address. If `peer` is not a trusted proxy, `peer` is the client. Otherwise, the client is the last address in `X-Forwarded-For`
+    /// that does not belong to a trusted proxy. The client itself can send earlier entries and invalid entries, so they are not trusted.
     #[must_use]
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
@@ -70,7 +70,7 @@ impl TrustedProxies {
     }
 }
 
-/// Parses an IP address as proxies write it: without a port, with a port, or (IPv6) in brackets.
+/// Parses an IP address in the forms that proxies write: without a port, with a port, or in brackets (IPv6).
 fn parse_forwarded(entry: &str) -> Option<IpAddr> {
     let address = entry
         .parse()
@@ -85,7 +85,8 @@ fn parse_forwarded(entry: &str) -> Option<IpAddr> {
     Some(IpAddr::to_canonical(&address))
 }
 
-/// Returns the request's id: the id that a trusted proxy sent if it is well-formed (at most 64 of `[A-Za-z0-9._-]`), otherwise 22 random characters.
+/// Returns the id of a request. If a trusted proxy sent a well-formed id (at most 64 characters of `[A-Za-z0-9._-]`), returns this id. Otherwise returns 22
+/// random characters.
 #[must_use]
 pub fn request_id(trusted: bool, headers: &HeaderMap) -> String {
     headers
@@ -106,7 +107,7 @@ pub fn request_id(trusted: bool, headers: &HeaderMap) -> String {
 pub fn new_id() -> String {
     let mut bytes = [0; 16];
     if getrandom::fill(&mut bytes).is_err() {
-        // The id is not a secret, so the request continues if the random generator fails.
+        // The id is not a secret. So the service processes the request even if the random generator fails.
         return "unnamed".into();
     }
     URL_SAFE_NO_PAD.encode(bytes)

@@ -1,4 +1,4 @@
-//! Limits the number of open connections per client, so that one client cannot use all connections of the server.
+//! Limits the number of open connections of each client, so that one client cannot use all connections of the server.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,7 +14,7 @@ pub(crate) struct ClientConnections {
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// A permit for one connection. Dropping it releases the permit.
+/// A permit for one connection. Dropping this value releases the permit.
 #[derive(Debug)]
 #[must_use = "dropping the permit releases it"]
 pub(crate) struct ConnectionPermit {
@@ -31,7 +31,7 @@ impl ClientConnections {
         })
     }
 
-    /// Returns a permit for a connection from `client`, or `None` if the client's network has reached the limit.
+    /// Returns a permit for a connection from `client`. Returns `None` if the client's network has reached the limit.
     pub(crate) fn try_acquire(self: &Arc<Self>, client: IpAddr) -> Option<ConnectionPermit> {
         let network = network(client);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

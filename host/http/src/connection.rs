@@ -1,4 +1,5 @@
-//! Serves one connection: hyper with size and time limits, and a graceful close, so that a client that is still writing receives its response.
+//! Serves one connection. This module adds size limits, time limits and a graceful close to hyper, so that a client that is still sending receives its
+//! response.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -32,12 +33,12 @@ use crate::rejection::Rejection;
 const MAX_BUFFER: usize = 2 * MAX_HEAD;
 /// The maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
-/// Limits for discarding unread data after a response: the number of bytes, the total time, and the time without a byte.
+/// Limits for discarding unread data after a response: the number of bytes, the total time, and the time without a received byte.
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 const LINGER: Duration = Duration::from_secs(10);
 const LINGER_SILENCE: Duration = Duration::from_secs(2);
 
-/// Serves a connection until it ends. After `stop` is cancelled, ends the connection after the current request.
+/// Serves a connection until it ends. When `stop` is cancelled, the connection ends after its current request.
 pub(crate) async fn serve<S: State>(
     state: Arc<S>,
     stream: TcpStream,
@@ -51,13 +52,13 @@ pub(crate) async fn serve<S: State>(
     ));
     let stream = HttpStream::new(stream, Arc::clone(&connection_state), config.idle_timeout);
     let service = service_fn(|request: Request<Incoming>| {
-        // The state is updated here because hyper reads the body before it polls the future.
+        // The state is updated before the future is created, because hyper reads the body before it polls the future.
         let head = connection_state.begin_request(request.body().size_hint().exact());
         let (state, connection_state) = (Arc::clone(&state), Arc::clone(&connection_state));
         Box::pin(async move {
             let response = respond(&state, peer, request, &head, &connection_state).await;
             let finish = FinishResponse(connection_state);
-            // The closure owns `finish`, so that `finish` is dropped together with the body.
+            // The closure owns `finish`, so `finish` is dropped together with the body.
             Ok::<_, Infallible>(response.map(|body| {
                 body.map_err(move |error| {
                     let _ = &finish;
@@ -67,8 +68,8 @@ pub(crate) async fn serve<S: State>(
         })
     });
     let mut connection = http1::Builder::new()
-        // A client can shut down its side of the connection and wait for the response. A client that disconnected looks the same. Its request continues until
-        // the route's deadline.
+        // A client can shut down its sending side of the connection and wait for the response. The server cannot distinguish such a client from a client that
+        // disconnected. So a request of a disconnected client continues until the deadline of its route.
         .half_close(true)
         .header_read_timeout(None)
         .max_buf_size(MAX_BUFFER)
@@ -77,7 +78,7 @@ pub(crate) async fn serve<S: State>(
         .serve_connection(TokioIo::new(stream), service);
     let mut head_timed_out = pin!(connection_state.head_timed_out());
     let mut stopping = false;
-    // The status of the response to data that is not a request.
+    // The status of the response to data that is not a valid request. `None` if no such response is sent.
     let status = loop {
         tokio::select! {
             ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => {
@@ -110,7 +111,7 @@ pub(crate) async fn serve<S: State>(
     close(stream, status.is_some() || connection_state.unread()).await;
 }
 
-/// Returns the response to a request whose head had these bytes.
+/// Returns the response to a request. `head` contains the received bytes of the request's head.
 async fn respond<S: State>(
     state: &Arc<S>,
     peer: IpAddr,
@@ -136,12 +137,12 @@ async fn respond<S: State>(
     response
 }
 
-/// Records the trailers of a chunked body.
+/// Records whether a chunked body has trailers.
 fn record_trailers(
     body: Incoming,
     connection_state: Arc<ConnectionState>,
 ) -> impl Body<Data = Bytes, Error: Send> + Send + Unpin {
-    // The type of `map_frame` has no exact size.
+    // A body of the type that `map_frame` returns has no exact size, so a body with an exact size is returned unchanged.
     if body.size_hint().exact().is_some() {
         return Either::Left(body);
     }
@@ -153,8 +154,8 @@ fn record_trailers(
     }))
 }
 
-/// Closes a connection. If the server closed a connection while the client is writing, the system would reset the connection and the client could lose the
-/// response. Therefore unread data is discarded first, within limits.
+/// Closes a connection. If the server closed the connection while the client is still sending, the operating system would reset the connection, and the client
+/// could lose the response. Therefore unread data is discarded first, within limits.
 async fn close(mut stream: TcpStream, unread: bool) {
     let _ = stream.shutdown().await;
     if !unread {
@@ -172,7 +173,7 @@ async fn close(mut stream: TcpStream, unread: bool) {
     }
 }
 
-/// Returns the complete response, head and body, to data that is not a request.
+/// Returns the complete response to data that is not a valid request, with its head and its body.
 fn rejection(now: Timestamp, status: StatusCode) -> Bytes {
     let id = client::new_id();
     tracing::info!(%id, status = status.as_u16(), "rejected an invalid request");
@@ -202,7 +203,7 @@ fn rejection(now: Timestamp, status: StatusCode) -> Bytes {
     bytes.into()
 }
 
-/// Records, when it is dropped, that hyper has the complete response.
+/// A value that records, when it is dropped, that hyper has the complete response.
 struct FinishResponse(Arc<ConnectionState>);
 
 impl Drop for FinishResponse {

@@ -1,9 +1,9 @@
-//! Cross-origin requests (CORS, the Fetch Standard): the allow-list of origins whose pages can call the service.
+//! Cross-origin requests (CORS, the Fetch Standard). The allow-list contains the origins whose pages can call the service.
 //!
-//! Clients send credentials only in `Authorization`, so no response allows cookies.
+//! Clients send credentials only in the header `Authorization`, so no response allows browsers to send cookies.
 //!
-//! `CorsLayer` of tower-http 0.7.1 does not fit. It responds to every `OPTIONS` request itself, with the same methods for all paths, and it sends
-//! `Access-Control-Expose-Headers` also for origins that are not allowed.
+//! `CorsLayer` of tower-http 0.7.1 is not suitable. It responds to every `OPTIONS` request itself, with the same methods for all paths. It also sends
+//! `Access-Control-Expose-Headers` for origins that are not allowed.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use latchmail_core::error::StartError;
@@ -11,7 +11,7 @@ use latchmail_core::error::StartError;
 const ALLOWED_REQUEST_HEADERS: &str =
     "Authorization, Content-Type, Mcp-Method, Mcp-Name, Mcp-Protocol-Version";
 const EXPOSED_RESPONSE_HEADERS: &str = "Content-Disposition, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id";
-/// How long browsers can cache the response to a preflight request, in seconds.
+/// The time for which browsers can cache the response to a preflight request, in seconds.
 const MAX_AGE: &str = "7200";
 
 /// The allow-list of origins.
@@ -19,7 +19,7 @@ const MAX_AGE: &str = "7200";
 pub struct Cors(Vec<HeaderValue>);
 
 impl Cors {
-    /// Parses `cors_origins`. Each entry consists of scheme, host and port, as browsers write them.
+    /// Parses the entries of `cors_origins`. An entry consists of a scheme, a host and a port, in the form that browsers send.
     ///
     /// # Errors
     /// Returns an error that names the invalid entry.
@@ -42,7 +42,7 @@ impl Cors {
             .map(Self)
     }
 
-    /// Adds the CORS headers to a response, so that a page of an allowed origin can read it.
+    /// Adds the CORS headers to a response, so that a page of an allowed origin can read the response.
     pub fn write(&self, request: &HeaderMap, response: &mut HeaderMap) {
         if self.0.is_empty() {
             return;
@@ -57,8 +57,8 @@ impl Cors {
         }
     }
 
-    /// Returns the headers of the response to a preflight request, for a path with the methods `allow`. Returns `None` if this is not a preflight request or
-    /// its origin is not allowed.
+    /// Returns the headers of the response to a preflight request. `allow` contains the methods of the path. Returns `None` if the request is not a preflight
+    /// request or its origin is not allowed.
     #[must_use]
     pub fn preflight(
         &self,

@@ -1,15 +1,15 @@
-//! The process's limit on open file descriptors, and the number of client connections that the limit allows.
+//! The limit on open file descriptors of the process, and the number of client connections that this limit allows.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// File descriptors that are reserved for databases, connections to the mail server, compiled modules and the log.
+/// The number of file descriptors that are reserved for databases, connections to the mail server, compiled modules and the log.
 const RESERVE: u64 = 256;
 
-/// The limit that the process requests, unless the configured connections need more. Mail daemons close all possible file descriptors when they start. As child
-/// processes with a limit of 10^9, they would need minutes.
+/// The limit that the process requests, unless the configured number of connections needs a higher limit. The limit is not higher, because child processes
+/// inherit it: mail daemons close all possible file descriptors when they start, and would need minutes with a limit of 10^9.
 const USUAL_LIMIT: u64 = 65_536;
 
-/// Raises the process's limit on file descriptors. Returns the number of connections that the limit allows, at most `configured`.
+/// Raises the limit on file descriptors. Returns the number of connections that the new limit allows, which is at most `configured`.
 pub(crate) fn max_connections(configured: usize) -> usize {
     let limit = raise(configured);
     let allowed = allowed_connections(configured, limit);
@@ -24,7 +24,7 @@ pub(crate) fn max_connections(configured: usize) -> usize {
     allowed
 }
 
-/// Raises the limit and returns the new one, or `None` if there is no limit.
+/// Raises the limit on file descriptors, and returns the new limit. Returns `None` if there is no limit.
 fn raise(configured: usize) -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let soft = current?;
@@ -49,7 +49,7 @@ fn raise(configured: usize) -> Option<u64> {
     }
 }
 
-/// Returns the number of connections that a limit on file descriptors allows, at least one and at most `configured`.
+/// Returns the number of connections that a limit on file descriptors allows. The result is at least one and at most `configured`.
 fn allowed_connections(configured: usize, limit: Option<u64>) -> usize {
     let Some(limit) = limit else {
         return configured;

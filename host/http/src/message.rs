@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::rejection::Rejection;
 
-/// The body of a success without data, as [`success`] returns it.
+/// The body of a successful response without data, which [`success`] returns.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) struct Success {
@@ -21,13 +21,13 @@ pub(crate) struct Success {
 /// Creates a JSON response.
 ///
 /// # Errors
-/// Returns 500 if `value` cannot be serialized, which is a defect of the host.
+/// Returns 500 if `value` cannot be serialized. This is a bug of the host.
 pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response, Rejection> {
     let body = serde_json::to_vec(value).map_err(Failure::internal)?;
     Ok(serialized_json(status, body.into()))
 }
 
-/// Creates a JSON response from serialized JSON.
+/// Creates a response from text that is already JSON.
 #[must_use]
 pub fn serialized_json(status: StatusCode, body: Bytes) -> Response {
     let mut headers = HeaderMap::new();
@@ -45,7 +45,7 @@ pub fn serialized_json(status: StatusCode, body: Bytes) -> Response {
 /// Creates a response with the status 200 and the body `{"success": true}`.
 ///
 /// # Errors
-/// Returns the errors of [`json`], which do not occur for this body.
+/// Returns the errors of [`json`]. They never occur for this body.
 pub fn success() -> Result<Response, Rejection> {
     json(StatusCode::OK, &json!({ "success": true }))
 }

@@ -1,7 +1,7 @@
-//! The API description (OpenAPI 3.1.1), composed of the descriptions of the host and of each module. It is composed once for each table of routes.
+//! The API description (OpenAPI 3.1.1). It is composed from the descriptions of the host and of each module, once for each route table.
 //!
-//! The host adds the rules that it enforces: the security and the scope of each operation, and the errors of the request pipeline ([`responses`]). A description
-//! is rejected if it does not match its routes or conflicts with another description.
+//! The host adds the rules that it enforces: the security and the scope of each operation, and the errors of the request pipeline ([`responses`]). A group's
+//! description is rejected if it does not match the group's routes or conflicts with another description.
 
 mod components;
 mod document;
@@ -22,10 +22,10 @@ use components::Components;
 use document::{Document, Paths};
 use info::ApiInfo;
 
-/// Composes the description.
+/// Composes the API description of all groups, as JSON.
 ///
 /// # Errors
-/// Returns an error if a route is not described, a described operation is not a route, two descriptions conflict, or a reference has no target.
+/// Returns an error if a route is not described, if a described operation is not a route, if two descriptions conflict, or if a reference has no target.
 pub fn compose<S>(info: &ApiInfo, groups: &[RouteGroup<S>]) -> Result<Bytes, StartError> {
     with_document(info, groups, |document| {
         serde_json::to_vec(document)
@@ -44,7 +44,7 @@ pub fn check<S>(info: &ApiInfo, groups: &[RouteGroup<S>]) -> Result<(), StartErr
     with_document(info, groups, |_| Ok(()))
 }
 
-/// Composes and checks the description, and passes it to `then`. The description borrows from local values, so it cannot be returned.
+/// Composes and checks the API description, and passes it to `then`. The description cannot be returned, because it borrows from local values.
 fn with_document<S, T>(
     info: &ApiInfo,
     groups: &[RouteGroup<S>],

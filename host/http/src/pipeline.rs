@@ -1,7 +1,7 @@
-//! Processes one request, from its headers to its response: id, route, rate limit, credential, access, body, handler. This module does not depend on a
-//! connection, so tests can call it directly.
+//! Processes one request, from its headers to its response. The steps are id, route, rate limit, credential, access, body and handler. This module does not
+//! depend on a connection, so tests can call it directly.
 //!
-//! `Authorization` headers, bodies and the values of a query are never logged.
+//! The log never contains `Authorization` headers, bodies or the values of a query.
 
 mod authentication;
 mod call;
@@ -29,13 +29,14 @@ use crate::state::State;
 use crate::{access, client, framing, query, rate_limit, response};
 use progress::{DisconnectLog, Progress};
 
-/// The time for which a credential counts as verified while the body arrives. After this time the credential is verified again.
+/// The time for which a verified credential stays valid while the body arrives. If the body takes longer, the credential is verified again.
 const REVERIFY_AFTER: Duration = Duration::from_secs(1);
 
-/// The query parameter that selects a mailbox that is shared with the caller.
+/// The query parameter that selects a shared mailbox.
 const MAILBOX: &str = "mailbox";
 
-/// Processes one request from a connection of `peer`. If the request's body was not read to its end, the response contains `Connection: close`.
+/// Processes one request that arrived on a connection from `peer`. If the body of the request was not read to its end, the response contains `Connection:
+/// close`.
 pub async fn handle<S, B>(
     state: &Arc<S>,
     peer: IpAddr,
@@ -70,7 +71,7 @@ where
     let mut progress = Progress::default();
     let mut disconnect_log = DisconnectLog::new(&parts.method);
     let framing = framing::check(&parts);
-    // The service and a proxy can disagree on the end of an ambiguous request, so the data after the request is not read.
+    // The service and a proxy can disagree about the end of an ambiguous request. So the service does not read the data that follows the head.
     let is_ambiguous = framing.is_err();
     let result = match framing {
         Ok(()) => {
@@ -174,7 +175,7 @@ where
         )
         .await?
     };
-    // A body can take minutes to arrive, and the credential can be revoked in this time.
+    // A body can take minutes to arrive. During this time, the credential can be revoked.
     let caller = match caller {
         Some(_) if http.clock.monotonic().saturating_sub(verified_at) > REVERIFY_AFTER => {
             let state = state.as_ref();
@@ -197,15 +198,15 @@ where
     call::run(state, entry, request).await
 }
 
-/// Returns `true` if a browser requests the script of a service worker. A service worker could replace the sign-in pages of the same origin, even after its
-/// module was removed (Service Workers, section "Service Worker Script Request").
+/// Returns `true` if a browser requests the script of a service worker. A service worker of a module could replace the sign-in pages, which have the same
+/// origin, even after the module was removed (Service Workers, section "Service Worker Script Request").
 fn registers_service_worker(headers: &HeaderMap) -> bool {
     headers
         .get("service-worker")
         .is_some_and(|value| value == "script")
 }
 
-/// Handles a request for a known path with an unknown method. Returns the response to a preflight request of a browser, or the 405 error.
+/// Handles a request with a known path and a method that the path does not have. Returns the response to a browser's preflight request, or the 405 error.
 fn preflight_or_405<S: State>(
     state: &S,
     parts: &Parts,

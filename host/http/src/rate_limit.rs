@@ -1,17 +1,17 @@
-//! The response headers of rate limits (specification, section 8).
+//! The rate-limit headers of responses (specification, section 8).
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use latchmail_core::verdict::Verdict;
 
-/// Requests per minute.
+/// The maximum number of requests per minute.
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// Requests that would be accepted now.
+/// The number of requests that the service would accept now.
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 /// The time at which the bucket is full again, in seconds since the Unix epoch.
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Sets the rate-limit headers of a response. If a handler already set the headers of another bucket, the headers of the bucket with fewer remaining requests
-/// apply, because the client reaches the limit of that bucket first.
+/// Sets the rate-limit headers of a response. A handler may already have set the headers of another bucket. In this case, the headers of the bucket with fewer
+/// remaining requests apply, because the client reaches the limit of this bucket first.
 pub(crate) fn write(verdict: Verdict, headers: &mut HeaderMap) {
     let present = headers
         .get(REMAINING)

@@ -1,4 +1,4 @@
-//! The response to a request that fails: a status and `{"error": text}` (specification, section 7).
+//! The error response to a failed request. It has a status and the body `{"error": text}` (specification, section 7).
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -13,16 +13,16 @@ use crate::rate_limit;
 /// The `Retry-After` header of 503 responses, in seconds.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
 
-/// The error response to a request that fails.
+/// The error response to a failed request.
 #[derive(Debug)]
 pub struct Rejection {
     /// The status of the response.
     pub status: StatusCode,
-    /// The message for the client. Contains no secrets and no internal details.
+    /// The message for the client. It contains no secrets and no internal details.
     pub text: Cow<'static, str>,
     /// Additional headers of the response (`Allow`, `Retry-After`, …).
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The internal cause. It is logged once, when the response is written, and never sent to the client.
+    /// The internal cause of the error. The service logs it once, when it writes the response, and never sends it to the client.
     pub cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -38,13 +38,13 @@ impl Rejection {
         }
     }
 
-    /// Creates a rejection with the status 400: the request is malformed, or a field is missing or out of range. The text names the field.
+    /// Creates a rejection with the status 400. The request is malformed, or a field is missing or out of range. The text names the field.
     #[must_use]
     pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, text)
     }
 
-    /// Creates a rejection with the status 503 and `Retry-After`: nothing was started, and the client can retry.
+    /// Creates a rejection with the status 503 and the header `Retry-After`. The request has changed nothing, so the client can retry.
     #[must_use]
     pub fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, text).with(header::RETRY_AFTER, RETRY_AFTER)
@@ -57,7 +57,7 @@ impl Rejection {
         self
     }
 
-    /// Sets the cause for the log.
+    /// Sets the internal cause of the error.
     #[must_use]
     pub fn because(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());

@@ -1,4 +1,4 @@
-//! The error responses, and the headers of all responses.
+//! Creates error responses, and sets the headers that all responses have.
 
 use std::any::Any;
 
@@ -10,8 +10,8 @@ use crate::message::{self, Response};
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 
-/// Default headers. A handler of the host can set other values, a module cannot. Responses contain the data of one user, so they are not cached. If a browser
-/// shows a response as a page, the page cannot run scripts or access the sign-in pages of the same origin.
+/// The default headers of responses. A handler of the host can set other values, but a module cannot. Responses contain data of one user, so caches must not
+/// store them. If a browser shows a response as a page, this page cannot run scripts or access the sign-in pages of the same origin.
 const DEFAULT_HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (
@@ -33,7 +33,7 @@ const DEFAULT_HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
 ];
 
-/// Headers that a handler cannot set: hop-by-hop headers (RFC 9110, section 7.6.1) and headers that the server computes.
+/// The headers that a handler cannot set. They are hop-by-hop headers (RFC 9110, section 7.6.1) and headers that the server computes.
 const SERVER_HEADERS: [HeaderName; 5] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -42,7 +42,7 @@ const SERVER_HEADERS: [HeaderName; 5] = [
     header::UPGRADE,
 ];
 
-/// Converts the result of a handler to a response.
+/// Converts the result of a handler to an HTTP response.
 pub(crate) fn from_result(result: Result<Response, Rejection>) -> http::Response<ResponseBody> {
     let Response {
         status,
@@ -65,7 +65,7 @@ pub(crate) fn from_result(result: Result<Response, Rejection>) -> http::Response
     response
 }
 
-/// Adds the headers of all responses: the id of the request, and security headers.
+/// Adds the headers that all responses have: the id of the request, and security headers.
 pub(crate) fn add_common_headers(id: &str, headers: &mut HeaderMap) {
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
@@ -79,7 +79,7 @@ pub(crate) fn add_common_headers(id: &str, headers: &mut HeaderMap) {
     }
 }
 
-/// Returns the response `{"error": text}` with the rejection's status and headers.
+/// Returns a response with the body `{"error": text}`, and with the status and the headers of the rejection.
 fn error_response(rejection: Rejection) -> Response {
     let body = serde_json::json!({ "error": rejection.text }).to_string();
     let mut response = message::serialized_json(rejection.status, body.into());
@@ -113,7 +113,7 @@ pub(crate) fn method_name(method: &Method) -> &str {
     }
 }
 
-/// Logs a rejection with its cause. Every rejection is logged exactly once.
+/// Logs a rejection with its cause. The service calls this function exactly once for every rejection.
 pub(crate) fn log(rejection: &Rejection) {
     let status = rejection.status.as_u16();
     let cause = rejection.cause.as_ref().map(tracing::field::display);

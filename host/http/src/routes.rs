@@ -1,4 +1,4 @@
-//! The routes of the service: those of the host and those of the serving modules.
+//! The routes of the service: the routes of the host, and the routes of the serving modules.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Router for App {
     }
 }
 
-/// Returns the route groups of the host and of modules.
+/// Returns the route groups of the host, followed by the route groups of the given modules.
 ///
 /// # Errors
 /// Returns an error if an API description of the host cannot be serialized.
@@ -43,7 +43,7 @@ pub fn route_groups(
         admin::route_group("admin")?,
         oauth::resource_route_group()?,
     ];
-    // The authorization server uses the main listener unless it has its own listener or another service issues the tokens.
+    // The main listener serves the authorization server, unless the authorization server has its own listener or another service issues the tokens.
     if config.oauth.listen.is_none() && config.oauth.introspection.is_none() {
         groups.push(oauth::route_group()?);
     }

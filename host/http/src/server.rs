@@ -1,4 +1,4 @@
-//! The TCP server: accepts connections up to the configured limits, in total and per client, and shuts down gracefully.
+//! The TCP server. It accepts connections up to the configured limits, in total and per client, and shuts down gracefully.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::client_connections::ClientConnections;
 use crate::state::State;
 use crate::{connection, descriptors};
 
-/// A running server. Dropping this value does not end the server. [`Running::stop`] ends the server.
+/// A running server. Dropping this value does not end the server. Call [`Running::stop`] to end it.
 #[derive(Debug)]
 #[must_use = "the server runs until it is stopped"]
 pub struct Running {
@@ -50,8 +50,8 @@ impl Running {
         self.address
     }
 
-    /// Stops accepting connections, closes idle connections, and waits for requests and changes in progress. Aborts those that do not finish within
-    /// `http.shutdown_grace`.
+    /// Stops accepting connections, closes idle connections, and waits for the requests and changes in progress. Aborts the requests and changes that do not
+    /// finish within `http.shutdown_grace`.
     pub async fn stop(self) {
         self.accept_task.stop("the HTTP listener").await;
     }
@@ -68,7 +68,7 @@ async fn accept<S: State>(
     let clients = ClientConnections::new(state.http().config.connections_per_client);
     let mut refused = 0_u64;
     let next = async || -> io::Result<_> {
-        // The permit is acquired before the accept, so that connections above the limit wait in the listener's queue.
+        // The permit is acquired before the connection is accepted, so that connections above the limit wait in the listener's queue.
         let permit = Arc::clone(&permits)
             .acquire_owned()
             .await
@@ -85,7 +85,7 @@ async fn accept<S: State>(
                 continue;
             }
         };
-        // A connection of a trusted proxy serves many clients, so it is not limited per client.
+        // A connection of a trusted proxy serves many clients, so the limit per client does not apply to it.
         let is_proxy = state
             .http()
             .trusted_proxies

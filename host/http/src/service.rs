@@ -22,7 +22,7 @@ use crate::route_group::{HostRoute, RouteGroup, host_route};
 )]
 struct Description;
 
-/// Returns the three routes.
+/// Returns the routes for health, readiness and the API description.
 ///
 /// # Errors
 /// Returns an error if the API description cannot be serialized.
@@ -46,7 +46,7 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
     )
 }
 
-/// Creates a route with a rate limit. If `bucket` is empty, the route has no rate limit.
+/// Creates a route that counts towards the rate limit `bucket`. If `bucket` is an empty string, the route has no rate limit.
 fn route(path: &str, operation: &str, bucket: &str) -> Route {
     Route {
         bucket: bucket.into(),

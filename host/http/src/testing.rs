@@ -1,4 +1,4 @@
-//! A small service for tests of the HTTP server, with its own routes. The credentials are the names of the callers.
+//! A small service for tests of the HTTP server, with its own routes. A credential is the name of a caller.
 
 use std::future::ready;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ use crate::route_group::{Handler, RouteGroup, Target};
 use crate::router::RouteTable;
 use crate::state::{HttpState, State};
 
-/// Returns a group of routes that are not called, and a matching description.
+/// Returns a group of routes whose handlers are never called, and an API description of these routes.
 pub(crate) fn group<S: 'static>(owner: &str, routes: Vec<Route>) -> RouteGroup<S> {
     let handler: Handler<S> = |_, _| Box::pin(async { message::success() });
     group_with_handlers(
@@ -31,7 +31,7 @@ pub(crate) fn group<S: 'static>(owner: &str, routes: Vec<Route>) -> RouteGroup<S
     )
 }
 
-/// Returns a group of routes with their handlers, and a matching description.
+/// Returns a group of routes with the given handlers, and an API description of these routes.
 pub(crate) fn group_with_handlers<S>(
     owner: &str,
     routes: Vec<(Route, Handler<S>)>,
@@ -71,13 +71,13 @@ pub(crate) fn caller(credential: Credential) -> Caller {
 pub(crate) struct TestService {
     http: HttpState<Self>,
     pub(crate) clock: Clock,
-    /// Each handler of `/wait` waits for one permit.
+    /// The permits of the handlers of `/wait`. Each handler waits for one permit.
     pub(crate) gate: tokio::sync::Semaphore,
-    /// Has one permit for each handler of `/wait` that started.
+    /// One permit for each handler of `/wait` that has started.
     pub(crate) started: tokio::sync::Semaphore,
-    /// Has one permit for each handler of `/wait` that finished.
+    /// One permit for each handler of `/wait` that has finished.
     pub(crate) finished: tokio::sync::Semaphore,
-    /// The number of look-ups of credentials.
+    /// The number of lookups of credentials.
     pub(crate) lookups: AtomicUsize,
 }
 
@@ -114,7 +114,7 @@ impl State for TestService {
             .get(header::AUTHORIZATION)
             .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         let id = credential.unwrap_or_default().to_owned();
-        // Credentials with these prefixes prove that the service issued them, including ended ones.
+        // Credentials with these prefixes prove that the service issued them. The prefix `ended-` marks a credential that is no longer valid.
         let key = ["session-", "ended-"]
             .iter()
             .any(|prefix| id.starts_with(prefix))
@@ -194,7 +194,7 @@ pub(crate) fn routes() -> Vec<(Route, Handler<TestService>)> {
     ]
 }
 
-/// The size of a response that exceeds the buffers of a socket, in bytes.
+/// The size of a response that does not fit into the buffers of a socket, in bytes.
 pub(crate) const LARGE: usize = 32 * 1024 * 1024;
 
 fn large() -> Response {

@@ -13,9 +13,9 @@ use crate::rejection::Rejection;
 /// The modules to install.
 #[derive(Deserialize, ToSchema)]
 struct Install {
-    /// At least one component. Either all are installed or none.
+    /// The components, at least one. The service installs either all of them or none.
     modules: Vec<Component>,
-    /// Consents to all rights that a new version has and the active version does not have.
+    /// Whether the caller consents to all permissions that a new version has and the active version does not have.
     #[serde(default)]
     accept: bool,
 }
@@ -29,11 +29,11 @@ struct Installed {
 
 /// Installs modules.
 ///
-/// Installs new modules and new versions: either all or none. They are active when the response is sent. Requests in progress finish with the version that was
-/// active when they started.
+/// Installs new modules and new versions, either all or none. The new versions are active when the service sends the response. Requests in progress finish with
+/// the version that was active when they started.
 ///
 /// # Errors
-/// Returns 400 if a component is not a module, and 409 if a module conflicts or needs consent.
+/// Returns 400 if a component is not a module. Returns 409 if a module conflicts with another module or with the configuration, or if consent is missing.
 #[utoipa::path(
     post,
     path = "/api/v1/admin/modules",

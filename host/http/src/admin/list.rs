@@ -10,7 +10,7 @@ use super::state::AdminState;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
 
-/// The modules.
+/// A list of modules.
 #[derive(Serialize, ToSchema)]
 struct Modules {
     /// The modules, sorted by name.
@@ -19,10 +19,10 @@ struct Modules {
 
 /// Lists the modules.
 ///
-/// Returns for each module its active version, or the reason if no version is active, and statistics of its requests.
+/// Returns for each module its active version and statistics of its requests. If no version is active, returns the reason instead of the version.
 ///
 /// # Errors
-/// Returns 500 if the response cannot be serialized, which does not occur for this type.
+/// Returns 500 if the response cannot be serialized. This never happens for this type.
 #[utoipa::path(
     get,
     path = "/api/v1/admin/modules",

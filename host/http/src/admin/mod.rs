@@ -1,5 +1,5 @@
-//! Changes of modules at run time: the routes under `/api/v1/admin/modules` for administrators, and the same routes over a Unix socket for the operator
-//! ([`socket`]). The changes and their rules are in [`latchmail_runtime::manager`].
+//! Administration of modules while the service runs. Administrators use the routes under `/api/v1/admin/modules`. The operator uses the same routes over a Unix
+//! socket ([`socket`]). [`latchmail_runtime::manager`] makes the changes and checks their rules.
 
 mod change;
 mod inspect;

@@ -1,4 +1,4 @@
-//! Parts of requests that several operations use.
+//! The parts of requests that several operations of module administration use.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -19,11 +19,11 @@ pub(super) struct Component {
     component: usize,
 }
 
-/// Returns the bytes of the components, in the order of `components`. The pipeline replaces the base64 text of a component with an index into the blobs of the
-/// request.
+/// Returns the bytes of the components, in the order of `components`. In the parsed body, each component is an index into the blobs of the request, because the
+/// pipeline has extracted the base64 text.
 ///
 /// # Errors
-/// Returns 400 if an index does not belong to a blob.
+/// Returns 400 if the request has no blob with one of the indexes.
 pub(super) fn component_bytes(
     components: &[Component],
     request: &Request,
@@ -33,7 +33,7 @@ pub(super) fn component_bytes(
     bytes.ok_or_else(|| Rejection::bad_request("component must be in base64"))
 }
 
-/// Returns the name of the module in the path.
+/// Returns the name of the module from the path of the request.
 pub(super) fn module_name(request: &Request) -> &str {
     request.path.first().map_or("", |(_, name)| name)
 }

@@ -12,16 +12,16 @@ use super::state::AdminState;
 use super::{change, inspect, install, list, log};
 use crate::route_group::{HostRoute, RouteGroup, host_route};
 
-/// The maximum size of a body in bytes: the components in base64, and the JSON around them.
+/// The maximum size of a request body in bytes. The body contains the components in base64, within JSON.
 const MAX_BODY: usize = 128 * 1024 * 1024;
 
-/// The maximum size of a body without components, in bytes.
+/// The maximum size of the body of a request without components, in bytes.
 const MAX_BODY_WITHOUT_COMPONENTS: usize = 16 * 1024;
 
-/// The time limit of a request. The compilation of a large component takes seconds.
+/// The maximum duration of a request. The compilation of a large component takes several seconds.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// The position of components in a body, as a JSON pointer.
+/// The JSON pointer of the components in a request body.
 const COMPONENTS: &str = "/modules/*/component";
 
 #[derive(OpenApi)]
@@ -41,7 +41,7 @@ const COMPONENTS: &str = "/modules/*/component";
 )]
 struct Description;
 
-/// Returns the routes. Requests count towards the rate limit `bucket`. If `bucket` is empty, the routes have no rate limit.
+/// Returns the routes. Requests count towards the rate limit `bucket`. If `bucket` is an empty string, the routes have no rate limit.
 ///
 /// # Errors
 /// Returns an error if the API description cannot be serialized.

@@ -6,12 +6,12 @@ use crate::app::App;
 use crate::message::Request;
 use crate::state::State;
 
-/// The state of a listener that serves the routes of module administration: [`App`] for the main listener, or the state of the operator's socket.
+/// The state of a listener that serves the routes of module administration. For the main listener this is [`App`]. The operator's socket has its own state.
 pub trait AdminState: State {
-    /// Returns the service whose modules the routes change.
+    /// Returns the service whose modules the routes manage.
     fn app(&self) -> &App;
 
-    /// Returns the origin of a request for the audit log.
+    /// Returns the origin of a request, which is recorded in the audit log.
     fn origin(&self, request: &Request) -> Origin;
 }
 

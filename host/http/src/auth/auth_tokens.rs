@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthTokens {
-    /// The web session's access token, a JWT, valid for 15 minutes.
+    /// The access token of the web session. It is a JWT and valid for 15 minutes.
     access_token: String,
-    /// The refresh token. It can be exchanged once.
+    /// The refresh token. It can be exchanged only once.
     refresh_token: String,
     user: AuthUser,
 }
@@ -22,21 +22,21 @@ pub struct AuthUser {
     /// The account's address, in lower case.
     #[schema(format = "email")]
     email: String,
-    /// `true` if the account is an administrator's.
+    /// Whether the account has administrator rights.
     #[serde(rename = "isAdmin")]
     admin: bool,
-    /// Present only after a registration.
+    /// The first name. Present only after a registration.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     first_name: Option<String>,
-    /// Present only after a registration.
+    /// The last name. Present only after a registration.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     last_name: Option<String>,
 }
 
 impl AuthTokens {
-    /// Creates the response. `names` are the first and the last name after a registration.
+    /// Creates the response. `names` contains the first and the last name after a registration, and is `None` after a sign-in.
     pub(super) fn new(signed_in: SignedIn, names: Option<(String, String)>) -> Self {
         let (first_name, last_name) = names.unzip();
         let Tokens { access, refresh } = signed_in.tokens;

@@ -1,4 +1,4 @@
-//! `GET /api/v1/auth/domains`: the domains that accounts are registered on.
+//! `GET /api/v1/auth/domains`: lists the domains on which users can register accounts.
 
 use http::{Method, StatusCode};
 use latchmail_runtime::modules::{Access, Route};
@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
 
-/// The registration domains, in the operator's order.
+/// The registration domains, in the order of the configuration.
 #[derive(Serialize, ToSchema)]
 pub struct RegistrationDomains {
     domains: Vec<RegistrationDomain>,
@@ -19,7 +19,7 @@ pub struct RegistrationDomains {
 /// A registration domain.
 #[derive(Serialize, ToSchema)]
 pub struct RegistrationDomain {
-    /// The domain in lower case.
+    /// The name of the domain, in lower case.
     domain: String,
 }
 
@@ -35,12 +35,12 @@ pub fn route() -> Route {
     )
 }
 
-/// Lists the domains that accounts are registered on.
+/// Lists the domains on which users can register accounts.
 ///
-/// The first domain is used for a user name without a domain.
+/// If a user enters a user name without a domain, the service uses the first domain.
 ///
 /// # Errors
-/// Returns 500 if the response cannot be serialized, which does not occur for this type.
+/// Returns 500 if the response cannot be serialized. This never happens for this type.
 #[utoipa::path(
     get,
     path = "/api/v1/auth/domains",

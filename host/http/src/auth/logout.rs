@@ -1,4 +1,4 @@
-//! `POST /api/v1/auth/logout`: ends every web session of the account.
+//! `POST /api/v1/auth/logout`: ends all web sessions of the account.
 
 use http::Method;
 use latchmail_runtime::modules::{Access, Route};

@@ -1,4 +1,4 @@
-//! `POST /api/v1/auth/refresh`: exchanges a refresh token for a new pair of tokens.
+//! `POST /api/v1/auth/refresh`: exchanges a refresh token for a new access token and a new refresh token.
 
 use http::{Method, StatusCode};
 use latchmail_runtime::modules::{Access, Route};
@@ -12,13 +12,13 @@ use crate::app::App;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
 
-/// The new pair of tokens.
+/// The new access token and the new refresh token.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RefreshedTokens {
-    /// The web session's access token, a JWT, valid for 15 minutes.
+    /// The access token of the web session. It is a JWT and valid for 15 minutes.
     access_token: String,
-    /// The refresh token. It can be exchanged once.
+    /// The refresh token. It can be exchanged only once.
     refresh_token: String,
 }
 
@@ -34,9 +34,10 @@ pub fn route() -> Route {
     )
 }
 
-/// Exchanges a refresh token for a new pair.
+/// Exchanges a refresh token for a new access token and a new refresh token.
 ///
-/// A refresh token can be used once. A second use within 10 seconds is rejected. A later second use ends the session.
+/// A refresh token can be used once. If the same token is used again within 10 seconds, the second request is rejected. If the same token is used again later,
+/// the session ends.
 ///
 /// # Errors
 /// Returns 400 if the token is missing, and 401 if it is invalid.

@@ -1,4 +1,4 @@
-//! The body of requests with a refresh token.
+//! The request body of operations that receive a refresh token.
 
 use latchmail_shape::{self as shape, ValidationError};
 use secrecy::{ExposeSecret, SecretString};
@@ -12,16 +12,16 @@ use crate::rejection::Rejection;
 /// A request with a refresh token.
 #[derive(Deserialize, ToSchema)]
 pub struct RefreshBody {
-    /// The most recent refresh token.
+    /// The last refresh token that the client received.
     #[serde(rename = "refreshToken", deserialize_with = "secret")]
     #[schema(value_type = String, min_length = 1)]
     refresh_token: SecretString,
 }
 
-/// Returns the refresh token of a request's body.
+/// Returns the refresh token from the body of a request.
 ///
 /// # Errors
-/// Returns 400. The error text is `missing` if the token is missing, has another type or is empty. If the body is not JSON, the text says so.
+/// Returns 400. The error text is `missing` if the token is missing, is empty or has the wrong type. If the body is not JSON, the error text says so.
 pub(super) fn refresh_token(
     request: &Request,
     missing: &'static str,

@@ -17,17 +17,17 @@ use crate::rejection::Rejection;
 /// The data of a new account.
 #[derive(Deserialize, ToSchema)]
 pub struct RegisterBody {
-    /// The user name: letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit, has no two dots in a row, and is not a
-    /// reserved name. It is converted to lower case.
+    /// The user name. It consists of letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit, has no two dots in a row, and
+    /// is not a reserved name. The service converts it to lower case.
     #[schema(
         min_length = 2,
         max_length = 64,
         pattern = r"^[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*[A-Za-z0-9]$"
     )]
     local_part: String,
-    /// One of the registration domains.
+    /// The domain of the new address. It must be one of the registration domains.
     domain: String,
-    /// At least one upper-case letter, one lower-case letter and one digit; at most 1,024 bytes.
+    /// The password. It needs at least one upper-case letter, one lower-case letter and one digit. Its length is at most 1,024 bytes.
     #[serde(deserialize_with = "secret")]
     #[schema(
         value_type = String,
@@ -37,21 +37,21 @@ pub struct RegisterBody {
         pattern = r"^[\s\S]*(?:[a-z][\s\S]*[A-Z][\s\S]*[0-9]|[a-z][\s\S]*[0-9][\s\S]*[A-Z]|[A-Z][\s\S]*[a-z][\s\S]*[0-9]|[A-Z][\s\S]*[0-9][\s\S]*[a-z]|[0-9][\s\S]*[a-z][\s\S]*[A-Z]|[0-9][\s\S]*[A-Z][\s\S]*[a-z])[\s\S]*$"
     )]
     password: SecretString,
-    /// Leading and trailing white space is removed.
+    /// The first name. Leading and trailing white space is removed.
     #[schema(
         min_length = 1,
         max_length = 64,
         pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
     )]
     first_name: String,
-    /// Leading and trailing white space is removed.
+    /// The last name. Leading and trailing white space is removed.
     #[schema(
         min_length = 1,
         max_length = 64,
         pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
     )]
     last_name: String,
-    /// The date of birth, `YYYY-MM-DD`. The user must be at least 13 years old.
+    /// The date of birth, in the form `YYYY-MM-DD`. The user must be at least 13 years old.
     #[schema(format = "date")]
     dob: String,
 }
@@ -70,10 +70,10 @@ pub fn route() -> Route {
 
 /// Registers an account.
 ///
-/// Creates a mailbox, an account with its profile, and its first web session. If one of them fails, nothing is created.
+/// Creates a mailbox, an account with its profile, and the first web session of the account. If one of these steps fails, nothing is created.
 ///
 /// # Errors
-/// Returns 403 if registration is disabled (for any body), 400 with the name of the first invalid field, and 409 if the address is taken.
+/// Returns 403 for any body if registration is disabled. Returns 400 with the name of the first invalid field, and 409 if the address is taken.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/register",

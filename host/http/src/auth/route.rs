@@ -1,11 +1,11 @@
-//! The properties that all routes under `/api/v1/auth` share.
+//! The properties that all routes under `/api/v1/auth` have.
 
 use http::Method;
 use latchmail_runtime::modules::{Access, Route};
 
 use crate::route_group::host_route;
 
-/// The maximum size of a body, in bytes.
+/// The maximum size of a request body, in bytes.
 const MAX_BODY: usize = 16 * 1024;
 
 /// Creates a route that counts towards the rate limit `bucket`. Only `POST` routes accept a body.

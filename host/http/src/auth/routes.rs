@@ -1,4 +1,4 @@
-//! The routes under `/api/v1/auth` and their descriptions.
+//! The routes under `/api/v1/auth`, and their API description.
 
 use latchmail_core::error::StartError;
 use utoipa::OpenApi;
@@ -7,7 +7,7 @@ use super::{domains, login, logout, refresh, register, username_available};
 use crate::app::App;
 use crate::route_group::{HostRoute, RouteGroup};
 
-/// The descriptions of these routes: `paths` and `components` of the API description.
+/// The API description of the routes under `/api/v1/auth`: its `paths` and `components`.
 #[derive(Debug, OpenApi)]
 #[openapi(paths(
     login::login,

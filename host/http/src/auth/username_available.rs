@@ -15,11 +15,11 @@ use crate::rejection::Rejection;
 #[derive(Serialize, ToSchema)]
 pub struct UsernameAvailability {
     available: bool,
-    /// The address of the account. Present if the user name is available.
+    /// The address that the account would have. Present if the user name is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, format = "email")]
     address: Option<String>,
-    /// The error text of a registration. Present if the user name is not available.
+    /// The error text that a registration would return. Present if the user name is not available.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<&'static str>,
@@ -53,8 +53,8 @@ pub fn route() -> Route {
 
 /// Checks whether a user name can be registered.
 ///
-/// The check considers accounts only. If an address is an alias of another account, a registration returns 409 although the name is reported as available. For
-/// a name that violates a rule, the response is 200 with the reason.
+/// The check compares the user name with accounts only. If the address is an alias of another account, the name is reported as available, although a
+/// registration returns 409. For a name that violates a rule, the response is 200 with the reason.
 ///
 /// # Errors
 /// Returns 400 if the parameter is missing.

@@ -1,5 +1,5 @@
-//! The state of a page in a hidden field of its form. The field is encrypted, expires, and is bound to the cookie of one browser. This prevents cross-site
-//! request forgery: the server rejects a form from another site or another browser.
+//! The state of a page, which the page stores in a hidden field of its form. The field is encrypted, it expires, and it is bound to the cookie of one browser.
+//! This prevents cross-site request forgery: the server rejects a form that comes from another site or another browser.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ use crate::app::App;
 use crate::message::Request;
 use crate::rejection::Rejection;
 
-/// The lifetime of a page's form.
+/// The time for which a form is valid.
 const LIFETIME: Duration = Duration::from_mins(30);
 
 /// The length of the cookie's value, in characters.
 const COOKIE_LENGTH: usize = 43;
 
-/// A browser, identified by its cookie.
+/// A browser. The server identifies it by its cookie.
 pub(super) struct Browser {
     /// The value of the cookie.
     secret: String,
 }
 
-/// The content of the hidden field.
+/// The content of the hidden field before encryption.
 #[derive(Serialize, Deserialize)]
 struct Sealed<T> {
     /// The path of the page that contains the form.
@@ -51,13 +51,14 @@ impl Browser {
         }
     }
 
-    /// Returns the browser that sent the request, or `None` if it has no cookie.
+    /// Returns the browser that sent the request, or `None` if the request has no valid cookie.
     pub(super) fn from_cookie(app: &App, request: &Request) -> Option<Self> {
         let secret = cookie_value(&request.headers, cookie_name(is_secure(app)))?;
         Some(Self { secret })
     }
 
-    /// Returns the `Set-Cookie` header. Scripts cannot read the cookie. `SameSite=Lax` is necessary because other sites link to the pages.
+    /// Returns the `Set-Cookie` header. Scripts cannot read the cookie. The attribute `SameSite=Lax` is necessary, because users reach the pages through links
+    /// on other sites.
     pub(super) fn cookie(&self, app: &App) -> Result<HeaderValue, Rejection> {
         let secure = is_secure(app);
         let cookie = format!(
@@ -103,7 +104,7 @@ impl Browser {
     }
 }
 
-/// Returns `false` if the headers of a browser show that a form comes from a page of another origin.
+/// Returns `true` unless the headers show that a form was sent from a page of another origin.
 pub(super) fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
     let is_absent_or =
         |name, expected: &str| headers.get(name).is_none_or(|value| value == expected);
@@ -114,7 +115,7 @@ pub(super) fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
         )
 }
 
-/// Returns `true` if the authorization server uses TLS.
+/// Returns `true` if clients reach the authorization server over TLS.
 fn is_secure(app: &App) -> bool {
     app.oauth.issuer().starts_with("https://")
 }
@@ -128,7 +129,7 @@ fn cookie_name(secure: bool) -> &'static str {
     }
 }
 
-/// Returns the value of a cookie if it is well-formed.
+/// Returns the value of the cookie `name`. Returns `None` if the cookie is missing or malformed.
 fn cookie_value(headers: &HeaderMap, name: &str) -> Option<String> {
     let all = headers.get_all(header::COOKIE).iter();
     let mut pairs = all

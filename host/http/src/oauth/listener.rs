@@ -1,4 +1,4 @@
-//! The listener of the authorization server at `oauth.listen`.
+//! The separate listener of the authorization server, at the address `oauth.listen`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl State for ListenerState {
     }
 }
 
-/// Starts the authorization server on its own listener.
+/// Starts an HTTP server for the authorization server on the separate listener.
 ///
 /// # Errors
 /// Returns an error if the address cannot be used, or if the state of the server cannot be created.

@@ -1,4 +1,4 @@
-//! `GET /.well-known/oauth-authorization-server` (RFC 8414): the authorization server's endpoints and features.
+//! `GET /.well-known/oauth-authorization-server` (RFC 8414): returns the authorization server's endpoints and features.
 
 use http::StatusCode;
 use latchmail_oauth::GRANT_TYPES;
@@ -26,17 +26,17 @@ pub(super) struct AuthorizationServer {
     grant_types_supported: [&'static str; 3],
     token_endpoint_auth_methods_supported: [&'static str; 3],
     code_challenge_methods_supported: [&'static str; 1],
-    /// RFC 9207.
+    /// Whether the redirect to the client contains `iss` (RFC 9207).
     authorization_response_iss_parameter_supported: bool,
-    /// Whether a client's id can be the URL of its metadata document.
+    /// Whether a client can use the URL of its metadata document as its id.
     client_id_metadata_document_supported: bool,
-    /// RFC 9728, section 4.
+    /// The resources for which this server issues tokens (RFC 9728, section 4).
     protected_resources: [String; 1],
 }
 
 /// Describe the authorization server
 ///
-/// RFC 8414. There is no endpoint to revoke tokens. A grant ends when the user changes the password or when the operator ends the grant.
+/// RFC 8414. No endpoint revokes tokens. A grant ends when the user changes the password or when the operator ends the grant.
 #[utoipa::path(
     get,
     path = "/.well-known/oauth-authorization-server",

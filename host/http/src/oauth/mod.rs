@@ -1,8 +1,8 @@
-//! The authorization server's endpoints and pages, and the metadata by which agents find the server (specification, sections 4.9 and 5). The rules of the
-//! protocols are in [`latchmail_oauth`].
+//! The endpoints and pages of the authorization server, and the metadata with which agents find this server (specification, sections 4.9 and 5). The rules of
+//! the protocols are in [`latchmail_oauth`].
 //!
-//! The endpoints return JSON as the protocols define it: `error` is a code (RFC 6749, section 5.2). The pages are HTML. By default the server uses the
-//! service's listener. If `oauth.listen` is set, the server has its own listener.
+//! The endpoints return JSON in the format of the protocols: the member `error` is a code (RFC 6749, section 5.2). The pages are HTML. By default, the main
+//! listener of the service also serves the authorization server. If `oauth.listen` is set, the authorization server has its own listener.
 
 mod device;
 mod form_state;

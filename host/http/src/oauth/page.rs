@@ -1,5 +1,5 @@
-//! The layout of the pages: plain HTML without scripts and external resources. The content security policy forbids framing by other sites. It allows forms only
-//! to be sent to this server and to redirect to the client.
+//! The layout of the pages. They are plain HTML without scripts and external resources. The content security policy does not allow other sites to show the
+//! pages in frames. It allows the browser to send forms only to this server, and to follow a redirect from this server to the client.
 
 use std::sync::LazyLock;
 
@@ -23,7 +23,7 @@ use crate::{rate_limit, response};
 
 const STYLE: &str = include_str!("page.css");
 
-/// The hash of the style in the content security policy, so that browsers accept no other style.
+/// The hash of the style sheet. The content security policy contains this hash, so browsers apply no other style.
 static STYLE_HASH: LazyLock<String> =
     LazyLock::new(|| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(STYLE))));
 
@@ -35,9 +35,9 @@ pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     /// The content below the heading.
     pub(super) body: Markup,
-    /// An additional source for `form-action` in the content security policy: the client, if the form redirects to it.
+    /// An additional source for `form-action` in the content security policy. If the form redirects to a client, this is the source of the client.
     pub(super) form_action: Option<String>,
-    /// The browser, if the page has a form. The response sets the browser's cookie.
+    /// The browser that requested the page. It is set if the page has a form. The response then sets the cookie of this browser.
     pub(super) browser: Option<&'a Browser>,
 }
 
@@ -130,7 +130,7 @@ fn error_page(app: &App, rejection: &Rejection) -> Result<Response, Rejection> {
     Ok(response)
 }
 
-/// Counts a request towards a rate limit and returns the page. If the limit is exceeded or the page fails, returns an error page.
+/// Counts the request towards a rate limit, and returns the page. If the limit is exceeded or the page returns an error, returns an error page.
 pub(super) async fn within_limit(
     app: &App,
     request: &Request,
@@ -149,7 +149,7 @@ pub(super) async fn within_limit(
     Ok(response)
 }
 
-/// Renders the access that a list of scopes gives through each interface, and the condition under which the user should continue.
+/// Renders the access that the scopes give through each interface, and the condition under which the user should continue. `scope` is a list of scopes.
 pub(super) fn consent(scope: &str, condition: &str) -> Markup {
     let scopes = Scope::read_list(scope);
     html! {
@@ -189,7 +189,8 @@ fn mcp_access(scopes: &[Scope]) -> Vec<&'static str> {
     [mail, aliases, send].into_iter().flatten().collect()
 }
 
-/// Renders the client's id if it is a URL. Another client cannot use the same URL, but it can use the same name.
+/// Renders the client's id if the id is a URL. The user can trust this URL more than the client's name, because another client can use the same name but not
+/// the same URL.
 pub(super) fn client_url(client_id: &str) -> Markup {
     html! {
         @if document::is_url(client_id) {
@@ -199,7 +200,7 @@ pub(super) fn client_url(client_id: &str) -> Markup {
     }
 }
 
-/// Returns the name of a client for a page.
+/// Returns the name that a page shows for a client.
 pub(super) fn display_name(client_name: &str) -> &str {
     if client_name.is_empty() {
         "Unnamed application"

@@ -1,4 +1,4 @@
-//! The format of the protocols' requests and responses.
+//! Parses the requests of the OAuth protocols, and creates their error responses.
 
 use http::{HeaderValue, StatusCode, header};
 use latchmail_oauth::error::{Error, Refusal};
@@ -7,10 +7,10 @@ use crate::message::{self, Request, Response};
 use crate::query;
 use crate::rejection::Rejection;
 
-/// Converts an error of the protocol to a response. `has_authorization` states whether the client sent an `Authorization` header.
+/// Converts an OAuth error to a response. `has_authorization` states whether the client sent an `Authorization` header.
 ///
 /// # Errors
-/// Returns the failure of an operation that failed for a reason other than the request.
+/// Returns the failure unchanged if the request is not the cause of the error.
 pub(super) fn error_response(error: Error, has_authorization: bool) -> Result<Response, Rejection> {
     let refusal: Refusal = match error {
         Error::Refused(refusal) => refusal,
@@ -29,7 +29,7 @@ pub(super) fn error_response(error: Error, has_authorization: bool) -> Result<Re
     Ok(response)
 }
 
-/// Returns all fields of a request's form (`application/x-www-form-urlencoded` of the URL Standard).
+/// Returns all fields of the form in the request's body (`application/x-www-form-urlencoded` of the URL Standard).
 ///
 /// # Errors
 /// Returns an error if the body has another media type or is not a valid form.

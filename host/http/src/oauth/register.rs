@@ -1,4 +1,4 @@
-//! `POST /auth/register` (RFC 7591): a client registers itself.
+//! `POST /auth/register` (RFC 7591): registers a client at the client's own request.
 
 use http::StatusCode;
 use latchmail_oauth::clients::Registered;
@@ -12,25 +12,25 @@ use crate::rejection::Rejection;
 
 pub(super) const PATH: &str = "/auth/register";
 
-/// A client's metadata (RFC 7591, section 2). Other members are ignored.
+/// The metadata of a client (RFC 7591, section 2). The server ignores other members.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]
 struct ClientMetadata {
-    /// URIs that users can be redirected to. A URI starts with `https://`, with `http://127.0.0.1` or `http://[::1]` and any port, or with the application's
-    /// own scheme. All URIs together have at most 4,096 characters. The grant `authorization_code` requires at least one.
+    /// The URIs to which the server may redirect users. A URI must start with `https://`, with `http://127.0.0.1` or `http://[::1]` and any port, or with a
+    /// scheme of the application. The total length of all URIs is at most 4,096 characters. The grant `authorization_code` requires at least one URI.
     #[schema(max_items = 20)]
     redirect_uris: Option<Vec<String>>,
     /// The name that users see.
     client_name: Option<String>,
-    /// The grants that the client uses: `authorization_code`, `refresh_token` and `urn:ietf:params:oauth:grant-type:device_code`. Others are ignored. The
-    /// default is the first two.
+    /// The grants that the client uses: `authorization_code`, `refresh_token` and `urn:ietf:params:oauth:grant-type:device_code`. The server ignores other
+    /// grants. The default is `authorization_code` and `refresh_token`.
     grant_types: Option<Vec<String>>,
 }
 
 /// Register a client
 ///
-/// RFC 7591. No credential is required. The client gets no secret, and a registration cannot be read, changed or deleted. A registration that is not used for
-/// a sign-in is deleted after a day. `http://localhost` is not accepted as a redirect URI: use `http://127.0.0.1` or `http://[::1]`, with any port.
+/// RFC 7591. No credential is required. The client gets no secret. A registration cannot be read, changed or deleted. The server deletes a registration after a
+/// day if no user has signed in with it. `http://localhost` is not accepted as a redirect URI. Use `http://127.0.0.1` or `http://[::1]` instead, with any port.
 #[utoipa::path(
     post,
     path = "/auth/register",

@@ -1,4 +1,5 @@
-//! `GET /.well-known/oauth-protected-resource`, also with `/mcp` appended (RFC 9728): the metadata of the agent endpoint, which names its authorization server.
+//! `GET /.well-known/oauth-protected-resource`, also with `/mcp` appended (RFC 9728): returns the metadata of the agent endpoint. The metadata names the
+//! authorization server of the endpoint.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -50,7 +51,7 @@ pub(super) async fn protected_resource(app: &App) -> Result<Response, Rejection>
 
 /// Describe the agent endpoint at its own path
 ///
-/// Returns the same metadata at the path that RFC 9728, section 3.1, defines for the agent endpoint.
+/// Returns the same metadata as the path without `/mcp`. RFC 9728, section 3.1, defines this path for the agent endpoint.
 #[utoipa::path(
     get,
     path = "/.well-known/oauth-protected-resource/mcp",

@@ -3,7 +3,8 @@
 use crate::app::App;
 use crate::state::State;
 
-/// The state of a listener that serves the authorization server: [`App`] for the main listener, or the state of the listener at `oauth.listen`.
+/// The state of a listener that serves the authorization server. For the main listener this is [`App`]. The separate listener at `oauth.listen` has its own
+/// state.
 pub trait OAuthState: State {
     /// Returns the state of the service.
     fn app(&self) -> &App;

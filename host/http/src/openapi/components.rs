@@ -1,4 +1,4 @@
-//! The components of all descriptions.
+//! The components of the composed API description.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use serde_json::{Map, Value};
 
 use super::document::Sections;
 
-/// The components, and the first owner of each.
+/// The components that were added, and the first owner of each component.
 #[derive(Default)]
 pub(super) struct Components<'p> {
     /// The components by section and name.
     pub(super) sections: Sections<'p>,
-    /// The owners by `section/name`.
+    /// The first owner of each component, by `section/name`.
     owners: BTreeMap<String, &'p str>,
 }
 
 impl<'p> Components<'p> {
-    /// Adds the components of an owner. Owners can have equal components.
+    /// Adds the components of an owner. Several owners can have the same component.
     ///
     /// # Errors
-    /// Returns an error that names the owners if two components with the same name differ.
+    /// Returns an error that names both owners if two components with the same name differ.
     pub(super) fn add(&mut self, owner: &'p str, components: &'p Value) -> Result<(), StartError> {
-        // The host's shared components are added first. Security schemes of other owners are ignored.
+        // The host's shared components are added first. The security schemes of all other owners are ignored.
         let is_first = self.owners.is_empty();
         for (section, entries) in members(owner, "components", components)? {
             if section == "securitySchemes" && !is_first {

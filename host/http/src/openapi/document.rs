@@ -1,4 +1,4 @@
-//! The composed description, and the check of its references.
+//! The composed API description, and the check of its references.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use latchmail_core::error::StartError;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The description. It borrows the descriptions of modules: they are large, and every change of a module composes a new description.
+/// The composed API description. It borrows the descriptions of modules, because they are large and every change of a module composes the description again.
 #[derive(Serialize)]
 pub(super) struct Document<'p> {
     pub(super) openapi: &'static str,
@@ -18,14 +18,14 @@ pub(super) struct Document<'p> {
     pub(super) scopes: BTreeMap<&'static str, &'static str>,
 }
 
-/// Operations by path and method.
+/// The operations of the API, by path and method.
 pub(super) type Paths = BTreeMap<String, Map<String, Value>>;
 
-/// Components by section (`schemas`, `responses`, …) and name.
+/// The components, by section (`schemas`, `responses`, …) and name.
 pub(super) type Sections<'p> = BTreeMap<&'p str, BTreeMap<&'p str, &'p Value>>;
 
 impl Document<'_> {
-    /// Checks that every reference has a target.
+    /// Checks that the target of every reference exists.
     pub(super) fn check_references(&self) -> Result<(), StartError> {
         let operations = self.paths.values().flat_map(Map::values);
         let components = self.components.values().flat_map(BTreeMap::values);
@@ -37,7 +37,7 @@ impl Document<'_> {
     fn check_references_in(&self, value: &Value) -> Result<(), StartError> {
         match value {
             Value::Object(map) => {
-                // A property can also have the name `$ref`. Only a string is a reference.
+                // A property of a schema can also have the name `$ref`. Its value is then an object, so only a string is a reference.
                 if let Some(Value::String(reference)) = map.get("$ref")
                     && self.target(reference).is_none()
                 {
@@ -52,7 +52,7 @@ impl Document<'_> {
         }
     }
 
-    /// Returns the target of a reference (RFC 6901): a component, an operation, or a part of one.
+    /// Returns the target of a reference (RFC 6901). The target is a component, an operation, or a part of either.
     fn target(&self, reference: &str) -> Option<&Value> {
         let mut tokens = reference.strip_prefix("#/")?.splitn(4, '/');
         let mut token = || Some(tokens.next()?.replace("~1", "/").replace("~0", "~"));

@@ -1,8 +1,8 @@
-//! The properties of the service in the API description.
+//! The properties of the service that the API description contains.
 
 use latchmail_core::config::Config;
 
-/// The properties of the service in the description.
+/// The properties of the service that the API description contains.
 #[derive(Clone, Debug, Default)]
 pub struct ApiInfo {
     /// The name of the service.
@@ -11,7 +11,7 @@ pub struct ApiInfo {
     pub base_url: String,
     /// The URL of the authorization server, without a trailing slash.
     pub auth_url: String,
-    /// Whether agents are allowed to send mail.
+    /// Whether the operator allows agents to send mail.
     pub agents_send: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Links from a response to other operations.
+//! The links from responses to other operations.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::document::Paths;
 
-/// Removes links to operations that the description does not contain. A module can link to operations of another module, which may not be loaded.
+/// Removes links to operations that the API description does not contain. A module can link to operations of another module, and the other module may not be
+/// loaded.
 pub(super) fn remove_dangling(paths: &mut Paths) {
     let operations = paths.values().flat_map(Map::values);
     let known: BTreeSet<String> = operations

@@ -1,4 +1,4 @@
-//! The operations of a route group, with the properties that the host enforces.
+//! Adds the operations of route groups to the API description, with the properties that the host enforces.
 
 use http::Method;
 use latchmail_core::error::StartError;
@@ -11,7 +11,7 @@ use super::{parameters, responses, shared};
 use crate::access;
 use crate::route_group::RouteGroup;
 
-/// The keys of a path item that are operations.
+/// The keys of an OpenAPI path item that contain operations.
 const METHODS: [&str; 8] = [
     "get", "put", "post", "delete", "options", "head", "patch", "trace",
 ];
@@ -58,7 +58,7 @@ pub(super) fn add<S>(
                     route.method, route.path
                 ))
             })?;
-        // Two owners can have operations of the same path, so the properties of a path are copied to each operation of its owner.
+        // Two owners can have operations with the same path. So the common properties of a path are copied to each operation of the owner that defines them.
         let shared = item.and_then(Value::as_object).into_iter().flatten();
         let mut operation = operation.clone();
         for (name, value) in shared.filter(|(name, _)| !METHODS.contains(&name.as_str())) {
@@ -73,7 +73,7 @@ pub(super) fn add<S>(
     Ok(())
 }
 
-/// Copies a property of a path to an operation. If both define a property or a parameter, the definition of the operation applies.
+/// Copies a common property of a path to an operation. If the operation defines the same property or the same parameter, its own definition applies.
 fn inherit(operation: &mut Map<String, Value>, name: &str, value: &Value) {
     match (operation.get_mut(name), value) {
         (Some(Value::Array(own)), Value::Array(common)) if name == "parameters" => {
@@ -91,7 +91,7 @@ fn inherit(operation: &mut Map<String, Value>, name: &str, value: &Value) {
     }
 }
 
-/// Adds the security, the scope, the parameters and the responses that the host enforces for a route.
+/// Adds the properties that the host enforces for a route: the security, the scope, the parameters and the responses.
 fn complete(
     owner: &str,
     route: &Route,
@@ -107,7 +107,8 @@ fn complete(
             route.method, route.path, route.operation
         )));
     }
-    // The descriptions of the host's operations are the doc comments of their handlers. The section "Errors" is only for readers of the code.
+    // The description of a host operation is the doc comment of its handler. The section "Errors" of a doc comment is only for readers of the code, so it is
+    // removed.
     if let Some(Value::String(text)) = operation.get_mut("description")
         && let Some(at) = text.find("# Errors\n")
     {
@@ -129,7 +130,7 @@ fn complete(
     Ok(())
 }
 
-/// Returns the security schemes that a route accepts.
+/// Returns the security schemes of a route.
 fn security(access: Access, agents_send: bool) -> Value {
     let mut schemes = match access {
         Access::Public | Access::OAuth => vec![],

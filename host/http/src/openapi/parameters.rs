@@ -1,14 +1,14 @@
-//! Adds the parameters of the host to an operation, and restricts the operation's own parameters to the values that the request pipeline accepts.
+//! Adds the parameters that the host defines to an operation. Restricts the operation's own parameters to the values that the request pipeline accepts.
 
 use latchmail_runtime::modules::Route;
 use serde_json::{Map, Value, json};
 
 use crate::access;
 
-/// The parameter that selects a shared mailbox.
+/// The name of the query parameter that selects a shared mailbox.
 pub(super) const MAILBOX: &str = "mailbox";
 
-/// Returns the component of [`MAILBOX`].
+/// Returns the component that describes the parameter [`MAILBOX`].
 pub(super) fn mailbox() -> Value {
     let mut mailbox = json!({
         "name": MAILBOX,
@@ -20,7 +20,7 @@ pub(super) fn mailbox() -> Value {
     mailbox
 }
 
-/// Adds the parameter for shared mailboxes if the route accepts it, and restricts the parameters to the values that [`crate::query`] accepts.
+/// Adds the parameter [`MAILBOX`] if the route accepts it. Restricts all parameters to the values that [`crate::query`] accepts.
 pub(super) fn complete(route: &Route, operation: &mut Map<String, Value>) {
     if access::takes_mailbox(route.access) {
         let mailbox = json!({ "$ref": format!("#/components/parameters/{MAILBOX}") });
@@ -35,7 +35,7 @@ pub(super) fn complete(route: &Route, operation: &mut Map<String, Value>) {
     parameters.into_iter().flatten().for_each(restrict);
 }
 
-/// Adds a pattern to a string parameter. Values in a path or a query cannot contain NUL, and values in a path cannot be empty.
+/// Adds a pattern to a string parameter. A value in a path or in a query cannot contain NUL, and a value in a path cannot be empty.
 fn restrict(parameter: &mut Value) {
     let pattern = match parameter.get("in").and_then(Value::as_str) {
         Some("path") => r"^[^\u0000]+$",

@@ -1,6 +1,6 @@
-//! Adds the responses that the request pipeline returns without calling the handler, and the headers that the host sets.
+//! Adds the error responses that the request pipeline returns without a call of the handler, and the headers that the host sets.
 //!
-//! If the operation itself describes a response, only missing headers and the error schema are added to it.
+//! If an operation already describes a response, only the missing headers and the error schema are added to this response.
 
 use latchmail_runtime::modules::{Access, Route};
 use serde_json::{Map, Value, json};
@@ -10,23 +10,23 @@ use crate::access;
 const JSON: &str = "application/json";
 const ERROR: &str = "#/components/schemas/Error";
 
-/// The headers of operations with a rate limit, with the names of their components.
+/// The rate-limit headers of responses, with the names of their components.
 const RATE_LIMIT: [(&str, &str); 3] = [
     ("X-RateLimit-Limit", "RateLimitLimit"),
     ("X-RateLimit-Remaining", "RateLimitRemaining"),
     ("X-RateLimit-Reset", "RateLimitReset"),
 ];
-/// The statuses of errors that occur before a request is counted. Their responses have no rate-limit headers.
+/// The statuses of errors that the pipeline returns before it counts the request. The responses with these statuses have no rate-limit headers.
 const UNCOUNTED: [&str; 4] = ["405", "414", "431", "501"];
 const REQUEST_ID: (&str, &str) = ("X-Request-Id", "RequestId");
 
-/// An error of the request pipeline.
+/// An error response of the request pipeline.
 struct PipelineError {
     status: &'static str,
-    /// The name of the component.
+    /// The name of the component that describes the response.
     name: &'static str,
     description: &'static str,
-    /// The additional header of the status, with the name of its component.
+    /// The header that only responses with this status have, with the name of its component.
     header: Option<(&'static str, &'static str)>,
     /// Returns `true` if the pipeline can return the error for a route.
     applies: fn(&Route) -> bool,
@@ -130,7 +130,8 @@ fn needs_credential(route: &Route) -> bool {
     route.access != Access::Public
 }
 
-/// Returns `true` if requests to a route count towards a rate limit. Requests without a valid credential count towards a separate limit.
+/// Returns `true` if requests to a route count towards a rate limit. A route that needs a credential always has one: requests without a valid credential count
+/// towards a separate limit.
 fn is_limited(route: &Route) -> bool {
     needs_credential(route) || !route.bucket.is_empty()
 }
@@ -166,9 +167,9 @@ pub(super) fn components() -> Value {
     Value::Object(responses.collect())
 }
 
-/// Adds the errors of the request pipeline and the headers of the host to the responses of an operation.
+/// Adds the errors of the request pipeline to the responses of an operation, and the headers of the host to each response.
 pub(super) fn complete(route: &Route, responses: &mut Map<String, Value>) {
-    // If the handler describes 429, the handler counts the requests.
+    // If the operation describes the status 429, its handler itself counts the requests.
     let limited = is_limited(route) || responses.contains_key("429");
     for (status, response) in &mut *responses {
         let error = ERRORS.iter().find(|error| error.status == *status);
@@ -192,7 +193,7 @@ pub(super) fn complete(route: &Route, responses: &mut Map<String, Value>) {
     }
 }
 
-/// Adds the error schema to the content of an error response that the operation describes.
+/// Adds the error schema to the content of an error response. The operation itself describes this response.
 fn add_error_schema(content: &mut Map<String, Value>) {
     let error = json!({ "$ref": ERROR });
     let media = content.entry(JSON).or_insert_with(|| json!({}));
@@ -207,7 +208,7 @@ fn add_error_schema(content: &mut Map<String, Value>) {
     media.insert("schema".into(), schema);
 }
 
-/// Returns the member `name` of a response. Creates an empty object if the member is missing. Returns `None` if the response is a reference.
+/// Returns the member `name` of a response. If the member is missing, adds an empty object. Returns `None` if the response is a reference.
 fn object_member<'r>(response: &'r mut Value, name: &str) -> Option<&'r mut Map<String, Value>> {
     let response = response.as_object_mut()?;
     if response.contains_key("$ref") {

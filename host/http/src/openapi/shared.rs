@@ -1,18 +1,18 @@
-//! The components that the host adds for all operations: security schemes, the error schema, parameters, headers and error responses.
+//! The components that the host adds to the API description for all operations: security schemes, the error schema, parameters, headers and error responses.
 
 use serde_json::{Value, json};
 
 use super::info::ApiInfo;
 use super::{parameters, responses};
 
-/// The security scheme of web sessions.
+/// The name of the security scheme for web sessions.
 pub(super) const SESSION: &str = "session";
-/// The security scheme of API tokens.
+/// The name of the security scheme for API tokens.
 pub(super) const TOKEN: &str = "apiToken";
-/// The security scheme of OAuth access tokens.
+/// The name of the security scheme for OAuth access tokens.
 pub(super) const OAUTH: &str = "oauth";
 
-/// Returns the components that the host adds.
+/// Returns the components that the host adds to the API description.
 pub(super) fn components(info: &ApiInfo) -> Value {
     json!({
         "securitySchemes": {

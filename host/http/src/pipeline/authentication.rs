@@ -17,8 +17,9 @@ use crate::state::State;
 
 /// Counts the request, and returns the caller if the route accepts the credential.
 ///
-/// Every request is counted before its credential is looked up: towards the credential's rate limit if the credential itself proves that the service issued it,
-/// otherwise towards the client's rate limit. So the rate limits also apply to look-ups of invalid and forged credentials.
+/// Every request is counted before its credential is looked up in the database. If the credential itself proves that the service issued it, the request counts
+/// towards the rate limit of the credential. Otherwise the request counts towards the rate limit of the client. So invalid and forged credentials cannot cause
+/// unlimited lookups.
 pub(super) async fn authenticate<S: State>(
     state: &S,
     entry: &RouteEntry<S>,
@@ -81,7 +82,7 @@ pub(super) async fn reverify<S: State>(
         .map_err(|rejection| with_challenge(state, access, headers, rejection))
 }
 
-/// Returns the caller with the permissions that apply to the route, if the route accepts the caller.
+/// Checks that the route accepts the caller. Returns the caller with the permissions that apply to the route.
 fn authorize(access: Access, caller: Caller) -> Result<Caller, Rejection> {
     access::authorize(access, &caller)?;
     Ok(match access {
@@ -90,7 +91,7 @@ fn authorize(access: Access, caller: Caller) -> Result<Caller, Rejection> {
     })
 }
 
-/// Switches the caller to the mailbox that the request selects. Returns the caller unchanged if `mailbox` is `None` or the caller's own mailbox.
+/// Switches the caller to the mailbox `mailbox`, which the request selects. Returns the caller unchanged if `mailbox` is `None` or the caller's own mailbox.
 pub(super) async fn select_mailbox<S: State>(
     state: &S,
     caller: Caller,
@@ -106,7 +107,8 @@ pub(super) async fn select_mailbox<S: State>(
     Ok(state.switch_mailbox(caller, mailbox).await?)
 }
 
-/// Adds the header `WWW-Authenticate` to a 401 error without one (RFC 9110, section 11.6.1; for the agent endpoint RFC 9728, section 5.1).
+/// Adds the header `WWW-Authenticate` to a 401 error that does not have this header (RFC 9110, section 11.6.1). For the agent endpoint, RFC 9728, section 5.1,
+/// defines its value.
 fn with_challenge<S: State>(
     state: &S,
     access: Access,
@@ -121,7 +123,7 @@ fn with_challenge<S: State>(
         return rejection;
     }
     let http = state.http();
-    // RFC 6750, section 3.1: no error code if the request has no token.
+    // RFC 6750, section 3.1: if the request has no token, the header contains no error code.
     let challenge = match access {
         Access::OAuth if bearer_credential(headers).is_ok() => http.agent_invalid_token.clone(),
         Access::OAuth => http.agent_challenge.clone(),

@@ -15,8 +15,8 @@ use crate::router::RouteEntry;
 use crate::state::State;
 use crate::{call_error, response};
 
-/// Calls the handler. A request with a safe method is canceled if its client disconnects. Any other request can change data, so it
-/// runs on its own task, which finishes even if the client disconnects.
+/// Calls the handler. If the method of the request is safe, the call is cancelled when the client disconnects. Any other request can change data. So its call
+/// runs on a separate task, which finishes even if the client disconnects.
 pub(super) async fn run<S: State>(
     state: &Arc<S>,
     entry: Arc<RouteEntry<S>>,
@@ -26,7 +26,7 @@ pub(super) async fn run<S: State>(
     let is_safe = entry.route.method.is_safe();
     let deadline = match entry.target {
         Target::Host(_) => entry.route.deadline,
-        // The module's call enforces its own deadline.
+        // The call of a module enforces the deadline itself.
         Target::Module(_) => Duration::MAX,
     };
     let call = call(Arc::clone(state), entry, request);
@@ -42,7 +42,7 @@ pub(super) async fn run<S: State>(
             .run_until_cancelled(call)
             .map(|result| result.unwrap_or_else(|| Err(call_error::outcome_unknown())));
         if let Err(Err(rejection)) = sender.send(catch_panic(call).await) {
-            // The client has disconnected, so no response contains the error.
+            // The client has disconnected, so the error cannot be sent and is only logged.
             response::log(&rejection);
         }
     };
@@ -53,7 +53,7 @@ pub(super) async fn run<S: State>(
     }
 }
 
-/// Returns the result of a future, or the 500 error if the future panics. This is not an `async fn`, because an `async fn` would store the future twice.
+/// Returns the result of a future, or the 500 error if the future panics. An `async fn` would store the future twice, so this is a normal function.
 pub(super) fn catch_panic(
     future: impl Future<Output = Result<Response, Rejection>>,
 ) -> impl Future<Output = Result<Response, Rejection>> {

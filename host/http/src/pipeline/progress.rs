@@ -1,4 +1,4 @@
-//! The properties of a request that are known so far, for the log and for the response's headers.
+//! The properties of a request that the pipeline has found so far. The log and the response's headers use them.
 
 use http::Method;
 use latchmail_core::limits::{Bucket, Key, Limits};
@@ -7,24 +7,24 @@ use latchmail_core::verdict::Verdict;
 use crate::rejection::Rejection;
 use crate::response;
 
-/// The properties of a request that are known so far.
+/// The properties of a request that the pipeline has found so far.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// The path of the route.
+    /// The path of the route, if a route was found.
     pub(super) route: Option<String>,
-    /// The caller's account.
+    /// The account of the caller, if the caller was authenticated.
     pub(super) account: Option<String>,
-    /// The state of the rate limit that the request counts towards.
+    /// The state of the rate limit towards which the request counts.
     pub(super) verdict: Option<Verdict>,
 }
 
 impl Progress {
-    /// Returns the path of the route for the log.
+    /// Returns the path of the route, or `-` if no route was found. The log line of the request contains this text.
     pub(super) fn route(&self) -> &str {
         self.route.as_deref().unwrap_or("-")
     }
 
-    /// Counts the request towards a rate limit. The headers of the response report the state of this limit.
+    /// Counts the request towards a rate limit. The headers of the response then report the state of this limit.
     pub(super) fn count(
         &mut self,
         limits: &Limits,
@@ -38,16 +38,17 @@ impl Progress {
     }
 }
 
-/// Logs a request whose client disconnects before the response. hyper drops the future of such a request, and the drop of this value writes the log line.
+/// Logs a request if its client disconnects before the response. In this case, hyper drops the future of the request, and the drop of this value writes the log
+/// line.
 pub(super) struct DisconnectLog<'r>(Option<&'r Method>);
 
 impl<'r> DisconnectLog<'r> {
-    /// Creates the value for a request with a method.
+    /// Creates the value for a request with the given method.
     pub(super) fn new(method: &'r Method) -> Self {
         Self(Some(method))
     }
 
-    /// Prevents the log line, because the request has a response.
+    /// Prevents the log line. The pipeline calls this function when the response is complete.
     pub(super) fn disarm(&mut self) {
         self.0 = None;
     }

@@ -1,4 +1,4 @@
-//! `GET /api/health`: reports that the service runs. Does not check the database or the mail server.
+//! `GET /api/health`: reports that the service runs. The route does not check the database or the mail server.
 
 use http::StatusCode;
 use latchmail_core::clock::Timestamp;
@@ -15,14 +15,14 @@ pub(super) struct Health {
     /// Always `ok`.
     #[schema(example = "ok")]
     status: &'static str,
-    /// The current time, ISO 8601.
+    /// The current time, in ISO 8601.
     #[schema(value_type = String, format = DateTime)]
     timestamp: Timestamp,
 }
 
 /// Check whether the service runs
 ///
-/// Does not connect to the mail server.
+/// Does not connect to the database or the mail server.
 #[utoipa::path(
     get,
     path = "/api/health",

@@ -1,4 +1,4 @@
-//! `GET /api/openapi.json`: the current API description, including the loaded modules.
+//! `GET /api/openapi.json`: returns the current API description, which includes the loaded modules.
 
 use std::collections::BTreeMap;
 
@@ -22,20 +22,20 @@ struct OpenApiDocument {
     /// The URL of the service.
     #[schema(value_type = Vec<Object>)]
     servers: Vec<Map<String, Value>>,
-    /// Operations by path and method.
+    /// The operations of the API, by path and method.
     #[schema(value_type = Object)]
     paths: Map<String, Value>,
     /// Schemas, responses, parameters and security schemes.
     #[schema(value_type = Object)]
     components: Map<String, Value>,
-    /// A description of each scope that an API token can have.
+    /// The API token scopes, with a description of each scope.
     #[schema(rename = "x-api-token-scopes")]
     scopes: BTreeMap<String, String>,
 }
 
 /// Get the description of this API
 ///
-/// OpenAPI 3.1. Each operation names the scope that it needs in `x-required-scope`; `x-api-token-scopes` describes the scopes.
+/// OpenAPI 3.1. `x-required-scope` of an operation names the scope that the operation needs. `x-api-token-scopes` describes all scopes.
 #[utoipa::path(
     get,
     path = "/api/openapi.json",

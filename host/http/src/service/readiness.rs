@@ -1,4 +1,4 @@
-//! `GET /api/readiness`: checks whether the database and the mail server can be reached.
+//! `GET /api/readiness`: checks whether the service can reach the database and the mail server.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -12,30 +12,30 @@ use crate::app::App;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
 
-/// The timeout of each check.
+/// The maximum duration of each check.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The database and the mail server can be reached.
+/// The response if the service can reach the database and the mail server.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Ready {
-    /// `ok`
+    /// Always `ok`.
     #[schema(example = "ok")]
     status: &'static str,
-    /// `ok`
+    /// Always `ok`.
     #[schema(example = "ok")]
     database: &'static str,
 }
 
-/// The database, the mail server or both cannot be reached.
+/// The response if the service cannot reach the database, the mail server, or both.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct NotReady {
-    /// `unavailable`
+    /// Always `unavailable`.
     #[schema(example = "unavailable")]
     status: &'static str,
-    /// `ok` or `unavailable`
+    /// `ok` if the service can reach the database, otherwise `unavailable`.
     #[schema(example = "ok")]
     database: &'static str,
-    /// `ok` or `unavailable`
+    /// `ok` if the service can reach the mail server, otherwise `unavailable`.
     #[schema(example = "unavailable")]
     mail: &'static str,
 }
@@ -81,7 +81,7 @@ async fn check<D: Display, M: Display>(
     message::json(StatusCode::SERVICE_UNAVAILABLE, &not_ready)
 }
 
-/// Returns `true` if `ping` succeeds. Logs a failure with the name of the server.
+/// Returns `true` if `ping` succeeds within `max_duration`. Logs a failure with the name of the server.
 async fn is_available<E: Display>(
     name: &str,
     ping: impl Future<Output = Result<(), E>>,
