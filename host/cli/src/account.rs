@@ -75,7 +75,7 @@ pub enum Command {
         /// Id of the grant, as printed by `latchmail account show`.
         id: String,
     },
-    /// Release a reserved address, so that any account can use it.
+    /// Release the reserved address of a former owner, so that any account can use it.
     Free {
         /// Address to release.
         address: String,

@@ -74,7 +74,7 @@ pub enum Command {
         /// Address to reserve.
         address: String,
     },
-    /// Release a reserved address, so that any account can use it.
+    /// Release an address that `hold` reserved or that belonged to a former owner, so that any account can use it.
     Free {
         /// Address to release.
         address: String,

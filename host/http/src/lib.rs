@@ -1,20 +1,20 @@
 //! The HTTP server, the router, the host's own routes and the API description.
 //!
-//! The server rejects an invalid request as early as possible, passes a valid one to a handler of the host or to a module, and sends the response. The
-//! behavior of the modules' routes is not defined here.
+//! The server rejects an invalid request as early as possible. It passes a valid request to a handler of the host or to a module, and sends the response.
+//! The modules define the behavior of their own routes.
 //!
 //! | | |
 //! |---|---|
 //! | [`state`] | the state of a server: routes, rate limits and settings |
 //! | [`server`], `accept_task` | accept connections and shut down gracefully |
 //! | `client_connections`, `descriptors` | limits on connections, per client and in total |
-//! | `connection`, `wire`, `boundary` | one connection: hyper, timeouts, the boundaries of requests, and the close |
+//! | `connection`, `stream` | one connection: hyper, timeouts, the boundaries between requests, and the close |
 //! | [`pipeline`] | one request, from its headers to its response |
-//! | `framing`, [`request_body`] | checks of a request's head, and its body |
+//! | `framing`, [`request_body`] | checks of a request's head, and reading of its body |
 //! | [`router`], [`route_group`], [`openapi`] | the table of routes and the API description |
 //! | [`message`], `response` | requests and responses of handlers, and the headers of all responses |
 //! | [`app`], [`routes`] | the state that the host's handlers share, and the routes of the service |
-//! | [`admin`] | changes of modules at run time, by administrators and over the operator's socket |
+//! | [`admin`] | changes of modules while the service runs, for administrators and for the operator's socket |
 //! | [`auth`], [`oauth`] | sign-in, and the authorization server |
 //! | [`service`] | health, readiness and the API description |
 
