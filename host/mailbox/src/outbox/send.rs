@@ -201,7 +201,9 @@ impl Outbox {
             .begin_sending(&key, &fingerprint, process, &message_id, now)
             .await?;
         if let Some(earlier) = earlier {
-            return self.keys.earlier_result(&earlier, &fingerprint, self.clock.now());
+            return self
+                .keys
+                .earlier_result(&earlier, &fingerprint, self.clock.now());
         }
         match self.submit(access, &draft, &message_id).await {
             Ok(copy) => {
