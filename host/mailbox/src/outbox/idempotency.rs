@@ -91,7 +91,7 @@ impl IdempotencyKeys {
             return Err(in_progress());
         }
         Err(Error::Unknown(format!(
-            "sending of {} was started with this key and its outcome is unknown",
+            "an earlier request with the same idempotency key started to send {}, and the outcome is unknown",
             earlier.message_id
         )))
     }
