@@ -270,8 +270,9 @@ fn high_limits() -> String {
         .iter()
         .map(|bucket| bucket.name())
         .chain(["sign_in_address"])
-        .map(|name| format!("limits.{name} = 100000\n"))
-        .collect()
+        .map(|name| format!("limits.{name} = 100000"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn parsed(settings: &str) -> Config {
