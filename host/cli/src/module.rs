@@ -231,9 +231,8 @@ async fn ask_for_consent(
         if !problems.is_empty() {
             return Ok(false);
         }
-        let name = module["name"].as_str().map(escape).unwrap_or_default();
         let module_needs: Vec<String> = texts("needs");
-        needs.extend(module_needs.iter().map(|need| format!("  {name}: {need}")));
+        needs.extend(module_needs.iter().map(|need| format!("  {need}")));
     }
     if needs.is_empty() {
         return Ok(false);
