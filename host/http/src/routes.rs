@@ -11,9 +11,14 @@ use crate::app::App;
 use crate::openapi::info::ApiInfo;
 use crate::route_group::RouteGroup;
 use crate::router::RouteTable;
-use crate::{admin, auth, oauth, service};
+use crate::{admin, auth, oauth, openapi, service};
 
 impl Router for App {
+    fn check_description(&self, module: &Arc<Module>) -> Result<(), StartError> {
+        let info = ApiInfo::from_config(&self.config);
+        openapi::check(&info, &[RouteGroup::<Self>::module(module)])
+    }
+
     fn check(&self, modules: &[Arc<Module>]) -> Result<(), StartError> {
         let groups = route_groups(&self.config, modules)?;
         RouteTable::check(&ApiInfo::from_config(&self.config), groups)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use latchmail_core::caller::Origin;
+use latchmail_core::config;
 use latchmail_directory::modules::{NewVersion, Version};
 
 use super::consent;
@@ -36,7 +37,9 @@ impl ModuleManager {
         let mut needed = Vec::new();
         for one in &examined {
             let name = &one.manifest.name;
-            let module = self.load(one, policies.require(name)?).await?;
+            let module = self
+                .load_checked(router, one, policies.require(name)?)
+                .await?;
             needed.extend(self.consent_needed(&entries, &module).await);
             entries.insert(name.clone(), ModuleEntry::serving(module));
         }
@@ -67,6 +70,20 @@ impl ModuleManager {
         Ok(reports)
     }
 
+    /// Loads a component as a module, and checks its API description.
+    async fn load_checked(
+        &self,
+        router: &dyn Router,
+        examined: &Examined,
+        policy: &config::Module,
+    ) -> Result<Arc<Module>, Error> {
+        let module = self.load(examined, policy).await?;
+        router
+            .check_description(&module)
+            .map_err(|error| Error::cannot_load(&examined.manifest.name, &error.to_string()))?;
+        Ok(module)
+    }
+
     /// Reports what an installation of the components would do: their manifests, their imports, and the problems. This function changes nothing.
     ///
     /// # Errors
@@ -85,7 +102,7 @@ impl ModuleManager {
             let policy = policies.get(name);
             let mut inspection = Inspection::of(one, policy);
             let loaded = match policies.require(name) {
-                Ok(policy) => self.load(one, policy).await,
+                Ok(policy) => self.load_checked(router, one, policy).await,
                 Err(error) => Err(error),
             };
             match loaded {

@@ -8,6 +8,12 @@ use crate::modules::Module;
 
 /// Routes requests to modules and to the service's own handlers.
 pub trait Router: Send + Sync {
+    /// Checks that the API description of a module describes exactly the module's routes.
+    ///
+    /// # Errors
+    /// Returns an error whose text names the difference.
+    fn check_description(&self, module: &Arc<Module>) -> Result<(), StartError>;
+
     /// Checks that no routes of these modules and of the service conflict.
     ///
     /// # Errors
