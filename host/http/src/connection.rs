@@ -51,12 +51,15 @@ pub(crate) async fn serve<S: State>(
         config.idle_timeout,
     ));
     let stream = HttpStream::new(stream, Arc::clone(&connection_state), config.idle_timeout);
-    let service = service_fn(|request: Request<Incoming>| {
+    let service = service_fn(|mut request: Request<Incoming>| {
         // The state is updated before the future is created, because hyper reads the body before it polls the future.
         let head = connection_state.begin_request(request.body().size_hint().exact());
+        if let Some(ambiguity) = framing::ambiguity(&head) {
+            request.extensions_mut().insert(ambiguity);
+        }
         let (state, connection_state) = (Arc::clone(&state), Arc::clone(&connection_state));
         Box::pin(async move {
-            let response = respond(&state, peer, request, &head, &connection_state).await;
+            let response = respond(&state, peer, request, &connection_state).await;
             let finish = FinishResponse(connection_state);
             // The closure owns `finish`, so `finish` is dropped together with the body.
             Ok::<_, Infallible>(response.map(|body| {
@@ -81,6 +84,8 @@ pub(crate) async fn serve<S: State>(
     // The status of the response to data that is not a valid request. `None` if no such response is sent.
     let status = loop {
         tokio::select! {
+            // A head that has arrived is processed, even if its timeout has expired.
+            biased;
             ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => {
                 let mut is_too_large = false;
                 if let Err(error) = ended {
@@ -111,17 +116,13 @@ pub(crate) async fn serve<S: State>(
     close(stream, status.is_some() || connection_state.unread()).await;
 }
 
-/// Returns the response to a request. `head` contains the received bytes of the request's head.
+/// Returns the response to a request.
 async fn respond<S: State>(
     state: &Arc<S>,
     peer: IpAddr,
-    mut request: Request<Incoming>,
-    head: &[u8],
+    request: Request<Incoming>,
     connection_state: &Arc<ConnectionState>,
 ) -> Response<ResponseBody> {
-    if let Some(ambiguity) = framing::ambiguity(head) {
-        request.extensions_mut().insert(ambiguity);
-    }
     let request = request.map(|body| record_trailers(body, Arc::clone(connection_state)));
     let mut response = pipeline::handle(state, peer, request).await;
     let headers = response.headers_mut();
