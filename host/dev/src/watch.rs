@@ -1,10 +1,12 @@
 //! Watches the sources of modules. When a source changes, rebuilds the modules with cargo, and installs the new versions in the running service.
 //!
-//! If a build fails, the compiler prints the reason, and the current version continues to serve. [`latchmail_runtime::manager`] implements the installation.
+//! If a build fails, the compiler prints the reason, and the service continues to use the current version. [`latchmail_runtime::manager`] implements the
+//! installation.
 //!
-//! This program polls the files twice a second, and parses the output of `cargo metadata` itself. It does not use the crates `notify` and `cargo_metadata`.
-//! `notify` misses changes on NFS and behind symbolic links. `cargo_metadata` enables the feature `unbounded_depth` of `serde_json`, which would then apply to
-//! the whole program.
+//! This program polls the files twice a second. The crate `notify` is not used, because it misses changes on NFS and behind symbolic links.
+//!
+//! This program parses the output of `cargo metadata` itself. The crate `cargo_metadata` would enable the feature `unbounded_depth` of `serde_json` for the
+//! whole program.
 
 mod project;
 mod snapshot;
@@ -24,7 +26,7 @@ use tokio::time::sleep;
 use project::Project;
 use snapshot::Snapshot;
 
-/// The polling interval. Before a build, the files must be unchanged for this time, because an editor may save several files in quick succession.
+/// The polling interval. A build starts only if no file changed for one interval, because an editor can save several files in quick succession.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The watched projects, the last snapshot of their sources, and the digests of their components.
@@ -34,12 +36,12 @@ pub(crate) struct Watcher {
     digests: Digests,
 }
 
-/// The digest of each component file, either as the file was at the start or as it was last installed.
+/// The digest of the recorded version of each component file. The recorded version is the version at the start, or the version that was last installed.
 #[derive(Default)]
 struct Digests(BTreeMap<PathBuf, String>);
 
 impl Digests {
-    /// Installs a component unless its digest is already recorded. A rejected version is not recorded, so its installation is repeated after the next change.
+    /// Installs a component unless its digest is already recorded. Does not record a rejected version, so the next change of a source repeats the installation.
     async fn install_if_changed<T>(
         &mut self,
         component: PathBuf,
@@ -57,7 +59,7 @@ impl Digests {
 }
 
 impl Watcher {
-    /// Finds the modules in these folders, and does not build them. Each folder is a crate or contains crates.
+    /// Finds the modules in these folders without building the modules. Each folder is a crate or contains crates.
     ///
     /// # Errors
     /// Returns an error if a folder contains no module.
@@ -80,7 +82,7 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Builds and installs each project that has a component whose recorded version does not serve.
+    /// Builds and installs each project with an outdated component. A component is outdated if the service does not use its recorded version.
     ///
     /// # Errors
     /// Returns an error if a component cannot be built or installed.
@@ -155,7 +157,7 @@ impl Watcher {
         }
     }
 
-    /// The directory lists the owner before other claimants, so the first claim is the owner's. The DKIM key of a platform domain is in the configuration.
+    /// Waits until a file changes. Then waits until no file changes for one interval.
     async fn wait_for_change(&mut self) {
         loop {
             sleep(INTERVAL).await;
@@ -196,7 +198,7 @@ async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
     Ok(names.collect::<Vec<_>>().join(", "))
 }
 
-/// Prints a line to standard error. Errors are ignored, because the terminal may be closed.
+/// Prints a line to standard error. Errors are ignored, because the terminal can be closed.
 fn print_line(line: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "latchmail: {line}");

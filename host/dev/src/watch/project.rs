@@ -11,15 +11,16 @@ use tokio::process::Command;
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// The name of a build profile for release builds of modules. If a workspace defines this profile, its `.cargo/config.toml` contains flags that optimize `dev`
-/// builds of modules. Then this program uses the profile `dev`, because such a build takes less time. Otherwise this program uses the profile `release`.
+/// A build profile for release builds of modules. If a workspace defines this profile, its `.cargo/config.toml` also optimizes `dev` builds of modules.
+///
+/// For such a workspace, this program uses the profile `dev`, because a `dev` build takes less time. Otherwise this program uses the profile `release`.
 const OWN_PROFILE: &str = "component";
 
-/// The modules of a folder. They are built together.
+/// The modules of a folder. Cargo builds the modules together.
 #[derive(Debug)]
 pub(super) struct Project {
     folder: PathBuf,
-    /// The path of the manifest of one crate. Cargo finds the workspace from this manifest.
+    /// The path of the manifest of one crate. From this manifest, cargo finds the workspace.
     manifest: PathBuf,
     packages: Vec<String>,
     components: Vec<PathBuf>,
@@ -58,7 +59,7 @@ impl Package {
         self.manifest_path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Returns the name of the library that is compiled to a component. Returns `None` if the crate has no such library.
+    /// Returns the name of the library that is compiled to a component, or `None` if the crate has no such library.
     fn component(&self) -> Option<&str> {
         let cdylib = |target: &&Target| target.kind.iter().any(|kind| kind == "cdylib");
         let target = self.targets.iter().find(cdylib)?;
@@ -156,8 +157,7 @@ impl Project {
             ])
             .arg("--manifest-path")
             .arg(&self.manifest)
-            // The directory lists the owner before other claimants, so the first claim is the owner's. The DKIM key of a platform domain is in the
-            // configuration.
+            // Cargo finds the toolchain and the settings of the project in the working directory.
             .current_dir(&self.folder);
         for package in &self.packages {
             command.args(["--package", package]);
@@ -192,7 +192,6 @@ fn sources(modules: &[&Package], by_folder: &BTreeMap<&Path, &Package>) -> Vec<P
     folders.into_iter().collect()
 }
 
-/// Returns whether a folder contains a crate.
 fn is_crate(folder: &Path) -> bool {
     folder.join("Cargo.toml").is_file()
 }
