@@ -67,7 +67,7 @@ pub(crate) fn delete_alias(
     Reply::success()
 }
 
-/// Returns the alias id in the path. Returns 400 if the id is 0, or if it is 2^53 or more, because no alias has such an id.
+/// Returns the alias id in the path. Returns 400 if the id is 0 or at least 2^53, because no alias has such an id.
 fn named(request: &Request) -> Result<u64, Failure> {
     request
         .path_number::<u64>("id")

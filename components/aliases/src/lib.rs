@@ -1,6 +1,7 @@
-//! The routes of aliases (specification, section 4.4): additional addresses that deliver to the mailbox and can be used as senders.
+//! The routes of aliases (specification, section 4.4). An alias is an additional address of a mailbox. The mailbox receives mail for the alias, and the owner
+//! can send mail from the alias.
 //!
-//! This file is the list of routes; each action has its own file. The host checks which names are valid and who owns each address.
+//! This file lists the routes. Each action has its own file. The host validates the names of aliases and checks the owner of each address.
 
 mod change;
 mod check;

@@ -6,17 +6,17 @@ use latchmail_sdk::{Failure, name};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// The error message if the caller has no alias with this id.
+/// The error message if the caller has no alias with the requested id.
 pub const MISSING: &str = "Alias not found or not owned by you";
 
-/// The maximum number of random names that are tried. A name has 64 random bits, so repeated collisions indicate a fault.
+/// The maximum number of attempts to create an alias with a random name. A name has 64 random bits, so repeated collisions indicate a fault.
 pub const ATTEMPTS: usize = 3;
 
 /// An additional address of the mailbox.
 #[derive(Serialize, ToSchema)]
 pub struct Alias {
     /// The id, which is derived from the address and stays the same as long as the alias exists.
-    // The bound is a floating-point number, because utoipa stores integer bounds as `usize`, which has 32 bits in the sandbox.
+    // The bound is a floating-point number, because utoipa stores an integer bound as a `usize`. A `usize` has only 32 bits in the sandbox.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     pub id: u64,
     /// The address, in lower case.
@@ -60,7 +60,7 @@ pub struct CreatedAlias {
     #[schema(format = Email)]
     pub alias: String,
     /// The id of the alias.
-    // The bound is a floating-point number, because utoipa stores integer bounds as `usize`, which has 32 bits in the sandbox.
+    // The bound is a floating-point number for the same reason as the bound in `Alias::id`.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     pub id: u64,
 }
@@ -68,7 +68,7 @@ pub struct CreatedAlias {
 /// Returns the caller's aliases.
 ///
 /// # Errors
-/// Returns the host's error, converted with [`Failure::of`].
+/// Returns an error if the host cannot list the aliases. [`Failure::of`] converts the error of the host.
 pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
     let aliases = host
         .list_aliases()
@@ -81,8 +81,8 @@ pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
 /// Creates an alias on a domain, with the given name or a random one.
 ///
 /// # Errors
-/// Returns 400 if the domain is missing, the name or the domain is invalid, or the address is taken. Returns 409 if the account
-/// has reached its limit.
+/// Returns 400 if the domain is missing or invalid, if the name is invalid, or if the address is taken. Returns 409 if the account has the maximum number of
+/// aliases.
 pub fn create(
     host: &(impl Aliases + Caller),
     domain: Option<&str>,

@@ -1,7 +1,7 @@
-//! Code that the mail routes, the alias routes and the tools for agents share: response types, request validation and error messages. The tools therefore
-//! return the same error messages as the routes.
+//! Response types, request validation and error messages for the mail routes, the alias routes and the tools for agents. The tools therefore return the same
+//! error messages as the routes.
 //!
-//! The crate does not parse HTTP paths and queries, and it does not contain the protocol for agents. The modules do both.
+//! The modules parse HTTP paths and queries, and implement the protocol for agents.
 
 pub mod aliases;
 mod message_ids;

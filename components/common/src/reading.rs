@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 
 use crate::model::{Detail, Folder, Summary};
 
-/// The error message if the page number or the limit is out of range.
+/// The error message for an invalid page number or limit of a list.
 pub const BAD_PAGING: &str = "Invalid paging parameters";
-/// The error message if the page number or the limit of a search is out of range.
+/// The error message for an invalid page number or limit of a search.
 pub const BAD_SEARCH_PAGING: &str = "Invalid search parameters";
 
 const NO_FOLDER: &str = "Folder not found";
@@ -46,7 +46,7 @@ pub struct Found {
 /// Returns all folders with their message counts and roles.
 ///
 /// # Errors
-/// Returns the host's error, converted with [`Failure::of`].
+/// Returns an error if the host cannot list the folders. [`Failure::of`] converts the error of the host.
 pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
     let folders = host
         .list_folders()
@@ -59,7 +59,7 @@ pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
 /// Returns a page of the messages in a folder, newest first.
 ///
 /// # Errors
-/// Returns 404 if the folder does not exist. Returns any other error of the host, converted with [`Failure::of`].
+/// Returns 404 if the folder does not exist. [`Failure::of`] converts any other error of the host.
 pub fn messages(
     host: &(impl Mailbox + Caller),
     folder: &str,
@@ -74,7 +74,7 @@ pub fn messages(
     })
 }
 
-/// Returns a search term without surrounding spaces.
+/// Removes the spaces around a search term.
 ///
 /// # Errors
 /// Returns 400 if the term is empty.
@@ -86,10 +86,10 @@ pub fn term(given: &str) -> Result<&str, Failure> {
     Ok(term)
 }
 
-/// Returns a page of the messages of one folder that contain a term.
+/// Searches a folder for a term, and returns a page of the messages found, newest first.
 ///
 /// # Errors
-/// Returns 400 if the host rejects the term, and 404 if the folder does not exist. Returns any other error of the host, converted with [`Failure::of`].
+/// Returns 400 if the host rejects the term. Returns 404 if the folder does not exist. [`Failure::of`] converts any other error of the host.
 pub fn search(
     host: &(impl Mailbox + Caller),
     folder: &str,
@@ -114,17 +114,17 @@ pub fn search(
 /// Checks the `uid` of a message in a request.
 ///
 /// # Errors
-/// Returns 400 if `given` is `None` or 0.
+/// Returns 400 if the `uid` is missing or 0.
 pub fn uid(given: Option<u64>) -> Result<u64, Failure> {
     given
         .filter(|uid| *uid >= 1)
         .ok_or(Failure::bad_request("Invalid message UID"))
 }
 
-/// Returns the complete message with this `uid`, from any folder.
+/// Returns the complete message with this `uid`. The message can be in any folder.
 ///
 /// # Errors
-/// Returns 404 if the message does not exist. Returns any other error of the host, converted with [`Failure::of`].
+/// Returns 404 if the message does not exist. [`Failure::of`] converts any other error of the host.
 pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failure> {
     let message = host
         .get_message(uid)

@@ -1,4 +1,4 @@
-//! Parses recipients in requests: comma-separated lists, `Name <address>` and quoted names (RFC 5322, section 3.4). The crate `lettre` parses each address.
+//! Parses the recipients in requests (RFC 5322, section 3.4). A recipient is an address, with or without a name. The crate `lettre` parses each address.
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::Address;
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::strings::Strings;
 
-/// The maximum length of an address in SMTP without the angle brackets, in bytes (RFC 5321, section 4.5.3.1.3).
+/// The maximum length of an address in SMTP, in bytes. The length does not include the angle brackets (RFC 5321, section 4.5.3.1.3).
 const MAX_ADDRESS: usize = 254;
 
 /// A list of recipients: a string or an array of strings. An empty string contains no recipients.
@@ -35,7 +35,7 @@ impl Recipients {
     /// Returns all recipients in order.
     ///
     /// # Errors
-    /// Returns a 400 that names `field` if any entry is not an address.
+    /// Returns 400 if an entry is not an address. The error message contains `field`.
     pub(crate) fn addresses(&self, field: &str) -> Result<Vec<Address>, Failure> {
         let lists = match &self.0 {
             Strings::One(list) if list.trim().is_empty() => &[],
@@ -52,7 +52,7 @@ impl Recipients {
     }
 }
 
-/// Returns the addresses of a list, or `None` if the text is not a list of addresses.
+/// Parses a list of addresses. Returns `None` if the text is not a list of addresses.
 pub(crate) fn read(list: &str) -> Option<Vec<Address>> {
     if list.chars().any(char::is_control) {
         return None;

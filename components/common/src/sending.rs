@@ -76,7 +76,7 @@ pub struct SendAttachment {
     )]
     pub content_type: Option<String>,
     /// The content of the file, in standard base64.
-    // The host decodes the content and replaces it with an index for `take`.
+    // The host decodes the content, and replaces the content with an index for `take`.
     #[schema(
         value_type = String,
         content_encoding = "base64",
@@ -97,7 +97,7 @@ pub struct SendResult {
     pub saved_to: Option<String>,
 }
 
-/// Checks the format of an idempotency key. `field` is the name of the key's field in the error message.
+/// Checks the format of an idempotency key. The error message contains `field`, the name of the key's field.
 ///
 /// # Errors
 /// Returns 400 if the format is invalid.
@@ -112,12 +112,12 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment for the index in the field `content`. The second returned value
-/// is `true` if an earlier call with the same key already sent the message. This call then sends nothing.
+/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment for the index in the field `content`.
+/// The second returned value is `true` if an earlier call with the same key already sent the message. In this case, the current call sends nothing.
 ///
 /// # Errors
-/// Returns 400 for invalid input, 403 if the caller may not send from the address in `from`, 409 if the key was used with another message, 413 if the message
-/// is too large, and 500 if it is unknown whether the message was sent.
+/// Returns 400 for invalid input. Returns 403 if the caller is not allowed to send from the address in `from`. Returns 409 if an earlier call used the key with
+/// another message. Returns 413 if the message is too large. Returns 500 if it is unknown whether the message was sent.
 pub fn send(
     host: &(impl Outbox + Caller),
     body: SendRequest,
@@ -203,7 +203,7 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
     })
 }
 
-/// Parses an address without a display name.
+/// Returns the address in `from`. Returns 400 if the text is not one address without a display name.
 fn sender(from: &str) -> Result<String, Failure> {
     let bare = recipients::read(from)
         .filter(|all| all.len() == 1)
@@ -241,7 +241,7 @@ fn file(
     })
 }
 
-/// Returns whether a text is a media type `type/subtype` of two restricted names (RFC 6838, section 4.2). Returns `false` for `multipart` types.
+/// Returns whether a text is a media type without parameters, such as `image/png` (RFC 6838, section 4.2). Returns `false` for `multipart` types.
 fn is_media_type(text: &str) -> bool {
     let Some((kind, subtype)) = text.split_once('/') else {
         return false;

@@ -1,4 +1,4 @@
-//! A field that takes a string or an array of strings.
+//! Deserializes a field that contains a string or an array of strings.
 
 use std::fmt;
 
@@ -7,9 +7,7 @@ use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 /// A string or an array of strings.
 #[derive(Debug)]
 pub(crate) enum Strings {
-    /// A string.
     One(String),
-    /// An array of strings.
     Many(Vec<String>),
 }
 

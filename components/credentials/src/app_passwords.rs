@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::label::label;
 
-/// Key of the module setting that is `true` if the mail server also supports JMAP.
+/// Name of a module setting. The setting is `true` if the mail server also supports JMAP.
 const JMAP: &str = "jmap";
 
 /// An app password to create.
@@ -120,7 +120,7 @@ pub(crate) fn delete_app_password(
     )
 }
 
-/// Revokes an app password. `missing` is the error message of a 404 response, and `failed` is the error message of a 500 response.
+/// Revokes an app password. `missing` is the error message for status 404, and `failed` is the error message for status 500.
 pub(crate) fn revoke(
     host: &(impl Credentials + Caller),
     id: &str,

@@ -4,7 +4,7 @@ use latchmail_sdk::Failure;
 
 const MAX_LABEL: usize = 64;
 
-/// Returns a label without surrounding white space. Returns 400 unless the label has 1 to 64 characters and no control characters.
+/// Removes the white space around a label. Returns 400 if the label is empty, has more than 64 characters or contains control characters.
 pub(crate) fn label(given: Option<&str>) -> Result<&str, Failure> {
     let label = given.map(str::trim).unwrap_or_default();
     if label.is_empty() {

@@ -1,7 +1,6 @@
-//! The routes of the account and its credentials (specification, sections 4.5 and 4.6): profile, password, API tokens, app passwords, and
-//! the list of all credentials.
+//! The routes of the account's profile and credentials (specification, sections 4.5 and 4.6). The credentials are the password, API tokens and app passwords.
 //!
-//! This file is the list of routes; each action has its own file. The host generates and hashes secrets, checks who owns a credential, and
+//! This file lists the routes. Each action has its own file. The host generates and hashes secrets, and checks the owner of each credential. The host also
 //! revokes dependent credentials.
 
 mod app_passwords;

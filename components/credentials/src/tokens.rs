@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::label::label;
 use crate::model::{Token, TokenScope};
 
-/// Maximum number of tokens of an account, including expired ones.
+/// Maximum number of tokens of an account, including expired tokens.
 const MAX_TOKENS: u32 = 20;
 
 const EXPIRY: &str = "expiresInDays must be an integer from 1 to 365";
@@ -98,7 +98,7 @@ pub(crate) fn create_token(
     Ok(Reply::with_status(201, &created)?.with("cache-control", "no-store"))
 }
 
-/// Returns the scopes with these names.
+/// Converts the names of scopes. Returns 400 if there is no name, or if a name is unknown.
 fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     if names.is_empty() {
         return Err(Failure::bad_request("At least one scope is required"));
@@ -114,7 +114,7 @@ fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     names.iter().map(known).collect()
 }
 
-/// Converts a number of days from 1 to 365. Accepts `30.0`, because it is an integer in JSON Schema.
+/// Converts a number of days from 1 to 365. Accepts `30.0`, because JSON Schema treats `30.0` as an integer.
 fn days(number: &Number) -> Result<u32, Failure> {
     let shortest = || number.as_f64()?.to_string().parse().ok();
     let whole = number.as_u64().and_then(|days| days.try_into().ok());

@@ -1,4 +1,4 @@
-//! Converts the host's errors to the failures of the domain routes (specification, section 7).
+//! Converts errors of the host to error responses of the domain routes (specification, section 7).
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{Caller, Error};
@@ -6,11 +6,10 @@ use latchmail_sdk::capability::{Caller, Error};
 pub(crate) const INVALID: &str = "Enter a valid domain you own (e.g. example.com)";
 pub(crate) const TAKEN: &str = "This domain has already been claimed by another user";
 
-/// Converts an error of the host to the failure that the client receives.
 pub(crate) fn failure_of(error: Error, host: &impl Caller) -> Failure {
     match error {
         Error::Invalid(_) => Failure::bad_request(INVALID),
-        // On the domain routes, this error always concerns the DNS and never the mail server.
+        // On the domain routes, this error means that the DNS is unavailable.
         Error::Unavailable => Failure {
             retry_after: Some(5),
             ..Failure::new(503, "Couldn't read DNS right now, try again shortly")

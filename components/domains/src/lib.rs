@@ -1,7 +1,7 @@
-//! The routes that claim, list, read, verify and release custom domains (specification, section 4.7).
+//! The routes of custom domains (specification, section 4.7).
 //!
-//! This file is the list of routes; each action has its own file. The host checks which names are domains and who owns them, queries the
-//! DNS, and stores the DKIM keys.
+//! This file lists the routes. Each action has its own file. The host validates domain names and checks the owner of each domain. The host also queries the DNS
+//! and stores the DKIM keys.
 
 mod claim;
 mod failure;

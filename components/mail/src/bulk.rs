@@ -154,7 +154,7 @@ pub(crate) fn bulk_delete(
     counted(&uids)
 }
 
-/// Returns the distinct `uid`s in a request, in the order of their first occurrence.
+/// Returns the `uid`s in a request without duplicates. The order stays the same.
 fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     let uids = match uids {
         Value::Null => &[][..],
@@ -180,7 +180,8 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     Ok(numbers)
 }
 
-/// Returns a number as an integer, or `None` if the number has a fraction. Accepts `1.0`, because it is an integer in JSON Schema.
+/// Converts a JSON number to an integer. Returns `None` if the number is negative or has a fraction. Accepts `1.0`, because JSON Schema treats `1.0` as an
+/// integer.
 fn integer(number: &Value) -> Option<u64> {
     let shortest = || number.as_f64()?.to_string().parse().ok();
     number.as_u64().or_else(shortest)

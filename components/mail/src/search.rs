@@ -1,4 +1,4 @@
-//! GET `/api/v1/mail/search`: returns the messages of one folder that contain a term, newest first.
+//! GET `/api/v1/mail/search`: searches one folder for a term, and returns the messages found, newest first.
 
 use latchmail_common::reading::{self, Found};
 use latchmail_sdk::capability::{Caller, Mailbox};

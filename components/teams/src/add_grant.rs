@@ -10,7 +10,7 @@ use crate::failure::failure_of;
 use crate::model::{ResourceKind, Right};
 use crate::request::{self, Resource};
 
-/// A grant to add. The API description contains [`GrantRequest`] instead.
+/// The body of the request. The API description contains [`GrantRequest`] instead.
 #[derive(Deserialize)]
 struct Body {
     resource_kind: ResourceKind,

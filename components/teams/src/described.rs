@@ -1,5 +1,4 @@
-//! API schemas of the requests that contain a grant. The allowed resource ids and rights of a grant depend on the kind of its resource, so each kind has its
-//! own schema.
+//! API schemas of the requests that contain a grant. Each kind of resource has its own schema, because the kind determines the allowed ids and rights.
 
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};

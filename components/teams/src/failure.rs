@@ -1,11 +1,10 @@
-//! Converts the host's errors to the failures of the team routes (specification, section 7).
+//! Converts errors of the host to error responses of the team routes (specification, section 7).
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{Caller, Missing, Refused};
 
 pub(crate) const NO_TEAM: &str = "Team not found";
 
-/// Converts an error of the host to the failure that the client receives.
 pub(crate) fn failure_of(refused: Refused, host: &impl Caller) -> Failure {
     match refused {
         Refused::Missing(missing) => Failure::not_found(match missing {

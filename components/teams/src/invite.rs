@@ -10,7 +10,7 @@ use crate::failure::failure_of;
 use crate::model::{ResourceKind, Right};
 use crate::request::{self, Resource};
 
-/// A user to add, with a first grant. The API description contains [`InvitationRequest`] instead.
+/// The body of the request. The API description contains [`InvitationRequest`] instead.
 #[derive(Deserialize)]
 struct Body {
     username: String,

@@ -7,7 +7,7 @@ use crate::model::{ResourceKind, Right};
 
 const SETS: &str = "resource_id must be all, own or domain:<domain> for a set of aliases";
 
-/// The resource of a grant, as the client sent it.
+/// The resource of a grant in a request.
 pub(crate) struct Resource {
     pub(crate) kind: ResourceKind,
     pub(crate) id: Option<String>,
@@ -59,7 +59,6 @@ pub(crate) fn in_order(mut rights: Vec<Right>) -> Result<Vec<Right>, Failure> {
     Ok(rights)
 }
 
-/// Converts rights to the host's type.
 pub(crate) fn for_the_host(rights: &[Right]) -> Vec<capability::Right> {
     rights.iter().copied().map(Into::into).collect()
 }
