@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::mark;
 use crate::settings::Settings;
 
-/// The number of messages that are checked in each folder: one page with the newest messages. Older messages never count as new.
+/// The maximum number of checked messages in each folder. The digest contains only messages among the newest messages of a folder.
 const MAX_CHECKED: u32 = 100;
 
 const SEEN: &str = "\\Seen";
@@ -72,7 +72,7 @@ fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
             limit: MAX_CHECKED,
         };
         let listing = match host.list_messages(&folder, page) {
-            // The folder may have been deleted after the user chose it.
+            // The folder can be deleted after the user chose the folder.
             Err(Error::NotFound) => continue,
             other => other?,
         };
@@ -92,7 +92,6 @@ fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
     })
 }
 
-/// Converts a message to an entry of the digest.
 fn digest_message((folder, message): (String, Summary)) -> DigestMessage {
     let sender = message.from.into_iter().next();
     let from = sender.map_or_else(String::new, |sender| {

@@ -1,8 +1,8 @@
-//! An example of a module: a digest of new messages in a mailbox. The module stores for each account how far the user has read, and which folders the digest
-//! includes.
+//! An example of a module: a digest of new messages in a mailbox. For each account, the module stores the newest message that the user has read, and the
+//! folders of the digest.
 //!
-//! This file is the list of routes; each action has its own file. The host decides to which account the mailbox and the stored values belong, so the code does
-//! not contain account names.
+//! This file lists the routes. Each action has its own file. The host selects the mailbox and the stored values of the caller's account. The code therefore
+//! contains no account names.
 
 mod digest;
 mod mark;
@@ -12,7 +12,7 @@ use latchmail_sdk::capability::{Caller, Mailbox, Scope, Store};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// The maximum size of the body of any route, in bytes.
+/// The maximum size of a request body, in bytes.
 const SMALL: u32 = 16 * 1024;
 
 #[derive(OpenApi)]
@@ -37,7 +37,7 @@ pub fn module<H: Caller + Mailbox + Store>() -> Module<H> {
                 .with_oauth(),
         )
         .route(
-            // The mark determines which messages count as new. Users do not expect that a token for reading can change this.
+            // The mark determines which messages are new. Users do not expect that a token for reading can change the mark.
             Route::new("markDigest", mark::mark_digest)
                 .scoped(Scope::MailWrite)
                 .takes(SMALL),

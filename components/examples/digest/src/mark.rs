@@ -1,4 +1,4 @@
-//! POST `/api/v1/digest/mark`: records how far the caller has read.
+//! POST `/api/v1/digest/mark`: records the newest message that the caller has read.
 
 use latchmail_sdk::capability::{Caller, Error, Store};
 use latchmail_sdk::{Failure, Reply, Request, stored};
@@ -15,7 +15,7 @@ pub(crate) struct Mark {
     upto: u64,
 }
 
-/// Returns the mark, or 0 if there is none.
+/// Returns the mark, or 0 if the account has no mark.
 pub(crate) fn read(host: &impl Store) -> Result<u64, Error> {
     let mark: Option<Mark> = stored::read(host, KEY)?;
     Ok(mark.map_or(0, |mark| mark.upto))

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 /// The key of the settings in the store.
 const KEY: &str = "settings";
 
-/// The maximum number of folders in a digest. Each digest needs one request to the mail server per folder.
+/// The maximum number of folders in a digest. A digest requires one request to the mail server for each folder.
 const MAX_FOLDERS: usize = 10;
 
 /// The maximum number of messages in a digest.
@@ -35,7 +35,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the caller's settings, or the defaults if there are none.
+    /// Returns the caller's settings, or the defaults if the caller has no settings.
     pub(crate) fn read(host: &impl Store) -> Result<Self, Error> {
         Ok(stored::read(host, KEY)?.unwrap_or_default())
     }
