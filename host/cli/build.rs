@@ -1,4 +1,4 @@
-//! Generates lists of the files that `latchmail module new` writes. The program includes these files.
+//! Generates lists of the files that `latchmail module new` writes. The lists are compiled into the program.
 
 #![allow(
     clippy::print_stdout,
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// For each language, the files and folders of the repository that are copied to a new project, and their paths in the project.
+/// The files and folders of a new project for each language. Each pair consists of a path in the repository and a path in the project.
 const PROJECTS: [(&str, &[(&str, &str)]); 3] = [
     (
         "rust",
@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (language, files) in PROJECTS {
         let mut list = String::from("&[\n");
         for (from, to) in files {
-            // Cargo regards a folder as changed if a file in the folder has changed.
+            // If the path is a folder, cargo detects changes of all files in the folder.
             println!("cargo::rerun-if-changed={}", root.join(from).display());
             add(&mut list, &root.join(from), to)?;
         }

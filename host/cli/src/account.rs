@@ -1,6 +1,6 @@
 //! `latchmail account …`: commands that create, show, change and delete accounts.
 //!
-//! Each command makes its change, with all consequences, in one transaction. On success, the command prints a sentence.
+//! Each command makes all its changes in one transaction. On success, the command prints a sentence.
 
 mod output;
 mod password;
@@ -151,7 +151,8 @@ pub enum TwoFactorChange {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error whose text is one sentence for the operator. After an error, nothing has changed, unless the sentence says otherwise.
+/// Returns an error if the command fails. The error text is one sentence for the operator. A failed command has changed nothing, unless the error text reports
+/// a change.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     let context = CliContext::open(service).await?;
     let result = match command {
@@ -184,7 +185,7 @@ impl CliContext {
         self.check_platform_domain(&address).await?;
         self.check_plan(&create.plan)?;
         let profile = self.profile(&create)?;
-        // The command fails before the operator types a password. `create_account` checks the address again in its transaction.
+        // This check fails before the operator types a password. `create_account` repeats the check in its transaction.
         if self.directory.account_by_address(&address).await?.is_some() {
             bail!("account {address} already exists");
         }
@@ -445,7 +446,7 @@ async fn hash(new: &NewPassword) -> anyhow::Result<String> {
     Ok(Passwords::new()?.hash(new.password.clone()).await?)
 }
 
-/// Asks the operator to type the address, and returns an error if the input differs from it. Reads standard input even if it is not a terminal.
+/// Asks the operator to type the address. Returns an error if the input is different. Reads standard input even if standard input is not a terminal.
 fn confirm(address: &str) -> anyhow::Result<()> {
     let mut terminal = std::io::stderr();
     write!(

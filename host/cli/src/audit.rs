@@ -1,4 +1,4 @@
-//! `latchmail audit`: prints recorded security events. The oldest event is the first, as in a log file.
+//! `latchmail audit`: prints recorded security events, oldest first.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub struct Selection {
 /// Prints the events.
 ///
 /// # Errors
-/// Returns an error whose text is one sentence for the operator.
+/// Returns an error if an argument is invalid, or if the events cannot be read or printed. The error text is one sentence for the operator.
 pub async fn run(service: &ServiceArgs, selection: &Selection) -> anyhow::Result<()> {
     let address = selection
         .account

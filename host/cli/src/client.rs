@@ -43,7 +43,8 @@ pub enum Command {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error whose text is one sentence for the operator. After an error, nothing has changed, unless the sentence says otherwise.
+/// Returns an error if the command fails. The error text is one sentence for the operator. A failed command has changed nothing, unless the error text reports
+/// a change.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     let context = CliContext::open(service).await?;
     let result = match command {

@@ -13,8 +13,8 @@ const ROOT: u32 = 0;
 /// The mode bits that allow the group and other users to write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Returns the configuration file: the file `given`, otherwise the file in the variable `LATCHMAIL_CONFIG`, otherwise the file that `latchmail dev` created in
-/// its state folder. The file of `latchmail dev` is used only if no other user can have created or changed it.
+/// Returns the path of the configuration file. `given` overrides the variable `LATCHMAIL_CONFIG`. Without `given` and the variable, returns the path of the
+/// file that `latchmail dev` created. In this case, no other user must be able to write to the file or to its folder.
 pub(crate) fn locate(
     given: Option<&Path>,
     environment: &HashMap<String, String>,
@@ -48,8 +48,8 @@ pub(crate) fn locate(
     )
 }
 
-/// Returns whether a file or folder belongs to the caller or to root, and no other user can write to it. If the path is a symbolic link, the link must also
-/// belong to the caller or to root.
+/// Returns whether only the caller and root can change a file or folder. The owner of the file or folder must be the caller or root. If the path is a symbolic
+/// link, the owner of the link must also be the caller or root.
 fn only_caller_can_write(path: &Path) -> io::Result<bool> {
     let caller = geteuid().as_raw();
     let (link, target) = (fs::symlink_metadata(path)?, fs::metadata(path)?);

@@ -26,14 +26,13 @@ pub struct ServiceArgs {
 }
 
 impl ServiceArgs {
-    /// Loads the configuration of the service.
     pub(crate) fn load_config(&self) -> anyhow::Result<Config> {
         let file = config_file::locate(self.config.as_deref(), &config::environment())?;
         Ok(Config::load(Some(&file))?)
     }
 }
 
-/// The configuration, the open directory, the clock, and the origin that audit events record.
+/// The data that every command needs. The audit events of a command contain `origin`.
 pub(crate) struct CliContext {
     pub(crate) config: Config,
     pub(crate) directory: Directory,
@@ -42,7 +41,6 @@ pub(crate) struct CliContext {
 }
 
 impl CliContext {
-    /// Loads the configuration, and opens the directory.
     pub(crate) async fn open(service: &ServiceArgs) -> anyhow::Result<Self> {
         let config = service.load_config()?;
         let database = config::Database {
@@ -57,20 +55,18 @@ impl CliContext {
         })
     }
 
-    /// Closes the directory.
     pub(crate) async fn close(self) {
         self.directory.close().await;
     }
 
-    /// Returns the account with this address.
     pub(crate) async fn account(&self, address: &str) -> anyhow::Result<Account> {
         let address = parse_address(address)?;
         let account = self.directory.account_by_address(&address).await?;
         account.ok_or_else(|| account_not_found(&address))
     }
 
-    /// Loads the encryption keys of the service. A command never creates the key file, because the service could not decrypt data that is encrypted with
-    /// another key.
+    /// Loads the encryption keys of the service. Returns an error if the key file is missing. A command must not create the key file, because the service could
+    /// not decrypt data that another key encrypted.
     pub(crate) fn keyring(&self) -> anyhow::Result<Keyring> {
         let file = &self.config.key_file;
         if !file.exists() {
@@ -82,9 +78,9 @@ impl CliContext {
         Ok(Keyring::load(file)?)
     }
 
-    /// Ends the sessions that are still open on the mail server although their credentials were revoked. This takes some seconds.
+    /// Ends the mail server sessions of revoked credentials. The function takes some seconds.
     ///
-    /// Call this function after the command has printed its result, even if printing failed. If this function fails, it only prints a warning, because the
+    /// Call this function after the command has printed its result, even if printing failed. On failure, the function only prints a warning, because the
     /// directory already rejects the revoked credentials.
     pub(crate) async fn end_sessions(&self, sessions: SessionSelector<'_>) {
         let reason = match latchmail_mailbox::end_server_sessions(&self.config.imap, sessions).await
@@ -93,7 +89,7 @@ impl CliContext {
             Ok(false) => "`imap.doveadm` is not configured".to_owned(),
             Err(error) => error.to_string(),
         };
-        // Writing to standard error can fail. The exit status still reports success, because the change was made.
+        // An error of standard error is ignored. The exit status reports success, because the change was made.
         let _ = writeln!(
             std::io::stderr(),
             "latchmail: warning: cannot end the open sessions of mail clients: {}",
@@ -102,12 +98,11 @@ impl CliContext {
     }
 }
 
-/// Parses an address, and returns it in lower case.
+/// Parses an address, and converts the address to lower case.
 pub(crate) fn parse_address(text: &str) -> anyhow::Result<String> {
     address::fold(text).ok_or_else(|| anyhow!("`{}` is not an address", escape(text)))
 }
 
-/// Returns the error for an address without an account.
 pub(crate) fn account_not_found(address: &str) -> anyhow::Error {
     anyhow!("there is no account {address}")
 }

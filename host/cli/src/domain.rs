@@ -1,6 +1,6 @@
 //! `latchmail domain …`: commands that show and change domains, and reserve addresses.
 //!
-//! `show` and `verify` query the DNS server from the configuration of the service.
+//! The subcommands `show` and `verify` query the DNS server that the configuration of the service contains.
 
 mod output;
 
@@ -84,7 +84,7 @@ pub enum Command {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error whose text is one sentence for the operator. After an error, nothing has changed.
+/// Returns an error if the command fails. The error text is one sentence for the operator. A failed command has changed nothing.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     let context = CliContext::open(service).await?;
     let result = match command {
@@ -155,7 +155,7 @@ impl CliContext {
                 None => None,
             });
         }
-        // The directory lists the owner before other claimants, so the first claim is the owner's. The DKIM key of a platform domain is in the configuration.
+        // The directory lists the claim of the owner before other claims. The DKIM key of a platform domain is in the configuration.
         let owned = claims.first().map(|claim| claim.domain.clone());
         let inspected = owned.unwrap_or_else(|| Domain {
             name: name.clone(),
@@ -330,7 +330,7 @@ impl CliContext {
         }
     }
 
-    /// Returns the only claim for a domain. If `account` is given, returns the claim of the account with this address.
+    /// Returns the claim of `account` for a domain. Without `account`, returns the only claim, or an error if several accounts claim the domain.
     async fn claim(&self, name: &str, account: Option<&str>) -> anyhow::Result<Claim> {
         let claims = self.directory.domain_claims(name).await?;
         if let Some(account) = account {
@@ -351,7 +351,6 @@ impl CliContext {
         }
     }
 
-    /// Creates the service that manages domains.
     fn domains(&self, keys: Keyring) -> anyhow::Result<Domains> {
         let keys = Arc::new(keys);
         let signing = latchmail_dkim::Keys::new(
@@ -378,7 +377,7 @@ impl CliContext {
     }
 }
 
-/// Parses a domain name, and returns it in lower case and in ASCII form.
+/// Parses a domain name, and converts the name to lower-case ASCII.
 fn parse_domain(domain: &str) -> anyhow::Result<String> {
     let name = dns::DomainName::parse(domain);
     let name = name.map_err(|_| anyhow!("`{}` is not a domain", escape(domain)))?;

@@ -1,7 +1,7 @@
 //! The operator's commands: `latchmail account …`, `latchmail client …`, `latchmail domain …`, `latchmail module …` and `latchmail audit`.
 //!
-//! Most commands open the database of the service with the configuration of the service, and need no running service. A running service applies the changes at
-//! its next request, because it reads the directory at every request. The commands for modules send requests to the running service instead (see [`module`]).
+//! Most commands open the database of the service, and need no running service. A running service reads the directory at every request, so a change applies to
+//! the next request. The commands for modules send requests to the running service instead (see [`module`]).
 //! On success, a command prints a sentence or a list. A failed command returns an error.
 
 pub mod account;

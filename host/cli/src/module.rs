@@ -1,7 +1,7 @@
 //! `latchmail module …`: commands that manage the modules of a running service, and a command that creates a project for a new module.
 //!
-//! Most commands send a request over the Unix socket of the running service. They do not open the database, because only the service can decide whether a
-//! change is allowed. `compile` fills the cache that the service reads when it starts. `compile` and `new` do not need a running service.
+//! Most commands send a request over the Unix socket of the running service, because only the service can check whether a change is allowed. `compile` and
+//! `new` do not need a running service. `compile` fills the cache that the service reads when it starts.
 
 mod client;
 mod log;
@@ -118,7 +118,7 @@ pub enum Command {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error whose text is one sentence for the operator. After an error, nothing has changed.
+/// Returns an error if the command fails. The error text is one sentence for the operator. A failed command has changed nothing.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     if let Command::New { name, language } = &command {
         return new::new(name, *language);
@@ -185,7 +185,7 @@ async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs components. If the operator's consent is missing and standard input is a terminal, asks the operator for consent.
+/// Installs components. Asks the operator for consent if consent is missing and standard input is a terminal.
 async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<()> {
     let mut body = components(files)?;
     body["accept"] = yes.into();
@@ -202,10 +202,10 @@ async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<
     Ok(())
 }
 
-/// Asks the operator for consent if the service rejected the request only because consent is missing. Returns whether the operator consented.
+/// Asks the operator for consent. Returns `true` if the operator consented. Returns `false` if missing consent is not the only reason of `error`.
 ///
 /// # Errors
-/// Returns an error if consent is missing and the operator declined, or if consent is missing and standard input is not a terminal.
+/// Returns an error if the operator declined, or if standard input is not a terminal.
 async fn ask_for_consent(
     socket: &Path,
     error: &anyhow::Error,
@@ -282,8 +282,8 @@ fn state_line(report: &Value) -> String {
 
 /// Returns the body of a request with the component files.
 fn components(files: &[PathBuf]) -> anyhow::Result<Value> {
-    // If a body is too large, the service responds before it has read the body, and the response can be lost. So the size is checked here. A file whose size
-    // cannot be read is ignored here, and reading the file below reports the error.
+    // The service rejects a large body before it has read the whole body, and the response can be lost. The size is therefore checked first. If the size of a
+    // file cannot be read, the code below reports the error when it reads the file.
     let sizes = files.iter().filter_map(|file| file.metadata().ok());
     let size: u64 = sizes.map(|file| file.len()).sum();
     if size > LARGEST_COMPONENTS_MIB * 1024 * 1024 {

@@ -13,7 +13,7 @@ pub(crate) fn print_line(line: &str) -> anyhow::Result<()> {
         .context("cannot write to standard output")
 }
 
-/// Prints lines. Stops without an error if the reader closes the pipe, as `head` does.
+/// Prints lines. Does not return an error if the reader closes the pipe, as `head` does.
 pub(crate) fn print_lines(lines: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     for line in lines {
@@ -57,7 +57,7 @@ pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
         .collect()
 }
 
-/// Escapes control characters and invisible characters. So text from other people cannot move the cursor or start a new line.
+/// Escapes control characters and invisible characters. Escaped text from other people cannot move the cursor or start a new line.
 pub(crate) fn escape(text: &str) -> String {
     text.chars().fold(String::new(), |mut escaped, c| {
         let separator = matches!(c, '\u{2028}' | '\u{2029}');
@@ -70,7 +70,7 @@ pub(crate) fn escape(text: &str) -> String {
     })
 }
 
-/// Formats a time that is given in milliseconds since 1970.
+/// Formats a Unix time in milliseconds.
 pub(crate) fn format_time(millis: i64) -> String {
     Timestamp::from_millis(millis).to_string()
 }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::output::{escape, format_time, table, yes_or_no};
 
-/// Returns the table cells for an account in the list of accounts.
 pub(crate) fn account_row(account: &Overview) -> [String; 6] {
     [
         account.address.clone(),
@@ -34,7 +33,6 @@ pub(crate) fn account_json(account: &Overview) -> Value {
     })
 }
 
-/// Returns all details of an account as text.
 pub(crate) fn detail_text(
     account: &Overview,
     aliases: &[Alias],
@@ -82,7 +80,6 @@ pub(crate) fn detail_text(
     text
 }
 
-/// Returns all details of an account as JSON.
 pub(crate) fn detail_json(
     account: &Overview,
     aliases: &[Alias],
@@ -109,8 +106,7 @@ pub(crate) fn detail_json(
     detail
 }
 
-/// Returns the id that the operator uses for a credential. This is the token's id if the credential is the app password of an API token, otherwise the
-/// credential's own id.
+/// Returns the id of a credential for the operator. For the app password of an API token, returns the id of the token.
 fn id(credential: &Credential) -> &str {
     let token = credential.token.as_ref().map(|(id, _)| id);
     token.unwrap_or(&credential.id)

@@ -48,7 +48,6 @@ pub(crate) async fn enable(context: &CliContext, address: &str) -> anyhow::Resul
     print_codes(&enrolment.recovery)
 }
 
-/// Disables two-factor sign-in.
 pub(crate) async fn disable(context: &CliContext, address: &str) -> anyhow::Result<()> {
     let account = context.account(address).await?;
     let now = context.clock.now();
@@ -101,8 +100,8 @@ fn print_codes(codes: &RecoveryCodes) -> anyhow::Result<()> {
     codes.shown().try_for_each(|code| print_line(&code))
 }
 
-/// Returns the QR code of `url` for a terminal. Returns `None` if the URL is too long for a QR code. The code is light on a dark background, because most
-/// terminals have a dark background. Cameras can read such codes.
+/// Returns the QR code of `url` for a terminal, or `None` if the URL is too long. Most terminals have a dark background, so the code is light. Cameras can read
+/// a light code on a dark background.
 fn qr_code(url: &str) -> Option<String> {
     let code = QrCode::new(url).ok()?;
     let mut renderer = code.render::<Dense1x2>();

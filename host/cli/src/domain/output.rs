@@ -15,14 +15,13 @@ pub(crate) struct DomainDetail<'a> {
     pub(crate) name: &'a str,
     pub(crate) platform: Option<&'a PlatformDomain>,
     pub(crate) claims: &'a [Claim],
-    /// For each claim, whether the DNS contains the challenge of the claim. `None` if the lookup failed or the claim is already verified.
+    /// Whether the DNS contains the challenge, for each claim. The value is `None` if the claim is already verified, or if the lookup failed.
     pub(crate) published: &'a [Option<bool>],
     pub(crate) in_use: InUse,
     pub(crate) reserved: &'a [String],
     pub(crate) records: &'a [Record],
 }
 
-/// Returns the table cells for a platform domain in the list of domains.
 pub(crate) fn platform_row(domain: &PlatformDomain) -> [String; 4] {
     let since = domain.added_at.map_or_else(|| "-".into(), format_time);
     [
@@ -33,7 +32,6 @@ pub(crate) fn platform_row(domain: &PlatformDomain) -> [String; 4] {
     ]
 }
 
-/// Returns the table cells for a claim in the list of domains.
 pub(crate) fn claim_row(claim: &Claim) -> [String; 4] {
     let domain = &claim.domain;
     let since = domain.verified_at.unwrap_or(domain.created_at);
@@ -66,7 +64,6 @@ pub(crate) fn claim_json(claim: &Claim) -> Value {
 }
 
 impl DomainDetail<'_> {
-    /// Returns the details as text.
     pub(crate) fn text(&self) -> String {
         let mut text = self.name.to_owned();
         if let Some(platform) = self.platform {
@@ -106,7 +103,6 @@ impl DomainDetail<'_> {
         text
     }
 
-    /// Returns the details as JSON.
     pub(crate) fn json(&self) -> Value {
         let claims = self
             .claims

@@ -1,4 +1,4 @@
-//! A client of the operator's socket. It uses a new connection for each request. See [`latchmail_http::admin`] for the routes.
+//! A client of the operator's socket. Each request uses a new connection. See [`latchmail_http::admin`] for the routes.
 
 use std::path::Path;
 
@@ -11,23 +11,21 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-/// The maximum size of a response, in bytes. It is sufficient for a list of modules with a thousand routes each.
+/// The maximum size of a response, in bytes. A list of modules with a thousand routes each fits.
 const MAX_RESPONSE: usize = 16 * 1024 * 1024;
 
-/// The response of a service that rejected a request.
+/// An error response of the service.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct ErrorResponse {
-    /// HTTP status of the response.
     pub(super) status: StatusCode,
-    /// The error message of the service.
     pub(super) message: String,
 }
 
 /// Sends a request to the running service and returns its JSON response.
 ///
 /// # Errors
-/// Returns [`ErrorResponse`] if the status of the response is an error. Returns another error if no service is running or if the response cannot be read.
+/// Returns [`ErrorResponse`] if the service responds with an error. Returns another error if no service is running, or if the response cannot be read.
 pub(super) async fn send(
     socket: &Path,
     method: Method,
@@ -62,7 +60,7 @@ pub(super) async fn send(
     };
     tokio::pin!(exchange);
     let (status, body) = tokio::select! {
-        // The response can arrive before the connection closes, so the future of the response is polled first.
+        // The response and the end of the connection can arrive together. The future of the response is polled first, so that the response is not lost.
         biased;
         result = &mut exchange => result,
         _ = connection => exchange.await,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::output::{escape, table};
 
-/// The number of characters of a digest that the tables show. `rollback --to` accepts such a prefix.
+/// The length of the digests in the tables, in characters. `rollback --to` accepts such a prefix of a digest.
 const DIGEST_PREFIX: usize = 12;
 
 /// Returns a table with one row for each module.
@@ -84,7 +84,7 @@ pub(super) fn module(report: &Value) -> Vec<String> {
     lines
 }
 
-/// Returns the description of a component, and what its installation requires, as lines.
+/// Formats the description of a component, and the requirements of its installation, as lines.
 pub(super) fn inspection(inspected: &Value) -> Vec<String> {
     let mut lines = vec![
         format!(
@@ -193,7 +193,7 @@ fn joined(value: &Value) -> String {
     joined.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a JSON string with escaped control characters. The text comes from the author of the module and can contain any characters.
+/// Returns the text of a JSON string with escaped control characters. The author of the module wrote the text and can use any characters.
 fn text(value: &Value) -> String {
     value.as_str().map(escape).unwrap_or_default()
 }

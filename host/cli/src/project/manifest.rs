@@ -1,9 +1,9 @@
-//! Converts the manifest of a workspace member to a manifest that needs no workspace. Cargo does the same when it publishes a crate: each inherited value is
-//! replaced by the value itself. Only the TOML syntax that the manifests of this repository use is supported.
+//! Converts the manifest of a workspace member to a manifest without a workspace. Like cargo when it publishes a crate, this code replaces each inherited
+//! value. The code supports only the TOML syntax that the manifests of this repository use.
 
 use anyhow::{Context as _, bail};
 
-/// Returns the manifest `member` without inherited values. Dependencies on crates of the workspace become paths to folders next to the crate.
+/// Returns the manifest `member` without inherited values. A dependency on a crate of the workspace becomes the path of a folder next to the crate.
 pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String> {
     let mut text = String::new();
     let mut section = "";
