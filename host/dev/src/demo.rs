@@ -1,4 +1,4 @@
-//! The demo account. Its address and its password stay the same at every start with the same state folder.
+//! The demo account. The address and the password of the account stay the same as long as the state folder exists.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 const EMAIL: &str = "demo@latchmail.test";
 
-/// The credentials of the demo account. They are not secret: the program prints them.
+/// The credentials of the demo account. The program prints the credentials, so the credentials are not secret.
 #[derive(Clone, Serialize)]
 pub(crate) struct DemoAccount {
     pub(crate) email: String,
@@ -50,7 +50,7 @@ fn read_or_generate_password(file: &Path) -> anyhow::Result<String> {
         }
         Ok(_) | Err(_) => {}
     }
-    // The specification requires an upper-case letter, a lower-case letter and a digit.
+    // The specification requires an upper-case letter, a lower-case letter and a digit. The prefix contains all three.
     let password = format!("Demo1-{}", secrets::symbols::<20>()?.as_str());
     write_private(file, &password).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(password)

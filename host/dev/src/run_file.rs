@@ -1,4 +1,4 @@
-//! The file `run.json` in the state folder. It describes the running service to other programs, and exists only while the service runs.
+//! The file `run.json` in the state folder. The file describes the running service to other programs, and exists only while the service runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) struct RunFile {
 }
 
 impl RunFile {
-    /// Writes the file atomically, so that a reader sees either the complete file or no file.
+    /// Writes the file atomically. A reader sees either the complete file or no file.
     pub(crate) fn write(
         state: &Path,
         base_url: &str,
@@ -53,12 +53,11 @@ impl RunFile {
         Ok(file)
     }
 
-    /// Removes the file.
     pub(crate) fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Removes the file of an earlier process that was killed and therefore did not remove the file.
+    /// Removes the file of an earlier process that was killed before it could remove the file.
     pub(crate) fn remove_stale(state: &Path) {
         let _ = fs::remove_file(state.join(NAME));
     }

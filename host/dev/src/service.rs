@@ -25,7 +25,8 @@ use crate::watch::Watcher;
 pub struct Options {
     /// The URL of a PostgreSQL database (`postgres://…`). The default is an SQLite file in the state folder.
     pub database: Option<String>,
-    /// The folder of the built modules. The default is `$LATCHMAIL_MODULES`, otherwise the folder `modules` next to the folder that contains the program.
+    /// The folder of the built modules. The default is `$LATCHMAIL_MODULES`. If the variable is not set, the default is the folder `modules` next to the
+    /// program's folder.
     pub modules: Option<PathBuf>,
     /// Folders with the sources of modules. When a source changes, the modules are rebuilt and installed. Each folder is a crate or contains crates.
     pub watch: Vec<PathBuf>,
@@ -41,10 +42,10 @@ struct Service {
     demo: DemoAccount,
 }
 
-/// Runs the service and its mail servers until the process receives SIGINT or SIGTERM. Then stops both.
+/// Runs the service and its mail servers until the process receives SIGINT or SIGTERM. Then stops the service and its mail servers.
 ///
 /// # Errors
-/// Returns an error whose text is one sentence. The sentence says what failed and, if known, how to correct the problem.
+/// Returns an error if the service or a mail server cannot be started or stopped. The error text is one sentence with the cause and, if known, a solution.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -59,7 +60,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let (service, watcher) = tokio::select! {
         started = started => started?,
-        // Dropping the future stops everything that was already started.
+        // Dropping the future stops the servers that were already started.
         () = wait_for_signal(&mut interrupt, &mut terminate) => return Ok(()),
     };
     let printed = service.print_examples(&mut std::io::stdout());
@@ -101,8 +102,8 @@ impl Service {
         let lookup = if database.url.starts_with("sqlite:") {
             Lookup::Sqlite(database.mailserver.clone())
         } else {
-            // Opening the database creates the role of the mail servers. The role must exist before they start: after a failed login, they wait several seconds
-            // before they connect again.
+            // Opening the database creates the role of the mail servers. The role must exist before the mail servers start, because a mail server repeats a
+            // failed login only after several seconds.
             let directory = Directory::open(&database, &config.registration.domains).await?;
             directory.close().await;
             Lookup::Postgres(database.url.clone())
@@ -117,7 +118,7 @@ impl Service {
         let mut config = parse(Some(&servers))?;
         config.listen.set_port(port);
         let file = state.join(STATE_FILE);
-        // The operator's commands read this file. They do not need a running service, so the file stays after the service has stopped.
+        // The operator's commands read this file, even if no service is running. The file therefore stays after the service has stopped.
         let stored = toml(Some(&database.url), Some(&servers));
         state::write_atomically(&file, &settings::with_listen(config.listen, &stored))?;
         config.file = Some(file);
@@ -197,13 +198,12 @@ fn milter(config: &Config) -> anyhow::Result<MilterOptions> {
     })
 }
 
-/// Returns the folder of the built modules.
 fn modules_folder(options: &Options) -> anyhow::Result<PathBuf> {
     let configured = options.modules.clone().or_else(|| {
         let value = options.environment.get("LATCHMAIL_MODULES")?;
         (!value.is_empty()).then(|| PathBuf::from(value))
     });
-    // The program is <target>/debug/latchmail, next to <target>/modules.
+    // The path of the program is <target>/debug/latchmail. The modules are in <target>/modules.
     let folder = match configured {
         Some(folder) => folder,
         None => std::env::current_exe()?
@@ -224,8 +224,7 @@ fn modules_folder(options: &Options) -> anyhow::Result<PathBuf> {
     Ok(std::path::absolute(folder)?)
 }
 
-/// Returns the port on which the service will listen: the configured port, or any free port if the configured port is 0. Returns an error if the port is in
-/// use.
+/// Returns the port on which the service will listen. If the configured port is 0, returns any free port. Returns an error if the configured port is in use.
 fn free_port(config: &Config) -> anyhow::Result<u16> {
     let listener = TcpListener::bind(config.listen).map_err(|error| {
         anyhow!(

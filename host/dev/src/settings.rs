@@ -1,11 +1,11 @@
-//! Generates the configuration of `latchmail dev` as TOML text, in the form in which an operator would write it. Environment variables override the settings.
+//! Generates the configuration of `latchmail dev` as TOML text. Environment variables override the settings.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use latchmail_runtime::modules::GRANTABLE;
 
-/// The file names of the enabled modules in the modules' folder.
+/// The file names of the enabled modules.
 pub(crate) const MODULES: [&str; 6] = [MAIL, CREDENTIALS, ALIASES, DOMAINS, TEAMS, MCP];
 const MAIL: &str = "latchmail_mail.wasm";
 const CREDENTIALS: &str = "latchmail_credentials.wasm";
@@ -23,7 +23,7 @@ pub(crate) struct MailServers {
     pub(crate) doveadm_key: PathBuf,
 }
 
-/// Returns the configuration as TOML text. If `servers` is `None`, the configuration lacks only the addresses of the mail servers.
+/// Returns the configuration as TOML text. If `servers` is `None`, the configuration does not contain the addresses of the mail servers.
 pub(crate) fn to_toml(
     state: &Path,
     mail: &Path,
@@ -115,7 +115,7 @@ address = \"{submission}\"
     text
 }
 
-/// Adds the address on which the service listens to the configuration `text`. The operator's commands read the result.
+/// Adds the listen address of the service to the configuration `text`. The operator's commands read the new text.
 pub(crate) fn with_listen(listen: SocketAddr, text: &str) -> String {
     format!("# Written by `latchmail dev` at every start.\nlisten = \"{listen}\"\n{text}")
 }

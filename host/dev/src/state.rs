@@ -1,4 +1,4 @@
-//! The state folder of `latchmail dev`: its location, its lock against concurrent use, and the folder of the mail servers in it.
+//! Creates and locks the state folder of `latchmail dev`, and creates the folder of the mail servers in the state folder.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -14,7 +14,7 @@ use latchmail_mailserver::check_folder;
 pub(crate) fn create_folder(environment: &HashMap<String, String>) -> anyhow::Result<PathBuf> {
     let configured = environment.get("LATCHMAIL_STATE").map(String::as_str);
     let folder = Path::new(configured.filter(|name| !name.is_empty()).unwrap_or(STATE));
-    // The processes of the mail servers can enter the folder but not list it. Each secret file in the folder has its own mode.
+    // With this mode, the mail servers can open files in the folder but cannot list the folder. Each secret file in the folder has its own mode.
     DirBuilder::new()
         .recursive(true)
         .mode(0o711)
@@ -39,15 +39,16 @@ pub(crate) fn lock(state: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// Returns the folder of the mail servers. This is the folder `mail` in the state folder. If that folder cannot be used (see [`check_folder`]), `mail` becomes
-/// a permanent link to a folder in `/var/tmp`, and the function returns the target of the link.
+/// Returns the folder of the mail servers. The default is the folder `mail` in the state folder.
+///
+/// If [`check_folder`] rejects the default, `mail` becomes a permanent link to a folder in `/var/tmp`. The function then returns the target of the link.
 pub(crate) fn mail_folder(state: &Path) -> anyhow::Result<PathBuf> {
     let default = state.join("mail");
     let Err(reason) = check_folder(&default) else {
         return Ok(default);
     };
     if let Ok(target) = fs::read_link(&default) {
-        // The target folder may have been removed, and another user may have created a file with the same name.
+        // The target folder can be missing, or another user can have created a file with the same name.
         let metadata = fs::symlink_metadata(&target);
         if metadata.is_ok_and(|found| found.is_dir() && found.uid() == effective_uid()) {
             return Ok(target);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The names of folders that contain no sources, but build output or downloaded packages.
+/// The names of folders that contain build output or downloaded packages instead of sources.
 const EXCLUDED_FOLDERS: [&str; 2] = ["target", "node_modules"];
 
 /// The modification time and the length of each file, by path.
@@ -31,7 +31,7 @@ fn walk(folder: &Path, files: &mut BTreeMap<PathBuf, (SystemTime, u64)>) {
             continue;
         }
         let path = entry.path();
-        // Symbolic links are followed, because the folder `wit` of a project may be a link.
+        // Symbolic links are followed, because the folder `wit` of a project can be a link.
         let Ok(metadata) = fs::metadata(&path) else {
             continue;
         };
