@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::mark;
 use crate::settings::Settings;
 
-/// The maximum number of checked messages in each folder. The digest contains only messages among the newest messages of a folder.
+/// The number of messages to check in each folder, newest first. The digest does not contain older messages.
 const MAX_CHECKED: u32 = 100;
 
 const SEEN: &str = "\\Seen";
