@@ -1,5 +1,5 @@
-//! Stores a new message with APPEND (RFC 3501, section 6.3.11) in two steps. The server stores the message only after the second step, so the first step can be
-//! repeated if its connection fails.
+//! Stores a new message with APPEND (RFC 3501, section 6.3.11) in two steps. The server stores the message only after the second step. Therefore the caller can
+//! repeat the first step if the connection fails.
 
 use bytes::Bytes;
 use imap_proto::Status;
@@ -11,11 +11,11 @@ use super::wire::{OnReply, SMALL_LITERAL, Sent};
 use super::{Error, quoted, utf7};
 
 impl Session {
-    /// Uploads a message for the folder `path`, with the flag `\Seen`. No other command is possible before [`Session::end_append`] stores the message. Returns
-    /// `false` if the path is not a valid folder name.
+    /// Uploads a message with the flag `\Seen` for the folder `path`. Returns `false` if the path is not a valid folder name. The next command must be
+    /// [`Session::end_append`], which stores the message.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn begin_append(&mut self, path: &str, message: Bytes) -> Result<bool, Error> {
         let Some(name) = utf7::name(path).and_then(|name| quoted(&name)) else {
             return Ok(false);
@@ -35,8 +35,8 @@ impl Session {
         let exchange = async move {
             let wire = &mut idle.wire;
             let on: OnReply<'_> = &mut |_, _| Ok(());
-            // The client needs a response that shows that the connection works. Without LITERAL+, the continuation request is that response. With LITERAL+, the
-            // client sends CAPABILITY instead of NOOP, because Dovecot may delay the response to NOOP until the next command has ended.
+            // A response must prove that the connection works. Without LITERAL+, the continuation request is this response. With LITERAL+, the client sends
+            // CAPABILITY. The client does not send NOOP, because Dovecot can delay the response to NOOP until the next command has ended.
             let capability = literal_plus.then(|| wire.queue("CAPABILITY"));
             let sent = wire.queue_literals(&command, literal_plus, on).await?;
             for outcome in wire.finish(capability.as_slice(), on).await? {
@@ -51,7 +51,7 @@ impl Session {
     /// Stores the uploaded message. Returns `false` if the folder does not exist.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn end_append(&mut self) -> Result<bool, Error> {
         let State::Appending(Appending {
             mut idle,

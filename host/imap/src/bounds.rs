@@ -1,21 +1,21 @@
-//! Limits on the bytes of commands and of the mail server's replies.
+//! Limits for the sizes of commands and of the mail server's replies.
 
 use latchmail_mime::bounds::BODY;
 
-/// The number of bytes of a message that the first round trip reads. The rest of a larger message is read in pieces.
+/// The number of bytes of a message that the first round trip reads. Further requests read the rest of a larger message.
 pub const FIRST: usize = 1024 * 1024;
 
 /// Maximum size of one reply of the mail server, in bytes. The largest requested item is an encoded text.
 pub const REPLY: usize = 4 * BODY + 1024 * 1024;
 
-/// Maximum length of one line of a reply without its literals, in bytes: enough for the UIDs of a million search results.
+/// Maximum length of one line of a reply without its literals, in bytes. This is enough for the UIDs of a million search results.
 pub const REPLY_LINE: usize = 12 * 1024 * 1024;
 
-/// Maximum number of recent messages in a folder before the session makes the server clear `\Recent`. Otherwise Dovecot collects the recent messages each time
-/// that a session opens the folder read-only.
+/// Maximum number of recent messages in a folder before the session clears `\Recent` with SELECT. Dovecot needs more time to open a folder read-only if the
+/// folder has many recent messages.
 pub const RECENT: u32 = 1000;
 
-/// The number of bytes of a message's header fields that a listing reads first. For a longer header, the listing then reads up to `HEADER` of `latchmail-mime`.
+/// The number of bytes of header fields that a listing reads first. If the header is longer, the listing reads up to `HEADER` of `latchmail-mime` bytes.
 pub const LISTED_HEADER: usize = 64 * 1024;
 
 /// Maximum size of a message's flags in a response, in bytes.

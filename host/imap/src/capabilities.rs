@@ -1,4 +1,4 @@
-//! The IMAP extensions of the server that this client uses.
+//! The server's IMAP extensions, as far as this client uses them.
 
 use imap_proto::{Capability, ResponseCode};
 use latchmail_net::sasl::Mechanism;
@@ -26,13 +26,13 @@ pub struct Capabilities {
     pub list_status: bool,
     /// `SPECIAL-USE`: folders have roles (RFC 6154).
     pub special_use: bool,
-    /// `LITERAL+`: literals of any length can be sent without waiting for the server (RFC 7888).
+    /// `LITERAL+`: the client can send literals of any length without waiting for the server (RFC 7888).
     pub literal_plus: bool,
     /// `MOVE` (RFC 6851).
     pub r#move: bool,
     /// `OBJECTID`: folders and messages have ids (RFC 8474).
     pub object_id: bool,
-    /// Dovecot's `X-GUID`: ids of folders and messages. CAPABILITY does not list it, so the client tests for it at log-in.
+    /// Dovecot's `X-GUID`: ids of folders and messages. CAPABILITY does not list `X-GUID`, so the client tests for `X-GUID` at log-in.
     pub guid: bool,
     /// `UNSELECT` (RFC 3691).
     pub unselect: bool,
@@ -41,8 +41,8 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Returns the required extensions that the server does not offer. The second value describes what is not possible without the extension. Call this
-    /// function after the log-in, because some servers list extensions only after the log-in.
+    /// Returns the required extensions that the server does not offer. The second value describes the missing function. The caller must log in first, because
+    /// some servers list extensions only after the log-in.
     pub fn missing_extensions(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         [
             (
@@ -61,14 +61,13 @@ impl Capabilities {
         .map(|(_, extension, effect)| (extension, effect))
     }
 
-    /// Returns the STATUS item for the id of a folder, if the server has ids. Prefers `X-GUID`, so that ids do not change when a new Dovecot version adds
-    /// `OBJECTID`.
+    /// Returns the STATUS item for folder ids, if the server has ids. Prefers `X-GUID`. Therefore ids do not change when a new Dovecot version adds `OBJECTID`.
     #[must_use]
     pub fn folder_ids(self) -> Option<&'static str> {
         self.ids("MAILBOXID")
     }
 
-    /// Returns the FETCH item for the id of a message, if the server has ids.
+    /// Returns the FETCH item for message ids, if the server has ids.
     #[must_use]
     pub fn message_ids(self) -> Option<&'static str> {
         self.ids("EMAILID")
@@ -83,7 +82,7 @@ impl Capabilities {
         }
     }
 
-    /// Collects the extensions listed in a CAPABILITY response or response code.
+    /// Collects the extensions in a CAPABILITY response or response code.
     #[must_use]
     pub fn of(named: &[Capability<'_>]) -> Self {
         let mut all = Self::default();
@@ -113,7 +112,7 @@ impl Capabilities {
         all
     }
 
-    /// Returns the extensions listed in a response code, or `None` if the code is not CAPABILITY.
+    /// Returns the extensions in a response code. Returns `None` if the code is not CAPABILITY.
     #[must_use]
     pub fn in_code(code: Option<&ResponseCode<'_>>) -> Option<Self> {
         match code {

@@ -1,5 +1,5 @@
-//! Commands that change messages: STORE, MOVE (RFC 6851) and UID EXPUNGE (RFC 4315). The commands change messages of the folder that is open for writing. They
-//! do not check the UIDVALIDITY of the folder.
+//! Changes messages with STORE, MOVE (RFC 6851) and UID EXPUNGE (RFC 4315). The messages must be in the folder that is open for writing. The commands do not
+//! check the folder's UIDVALIDITY.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::{Error, INBOX, quoted, utf7};
 /// The new locations of moved messages.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The UIDVALIDITY of the destination folder, for which the new UIDs are valid.
+    /// The UIDVALIDITY of the destination folder. The new UIDs are valid for this UIDVALIDITY.
     pub uid_validity: u32,
     /// The old and the new UID of each message.
     pub uids: Vec<(u32, u32)>,
@@ -25,7 +25,7 @@ impl Session {
     /// Opens a folder for writing. Returns `None` if the folder does not exist.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn select(&mut self, path: &str) -> Result<Option<Writable>, Error> {
         let Some(opening) = self.open_path(OpenMode::Select, path, None).await? else {
             return Ok(None);
@@ -42,17 +42,17 @@ impl Session {
         Ok(Some(folder))
     }
 
-    /// Returns `true` if STORE can be sent without opening `path` again. All of these conditions must be met:
+    /// Returns `true` if STORE can be sent without a new SELECT of `path`. All of these conditions must be met:
     ///
     /// - `path` is INBOX, and INBOX was opened for writing with `uid_validity`.
     /// - All `uids` are below the UIDNEXT that the server reported.
     /// - The server stores `flags` permanently.
     /// - The server has sent nothing since its last reply.
     ///
-    /// Then each message exists, or the server reports its removal in the response to the next command.
+    /// Under these conditions, the messages exist. If a message was removed, the server reports the removal in the response to the next command.
     ///
-    /// INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5), but another folder may have been replaced by a new folder with the same
-    /// name. Dovecot finds the log of a folder by name, so it would write the change to the log of the new folder.
+    /// INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5). Any other folder can be replaced by a new folder with the same name.
+    /// Dovecot finds a folder's log by the folder's name, so it would write the change to the new folder's log.
     pub fn can_store_without_select(
         &mut self,
         path: &str,
@@ -73,11 +73,11 @@ impl Session {
 
     /// Adds or removes flags. Returns the UIDs of the messages that exist.
     ///
-    /// Dovecot can return a search result with messages that another client has just removed, and report the removal after the result. In that case this
-    /// function repeats the search.
+    /// Repeats the search if the server reports removed messages. Dovecot can return removed messages in a search result and report the removal after the
+    /// result.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn store(
         &mut self,
         uids: &[u32],
@@ -99,7 +99,7 @@ impl Session {
     /// Deletes messages permanently. Returns the UIDs of the messages that existed.
     ///
     /// # Errors
-    /// Returns [`Error::MissingExtension`] if the server has no UIDPLUS, or the [`Error`] of the command.
+    /// Returns [`Error::MissingExtension`] if the server has no UIDPLUS. Returns another [`Error`] if the command fails.
     pub async fn expunge(&mut self, uids: &[u32]) -> Result<BTreeSet<u32>, Error> {
         if !self.capabilities.uid_plus {
             return Err(missing_extension("UIDPLUS (RFC 4315)"));
@@ -113,8 +113,8 @@ impl Session {
         Ok(self.run_search(&commands).await?.0)
     }
 
-    /// Runs commands that include one search. Returns the search result, and `true` if the server reported that messages were removed. Returns an error if a
-    /// command fails.
+    /// Runs commands that include one search. Returns the search result, and `true` if the server reported removed messages. Returns an error if a command
+    /// fails.
     async fn run_search(&mut self, commands: &[String]) -> Result<(BTreeSet<u32>, bool), Error> {
         let (mut found, mut expunged, mut flags_unchanged) = (Vec::new(), false, true);
         let outcomes = self
@@ -139,10 +139,10 @@ impl Session {
         Ok((found.into_iter().collect(), expunged))
     }
 
-    /// Moves messages to the folder with the path `destination`. Returns `None` if the destination folder does not exist.
+    /// Moves messages to the folder `destination`. Returns `None` if this folder does not exist.
     ///
     /// # Errors
-    /// Returns [`Error::MissingExtension`] if the server has no MOVE or UIDPLUS, or the [`Error`] of the command.
+    /// Returns [`Error::MissingExtension`] if the server has no MOVE or no UIDPLUS. Returns another [`Error`] if the command fails.
     pub async fn move_to(
         &mut self,
         uids: &[u32],
@@ -195,12 +195,12 @@ impl Session {
     }
 }
 
-/// Returns `true` if the reply changes the set of permanent flags of the folder.
+/// Returns `true` if the reply reports the permanent flags of the folder.
 fn has_permanent_flags(outcome: &imap_proto::Outcome<'_>) -> bool {
     matches!(outcome.code, Some(ResponseCode::PermanentFlags(_)))
 }
 
-/// Returns the new locations in a COPYUID response code (RFC 4315, section 3). Returns `None` if the code lists more than `limit` messages.
+/// Returns the new locations in a COPYUID response code (RFC 4315, section 3). Returns `None` if the code contains more than `limit` messages.
 fn parse_copyuid(code: Option<&ResponseCode<'_>>, limit: usize) -> Option<Moved> {
     let Some(ResponseCode::CopyUid(uid_validity, from, to)) = code else {
         return None;

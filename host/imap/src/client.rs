@@ -1,4 +1,4 @@
-//! Opens connections: connects with TCP and TLS, reads the greeting and the capabilities, and logs in with [`super::log_in`].
+//! Opens connections with TCP and TLS, reads the greeting and the capabilities, and logs in with [`super::log_in`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ pub struct Connector {
     timeout: Duration,
     /// `true` after the missing extensions have been logged.
     logged_missing: Arc<AtomicBool>,
-    /// The result of the last test for X-GUID, and the capabilities that the server had at the time of the test. `None` before the first test.
+    /// The result of the last test for X-GUID, and the server's capabilities at the time of the test. `None` before the first test.
     guid: Arc<Mutex<Option<(Capabilities, bool)>>>,
 }
 
@@ -45,11 +45,11 @@ impl Connector {
     /// Connects and reads the greeting.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns [`Error::Unavailable`] if the server is unreachable or sends no valid greeting.
     pub async fn ping(&self) -> Result<(), Error> {
         self.within(async {
             let (mut wire, _) = self.greet().await?;
-            // Do not wait for the response, because the greeting already shows that the server works.
+            // The greeting proves that the server works, so the response to LOGOUT is not needed.
             wire.queue("LOGOUT");
             wire.flush().await
         })
@@ -59,7 +59,7 @@ impl Connector {
     /// Connects, and logs in with `credential`.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns [`Error::Refused`] if the server rejects the credential. Returns [`Error::Unavailable`] if the log-in fails for another reason.
     pub async fn logged_in(&self, credential: &MailCredential) -> Result<Session, Error> {
         self.within(async {
             let (mut wire, greeted) = self.greet().await?;
@@ -79,8 +79,8 @@ impl Connector {
         .await
     }
 
-    /// Returns `true` if the server supports X-GUID. Tests the server at the first log-in. Repeats the test when the capabilities change, because the server
-    /// was then updated or replaced.
+    /// Returns `true` if the server supports X-GUID. Tests the server at the first log-in. Repeats the test if the capabilities have changed, because a changed
+    /// list means an updated or replaced server.
     async fn supports_guid(
         &self,
         wire: &mut Wire,
@@ -100,7 +100,7 @@ impl Connector {
                 Ok(())
             })
             .await?;
-        // A NO does not show whether the server supports X-GUID. It means that the server cannot open the folder.
+        // A NO means that the server cannot open the folder. It does not show whether the server supports X-GUID.
         if !outcomes.iter().any(|o| matches!(o.status, Status::No)) {
             let mut guid = self.guid.lock().unwrap_or_else(PoisonError::into_inner);
             *guid = Some((capabilities, supports));
@@ -108,7 +108,7 @@ impl Connector {
         Ok(supports)
     }
 
-    /// Logs the required extensions that the server does not offer, once per process.
+    /// Logs the missing required extensions once per process.
     fn log_missing_extensions(&self, capabilities: Capabilities) {
         if self.logged_missing.swap(true, Ordering::Relaxed) {
             return;
@@ -118,8 +118,7 @@ impl Connector {
         }
     }
 
-    /// Runs `work` with a timeout. `work` can connect and log in, but must not send a command of the caller. Therefore every failure except a rejected
-    /// credential becomes [`Error::Unavailable`].
+    /// Runs `work` with a timeout. `work` must only connect and log in. Therefore every failure except a rejected credential becomes [`Error::Unavailable`].
     async fn within<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         match timeout(self.timeout, work).await {
             Ok(Err(Error::Lost(why) | Error::Protocol(why) | Error::No(why))) => {

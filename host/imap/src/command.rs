@@ -1,10 +1,10 @@
-//! A command with literals (RFC 3501, section 4.3), which can contain any bytes, for example a search term or a whole message.
+//! IMAP commands with literals (RFC 3501, section 4.3). A literal can contain any bytes, for example a search term or a complete message.
 
 use bytes::Bytes;
 
 use super::quoted;
 
-/// A command: text with literals in between.
+/// A command that consists of text and literals.
 #[derive(Debug)]
 pub(crate) struct Command {
     /// Each literal with the text before it.
@@ -14,7 +14,7 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// Creates a command that begins with `text`. The text must not contain client input.
+    /// Creates a command that begins with `text`. `text` must not contain client input.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self {
             literals: Vec::new(),
@@ -22,19 +22,17 @@ impl Command {
         }
     }
 
-    /// Appends text.
     pub(crate) fn text(mut self, text: &str) -> Self {
         self.end.push_str(text);
         self
     }
 
-    /// Appends a literal.
     pub(crate) fn literal(mut self, bytes: Bytes) -> Self {
         self.literals.push((std::mem::take(&mut self.end), bytes));
         self
     }
 
-    /// Appends a string (RFC 3501, section 4.3), quoted if possible, otherwise as a literal.
+    /// Appends a string (RFC 3501, section 4.3). Uses a literal if the text cannot be quoted or is too long.
     pub(crate) fn string(self, text: &str) -> Self {
         match quoted(text) {
             Some(quoted) if text.len() <= MAX_QUOTED => self.text(&quoted),
@@ -43,7 +41,7 @@ impl Command {
     }
 }
 
-/// Maximum length of a quoted string, in bytes. Servers limit the length of a line: RFC 7162, section 4, requires support of only 8192 bytes.
+/// Maximum length of a quoted string, in bytes. Servers limit the length of a line. RFC 7162, section 4, requires support of only 8192 bytes.
 const MAX_QUOTED: usize = 1000;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! FETCH commands and the collection of their responses.
 //!
-//! The commands request header fields of the message instead of ENVELOPE. Therefore listings and single messages use the same parser. The result does not
-//! depend on how a server escapes strings, although `imap-proto` does not unescape quoted strings. BODY.PEEK does not set `\Seen`.
+//! The commands request header fields instead of ENVELOPE. Therefore listings and single messages use the same parser. `imap-proto` does not unescape the
+//! quoted strings of ENVELOPE. BODY.PEEK does not set `\Seen`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub struct Fetched {
     pub internal_date: Option<Timestamp>,
     /// The size in bytes.
     pub size: u32,
-    /// The server's id of the message, if the server has ids: EMAILID (RFC 8474) or X-GUID. A copy has the same id.
+    /// The server's id of the message, if the server has ids: EMAILID (RFC 8474) or X-GUID. A copy of the message has the same id.
     pub id: Option<String>,
     /// The requested header fields.
     pub header: Bytes,
@@ -42,7 +42,7 @@ pub struct Fetched {
     pub whole: Bytes,
 }
 
-/// Returns the command that requests the data for summaries. `ids` is the FETCH item for the server's ids of messages, or `None` if the server has no ids.
+/// Returns the command that requests the data for summaries. `ids` is the FETCH item for message ids, or `None` if the server has no ids.
 pub(crate) fn summaries(uids: &[u32], ids: Option<&str>) -> String {
     format!(
         "UID FETCH {} (UID FLAGS {}{}INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
@@ -54,7 +54,7 @@ pub(crate) fn summaries(uids: &[u32], ids: Option<&str>) -> String {
     )
 }
 
-/// Returns the command that requests the UIDs and flags of the messages in a range of positions.
+/// Returns the command that requests the UIDs and flags for a range of positions.
 pub(crate) fn flags((low, high): (u32, u32)) -> String {
     format!("FETCH {low}:{high} (UID FLAGS)")
 }
@@ -69,7 +69,7 @@ pub(crate) fn longer(uids: &[u32]) -> String {
     )
 }
 
-/// Returns the command that requests the flags of messages and the data for their identities (see `identity` in `latchmail-mailbox`).
+/// Returns the command that requests flags and the data for identities of messages (see `identity` in `latchmail-mailbox`).
 pub(crate) fn identities(uids: &[u32], ids: Option<&str>) -> String {
     if let Some(ids) = ids {
         return format!("UID FETCH {} (UID FLAGS {ids})", set(uids));
@@ -103,8 +103,8 @@ pub(crate) fn piece(uid: u32, range: &Range<usize>) -> String {
     )
 }
 
-/// The merged responses to a FETCH, by the position of the message. A server can split the data of one message over several responses, and can send data of
-/// messages that were not requested.
+/// The merged responses to a FETCH, by the position of the message. A server can split the data of a message over several responses. A server can also send
+/// data of messages that were not requested.
 #[derive(Debug, Default)]
 pub(crate) struct Collected(BTreeMap<u32, (Fetched, Received)>);
 
@@ -162,8 +162,8 @@ impl Collected {
         }
     }
 
-    /// Removes and returns a message if its UID, header and text have arrived. If `ids` is `true`, the id of the message must also have arrived. The caller can
-    /// process the message immediately, so its bytes do not stay in memory until the command ends.
+    /// Removes and returns a message if its UID, header and text have arrived. If `ids` is `true`, the message's id must also have arrived. The caller can
+    /// process the message immediately. Therefore the message's bytes do not stay in memory until the command ends.
     pub(crate) fn take(&mut self, seq: u32, ids: bool) -> Option<Fetched> {
         let (message, received) = self.0.get(&seq)?;
         let complete = message.uid != 0 && received.sections >= 2 && (message.id.is_some() || !ids);
@@ -196,7 +196,7 @@ impl Collected {
     }
 }
 
-/// Returns `piece` as shared bytes. Does not copy the bytes if `piece` is a part of `frame`.
+/// Returns `piece` as shared bytes. Does not copy the bytes if `piece` is part of `frame`.
 fn slice_of(frame: &Bytes, piece: &[u8]) -> Bytes {
     let (whole, part) = (frame.as_ptr_range(), piece.as_ptr_range());
     if whole.start <= part.start && part.end <= whole.end {
@@ -206,7 +206,7 @@ fn slice_of(frame: &Bytes, piece: &[u8]) -> Bytes {
     }
 }
 
-/// Parses RFC 3501's `date-time`: `17-Jul-1996 02:44:25 -0700`. A one-digit day has a space before it.
+/// Parses `date-time` of RFC 3501, for example `17-Jul-1996 02:44:25 -0700`. A space precedes a one-digit day.
 fn date_time(text: &str) -> Option<Timestamp> {
     let parsed = DateTime::parse_from_str(text.trim(), "%d-%b-%Y %H:%M:%S %z").ok()?;
     Some(Timestamp::from_millis(parsed.timestamp_millis()))

@@ -1,4 +1,4 @@
-//! The flags that an API client can set (RFC 3501, section 2.3.2): four system flags, and keywords. A name that is not valid is never sent to the mail server.
+//! The flags that an API client can set (RFC 3501, section 2.3.2): four system flags, and keywords. The mail server never receives an invalid flag name.
 
 /// A valid flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ const SYSTEM: [&str; 4] = ["\\Seen", "\\Answered", "\\Flagged", "\\Draft"];
 const MAX_KEYWORD: usize = 100;
 
 impl Flag {
-    /// Returns the flag with this name. Returns `None` if a client cannot set the flag, or if the name is not an atom (RFC 3501, section 9).
+    /// Returns the flag with this name. Returns `None` if clients must not set the flag. Also returns `None` if the name is not an atom (RFC 3501, section 9).
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         if name.starts_with('\\') {

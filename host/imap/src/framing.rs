@@ -1,4 +1,4 @@
-//! Finds the end of a reply: a reply is a line, and continues after each literal that a line announces (RFC 3501, sections 2.2 and 4.3).
+//! Finds the end of a reply. A reply is a line. The reply continues after each literal that a line announces (RFC 3501, sections 2.2 and 4.3).
 
 use memchr::memmem;
 
@@ -10,7 +10,7 @@ use super::bounds;
 pub(super) struct Framing {
     /// The offset of the current line.
     line: usize,
-    /// The offset up to which the line has been searched.
+    /// The offset at which the next search starts.
     searched: usize,
 }
 
@@ -48,8 +48,8 @@ impl Framing {
     }
 }
 
-/// Returns the length of the literal that a line announces. A number outside the range of RFC 3501, section 9 (32 bits), is an error: otherwise the literal's
-/// bytes would be parsed as the next reply.
+/// Returns the length of the literal that a line announces. Returns an error if the number exceeds 32 bits (RFC 3501, section 9). Otherwise the bytes of the
+/// literal would be parsed as the next reply.
 pub(super) fn literal(reply: &[u8], line: &[u8]) -> Result<Option<usize>, Error> {
     let Some(digits) = announced(reply, line) else {
         return Ok(None);
@@ -58,7 +58,8 @@ pub(super) fn literal(reply: &[u8], line: &[u8]) -> Result<Option<usize>, Error>
     Ok(Some(usize::try_from(length).map_err(|_| too_large())?))
 }
 
-/// Returns the digits in braces at the end of a line (RFC 3501, section 4.3). A status reply contains free text and never announces a literal.
+/// Returns the digits in braces at the end of a line (RFC 3501, section 4.3). Returns `None` for a status reply, because its free text never announces a
+/// literal.
 fn announced<'l>(reply: &[u8], line: &'l [u8]) -> Option<&'l str> {
     let data = reply.strip_prefix(b"* ")?;
     let word = data.split(|b| matches!(b, b' ' | b'\r')).next()?;

@@ -22,7 +22,7 @@ use crate::flag::Flag;
 /// The timeout has no effect, because the connection closes after the last reply.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Checks that decoding an encoded folder name returns the name, and that no character of the name ends a line or a string of the command.
+/// Checks that decoding returns the name before the encoding. Also checks that no character of the name ends a line or a string of the command.
 ///
 /// # Panics
 /// Panics if the name changes, or if the command contains a character that is not printable ASCII.
@@ -56,10 +56,10 @@ pub fn encoded_name(name: &str) {
     }
 }
 
-/// Reads replies of a mail server. Checks that the result does not depend on how the network splits the replies.
+/// Reads replies of a mail server. Checks that the result does not depend on the sizes of the network packets.
 ///
 /// # Panics
-/// Panics if the result depends on how the replies are split.
+/// Panics if the result depends on the packet sizes.
 pub fn imap_replies(bytes: &[u8]) {
     let read = |size: usize| {
         let server = Server::sending(bytes.chunks(size).map(<[u8]>::to_vec).collect());
@@ -85,8 +85,8 @@ pub fn imap_replies(bytes: &[u8]) {
     assert_eq!(whole, read(7));
 }
 
-/// Runs every operation of a session against a server that sends the next of `replies` in response to each command. The bits of `can` are the capabilities of
-/// the server. `name` is used as the folder name and as the search term.
+/// Runs every operation of a session against a test server. The server sends the next of `replies` in response to each command. The bits of `can` are the
+/// server's capabilities. `name` is the folder name and the search term.
 ///
 /// # Panics
 /// Panics if a command contains a character that is not printable ASCII.
@@ -190,7 +190,7 @@ struct Server {
     unread: VecDeque<Vec<u8>>,
     /// The beginning of a line that the client is writing.
     line: Vec<u8>,
-    /// The number of bytes that the client has not written yet of the current literal.
+    /// The number of bytes of the current literal that the client has not written.
     literal: usize,
 }
 
@@ -235,7 +235,7 @@ impl Server {
         let Some(mut reply) = self.replies.pop_front() else {
             return;
         };
-        // The text after `!` is the status of the command. Without `!`, the status is OK.
+        // The text after `!` is the status of the command. The status is OK if the reply contains no `!`.
         let end = memchr::memchr(b'!', &reply).map(|at| reply.split_off(at).split_off(1));
         let tag = line.split(' ').next().unwrap_or_default();
         reply.extend_from_slice(tag.as_bytes());

@@ -1,9 +1,9 @@
 //! An IMAP client (RFC 3501) for the commands that mailboxes need.
 //!
-//! `imap-proto` parses the replies. This crate finds the end of each reply itself (`framing`), so that it can send several commands in one write, limit the
-//! size of replies, and keep the response code of a NO. It encodes client input before it writes a command: see [`quoted`].
+//! `imap-proto` parses the replies. The module `framing` finds the end of each reply. Therefore this crate can send several commands in one write, limit the
+//! size of replies, and return the response code of a NO. The crate encodes client input before it writes a command: see [`quoted`].
 //!
-//! This crate has no pool of connections and no cache. It identifies messages by the UIDs of the server, and does not parse messages.
+//! This crate has no pool of connections and no cache. It identifies messages by the server's UIDs, and does not parse messages.
 //!
 //! ```no_run
 //! # async fn example(credential: latchmail_core::caller::MailCredential) -> Result<(), Box<dyn std::error::Error>> {
@@ -55,7 +55,7 @@ pub use session::Session;
 /// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).
 pub const INBOX: &str = "INBOX";
 
-/// The reason why a command failed. The connection can be used again only after [`Error::Refused`], [`Error::No`] and [`Error::MissingExtension`].
+/// The reason why a command failed. Only [`Error::Refused`], [`Error::No`] and [`Error::MissingExtension`] leave the connection usable.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server rejected the credential.
@@ -73,7 +73,7 @@ pub enum Error {
     /// The server's reply is invalid, or the server did not understand the command.
     #[error("{0}")]
     Protocol(String),
-    /// The server lacks a required extension. Nothing has been sent.
+    /// The server lacks a required extension. The client sent no command.
     #[error("{0}")]
     MissingExtension(String),
 }
@@ -84,7 +84,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// Returns `text` as a quoted string (RFC 3501, section 4.3), or `None` if it contains characters that a quoted string cannot contain.
+/// Returns `text` as a quoted string (RFC 3501, section 4.3). Returns `None` if `text` contains a character that is not printable ASCII.
 #[must_use]
 pub fn quoted(text: &str) -> Option<String> {
     if !text.bytes().all(|b| (0x20..0x7f).contains(&b)) {

@@ -1,5 +1,5 @@
-//! Lists folders with LIST. If the server supports it, the response contains the message counts of the folders, so that no second round trip is needed (RFC
-//! 5258, RFC 5819, RFC 6154).
+//! Lists folders with LIST (RFC 5258, RFC 6154). If the server supports LIST-STATUS (RFC 5819), the response contains the message counts. Then no second round
+//! trip is needed.
 
 use bytes::Bytes;
 use imap_proto::{MailboxDatum, MailboxListData, NameAttribute, Response, Status, StatusAttribute};
@@ -8,7 +8,7 @@ use super::session::Session;
 use super::wire::Frame;
 use super::{Error, quoted, utf7};
 
-/// A folder's role (RFC 6154, and `\Inbox`). The variants are in the order of a folder list.
+/// A folder's role (RFC 6154, and `\Inbox`). Folder lists are sorted in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// `\Inbox`
@@ -29,7 +29,7 @@ pub enum Role {
     Trash,
 }
 
-/// Maximum number of STATUS commands in one write, if the server does not support LIST-STATUS.
+/// Maximum number of STATUS commands in one write. Used only if the server does not support LIST-STATUS.
 const STATUS_AT_ONCE: usize = 64;
 
 /// A folder in a LIST response.
@@ -37,15 +37,15 @@ const STATUS_AT_ONCE: usize = 64;
 pub struct Listed {
     /// The server's name of the folder, in modified UTF-7.
     pub name: String,
-    /// The name in Unicode. The inbox is `INBOX`.
+    /// The name in Unicode. The path of the inbox is `INBOX`.
     pub path: String,
-    /// The separator of path segments. Empty if the server has no hierarchy.
+    /// The separator of path segments. The separator is empty if the server has no hierarchy.
     pub delimiter: String,
     /// `true` if the folder can be opened.
     pub selectable: bool,
     /// The roles that the server assigns.
     pub roles: Vec<Role>,
-    /// The STATUS data, or `None` if the server has not sent them.
+    /// The STATUS data. `None` if the server has not sent them.
     pub status: Option<FolderStatus>,
     /// The server's id of the folder, if the server has ids: MAILBOXID (RFC 8474) or X-GUID.
     pub object_id: Option<String>,
@@ -64,7 +64,7 @@ pub struct FolderStatus {
     pub uid_next: u32,
 }
 
-/// STATUS items for folder lists that clients receive.
+/// STATUS items for the folder lists of API clients.
 pub const COUNTS: &str = "MESSAGES UNSEEN UIDNEXT UIDVALIDITY";
 /// STATUS items for reconciling the index.
 pub const POSITIONS: &str = "MESSAGES UIDNEXT UIDVALIDITY";
@@ -107,10 +107,10 @@ impl Collected {
 }
 
 impl Session {
-    /// Returns the folders that can be opened, with the requested STATUS items ([`COUNTS`] or [`POSITIONS`]), in the server's order.
+    /// Returns the folders that can be opened, in the server's order. `items` is [`COUNTS`] or [`POSITIONS`], and selects the STATUS items.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn folders(&mut self, items: &str) -> Result<Vec<Listed>, Error> {
         let capabilities = self.capabilities;
         let items = &match capabilities.folder_ids() {
@@ -138,7 +138,7 @@ impl Session {
             listed.ok()?;
         }
         collected.folders.retain(|folder| folder.selectable);
-        // Without LIST-STATUS, no folder has STATUS data yet. With LIST-STATUS, a server can leave out the data of some folders.
+        // Without LIST-STATUS, no folder has STATUS data at this point. With LIST-STATUS, a server can omit the data of some folders.
         let without_status: Vec<String> = collected
             .folders
             .iter()
@@ -159,7 +159,7 @@ impl Session {
                 ));
             }
         }
-        // A folder without STATUS data was deleted after the LIST.
+        // A folder without STATUS data was deleted after the LIST command.
         collected.folders.retain(|folder| folder.status.is_some());
         Ok(collected.folders)
     }
@@ -179,7 +179,7 @@ impl Session {
         Ok(collected.folders)
     }
 
-    /// Returns the server's name of the folder with the path `path`, or `None` if no such folder can be opened.
+    /// Returns the server's name of the folder with this path. Returns `None` if no such folder can be opened.
     pub(crate) async fn find_name(&mut self, path: &str) -> Result<Option<String>, Error> {
         let folders = self.list().await?;
         let found = folders.into_iter().find(|f| f.selectable && f.path == path);
@@ -224,8 +224,8 @@ fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {
     }
 }
 
-/// Removes the escapes of a quoted string (RFC 3501, section 4.3), because `imap-proto` does not remove them. `frame` is the reply that contains `text`. Only
-/// the byte before the text shows whether the text is a quoted string or a literal.
+/// Removes the escapes of a quoted string (RFC 3501, section 4.3), because `imap-proto` does not remove them. `frame` is the reply that contains `text`. A
+/// quotation mark before the text means that the text is a quoted string and not a literal.
 fn unescaped(text: &str, frame: &Bytes) -> String {
     let start = (text.as_ptr() as usize).checked_sub(frame.as_ptr() as usize);
     let was_quoted = start

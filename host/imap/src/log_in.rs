@@ -1,5 +1,5 @@
-//! Logs in with an app password (PLAIN or LOGIN) or an access token (OAUTHBEARER or XOAUTH2). Returns different errors for a wrong credential and for a server
-//! that accepts no log-ins at the moment.
+//! Logs in with an app password (PLAIN or LOGIN) or an access token (OAUTHBEARER or XOAUTH2). A rejected credential and an unavailable server cause different
+//! errors.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -52,7 +52,7 @@ async fn with_password(
         return Err(Error::Refused);
     }
     let tag = if capabilities.auth_plain {
-        // RFC 4616: an empty authorization identity, the user name, the password.
+        // RFC 4616 requires an empty authorization identity, the user name and the password.
         let plain = Zeroizing::new(format!("\0{username}\0{password}"));
         let response = Zeroizing::new(STANDARD.encode(plain.as_bytes()));
         authenticate(wire, capabilities, "PLAIN", &response, on).await?
@@ -100,8 +100,8 @@ async fn with_token(
     wire.finish_one(tag, on).await
 }
 
-/// Starts AUTHENTICATE, queues the client's response and returns the tag. With SASL-IR, the response is part of the command. Without SASL-IR, this function
-/// sends the command first and queues the response after the server has requested it.
+/// Starts AUTHENTICATE, queues the client's response and returns the tag. With SASL-IR, the response is part of the command. Without SASL-IR, waits until the
+/// server has requested the response.
 async fn authenticate(
     wire: &mut Wire,
     capabilities: Capabilities,
@@ -122,7 +122,7 @@ async fn authenticate(
     Ok(tag)
 }
 
-/// Converts the outcome of the log-in. A wrong credential and a server that accepts no log-ins at the moment have different response codes (RFC 5530).
+/// Converts the outcome of the log-in to a result. The response code distinguishes a rejected credential from an unavailable server (RFC 5530).
 fn check_outcome(outcome: Outcome) -> Result<(), Error> {
     let refused = ["AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED"]
         .iter()

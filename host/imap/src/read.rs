@@ -11,7 +11,7 @@ use super::open::OpenMode;
 use super::session::Session;
 use super::wire::Outcome;
 
-/// The location of a message. Only the three values together identify a message (RFC 3501, section 2.3.1.1).
+/// The location of a message. Only all three values together identify a message (RFC 3501, section 2.3.1.1).
 #[derive(Clone, Copy, Debug)]
 pub struct MessageRef<'a> {
     /// The folder's path.
@@ -23,19 +23,19 @@ pub struct MessageRef<'a> {
 }
 
 impl Session {
-    /// Returns a message with at most its first [`super::bounds::FIRST`] bytes, or `None` if the message does not exist. Needs one round trip.
+    /// Returns a message, limited to [`super::bounds::FIRST`] bytes. Returns `None` if the message does not exist. Needs one round trip.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn message(&mut self, message: MessageRef<'_>) -> Result<Option<Fetched>, Error> {
         self.fetch_one(message, &fetch::whole(message.uid)).await
     }
 
-    /// Returns a range of bytes of a message. Returns fewer bytes if the message ends within the range, and `None` if the message does not exist. Needs one
+    /// Returns a range of bytes of a message. The result is shorter if the message ends within the range, and `None` if the message does not exist. Needs one
     /// round trip.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn read_range_at(
         &mut self,
         message: MessageRef<'_>,
@@ -47,11 +47,11 @@ impl Session {
         Ok(fetched.map(|fetched| fetched.whole))
     }
 
-    /// Returns a range of bytes of a message in the open folder. Returns fewer bytes if the message ends within the range, and `None` if the message does not
+    /// Returns a range of bytes of a message in the open folder. The result is shorter if the message ends within the range, and `None` if the message does not
     /// exist.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn read_range(
         &mut self,
         uid: u32,
@@ -67,7 +67,7 @@ impl Session {
         }
     }
 
-    /// Opens the folder of `message` and runs a FETCH for the message in the same round trip.
+    /// Opens the folder of `message` and runs a FETCH for `message` in the same round trip.
     async fn fetch_one(
         &mut self,
         message: MessageRef<'_>,
@@ -85,16 +85,16 @@ impl Session {
         let mut fetched = opening.collected.with_body().into_iter();
         let found = fetched.find(|f| f.uid == message.uid);
         match opening.outcome.map(|o| o.status) {
-            // The server responds with NO if the message was just expunged.
+            // The server can respond with NO if another client has just expunged the message.
             Some(Status::Ok | Status::No) => Ok(found),
             _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
 
-    /// Reads the data for summaries of messages in the open folder. Calls `each` for every message as soon as the data of that message has arrived.
+    /// Reads the data for summaries of messages in the open folder. Calls `each` for a message as soon as the message's data has arrived.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn summaries(
         &mut self,
         uids: &[u32],
@@ -132,7 +132,7 @@ impl Session {
     /// Reads longer headers and texts of messages in the open folder.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn longer_headers(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
         let (outcome, collected) = self.fetch(&fetch::longer(uids)).await?;
         match outcome.status {

@@ -1,4 +1,4 @@
-//! SEARCH (RFC 3501, section 6.4.4), and commands that return the positions and identities of messages.
+//! Searches with SEARCH (RFC 3501, section 6.4.4), and reads the positions and identities of messages.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use super::set::set;
 use super::{Error, MessageRef};
 
 impl Session {
-    /// Returns the UIDs of the messages of `path` that contain `term` in the subject, sender, recipients or body, in ascending order. Returns `None` if the
-    /// folder does not exist.
+    /// Returns the UIDs of the messages that contain `term` in the subject, sender, recipients or body, in ascending order. Returns `None` if the folder `path`
+    /// does not exist.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn search(
         &mut self,
         path: &str,
@@ -47,10 +47,10 @@ impl Session {
         Ok(Some((opening.opened, found.into_iter().collect())))
     }
 
-    /// Returns the positions and flags of the messages with these UIDs in the open folder, in ascending order. Messages that do not exist are left out.
+    /// Returns the positions and flags of the messages `uids` in the open folder, in ascending order. Omits messages that do not exist.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn positions(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
         if uids.is_empty() {
             return Ok(Vec::new());
@@ -66,11 +66,10 @@ impl Session {
         }
     }
 
-    /// Returns the UIDs from `uids` whose messages exist in the folder. Returns `None` if the folder does not exist or has another UIDVALIDITY. Needs one round
-    /// trip.
+    /// Returns the UIDs of the messages that exist in the folder. Returns `None` if the folder does not exist or has another UIDVALIDITY. Needs one round trip.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn existing(
         &mut self,
         path: &str,
@@ -84,10 +83,10 @@ impl Session {
             .map(|(_, uids)| uids.into_iter().collect()))
     }
 
-    /// Returns the UIDs in the folder `path` that are at least `from`, in ascending order. Returns `None` if the folder does not exist. Needs one round trip.
+    /// Returns all UIDs of the folder `path` from `from` upwards, in ascending order. Returns `None` if the folder does not exist. Needs one round trip.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn arrivals(
         &mut self,
         path: &str,
@@ -96,7 +95,7 @@ impl Session {
         let command = format!("UID SEARCH UID {from}:*");
         let mut found = self.search_in(path, &command).await?;
         if let Some((_, uids)) = &mut found {
-            // The server's result always includes the last message, because `*` stands for its UID (RFC 3501, section 9).
+            // The server's result always includes the last message, because `*` means the UID of the last message (RFC 3501, section 9).
             uids.retain(|uid| *uid >= from);
             uids.sort_unstable();
         }
@@ -122,11 +121,11 @@ impl Session {
         Ok(Some((opening.opened, opening.searched)))
     }
 
-    /// Returns the flags of messages and the data for their identities. All `messages` must be in one folder. Returns no messages if the folder does not exist
-    /// or has another UIDVALIDITY. Needs one round trip.
+    /// Returns the flags of messages and the data for the messages' identities. All `messages` must be in one folder. Returns an empty list if the folder does
+    /// not exist or has another UIDVALIDITY. Needs one round trip.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn identities_at(
         &mut self,
         messages: &[MessageRef<'_>],

@@ -1,4 +1,4 @@
-//! The folder that is open on a connection, and the server's response when it was opened.
+//! The open folder of a connection, and the server's response to the command that opened the folder.
 
 use super::flag::Flag;
 
@@ -9,7 +9,7 @@ pub(crate) struct Selected {
     pub(crate) name: String,
     /// The number of messages when the folder was opened.
     pub(crate) exists: u32,
-    /// For INBOX: the response to SELECT, if INBOX was opened for writing and its permanent flags have not changed since.
+    /// The response to SELECT, if this folder is INBOX. `None` if INBOX is not open for writing or its permanent flags have changed.
     pub(crate) writable: Option<Writable>,
 }
 
@@ -29,7 +29,8 @@ pub struct Opened {
 pub struct Writable {
     /// The state of the folder when it was opened.
     pub opened: Opened,
-    /// The flags that the server stores permanently. `None` if the server does not report them, which means that it stores all flags (RFC 3501, section 6.3.1).
+    /// The flags that the server stores permanently. `None` if the server does not report these flags. In that case the server stores all flags (RFC 3501,
+    /// section 6.3.1).
     pub(crate) permanent: Option<Vec<String>>,
 }
 

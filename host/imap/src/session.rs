@@ -1,8 +1,7 @@
 //! An authenticated IMAP connection, and the exchange of commands and replies on it.
 //!
-//! Every exchange with the server goes through [`Session::exchange`]. The session is broken from the start of an exchange until the exchange has succeeded.
-//! Therefore a session whose command failed or was cancelled cannot be used again. The commands are in the modules `open`, `page`, `read`, `stream`, `append`,
-//! `search`, `list` and `change`.
+//! [`Session::exchange`] runs every exchange with the server. The session is broken from the start of an exchange until the exchange has succeeded. Therefore a
+//! session is not usable after a failed or cancelled command. The commands are in other modules, for example `open`, `read` and `change`.
 
 use std::mem;
 use std::time::Duration;
@@ -25,7 +24,7 @@ pub struct Session {
     pub(crate) capabilities: Capabilities,
     pub(crate) timeout: Duration,
     state: State,
-    /// A folder that is slow to open because of many recent messages. The session opens this folder once with SELECT, which clears `\Recent`.
+    /// A folder with many recent messages, which is slow to open. The session opens this folder once with SELECT, because SELECT clears `\Recent`.
     pub(crate) slow_folder: Option<String>,
 }
 
@@ -47,7 +46,7 @@ impl Session {
         mem::take(&mut self.state)
     }
 
-    /// Takes the idle connection for an exchange and leaves the session broken. Returns an error in every other state.
+    /// Takes the idle connection for an exchange and leaves the session broken. Returns an error if the session is not idle.
     pub(crate) fn take_idle(&mut self) -> Result<Idle, Error> {
         match self.take() {
             State::Idle(idle) => Ok(idle),
@@ -60,7 +59,7 @@ impl Session {
         }
     }
 
-    /// Takes the idle connection if a folder is open. Otherwise like [`Session::take_idle`].
+    /// Takes the idle connection and the open folder like [`Session::take_idle`]. Returns an error if no folder is open.
     pub(crate) fn take_selected(&mut self) -> Result<(Wire, Selected), Error> {
         let Idle { wire, selected } = self.take_idle()?;
         let selected = selected.ok_or_else(|| Error::Protocol("no folder is open".into()))?;
@@ -91,7 +90,7 @@ impl Session {
         self.run_on(idle, commands, on).await
     }
 
-    /// Like [`Session::run`], but returns an error and sends nothing if no folder is open.
+    /// Works like [`Session::run`]. If no folder is open, sends nothing and returns an error.
     pub(crate) async fn run_in_folder(
         &mut self,
         commands: &[String],
@@ -116,7 +115,7 @@ impl Session {
         self.exchange(self.timeout, exchange).await
     }
 
-    /// Sends one command, possibly with literals, and reads its replies.
+    /// Sends one command and reads its replies. The command can contain literals.
     pub(crate) async fn run_one(
         &mut self,
         command: &Command,
@@ -143,7 +142,7 @@ impl Session {
         }
     }
 
-    /// Returns the open folder for changes of its data, if no command is in progress.
+    /// Like [`Session::selected`], but returns a mutable reference.
     pub(crate) fn selected_mut(&mut self) -> Option<&mut Selected> {
         match &mut self.state {
             State::Idle(idle) => idle.selected.as_mut(),
@@ -151,7 +150,7 @@ impl Session {
         }
     }
 
-    /// Records that no folder is open from now on. Returns the folder that was open.
+    /// Removes and returns the open folder, if no command is in progress.
     pub(crate) fn deselect(&mut self) -> Option<Selected> {
         match &mut self.state {
             State::Idle(idle) => idle.selected.take(),
@@ -159,9 +158,10 @@ impl Session {
         }
     }
 
-    /// Returns the commands that close the open folder without changing it. The caller can ignore the outcomes of these commands. The folder must be closed
-    /// before STATUS, because the STATUS of the open folder may be outdated (RFC 3501, section 6.3.10). Dovecot would return the state of the folder that had
-    /// the name when it was opened.
+    /// Returns the commands that close the open folder without changing the folder. The caller can ignore the outcomes of these commands.
+    ///
+    /// The client must close a folder before STATUS, because the STATUS of an open folder might be outdated (RFC 3501, section 6.3.10). If the folder was
+    /// replaced, Dovecot would return the state of the old folder.
     pub(crate) fn closing(&mut self) -> Vec<String> {
         match self
             .deselect()
@@ -182,7 +182,7 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the connection can be used again.
+    /// Returns `true` if no command is in progress and the connection is usable.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle(_))

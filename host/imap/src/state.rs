@@ -3,7 +3,7 @@
 use super::selected::Selected;
 use super::wire::{Sent, Wire};
 
-/// The state of the connection. Each variant owns the connection, so only the operations of that state can use it.
+/// The state of the connection. Each variant owns the connection, so an operation for one state cannot run in another state.
 #[derive(Debug, Default)]
 pub(crate) enum State {
     /// No command is in progress.
@@ -12,7 +12,7 @@ pub(crate) enum State {
     Streaming(Streaming),
     /// The client has sent an APPEND except for its last line.
     Appending(Appending),
-    /// An exchange is in progress, has failed or was cancelled. The connection is closed.
+    /// An exchange is in progress, has failed or was cancelled. This variant has no connection, because the connection is closed on failure.
     #[default]
     Broken,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Streaming {
     pub(crate) remaining: usize,
 }
 
-/// A connection on which APPEND was sent except for its last line. If the connection closes, the server discards the message.
+/// A connection on which APPEND was sent except for its last line. The server discards the message if the connection closes.
 #[derive(Debug)]
 pub(crate) struct Appending {
     pub(crate) idle: Idle,

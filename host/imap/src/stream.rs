@@ -1,4 +1,4 @@
-//! Streams bytes of a message: one FETCH requests all bytes, and the client reads them in pieces as they arrive.
+//! Streams bytes of a message. One FETCH requests all bytes, and the client reads the bytes in pieces as they arrive.
 
 use std::ops::Range;
 
@@ -13,12 +13,13 @@ use super::wire::{Item, Wire, parse};
 use super::{Error, MessageRef};
 
 impl Session {
-    /// Requests a range of bytes of a message in the open folder with one command. [`Session::next_bytes`] returns the bytes as they arrive. No other command
-    /// is possible until the last byte was read. Returns the number of bytes, which is smaller than the length of `range` if the message ends within the range.
-    /// Returns `None` if the message does not exist.
+    /// Requests a range of bytes of a message in the open folder. Returns the number of bytes that the server sends, or `None` if the message does not exist.
+    /// The number is smaller than the length of `range` if the message ends within the range.
+    ///
+    /// [`Session::next_bytes`] returns the bytes. No other command is possible until the caller has read the last byte.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn start_stream(
         &mut self,
         uid: u32,
@@ -28,12 +29,11 @@ impl Session {
         self.start(wire, selected, Head::of(uid, None), range).await
     }
 
-    /// Opens the folder of `message` and requests a range of bytes of the message, with both commands in one write. Otherwise works like
-    /// [`Session::start_stream`]. The result `None` does not prove that the message does not exist. In that case the caller must check with
-    /// [`Session::read_range_at`].
+    /// Opens the folder of `message` and works like [`Session::start_stream`]. Sends the commands in one write. `None` does not prove that the message does not
+    /// exist. In that case the caller must check with [`Session::read_range_at`].
     ///
     /// # Errors
-    /// Returns the [`Error`] of the command.
+    /// Returns an [`Error`] if the command fails.
     pub async fn start_stream_at(
         &mut self,
         message: MessageRef<'_>,
@@ -56,8 +56,7 @@ impl Session {
         self.start(wire, selected, head, range).await
     }
 
-    /// Sends the queued commands and FETCH, and reads the replies that come before the requested bytes. `selected` is the folder that is open afterwards if the
-    /// commands succeed.
+    /// Sends the queued commands and FETCH, and reads the replies before the requested bytes. `selected` is the open folder after the commands have succeeded.
     async fn start(
         &mut self,
         mut wire: Wire,
@@ -96,10 +95,10 @@ impl Session {
         self.exchange(self.timeout, exchange).await
     }
 
-    /// Returns the next requested bytes, at least one.
+    /// Returns the next requested bytes. The result has at least one byte.
     ///
     /// # Errors
-    /// Returns the [`Error`] of the connection.
+    /// Returns an [`Error`] if the connection fails or no stream has been started.
     pub async fn next_bytes(&mut self) -> Result<Bytes, Error> {
         let State::Streaming(streaming) = self.take() else {
             return Err(Error::Protocol("no bytes were requested".into()));
@@ -108,7 +107,7 @@ impl Session {
     }
 }
 
-/// Returns the next bytes and the state after them: idle after the last bytes, otherwise streaming.
+/// Returns the next bytes and the next state. The next state is idle after the last bytes, otherwise streaming.
 async fn advance(mut streaming: Streaming) -> Result<(State, Bytes), Error> {
     let bytes = streaming.wire.literal_bytes(streaming.remaining).await?;
     streaming.remaining -= bytes.len();
@@ -140,7 +139,7 @@ enum Start {
     Another,
 }
 
-/// A reader of the replies that come before the requested bytes of a message.
+/// A reader of the replies before the requested bytes of a message.
 struct Head {
     uid: u32,
     /// The expected UIDVALIDITY, if the folder is opened in the same write.
@@ -149,7 +148,7 @@ struct Head {
     opened: Option<u32>,
     /// The number of messages in the folder, as reported by the server (EXISTS).
     exists: u32,
-    /// `true` if the folder was open before, or if the server has opened it.
+    /// `true` if the folder was already open, or if the server has opened the folder.
     is_open: bool,
     /// `true` if the server has sent data of the message.
     has_message: bool,
@@ -167,8 +166,8 @@ impl Head {
         }
     }
 
-    /// Writes the queued commands and reads the replies that come before the bytes that the command with tag `tag` requested. If the server sends no bytes,
-    /// reads to the end of that command.
+    /// Writes the queued commands and reads the replies before the requested bytes. `tag` is the tag of the FETCH command. If the server sends no bytes, reads
+    /// to the end of this command.
     async fn read(&mut self, wire: &mut Wire, tag: &str) -> Result<Start, Error> {
         wire.flush().await?;
         loop {
@@ -220,7 +219,7 @@ impl Head {
                     self.has_message |= attributes.contains(&uid);
                 }
                 Ok(_) => {}
-                // The rest of a reply after an empty literal.
+                // An empty literal precedes this rest of a reply.
                 Err(Error::Protocol(_)) if self.has_message => {}
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! Encoding of folder names: modified UTF-7 (RFC 3501, section 5.1.3).
+//! Encoding of folder names as modified UTF-7 (RFC 3501, section 5.1.3).
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -14,7 +14,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireNone),
 );
 
-/// Returns the server's name of the folder with this path, or `None` if no folder can have this path.
+/// Returns the server's name of the folder with this path. Returns `None` if the path is not possible for a folder.
 #[must_use]
 pub fn name(path: &str) -> Option<String> {
     let impossible =
@@ -53,7 +53,7 @@ fn flush(encoded: &mut String, shifted: &mut Vec<u8>) {
     }
 }
 
-/// Decodes modified UTF-7. Invalid parts stay unchanged, so that no folder is missing from a list.
+/// Decodes modified UTF-7. Does not change invalid parts, so that a folder list contains every folder.
 #[must_use]
 pub fn decode(name: &str) -> String {
     let mut decoded = String::with_capacity(name.len());

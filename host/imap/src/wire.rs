@@ -1,5 +1,5 @@
-//! Writes commands and reads replies on a connection. This module numbers commands, assigns the outcomes to the commands and sends literals. It does not
-//! interpret commands.
+//! Writes commands and reads replies on a connection. This module numbers commands, assigns outcomes to commands and sends literals. It does not interpret
+//! commands.
 
 use std::fmt;
 
@@ -31,11 +31,11 @@ pub(crate) struct Outcome {
     pub(crate) status: Status,
     /// The response code, if `imap-proto` supports it.
     pub(crate) code: Option<ResponseCode<'static>>,
-    /// The text after the status. It begins with the response code if `imap-proto` does not support the code.
+    /// The text after the status. The text begins with the response code if `imap-proto` does not support the code.
     pub(crate) text: String,
 }
 
-/// A reply with its literals, but without the id that [`server_ids`] removed.
+/// A reply with its literals. [`server_ids`] has removed the id from the bytes.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
@@ -50,7 +50,7 @@ pub(crate) type OnReply<'a> =
 /// The result of writing a command with literals.
 #[derive(Debug)]
 pub(crate) enum Sent {
-    /// The command is written and has this tag.
+    /// The command is written. The value is the command's tag.
     Complete(String),
     /// The server rejected a literal.
     Refused(Outcome),
@@ -73,7 +73,7 @@ impl Outcome {
             .is_some_and(|code| code.eq_ignore_ascii_case(name))
     }
 
-    /// Returns `true` if the response code of a NO means that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
+    /// Returns `true` if the response code means that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
     pub(crate) fn is_missing_folder(&self) -> bool {
         matches!(self.code, Some(ResponseCode::TryCreate))
             || self.has_code("TRYCREATE")
@@ -81,7 +81,7 @@ impl Outcome {
             || self.has_code("CANNOT")
     }
 
-    /// Returns the outcome if its status is OK, otherwise an error.
+    /// Returns the outcome if the status is OK, otherwise an error.
     pub(crate) fn ok(self) -> Result<Self, Error> {
         match self.status {
             Status::Ok => Ok(self),
@@ -125,7 +125,6 @@ impl Wire {
         self.written.extend_from_slice(b"\r\n");
     }
 
-    /// Writes the queue.
     pub(crate) async fn flush(&mut self) -> Result<(), Error> {
         let written = std::mem::take(&mut self.written);
         self.io.write_all(&written).await?;
@@ -133,8 +132,10 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes the queue and reads until the commands with these tags are complete. `on` receives all other replies. The outcomes are in the order of `tags`.
-    /// The commands can complete in any order: Dovecot completes a NOOP after a FETCH that was sent after the NOOP.
+    /// Writes the queue and reads replies until all commands with `tags` are complete. Returns the outcomes in the order of `tags`. `on` receives all other
+    /// replies.
+    ///
+    /// The commands can complete in any order. For example, Dovecot can complete a NOOP after a later FETCH.
     pub(crate) async fn finish(
         &mut self,
         tags: &[String],
@@ -161,7 +162,7 @@ impl Wire {
         Ok(outcomes.into_iter().flatten().collect())
     }
 
-    /// Like [`Wire::finish`], for one command.
+    /// Works like [`Wire::finish`], for one command.
     pub(crate) async fn finish_one(
         &mut self,
         tag: String,
@@ -176,8 +177,8 @@ impl Wire {
         self.read.is_empty() && self.read_more(0).now_or_never().is_none()
     }
 
-    /// Writes a command with its literals and queues the text after the last literal. If `literal_plus` is `true`, the server accepts literals without a
-    /// continuation request (RFC 7888). Otherwise this function sends each literal after the server has requested it.
+    /// Writes a command with its literals and queues the text after the last literal. If `literal_plus` is `true`, sends literals without waiting for the
+    /// server (RFC 7888). Otherwise waits for a continuation request before each literal.
     pub(crate) async fn queue_command(
         &mut self,
         command: &Command,
@@ -191,8 +192,7 @@ impl Wire {
         Ok(sent)
     }
 
-    /// Writes a command with its literals, but not the text after the last literal. The server executes the command only after the server has received that
-    /// text.
+    /// Writes a command with its literals, but not the text after the last literal. The server executes the command only after it has received this text.
     pub(crate) async fn queue_literals(
         &mut self,
         command: &Command,
@@ -217,8 +217,8 @@ impl Wire {
         Ok(Sent::Complete(tag))
     }
 
-    /// Waits for a continuation request (RFC 3501, section 7.5). Returns `None` if the server sends the request, or the outcome of the command if the server
-    /// ends the command instead.
+    /// Waits for a continuation request (RFC 3501, section 7.5). Returns `None` if the request arrives. Returns the outcome of the command if the server ends
+    /// the command.
     pub(crate) async fn continuation(&mut self, on: OnReply<'_>) -> Result<Option<Outcome>, Error> {
         loop {
             let frame = self.frame().await?;
@@ -232,7 +232,7 @@ impl Wire {
         }
     }
 
-    /// Returns the next reply, including its literals. Moves the server's id of the folder or message from the bytes of the reply to [`Frame::id`].
+    /// Returns the next reply, including its literals. Moves the id of the folder or message from the reply's bytes to [`Frame::id`].
     pub(crate) async fn frame(&mut self) -> Result<Frame, Error> {
         let mut reply = self.next_frame().await?;
         let id = server_ids::take(&mut reply);
@@ -277,8 +277,8 @@ pub(crate) enum Item {
 }
 
 impl Wire {
-    /// Returns the next reply if it has no literals, otherwise the length of its first literal. After a length, [`Wire::literal_bytes`] returns the bytes of
-    /// the literal.
+    /// Returns the next reply if it has no literals. Otherwise returns the length of the first literal. The caller then reads the literal with
+    /// [`Wire::literal_bytes`].
     pub(crate) async fn next_item(&mut self) -> Result<Item, Error> {
         loop {
             if let Some(end) = memmem::find(&self.read, b"\r\n") {
@@ -295,7 +295,7 @@ impl Wire {
         }
     }
 
-    /// Returns the next bytes of a literal: at least one, at most `limit`.
+    /// Returns the next bytes of a literal. The result has at least one byte and at most `limit` bytes.
     pub(crate) async fn literal_bytes(&mut self, limit: usize) -> Result<Bytes, Error> {
         if self.read.is_empty() {
             self.read_more(self.reserve_size()).await?;
@@ -304,7 +304,7 @@ impl Wire {
         Ok(self.read.split_to(length).freeze())
     }
 
-    /// Returns the number of bytes to reserve for a literal that is read in pieces. Returns 0 if the buffer has enough space.
+    /// Returns the number of bytes to reserve for a literal that the client reads in pieces. Returns 0 if the buffer has enough space.
     fn reserve_size(&self) -> usize {
         if self.read.capacity() - self.read.len() < MIN_FREE {
             RESERVE
@@ -314,7 +314,7 @@ impl Wire {
     }
 }
 
-/// Maximum size of a literal that is sent in the same write as the text before and after the literal, in bytes.
+/// Maximum size of a literal in the same write as the text before and after the literal, in bytes.
 pub(crate) const SMALL_LITERAL: usize = 64 * 1024;
 
 /// The number of bytes to reserve if the buffer has less than [`MIN_FREE`] bytes of free space.
@@ -335,7 +335,7 @@ pub(crate) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
             "the lists in a reply are nested too deeply".into(),
         ));
     }
-    // `imap-proto` 0.17 panics on some invalid replies, for example if a character outside ASCII follows the response code.
+    // `imap-proto` 0.17 panics on some invalid replies, for example on a non-ASCII character after the response code.
     match std::panic::catch_unwind(|| Response::parse(frame)) {
         Ok(Ok((
             [],
@@ -354,7 +354,7 @@ pub(crate) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
     }
 }
 
-/// Maximum nesting depth of lists in a reply. `imap-proto` parses lists by recursion. Replies to the commands of this crate have at most four levels.
+/// Maximum nesting depth of lists in a reply. `imap-proto` parses lists by recursion. Expected replies have at most four levels.
 const DEPTH: usize = 32;
 
 #[cfg(test)]
