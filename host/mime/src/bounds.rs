@@ -1,4 +1,4 @@
-//! Limits on the data that is read of a message, so that no message can use too much memory or time.
+//! Limits for the data of a message that the parser reads. They limit the memory and time for one message.
 
 /// Maximum size of one decoded header field of a single message, in bytes.
 pub const FIELD: usize = 64 * 1024;
@@ -6,10 +6,10 @@ pub const FIELD: usize = 64 * 1024;
 /// Overhead of one list entry in the JSON response, in bytes.
 pub const ENTRY: usize = 32;
 
-/// Maximum length of a media type, in bytes (RFC 6838, section 4.2: 127 on each side of the slash).
+/// Maximum length of a media type, in bytes. RFC 6838, section 4.2, allows 127 bytes on each side of the slash.
 pub const MEDIA: usize = 255;
 
-/// Maximum number of bytes that are read of one part's header.
+/// Maximum number of bytes of a part's header that the parser reads.
 pub const HEADER: usize = 256 * 1024;
 
 /// The number of bytes of a message's text that a listing reads first for the preview.
@@ -21,13 +21,13 @@ pub const LONG_PREFIX: usize = 64 * 1024;
 /// Maximum length of a preview, in characters.
 pub const PREVIEW: usize = 256;
 
-/// Maximum nesting depth of multiparts. A deeper multipart is treated as a single part.
+/// Maximum nesting depth of multiparts. The parser treats a deeper multipart as a single part.
 pub const DEPTH: usize = 32;
 
 /// Maximum number of parts of one message.
 pub const PARTS: usize = 1000;
 
-/// Maximum size of the text and of the HTML in a response, in bytes each.
+/// Maximum size of the text and of the HTML in a response, in bytes. The limit applies to each of the two separately.
 pub const BODY: usize = 1024 * 1024;
 
 /// Maximum length of an attachment's file name, in characters.

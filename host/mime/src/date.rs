@@ -1,5 +1,4 @@
-//! Parses Date fields (RFC 5322, sections 3.3 and 4.3; RFC 3339). Returns `None` for an ambiguous date instead of a date that may be wrong. Callers then use
-//! the arrival time.
+//! Parses Date fields (RFC 5322, sections 3.3 and 4.3; RFC 3339). Returns `None` for an ambiguous date. Callers then use the arrival time.
 
 use chrono::{DateTime, NaiveDate};
 use latchmail_core::clock::Timestamp;
@@ -13,7 +12,7 @@ const MONTHS: [&str; 12] = [
 
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// Returns the time that the value of a Date field specifies.
+/// Parses the value of a Date field.
 pub(super) fn parse(field: &str) -> Option<Timestamp> {
     let field = field.trim();
     if field.len() > MAX_LENGTH {
@@ -27,7 +26,7 @@ pub(super) fn parse(field: &str) -> Option<Timestamp> {
         .split([' ', '\t', '\r', '\n', ','])
         .filter(|word| !word.is_empty())
         .collect();
-    // Ignore the day of the week. It adds no information and is often wrong.
+    // Ignore the day of the week, because it is often wrong.
     let words = match words.split_first() {
         Some((first, rest)) if first.get(..3).is_some_and(|day| WEEKDAYS.contains(&day)) => rest,
         _ => &words[..],
@@ -48,7 +47,7 @@ pub(super) fn parse(field: &str) -> Option<Timestamp> {
         [hour, minute, second] => (hour, minute, second),
         _ => return None,
     };
-    // Second 60 is a leap second. Treat it as second 59.
+    // Treat a leap second as second 59.
     let second = number(second, 2)?;
     let at = date.and_hms_opt(
         number(hour, 2)?,
@@ -69,7 +68,7 @@ fn day(words: &[&str]) -> Option<NaiveDate> {
         month.starts_with(name) && month.bytes().all(|b| b.is_ascii_lowercase())
     })?;
     let value = i32::try_from(number(year, 4)?).ok()?;
-    // RFC 5322, section 4.3: two-digit and three-digit years.
+    // RFC 5322, section 4.3, defines two-digit and three-digit years.
     let year = match (year.len(), value) {
         (2, 0..=49) => value + 2000,
         (2 | 3, _) => value + 1900,
@@ -89,7 +88,7 @@ fn zone(word: &str) -> Option<i64> {
             .unwrap_or(word),
     };
     let hours = match word {
-        // RFC 5322, section 4.3: among the one-letter zones, only Z is reliable.
+        // Of the one-letter zones, only Z is reliable (RFC 5322, section 4.3).
         "ut" | "z" => 0,
         "edt" => -4,
         "est" | "cdt" => -5,

@@ -1,8 +1,8 @@
-//! Makes the file names of attachments safe: file dialogs show them, and clients create files with these names.
+//! Makes the file names of attachments safe, because file dialogs display these names and clients create files with them.
 
 use crate::bounds;
 
-/// Returns the sender's file name without misleading characters, or a name derived from the media type if nothing remains.
+/// Returns the sender's file name without misleading characters. If no character remains, returns a name for the media type.
 pub(super) fn sanitize(sent: Option<&str>, media: &str, index: u32) -> String {
     let name: String = sent
         .unwrap_or_default()
@@ -30,7 +30,7 @@ fn is_misleading(c: char) -> bool {
                 | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Limits the length of a name. Removes characters before the extension.
+/// Shortens a name to the maximum length. Removes characters before the extension.
 fn truncate(name: &str) -> String {
     let length = name.chars().count();
     if length <= bounds::FILENAME {

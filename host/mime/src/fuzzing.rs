@@ -1,4 +1,4 @@
-//! Checks properties that must hold for any message and any header. The fuzz targets and tests use this module.
+//! Checks properties of the results for any message and any header. The fuzz targets and tests use this module.
 
 use crate::preview::Preview;
 use crate::{Address, Decoder, Header, StructureParser, bounds};
@@ -18,7 +18,7 @@ pub struct Found {
     pub files: Vec<(String, String, Vec<u8>)>,
 }
 
-/// Parses a message with every function and checks the limits on the results. `complete` is `true` if `bytes` is the whole message.
+/// Parses a message with every function and checks the limits of the results. `complete` is `true` if `bytes` is the complete message.
 ///
 /// # Panics
 /// Panics if a result exceeds a limit, or if the results of two functions contradict each other.
@@ -26,7 +26,7 @@ pub fn message(bytes: &[u8], complete: bool) {
     let (head, body) = crate::split(bytes);
     header(head);
     drop(read(bytes, complete));
-    // A listing reads only the beginning of a message. Its preview must be the same as the preview from the complete message.
+    // A listing reads only the beginning of a message. Its preview must be the same as the preview of the complete message.
     let whole = Preview::of_body(head, body, complete);
     assert!(whole.text.chars().count() <= bounds::PREVIEW);
     let begun = body.get(..bounds::PREFIX).unwrap_or(body);
@@ -59,10 +59,10 @@ pub fn header(head: &[u8]) {
     }
 }
 
-/// Parses a message in one piece and in several pieces, and checks the limits on the results.
+/// Parses a message in one piece and in several pieces, and checks the limits of the results.
 ///
 /// # Panics
-/// Panics if a result exceeds a limit, or if the results depend on how the bytes are split.
+/// Panics if a result exceeds a limit, or if the results depend on the sizes of the pieces.
 #[must_use]
 pub fn read(bytes: &[u8], complete: bool) -> Found {
     let walked = |size: usize| {
@@ -73,7 +73,7 @@ pub fn read(bytes: &[u8], complete: bool) -> Found {
     let structure = walked(bytes.len().max(1));
     let sections: Vec<_> = crate::sections(&structure).collect();
     let ranges = crate::texts(&structure);
-    // The size of the pieces is a prime number, so that pieces end at different positions in lines.
+    // The size of the pieces is a prime number. Therefore pieces end at different positions in lines.
     let cut = walked(61);
     assert_eq!(sections, crate::sections(&cut).collect::<Vec<_>>());
     assert_eq!(ranges, crate::texts(&cut));

@@ -26,7 +26,7 @@ pub struct Header {
     pub reply_to: Vec<Address>,
     /// The decoded subject, or empty.
     pub subject: String,
-    /// The Date field. `None` if it is missing or invalid.
+    /// The Date field. `None` if the field is missing or invalid.
     pub date: Option<Timestamp>,
     /// The Message-ID with angle brackets, or empty.
     pub message_id: String,
@@ -39,7 +39,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Decodes a header. `header` can contain only some of the fields. Limits each decoded field to `field` bytes.
+    /// Decodes a header or some fields of a header. Limits each decoded field to `field` bytes.
     pub fn of(header: &[u8], field: usize) -> Self {
         let parser = MessageParser::new()
             .header_raw(HeaderName::Date)
@@ -65,7 +65,7 @@ impl Header {
         };
         let cut = &mut truncated;
         let subject = to_single_line(message.subject().unwrap_or_default());
-        // If a field occurs twice, return the addresses of both fields. Otherwise a sender could hide an address.
+        // If a field occurs twice, return the addresses from all occurrences. Otherwise a sender could hide an address.
         let mut address_list = |name| {
             let all = message
                 .header_values(name)
@@ -106,7 +106,7 @@ impl Header {
     }
 }
 
-/// Returns the first items that fit into `limit` bytes.
+/// Returns the first items that together fit into `limit` bytes.
 fn take_within<T>(
     all: impl Iterator<Item = T>,
     length: impl Fn(&T) -> usize,
@@ -147,7 +147,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Parses the header of a part. `in_digest` is `true` for a part of a multipart/digest. Such a part is a message if it has no Content-Type field (RFC 2046,
+    /// Parses the header of a part. `in_digest` is `true` for a part of a multipart/digest. Without a Content-Type field, such a part is a message (RFC 2046,
     /// section 5.1.5).
     pub(super) fn of(header: &[u8], in_digest: bool) -> Self {
         let (header, truncated) = limit_header(header);
@@ -157,7 +157,7 @@ impl Part {
             .header_content_type(HeaderName::ContentDisposition)
             .header_text(HeaderName::ContentTransferEncoding)
             .default_header_ignore();
-        // Do not query the header of an empty message: `mail-parser` would look in a part that does not exist.
+        // Do not query the header of an empty message. `mail-parser` would access a part that does not exist.
         let message = parser.parse_headers(header);
         let content_type = message.as_ref().and_then(|message| message.content_type());
         let attribute = |name| {
@@ -168,7 +168,7 @@ impl Part {
         };
         let mut part = Self {
             media: match content_type {
-                // The header has a Content-Type field, but its value may be invalid.
+                // The value of the Content-Type field can be invalid.
                 Some(ct) => media_type(ct).unwrap_or_else(|| "application/octet-stream".into()),
                 None if in_digest => "message/rfc822".into(),
                 None => "text/plain".into(),
@@ -199,7 +199,7 @@ impl Part {
         if part.media.starts_with("multipart/") {
             part.boundary = attribute("boundary");
             if part.boundary.is_none() {
-                // A multipart without a boundary cannot be split, so its body is treated as text.
+                // A multipart without a boundary cannot be split. Treat the body as text.
                 part.media = "text/plain".into();
             }
         }
@@ -207,7 +207,7 @@ impl Part {
     }
 }
 
-/// Returns the first word of a field, without the quotes, comments and semicolons that some senders add.
+/// Returns the first word of a field. Removes quotes, comments and semicolons, because some senders add them.
 fn first_word(field: &str) -> &str {
     let field = match field.trim_start().strip_prefix('(') {
         Some(comment) => comment.split_once(')').map_or("", |(_, after)| after),
@@ -221,7 +221,7 @@ fn first_word(field: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// Returns `type/subtype` in lower case if the field has both. `text` alone means plain text (RFC 2045, section 5.2).
+/// Returns `type/subtype` in lower case. Returns `None` if the subtype is missing, except for `text`, which means plain text (RFC 2045, section 5.2).
 fn media_type(content_type: &mail_parser::ContentType<'_>) -> Option<String> {
     let kind = content_type.ctype();
     let Some(subtype) = content_type.subtype() else {
@@ -233,8 +233,8 @@ fn media_type(content_type: &mail_parser::ContentType<'_>) -> Option<String> {
         .then(|| format!("{kind}/{subtype}").to_ascii_lowercase())
 }
 
-/// Returns the header, cut to its limit, and `true` if the header was longer. The result ends with a line break, because `mail-parser` ignores a field without
-/// a line break.
+/// Limits the length of a header. The second returned value is `true` if the header was longer than the limit. The result ends with a line break, because
+/// `mail-parser` ignores a field without a line break.
 fn limit_header(header: &[u8]) -> (Cow<'_, [u8]>, bool) {
     let read = header.get(..bounds::HEADER).unwrap_or(header);
     if read.is_empty() || read.ends_with(b"\n") {
@@ -243,20 +243,20 @@ fn limit_header(header: &[u8]) -> (Cow<'_, [u8]>, bool) {
     if read.len() == bounds::HEADER
         && let Some(last) = memchr::memrchr(b'\n', read)
     {
-        // Drop the incomplete last line: a truncated address would be another address.
+        // Drop the incomplete last line, because a truncated address would be a different address.
         return (read[..=last].into(), true);
     }
     ([read, b"\r\n"].concat().into(), read.len() < header.len())
 }
 
-/// Replaces control characters with spaces. A decoded field can contain line breaks and other characters that a header field cannot contain.
+/// Replaces control characters with spaces. A decoded field can contain characters that are not allowed in a header field, for example line breaks.
 fn to_single_line(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
         .trim()
         .to_owned()
 }
 
-/// Returns the message ids of a field (RFC 5322, section 3.6.4), with angle brackets. If the field has no angle brackets, each word is an id.
+/// Returns the message ids of a field (RFC 5322, section 3.6.4), with angle brackets. Without angle brackets in the field, each word is an id.
 fn ids(field: &str) -> impl Iterator<Item = String> {
     let bracketed = field.contains('<');
     field

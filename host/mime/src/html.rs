@@ -1,9 +1,9 @@
-//! Converts HTML to text for previews. The result is plain text and can contain `<` and `&`, so it must not be inserted into HTML without escaping.
+//! Converts HTML to text for previews. The result is plain text and can contain `<` and `&`. It must be escaped before it is inserted into HTML.
 
 use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::decoders::html::add_html_token;
 
-/// Elements whose content is not shown.
+/// Elements whose content is invisible.
 const HIDDEN: [&str; 4] = ["script", "style", "title", "template"];
 
 /// Elements that can begin and end within a word.
@@ -12,13 +12,13 @@ const INLINE: [&str; 22] = [
     "small", "span", "strong", "sub", "sup", "tt", "u", "wbr",
 ];
 
-/// Entities that are often written without a semicolon.
+/// Entities that senders often write without a semicolon.
 const BARE: [&str; 5] = ["amp", "gt", "lt", "nbsp", "quot"];
 
 /// Maximum length of an entity, in bytes.
 const MAX_ENTITY: usize = 40;
 
-/// Returns the text of a document. The document can be cut off at both ends. Time and memory are linear in its length.
+/// Returns the text of a document. The document can be cut off at the start and at the end. Time and memory are linear in its length.
 #[must_use]
 pub fn to_text(html: &str) -> String {
     let mut text = String::with_capacity(html.len() / 2);
@@ -36,7 +36,7 @@ pub fn to_text(html: &str) -> String {
     text
 }
 
-/// Converts an entity or a plain `&` at the beginning of `rest` and adds it to `text`. Returns the rest after it.
+/// Converts an entity or a plain `&` at the beginning of `rest` and appends the result to `text`. Returns the remaining input.
 fn entity<'a>(rest: &'a str, text: &mut String) -> &'a str {
     let length = rest
         .bytes()
@@ -60,7 +60,7 @@ fn entity<'a>(rest: &'a str, text: &mut String) -> &'a str {
     &rest[1..]
 }
 
-/// Returns the Windows-1252 character of a numeric entity from 128 to 159, as browsers do.
+/// Returns the Windows-1252 character for a numeric entity from 128 to 159, as browsers do.
 fn windows_1252(name: &str) -> Option<char> {
     let number = name.strip_prefix('#')?;
     let code = match number.strip_prefix(['x', 'X']) {
@@ -73,7 +73,7 @@ fn windows_1252(name: &str) -> Option<char> {
     charset_decoder(b"windows-1252")?(&[byte]).chars().next()
 }
 
-/// Skips a comment or a tag at the beginning of `rest`, or adds a plain `<` to `text`. Returns the rest after it.
+/// Skips a comment or a tag at the beginning of `rest`, or appends a plain `<` to `text`. Returns the remaining input.
 fn markup<'a>(rest: &'a str, text: &mut String) -> &'a str {
     if let Some(comment) = rest.strip_prefix("<!--") {
         return comment.find("-->").map_or("", |end| &comment[end + 3..]);
@@ -101,7 +101,7 @@ fn markup<'a>(rest: &'a str, text: &mut String) -> &'a str {
     after
 }
 
-/// Returns the text after the tag's `>`. A `>` in quotes does not end the tag.
+/// Returns the text after the `>` of a tag. A `>` in quotes does not end the tag.
 fn tag_end(inner: &str) -> Option<&str> {
     let mut quote = None;
     for (at, byte) in inner.bytes().enumerate() {
@@ -116,7 +116,7 @@ fn tag_end(inner: &str) -> Option<&str> {
     inner.find('>').map(|end| &inner[end + 1..])
 }
 
-/// Returns the text after the end tag of `name`, or an empty string if there is no end tag.
+/// Returns the text after the end tag of `name`, or an empty string if the end tag is missing.
 fn after_end_tag<'a>(rest: &'a str, name: &str) -> &'a str {
     let mut from = 0;
     while let Some(found) = rest[from..].find("</") {

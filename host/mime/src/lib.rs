@@ -49,10 +49,10 @@ pub struct Address {
     pub address: String,
 }
 
-/// A part of a message that is neither its chosen text nor its chosen HTML.
+/// A part of a message, except the chosen text and the chosen HTML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
-    /// The index among the attachments of the message, in the order of the parts, from 0.
+    /// The index among the attachments of the message, from 0. The attachments have the order of the parts.
     pub index: u32,
     /// The decoded file name, without path separators and control characters.
     pub filename: String,
@@ -101,8 +101,8 @@ pub struct Section {
     pub complete: bool,
 }
 
-/// Returns the positions of the chosen plain text and of the chosen HTML in the message, in bytes. Each range is cut to the maximum number of bytes that are
-/// read for one text.
+/// Returns the positions of the chosen plain text and the chosen HTML in the message, in bytes. Each range is limited to the number of bytes that is read for
+/// one text.
 #[must_use]
 pub fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
     [structure.text(), structure.html()].map(|leaf| {
@@ -111,7 +111,7 @@ pub fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
     })
 }
 
-/// Decodes the chosen plain text and the chosen HTML. The parameter `texts` contains the bytes at the positions that [`texts`] returns.
+/// Decodes the chosen plain text and the chosen HTML. The parameter `texts` contains the bytes at the positions from the function [`texts`].
 #[must_use]
 pub fn content(structure: &Structure, texts: [Option<&[u8]>; 2]) -> Content {
     let mut truncated = structure.truncated;
@@ -153,8 +153,8 @@ pub fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
         })
 }
 
-/// Returns the plain text of a message, or the HTML if the plain text is missing or blank. `body` can be only the beginning of the body. `complete` is `true`
-/// if `body` is the complete body. The second returned value is `true` if the returned text is complete.
+/// Returns the plain text of a message, or the HTML if the plain text is missing or blank. `body` is the beginning of the body. `complete` is `true` if `body`
+/// is the complete body. The second returned value is `true` if the returned text is complete.
 #[must_use]
 pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginning, bool)> {
     let mut walker = StructureParser::after_header(header);
@@ -165,7 +165,7 @@ pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginnin
         let (mut text, cut) = decode_leaf(leaf, bytes, bounds::BODY);
         let whole = leaf.complete && !cut;
         if !whole {
-            // The last character may be incomplete, because the text may be cut.
+            // The last character can be incomplete, because the text can be cut.
             text.truncate(text.trim_end_matches('\u{fffd}').len());
         }
         (text, whole)
@@ -197,8 +197,8 @@ fn decode_leaf(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
     (text, cut)
 }
 
-/// Replaces control characters except tabs and line breaks. A control character takes six bytes in JSON and can control a terminal. Cuts the text to `limit`
-/// bytes. The second returned value is `true` if the returned text is incomplete.
+/// Replaces control characters except tabs and line breaks, and cuts the text to `limit` bytes. A control character takes six bytes in JSON and can control a
+/// terminal. The second returned value is `true` if the returned text is incomplete.
 fn printable(mut text: String, limit: usize) -> (String, bool) {
     let is_printable = |c: char| !c.is_control() || matches!(c, '\t' | '\r' | '\n');
     if !text.chars().all(is_printable) {
@@ -206,7 +206,7 @@ fn printable(mut text: String, limit: usize) -> (String, bool) {
             .chars()
             .map(|c| match c {
                 c if is_printable(c) => c,
-                // For example, a form feed between the pages of a text.
+                // An example is a form feed between the pages of a text.
                 c if c.is_whitespace() => '\n',
                 _ => char::REPLACEMENT_CHARACTER,
             })

@@ -1,5 +1,5 @@
-//! Computes previews: the first words of a message. A preview depends only on the bytes that a listing reads, so a listing and the single message show the same
-//! preview.
+//! Computes previews, which contain the first words of a message. A preview depends only on the bytes that a listing reads. Therefore the preview is the same
+//! in a listing and in a single message.
 
 use latchmail_shape::invisible;
 use unicode_segmentation::UnicodeSegmentation as _;
@@ -12,14 +12,14 @@ const MAX_CLUSTER: usize = 32;
 /// The preview of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Preview {
-    /// The beginning of the text with white space collapsed to single spaces, at most [`bounds::PREVIEW`] characters.
+    /// The beginning of the text, at most [`bounds::PREVIEW`] characters. Each sequence of white space is a single space.
     pub text: String,
     /// `true` if more bytes of the message would not change the preview.
     pub is_final: bool,
 }
 
 impl Preview {
-    /// Computes the preview from a header and the first bytes of the body. `complete` is `true` if `body` is the whole body.
+    /// Computes the preview from a header and the beginning of the body. `complete` is `true` if `body` is the complete body.
     #[must_use]
     pub fn of(header: &[u8], body: &[u8], complete: bool) -> Self {
         let Some((beginning, whole)) = beginning(header, body, complete) else {
@@ -38,7 +38,7 @@ impl Preview {
         }
     }
 
-    /// Computes the preview that a listing shows. `body` must contain at least the bytes that a listing reads. Later bytes are ignored.
+    /// Computes the preview of a listing. `body` must contain at least the bytes that a listing reads. This function ignores all other bytes.
     #[must_use]
     pub fn of_body(header: &[u8], body: &[u8], complete: bool) -> Self {
         let mut preview = Self::default();
@@ -53,8 +53,8 @@ impl Preview {
     }
 }
 
-/// Returns the first words, and `true` if they fill the preview. Skips words that consist of invisible characters, because newsletters add such words after
-/// their first line to fill the preview.
+/// Returns the first words, and `true` if the words fill the preview. Skips words of invisible characters. Newsletters add such words after the first line to
+/// fill the preview.
 fn collapse(text: &str) -> (String, bool) {
     let mut collapsed = String::new();
     let mut length = 0;
@@ -81,7 +81,7 @@ fn collapse(text: &str) -> (String, bool) {
     (collapsed, full)
 }
 
-/// Cuts a text to the length of a preview. Does not split a grapheme cluster (Unicode Standard Annex 29), such as a letter with accents or an emoji sequence.
+/// Cuts a text to the length of a preview. Does not split a grapheme cluster (Unicode Standard Annex 29), for example a letter with accents.
 fn truncate(text: &str) -> &str {
     let limit = text
         .char_indices()
@@ -93,7 +93,7 @@ fn truncate(text: &str) -> &str {
         .take_while(|end| *end <= limit)
         .last()
         .unwrap_or_default();
-    // Split a very long cluster: it is not a real character, but one letter with many accents.
+    // Split a very long cluster, because such a cluster is one letter with many accents and not a real character.
     let cluster_bytes = text[..limit]
         .chars()
         .rev()

@@ -1,8 +1,8 @@
 //! Finds the parts of a message (RFC 2046, section 5) while the bytes of the message arrive. Determines the type, the position and the decoded size of each
 //! part.
 //!
-//! The parser has only the current header and the current line in memory, so its memory use does not depend on the size of the message. It does not parse a
-//! message inside another message.
+//! The parser stores only the current header and the current line. Therefore its memory use does not depend on the size of the message. The parser does not
+//! parse a message inside another message.
 
 use std::mem;
 use std::ops::Range;
@@ -19,11 +19,11 @@ pub(crate) struct Leaf {
     pub(super) part: Part,
     /// The position of the encoded content in the input, in bytes.
     pub(super) range: Range<usize>,
-    /// The decoded size of the content, in bytes. The parser does not compute the size of the chosen plain text and of the chosen HTML.
+    /// The decoded size of the content, in bytes. The parser does not compute the sizes of the chosen plain text and the chosen HTML.
     pub(super) size: usize,
     /// `true` if the end of the part was found.
     pub(super) complete: bool,
-    /// `true` if the part is one of several alternatives (RFC 2046, section 5.1.4).
+    /// `true` if the part is an alternative of another part (RFC 2046, section 5.1.4).
     alternative: bool,
 }
 
@@ -33,8 +33,7 @@ impl Leaf {
     }
 }
 
-/// Returns `true` if the part is an attachment because it has a file name. One of several alternatives of the text is never an attachment, even if it has a
-/// file name.
+/// Returns `true` if the part is an attachment because of its file name. An alternative of the text is never an attachment.
 fn is_named(part: &Part, alternative: bool) -> bool {
     part.filename.is_some() && !alternative
 }
@@ -45,7 +44,7 @@ pub struct Structure {
     leaves: Vec<Leaf>,
     text: Option<usize>,
     html: Option<usize>,
-    /// `true` if the message exceeded a limit, so that the structure is incomplete.
+    /// `true` if the message exceeded a limit. The structure is then incomplete.
     pub(super) truncated: bool,
 }
 
@@ -58,7 +57,7 @@ impl Structure {
         };
         let (mut text, mut html) = (first("text/plain", false), first("text/html", false));
         if text.is_none() && html.is_none() {
-            // If the message has no other text, a text part with a file name is the text of the message.
+            // If the message has no other text, use a text part with a file name.
             (text, html) = (first("text/plain", true), first("text/html", true));
         }
         Self {
@@ -69,12 +68,12 @@ impl Structure {
         }
     }
 
-    /// Returns the part that was chosen as the plain text of the message.
+    /// Returns the chosen plain text.
     pub(super) fn text(&self) -> Option<&Leaf> {
         self.leaves.get(self.text?)
     }
 
-    /// Returns the part that was chosen as the HTML of the message.
+    /// Returns the chosen HTML.
     pub(super) fn html(&self) -> Option<&Leaf> {
         self.leaves.get(self.html?)
     }
@@ -92,7 +91,7 @@ impl Structure {
 /// Maximum length of a delimiter line, in bytes. A longer line is not a delimiter. RFC 2046, section 5.1.1, allows 70 characters.
 const MAX_DELIMITER: usize = 4096;
 
-/// Finds the parts of a message whose bytes arrive in pieces.
+/// A parser that finds the parts of a message. The bytes of the message can arrive in pieces.
 #[derive(Debug)]
 pub struct StructureParser {
     /// The open multiparts that contain the current line, the outermost first.
@@ -100,7 +99,7 @@ pub struct StructureParser {
     element: Element,
     /// The beginning of the current line, if the end of the line has not arrived.
     partial_line: Vec<u8>,
-    /// `true` if the beginning of the current line was already processed because the line is very long.
+    /// `true` if the beginning of the current line was already processed because of its length.
     continues: bool,
     /// The offset of the current line in the input.
     at: usize,
@@ -116,7 +115,7 @@ struct Multipart {
     boundary: Vec<u8>,
     /// `true` if the next part is an alternative of the text.
     alternative: bool,
-    /// `true` if the first delimiter was found. A multipart without a delimiter is treated as text.
+    /// `true` if the first delimiter was found. The parser treats a multipart without a delimiter as text.
     found: bool,
 }
 
@@ -129,11 +128,11 @@ enum Element {
         in_digest: bool,
         alternative: bool,
     },
-    /// The body of a leaf, or of a multipart whose first delimiter was not found yet.
+    /// The body of a leaf, or the text before the first delimiter of a multipart.
     Body(Box<Body>),
     /// The text after the last delimiter of a multipart.
     Epilogue,
-    /// The rest of the message, which is ignored.
+    /// The rest of the message. The parser ignores this rest.
     End,
 }
 
@@ -141,12 +140,12 @@ enum Element {
 struct Body {
     part: Part,
     start: usize,
-    /// The line break of the previous line. If a delimiter follows, the line break belongs to the delimiter, otherwise to the body.
+    /// The line break of the previous line. The line break belongs to the delimiter if a delimiter follows, otherwise to the body.
     line_break: &'static [u8],
     decoder: Decoder,
     size: Length,
     alternative: bool,
-    /// `true` for the chosen plain text and the chosen HTML. Their decoded sizes are not needed.
+    /// `true` for the chosen plain text and the chosen HTML. The decoded sizes of these parts are not needed.
     chosen: bool,
     /// Whether the header (first value) and the body (second value) contain only white space.
     blank: [bool; 2],
@@ -180,7 +179,7 @@ impl Body {
 }
 
 impl Default for StructureParser {
-    /// Creates a parser for the bytes of a message from its beginning.
+    /// Creates a parser for a complete message with its header.
     fn default() -> Self {
         Self {
             open: Vec::new(),
@@ -200,7 +199,7 @@ impl Default for StructureParser {
 }
 
 impl StructureParser {
-    /// Creates a parser for the bytes that follow `header`, the header of a message.
+    /// Creates a parser for the bytes after `header`, which is the header of a message.
     pub(super) fn after_header(header: &[u8]) -> Self {
         let mut parser = Self::default();
         parser.start_body(header, false, false, 0);
@@ -234,7 +233,7 @@ impl StructureParser {
         }
     }
 
-    /// Returns the structure. `complete` is `true` if the end of the message has been reached.
+    /// Returns the structure. `complete` must be `true` if the caller has passed all bytes of the message.
     #[must_use]
     pub fn finish(mut self, complete: bool) -> Structure {
         let last = mem::take(&mut self.partial_line);
@@ -249,10 +248,10 @@ impl StructureParser {
         Structure::new(self.leaves, self.truncated || !complete)
     }
 
-    /// Processes the beginning of a line that is too long to be a delimiter, so that the line does not have to be stored.
+    /// Processes the beginning of a line that is too long for a delimiter. Therefore the parser does not store long lines.
     fn flush_long_line(&mut self) {
         let mut partial_line = mem::take(&mut self.partial_line);
-        // The last byte may be the first half of a line break.
+        // The last byte can be the first half of a line break.
         let remaining = usize::from(partial_line.ends_with(b"\r"));
         let text = partial_line.len() - remaining;
         let at_line_start = !mem::replace(&mut self.continues, true);
@@ -262,7 +261,7 @@ impl StructureParser {
         self.partial_line = partial_line;
     }
 
-    /// Processes a line including its line break. Only the last line of a message can have no line break.
+    /// Processes a line including its line break. Only the last line of a message can lack a line break.
     fn line(&mut self, line: &[u8]) {
         let (text, line_break) = match line {
             [text @ .., b'\r', b'\n'] => (text, &b"\r\n"[..]),
@@ -288,7 +287,7 @@ impl StructureParser {
                         (mem::take(bytes), *in_digest, *alternative);
                     self.start_body(&header, in_digest, alternative, self.at + line_break.len());
                 } else if bytes.len() <= bounds::HEADER {
-                    // Store one byte more than the limit, so that `Part::of` detects that the header is too long.
+                    // Store one more byte than the limit, so that `Part::of` detects an oversized header.
                     let free = bounds::HEADER + 1 - bytes.len();
                     bytes.extend_from_slice(text.get(..free).unwrap_or(text));
                     bytes.extend_from_slice(line_break);
@@ -299,7 +298,7 @@ impl StructureParser {
         }
     }
 
-    /// Parses a header and starts the body that follows the header at offset `start`.
+    /// Parses a header and starts the body after the header. `start` is the offset of the body.
     fn start_body(&mut self, header: &[u8], in_digest: bool, alternative: bool, start: usize) {
         let mut part = Part::of(header, in_digest);
         self.truncated |= part.truncated;
@@ -339,7 +338,7 @@ impl StructureParser {
         }));
     }
 
-    /// Processes a delimiter line (RFC 2046, section 5.1.1): ends the current part and starts the next one. The delimiter of an outer multipart also ends the
+    /// Processes a delimiter line (RFC 2046, section 5.1.1): ends the current part and starts the next part. The delimiter of an outer multipart also ends the
     /// inner multiparts. Returns `false` if the line is not a delimiter.
     fn process_delimiter(&mut self, line: &[u8]) -> bool {
         let Some(name) = line
@@ -349,7 +348,7 @@ impl StructureParser {
             return false;
         };
         let found = self.open.iter().enumerate().find_map(|(index, multipart)| {
-            // If other text follows the boundary, the line belongs to a longer boundary with the same beginning.
+            // If text follows the boundary, the line belongs to a longer boundary with the same beginning.
             match name.strip_prefix(&multipart.boundary[..])?.trim_ascii() {
                 b"" => Some((index, false)),
                 b"--" => Some((index, true)),
@@ -366,8 +365,7 @@ impl StructureParser {
             };
             self.end_part(before, true, index + 1 < self.open.len());
         } else if closes {
-            // The closing delimiter is the first delimiter of this multipart, so its body is treated as text. Only the innermost multipart can be without a
-            // delimiter.
+            // The closing delimiter is the first delimiter of this multipart, so its body is text. Only the innermost multipart can be without a delimiter.
             self.open.pop();
             if let Element::Body(body) = &mut self.element {
                 body.part.media = "text/plain".into();
@@ -399,7 +397,7 @@ impl StructureParser {
         }
         let multipart = &mut self.open[index];
         let alternative = multipart.alternative;
-        // In a multipart/related, only the first part can be the text. The other parts are images and other resources of the text (RFC 2387).
+        // Only the first part of a multipart/related can be the text. The other parts are images and other resources of the text (RFC 2387).
         multipart.alternative &= multipart.media != "multipart/related";
         self.element = Element::Header {
             bytes: Vec::new(),
@@ -408,8 +406,7 @@ impl StructureParser {
         };
     }
 
-    /// Ends the current part at the offset `end`. `ended_by_outer` is `true` if the part ends at a delimiter of an outer multipart or at the end of the
-    /// message.
+    /// Ends the current part at the offset `end`. `ended_by_outer` is `true` if a delimiter of an outer multipart or the end of the message ends the part.
     fn end_part(&mut self, end: usize, complete: bool, ended_by_outer: bool) {
         if let Element::Header {
             bytes,
@@ -428,7 +425,7 @@ impl StructureParser {
             body.part.media = "text/plain".into();
         }
         let [header, is_blank] = body.blank;
-        // A line break after the last delimiter is not a part. An empty multipart is not a part either. Otherwise it could be chosen instead of another text.
+        // A line break after the last delimiter is not a part. An empty multipart is not a part either, because it must not be chosen as the text.
         let is_empty = is_blank && (without_delimiter || (header && ended_by_outer));
         if is_empty && !self.open.is_empty() {
             return;
@@ -437,7 +434,7 @@ impl StructureParser {
     }
 }
 
-/// Splits a message or a part into header and body at the first empty line (RFC 5322, section 2.1).
+/// Splits a message or a part at the first empty line into header and body (RFC 5322, section 2.1).
 pub(super) fn split_header(part: &[u8]) -> (&[u8], &[u8]) {
     let mut line = 0;
     while let Some(length) = part.get(line..).and_then(|rest| memchr(b'\n', rest)) {

@@ -1,5 +1,5 @@
-//! Decodes Content-Transfer-Encodings (RFC 2045, section 6) while bytes arrive. Decoding never fails, even if the input is invalid. The result does not depend
-//! on how the input is split into pieces.
+//! Decodes Content-Transfer-Encodings (RFC 2045, section 6) while bytes arrive. Decoding never fails, even for invalid input. The result does not depend on the
+//! sizes of the input pieces.
 
 use memchr::{memchr, memchr2};
 
@@ -48,7 +48,7 @@ impl Sink for Length {
     }
 }
 
-/// A decoder for the content of a part. It decodes bytes as they arrive.
+/// A decoder for the content of a part. The decoder processes bytes as they arrive.
 #[derive(Debug)]
 pub struct Decoder(State);
 
@@ -70,7 +70,7 @@ impl Decoder {
         })
     }
 
-    /// Decodes the next bytes. Stores bytes whose meaning depends on later bytes until the next call. `last` is `true` if these are the last bytes of the
+    /// Decodes the next bytes. If the meaning of some bytes depends on later bytes, stores them until the next call. `last` is `true` for the last bytes of the
     /// content.
     pub fn decode(&mut self, encoded: &[u8], last: bool) -> Vec<u8> {
         let mut decoded = Vec::with_capacity(match self.0 {
@@ -107,8 +107,8 @@ pub(super) fn decoded(encoded: &[u8], encoding: Encoding) -> Vec<u8> {
     Decoder::new(encoding).decode(encoded, true)
 }
 
-/// The bits that each letter of the base64 alphabet (RFC 2045, table 1) adds to the three bytes of a group. The first index is the position of the letter in
-/// the group, and the second index is the letter. Bytes outside the alphabet have the value [`NONE`].
+/// The bits of each letter of the base64 alphabet (RFC 2045, table 1) in a group of three bytes. The first index is the letter's position in the group. The
+/// second index is the letter. Bytes outside the alphabet have the value [`NONE`].
 static LETTERS: [[u32; 256]; 4] = {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut letters = [[NONE; 256]; 4];
@@ -124,7 +124,7 @@ static LETTERS: [[u32; 256]; 4] = {
     letters
 };
 
-/// The value of bytes that are not letters. This bit is outside the 24 bits of a group.
+/// The value of bytes outside the alphabet. This bit is outside the 24 bits of a group.
 const NONE: u32 = 1 << 24;
 
 /// Returns the 24 bits of a group of four letters. The value is [`NONE`] or greater if a byte is not a letter.
@@ -133,7 +133,7 @@ fn bits(group: [u8; 4]) -> u32 {
     LETTERS[0][a] | LETTERS[1][b] | LETTERS[2][c] | LETTERS[3][d]
 }
 
-/// A decoder for base64. It ignores bytes outside the alphabet, as RFC 2045 requires. Padding ends a run of letters, and another run can follow.
+/// A base64 decoder. It ignores bytes outside the alphabet (RFC 2045, section 6.8). Padding ends a run of letters, and another run can follow.
 #[derive(Debug, Default)]
 struct Base64 {
     /// The bits of the letters in an incomplete group.
@@ -144,7 +144,7 @@ struct Base64 {
 impl Base64 {
     fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
         let mut decoded = Decoded::default();
-        // `behind` is the number of bytes that remain after the bytes that must be decoded one by one.
+        // `behind` is the number of bytes after the bytes that the decoder must process one by one.
         let (mut rest, mut behind) = (encoded, encoded.len());
         loop {
             if self.filled == 0 {
@@ -185,7 +185,7 @@ impl Base64 {
     }
 }
 
-/// A buffer of decoded bytes in front of a sink.
+/// A buffer for decoded bytes before they are passed to a sink.
 struct Decoded {
     bytes: [u8; 3072],
     length: usize,
@@ -201,9 +201,8 @@ impl Default for Decoded {
 }
 
 impl Decoded {
-    /// Decodes many lines together if each line has the usual form: complete groups of letters, then CRLF. Almost all content has this form, so this is the
-    /// fast path. Stops at the first line that does not have this form. Returns the bytes that are not decoded yet, and the number of bytes that follow that
-    /// line.
+    /// Decodes many lines together. The lines must have the usual form: complete groups of letters, then CRLF. Almost all content has this form, so this
+    /// function is the fast path. Stops at the first line with another form. Returns the remaining bytes, and the number of bytes after that line.
     fn lines<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> (&'e [u8], usize) {
         let mut rest = encoded;
         let mut letters = [0; 4096];
@@ -236,7 +235,7 @@ impl Decoded {
         }
     }
 
-    /// Decodes groups of four letters up to the first byte that is not a letter. Returns the remaining bytes.
+    /// Decodes groups of four letters up to the first byte outside the alphabet. Returns the remaining bytes.
     fn groups<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
         let mut rest = encoded;
         loop {
@@ -279,14 +278,14 @@ impl Decoded {
 /// Maximum length of a line on the fast path, in bytes. RFC 2045 allows 76 letters.
 const MAX_LINE: usize = 1024;
 
-/// Maximum length of white space that is removed at the end of a line, in bytes. Such white space was added in transit (RFC 2045, section 6.7, rule 3).
+/// Maximum length of white space that is removed at the end of a line, in bytes. Mail servers added such white space (RFC 2045, section 6.7, rule 3).
 const MAX_SPACE: usize = 1024;
 
-/// A decoder for quoted-printable. It returns an invalid escape unchanged as text.
+/// A quoted-printable decoder. It returns an invalid escape unchanged as text.
 #[derive(Debug, Default)]
 struct QuotedPrintable {
     escape: Escape,
-    /// White space that is removed if the line ends after it.
+    /// White space that is removed if a line break follows.
     space: Vec<u8>,
 }
 
@@ -312,7 +311,7 @@ impl QuotedPrintable {
                         self.keep_space(sink);
                     }
                     if matches!(self.escape, Escape::None) && *byte != b'=' {
-                        // Copy text up to the next significant byte, without the white space before it.
+                        // Copy text up to the next significant byte, without the white space directly before this byte.
                         let plain = memchr2(b'=', b'\n', rest).unwrap_or(rest.len());
                         let text = rest[..plain].trim_ascii_end();
                         sink.put(text);
@@ -356,7 +355,7 @@ impl QuotedPrintable {
         self.space.push(byte);
     }
 
-    /// Passes the white space to `sink`, because the line continues after it.
+    /// Passes the white space to `sink`, because the line continues.
     fn keep_space(&mut self, sink: &mut impl Sink) {
         std::mem::take(&mut self.escape).write_as_text(sink);
         sink.put(&self.space);

@@ -1,5 +1,5 @@
-//! Decodes character sets, encoded words (RFC 2047) and extended parameters (RFC 2231). Corrects two common errors of senders: wrong labels, and characters
-//! that are split between two words or parameters.
+//! Decodes character sets, encoded words (RFC 2047) and extended parameters (RFC 2231). Corrects two common errors of senders: wrong labels and split
+//! characters. A split character is in two words or two parameters.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use memchr::memmem;
 
 use super::transfer::{self, Encoding};
 
-/// Decodes bytes in the character set `label` and removes a byte order mark. `cut` is `true` if the last character may be incomplete.
+/// Decodes bytes in the character set `label` and removes a byte order mark. `cut` is `true` if the last character can be incomplete.
 pub(super) fn decode_text(bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String {
     let mut text = decode_charset(bytes, label, cut);
     if text.starts_with('\u{feff}') {
@@ -61,7 +61,7 @@ const ALIASES: [(&str, &str); 14] = [
     ("windows-932", "shift_jis"),
 ];
 
-/// Returns the label that `mail-parser` supports for the same character set. Removes quotes and spaces from `label`.
+/// Returns the label of the same character set in `mail-parser`. Ignores quotes and spaces in `label`.
 fn canonical_label(label: &str) -> &str {
     let label = label.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     ALIASES
@@ -70,8 +70,8 @@ fn canonical_label(label: &str) -> &str {
         .map_or(label, |(_, known)| known)
 }
 
-/// Removes each escape sequence that is directly followed by another escape sequence. Such pairs occur where lines or encoded words are joined, because each of
-/// them begins with a switch to Japanese and ends with a switch to ASCII. Decoders for the web treat such a pair as an attack.
+/// Removes each escape sequence directly before another escape sequence. Senders create such pairs when they join lines or encoded words. Each line begins with
+/// a switch to Japanese and ends with a switch to ASCII. Decoders for the web treat such a pair as an attack.
 fn remove_redundant_escapes(bytes: &[u8]) -> Vec<u8> {
     let mut result = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -86,7 +86,7 @@ fn remove_redundant_escapes(bytes: &[u8]) -> Vec<u8> {
     result
 }
 
-/// Returns `true` if the label means ASCII. Bytes above 127 in such a text are usually UTF-8.
+/// Returns `true` if the label means ASCII. Bytes above 127 in an ASCII text are usually UTF-8.
 fn is_ascii(label: &str) -> bool {
     ["us-ascii", "ascii", "us_ascii", "ansi_x3.4-1968"]
         .iter()
@@ -101,7 +101,7 @@ struct Word<'a> {
     length: usize,
 }
 
-/// Prepares a header for `mail-parser`: converts text and encoded words to UTF-8, and joins adjacent encoded words with the same character set.
+/// Converts a header for `mail-parser`. Converts text and encoded words to UTF-8, and joins adjacent encoded words with the same character set.
 pub(super) fn normalize(header: &[u8]) -> Cow<'_, [u8]> {
     let write = |text: &str, out: &mut Vec<u8>| {
         out.extend_from_slice(b"=?utf-8?B?");
@@ -114,7 +114,7 @@ pub(super) fn normalize(header: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Converts a header to UTF-8. Decodes a line as Windows-1252 if the line has bytes above 127 but no valid UTF-8 sequence. RFC 6532 allows only UTF-8, but old
+/// Converts a header to UTF-8. Decodes a line as Windows-1252 if it contains bytes above 127 and no valid UTF-8 sequence. RFC 6532 allows only UTF-8, but old
 /// senders use Windows-1252.
 fn to_utf8(header: &[u8]) -> Cow<'_, [u8]> {
     if std::str::from_utf8(header).is_ok() {
@@ -131,7 +131,7 @@ fn to_utf8(header: &[u8]) -> Cow<'_, [u8]> {
     out.into()
 }
 
-/// Replaces each encoded word with the output of `write` for its decoded text. Joins adjacent encoded words with the same character set.
+/// Decodes each encoded word and replaces the word with the output of `write`. Joins adjacent encoded words with the same character set.
 fn rewrite_words(header: &[u8], write: impl Fn(&str, &mut Vec<u8>)) -> Cow<'_, [u8]> {
     let finder = memmem::Finder::new(b"=?");
     let mut out = Vec::new();
@@ -193,7 +193,7 @@ impl<'a> Word<'a> {
             _ => return None,
         };
         let charset = std::str::from_utf8(charset).ok()?;
-        // RFC 2231, section 5: a language can follow the character set.
+        // A language can follow the character set (RFC 2231, section 5).
         let charset = charset.split('*').next().unwrap_or(charset);
         (charset.len() > 1).then_some(Self {
             charset,
@@ -203,7 +203,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// Returns the text before the next question mark and the text after it. Returns `None` if white space comes before the question mark.
+/// Splits `text` at the next question mark. Returns `None` if white space precedes the question mark.
 fn token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text
         .iter()
@@ -211,7 +211,7 @@ fn token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (text[end] == b'?').then(|| (&text[..end], &text[end + 1..]))
 }
 
-/// Returns the length of the white space at the beginning of `text` if an encoded word of the same field follows it.
+/// Returns the length of the white space at the beginning of `text` if an encoded word of the same field follows the white space.
 fn space_before_word(text: &[u8]) -> Option<usize> {
     let white = text.iter().take_while(|b| b.is_ascii_whitespace()).count();
     // A line that does not begin with white space starts another field.
@@ -219,7 +219,7 @@ fn space_before_word(text: &[u8]) -> Option<usize> {
     (folded && text[white..].starts_with(b"=?")).then_some(white)
 }
 
-/// Returns the value of the parameter `name` if the parameter is extended or continued (RFC 2231, sections 3 and 4). Joins the pieces before it decodes them.
+/// Returns the value of the parameter `name` if the parameter is extended or continued (RFC 2231, sections 3 and 4). Joins the pieces before decoding.
 pub(super) fn extended_parameter(field: &[u8], name: &str) -> Option<String> {
     let mut pieces: Vec<(u32, bool, Vec<u8>)> = Vec::new();
     for parameter in parameters(field) {
@@ -282,7 +282,7 @@ pub(super) fn extended_parameter(field: &[u8], name: &str) -> Option<String> {
     if extended {
         return Some(value);
     }
-    // RFC 2231 does not allow encoded words in a continued parameter, but some senders write them.
+    // RFC 2231 does not allow encoded words in a continued parameter, but some senders use them there.
     let plain = rewrite_words(value.as_bytes(), |text, out| {
         out.extend_from_slice(text.as_bytes());
     });

@@ -1,4 +1,4 @@
-//! Returns the addresses of a field (RFC 5322, section 3.4). `mail-parser` parses the addresses, and this module corrects the results for unusual forms.
+//! Parses the addresses of a field (RFC 5322, section 3.4) with `mail-parser`, and corrects the results for unusual forms.
 
 use mail_parser::Address as ParsedAddress;
 
@@ -58,8 +58,8 @@ fn strip_route(address: &str) -> &str {
     }
 }
 
-/// Returns the address if `mail-parser` has split it before the `@`. `mail-parser` parses `"a b"@example.org` and `a @example.org` as the address
-/// `@example.org` with the names `a b` and `a`.
+/// Returns the complete address if `mail-parser` has split the address before the `@`. For example, `mail-parser` parses `"a b"@example.org` as the name `a b`
+/// and the address `@example.org`.
 fn quoted_local_part(header: &[u8], domain: &str, name: &str) -> Option<Address> {
     if name.is_empty() || !domain.starts_with('@') {
         return None;
