@@ -23,7 +23,7 @@ impl Mail {
     /// Returns an attachment of the message with this number. Returns `None` if the message does not exist and `Some(None)` if it has no such attachment.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the operation fails.
     pub async fn attachment(
         self: &Arc<Self>,
         access: &Access,

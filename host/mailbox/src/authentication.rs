@@ -1,4 +1,4 @@
-//! Reads from `Authentication-Results` (RFC 8601) whether the mail server authenticated the sender of a message.
+//! Reads the result of the sender's authentication from the header field `Authentication-Results` (RFC 8601). The mail server adds this field to a message.
 //!
 //! Only the topmost field with the configured authserv-id counts. The mail server must delete such fields from incoming messages.
 
@@ -31,8 +31,7 @@ pub struct Authentication {
 }
 
 impl Authentication {
-    /// Reads the result from a message's header. `from` contains the senders that the service shows for the message. If `authserv_id` is empty, no field is
-    /// trusted.
+    /// Reads the result from a message's header. `from` contains the senders that API clients receive. If `authserv_id` is empty, no field is trusted.
     pub(crate) fn from_header(header: &[u8], authserv_id: &str, from: &[Address]) -> Self {
         if authserv_id.is_empty() {
             return Self::default();
@@ -46,8 +45,8 @@ impl Authentication {
         authentication.for_sender(from)
     }
 
-    /// Compares the domain of a passed result with the domains of the senders. Changes the result to a failure if the domains differ, and to no result if the
-    /// domain or the sender is missing.
+    /// Compares the domain of a passed result with the domains of the senders. If the domains differ, the result becomes a failure. If the domain or the sender
+    /// is missing, the result becomes [`Verdict::None`].
     fn for_sender(mut self, from: &[Address]) -> Self {
         let sender_domain = |address: &Address| {
             let (_, domain) = address.address.rsplit_once('@')?;
@@ -68,7 +67,7 @@ impl Authentication {
     }
 }
 
-/// Returns the addresses that the service shows for the value of a field such as From, and `true` if the list is complete.
+/// Returns the addresses in the value of a field, as API clients receive them. The second returned value is `true` if the list is complete.
 #[must_use]
 pub fn parse_addresses(value: &[u8]) -> (Vec<String>, bool) {
     let field = [b"From:", value, b"\r\n"].concat();
@@ -77,7 +76,7 @@ pub fn parse_addresses(value: &[u8]) -> (Vec<String>, bool) {
     (addresses.collect(), !header.truncated)
 }
 
-/// Iterates over the fields of a header: name and value. A value includes its folded lines.
+/// Iterates over the names and values of the fields of a header. A value includes its folded lines.
 fn fields(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = header;
     std::iter::from_fn(move || {
@@ -114,8 +113,8 @@ impl MethodResult {
     }
 }
 
-/// Returns the results in the value of a field, or `None` if the field has another authserv-id. An authserv-id with quotes or comments counts as another
-/// authserv-id.
+/// Returns the results in the value of a field. Returns `None` if the field has a different authserv-id. An authserv-id with quotes or comments counts as
+/// different.
 fn parse_results(value: &str, authserv_id: &str) -> Option<Vec<MethodResult>> {
     let (id, rest) = value.split_once(';').unwrap_or((value, ""));
     let id = id.split_ascii_whitespace().next()?;
@@ -135,7 +134,7 @@ fn parse_result(tokens: &[Token]) -> Option<MethodResult> {
         _ => None,
     });
     let (method, result) = pairs.next()?;
-    // A version can follow the method: `dkim/1`.
+    // A version can follow the method, for example `dkim/1`.
     let method = method.split('/').next().unwrap_or_default().to_owned();
     Some(MethodResult {
         method,
@@ -151,7 +150,7 @@ enum Token {
     Semicolon,
 }
 
-/// Splits a text into tokens. Comments are omitted. Quoted strings are words.
+/// Splits a text into tokens. Omits comments. Each quoted string is one word.
 fn tokenize(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut word: Option<String> = None;

@@ -1,23 +1,23 @@
-//! Limits on the memory, bytes and time that reading messages can use.
+//! Limits for the memory, bytes and time of reading messages.
 
 use std::time::Duration;
 
 pub(crate) use latchmail_imap::bounds::{FIRST, LISTED_HEADER};
 pub(crate) use latchmail_mime::bounds::{FIELD, HEADER, LONG_PREFIX, PREFIX};
 
-/// Maximum number of bytes that are read of one message. The rest is omitted and the result is marked as truncated.
+/// Maximum number of bytes of one message that the service reads. The service omits the rest and marks the result as truncated.
 pub(crate) const MESSAGE: usize = 128 * 1024 * 1024;
 
-/// Maximum number of bytes that are processed on the current thread. Larger inputs are processed on a blocking thread.
+/// Maximum size of inputs that are processed on the current thread, in bytes. Larger inputs are processed on a blocking thread.
 pub(crate) const INLINE_WORK: usize = 64 * 1024;
 
-/// Size of the first chunk of a download, and of every chunk if the client is slow, in bytes. A download has about three chunks in memory.
+/// Size of the first chunk of a download, in bytes. For a slow client, all chunks have this size. A download stores about three chunks in memory.
 pub(crate) const DOWNLOAD_CHUNK: usize = 256 * 1024;
 
 /// Memory for all larger messages and downloads together, in MiB.
 pub(crate) const MESSAGE_MEMORY_MIB: usize = 256;
 
-/// Memory for reading one larger message, in MiB: its first bytes, and its text and HTML in encoded and decoded form.
+/// Memory for reading one larger message, in MiB. It contains the first bytes, and the text and HTML in encoded and decoded form.
 pub(crate) const LARGE_MESSAGE_MIB: u32 = 12;
 
 /// Memory for one download, in MiB.
@@ -35,5 +35,5 @@ pub(crate) const DOWNLOADS_PER_ACCOUNT: usize = 16;
 /// Time that a download waits for its client before it returns its connection to the pool.
 pub(crate) const SLOW_CLIENT: Duration = Duration::from_millis(100);
 
-/// Maximum size of one decoded header field in a listing, in bytes. The summaries of a hundred messages must fit into the memory of a sandbox.
+/// Maximum size of one decoded header field in a listing, in bytes. The summaries of a hundred messages must fit into a sandbox's memory.
 pub(crate) const LISTED_FIELD: usize = 4 * 1024;

@@ -1,6 +1,6 @@
 //! Caches data of messages and folders: locations, summaries without flags, positions of attachments, folder ids and message counts.
 //!
-//! The cache does not check rights. A request that uses cached data also logs in at the mail server and checks there that the message still exists.
+//! The cache does not check rights. Each request with cached data also logs in at the mail server and checks that the message exists.
 
 use std::sync::Arc;
 
@@ -26,23 +26,23 @@ const ENTRY_OVERHEAD: u64 = 128;
 pub(crate) struct MailboxCache {
     messages: Cache<(String, u64), Message, EstimatedSize>,
     summaries: Cache<(FolderKey, u32), Arc<Summary>, EstimatedSize>,
-    /// The number of folders of each account, or 0 if the number is unknown. If an account has an entry, all its folders are in the index.
+    /// The number of folders of each account, or 0 if the number is unknown. If an account has an entry, the index contains all folders of the account.
     folder_counts: Cache<String, usize>,
-    /// The number of messages and the UIDNEXT of each folder, as found by the last check for lost messages.
+    /// The number of messages and the UIDNEXT of each folder at the last check for lost messages.
     message_counts: Cache<FolderKey, (u32, u32)>,
     /// The path of each account's Sent folder.
     sent_folders: Cache<String, Arc<str>>,
     folder_ids: Cache<FolderKey, Arc<str>>,
 }
 
-/// The cached data of a message: its last known location and its attachments.
+/// The cached data of a message, which are its last known location and its attachments.
 #[derive(Clone, Default)]
 struct Message {
     location: Option<Arc<Location>>,
     sections: Option<Arc<[Section]>>,
 }
 
-/// A borrowed key of a message: account and number.
+/// A borrowed key of a message, which contains the account and the number.
 #[derive(Hash)]
 struct MessageKey<'k>(&'k str, u64);
 
@@ -52,12 +52,12 @@ impl Equivalent<(String, u64)> for MessageKey<'_> {
     }
 }
 
-/// A key for the folder of an account with a path and a UIDVALIDITY. For one key, an IMAP UID always refers to the same message (RFC 3501, section 2.3.1.1).
+/// A key for the folder with a path and a UIDVALIDITY in an account. For one key, an IMAP UID always refers to the same message (RFC 3501, section 2.3.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FolderKey([u8; 16]);
 
 impl FolderKey {
-    /// Creates the key: the first 16 bytes of SHA-256 over the three values. The hash is cryptographic, so that a user cannot create two folders with the same
+    /// Creates the key from the first 16 bytes of SHA-256 over the three values. A cryptographic hash prevents that a user creates two folders with the same
     /// key.
     pub(crate) fn new(account: &str, path: &str, uid_validity: u32) -> Self {
         let mut digest = Sha256::new();
@@ -117,7 +117,7 @@ impl MailboxCache {
         }
     }
 
-    /// Returns the last known location of the message with this number. The message may have moved after the location was cached.
+    /// Returns the last known location of the message with this number. The location might be outdated.
     pub(crate) fn location(&self, account: &str, number: u64) -> Option<Arc<Location>> {
         self.messages.get(&MessageKey(account, number))?.location
     }
@@ -128,12 +128,12 @@ impl MailboxCache {
         });
     }
 
-    /// Removes the location of a message that may have moved or may no longer exist.
+    /// Removes the location of a message. Callers use this function if the location might be outdated.
     pub(crate) fn remove_location(&self, account: &str, number: u64) {
         self.update(account, number, |message| message.location = None);
     }
 
-    /// Returns the attachments of the message with this number, and their positions.
+    /// Returns the attachments of the message with this number, and the attachments' positions.
     pub(crate) fn sections(&self, account: &str, number: u64) -> Option<Arc<[Section]>> {
         self.messages.get(&MessageKey(account, number))?.sections
     }
@@ -144,7 +144,7 @@ impl MailboxCache {
         });
     }
 
-    /// Returns the summary of the message with this IMAP UID. Its flags are empty and its position may be outdated.
+    /// Returns the summary of the message with this IMAP UID. The summary contains no flags, and its position might be outdated.
     pub(crate) fn summary(&self, folder: FolderKey, uid: u32) -> Option<Arc<Summary>> {
         self.summaries.get(&(folder, uid))
     }
@@ -163,7 +163,7 @@ impl MailboxCache {
         self.summaries.remove(&(folder, uid));
     }
 
-    /// Returns the number of an account's folders, or 0 if the number is unknown. Returns `None` if the folders may not be in the index.
+    /// Returns the number of an account's folders, or 0 if the number is unknown. Returns `None` if the index might not contain all folders.
     pub(crate) fn folder_count(&self, account: &str) -> Option<usize> {
         self.folder_counts.get(account)
     }
@@ -172,8 +172,8 @@ impl MailboxCache {
         self.folder_counts.insert(account.to_owned(), folders);
     }
 
-    /// Returns `true` if the folder has certainly not lost a message since the last call of [`MailboxCache::insert_message_counts`]: its number of messages has
-    /// grown by the same number as UIDNEXT.
+    /// Returns `true` if the folder has certainly lost no message since the last call of [`MailboxCache::insert_message_counts`]. In that case the number of
+    /// messages and UIDNEXT have grown by the same number.
     pub(crate) fn lost_no_message(&self, folder: FolderKey, now: Opened) -> bool {
         let growth = |now: u32, before: u32| i64::from(now) - i64::from(before);
         self.message_counts

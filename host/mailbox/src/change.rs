@@ -1,8 +1,8 @@
-//! Changes flags of messages, moves messages and deletes messages. The messages are given by their numbers and can be in any folders. One command changes all
-//! messages of one folder.
+//! Changes flags of messages, moves messages and deletes messages. Callers specify messages by number, and the messages can be in different folders. One
+//! command changes all messages of one folder.
 //!
-//! A change that has started runs to completion on its own task, even if the caller no longer waits. If the outcome is unknown, the change returns
-//! [`Error::Unknown`]. [`crate::reconcile`] finds messages that other clients have moved.
+//! Each change runs on its own task. It continues even if the caller no longer waits. If the outcome is unknown, the change returns [`Error::Unknown`].
+//! [`crate::reconcile`] finds messages that other clients have moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ enum Change {
     Delete,
 }
 
-/// The source from which the locations of messages are read.
+/// The source of message locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Cache,
@@ -47,14 +47,14 @@ impl Source {
         Self::ReconciledIndex,
         Self::ReconciledIndex,
     ];
-    /// A member's rights depend on the locations of the messages, so the index is reconciled before any message is changed.
+    /// A member's rights depend on the locations of the messages. Therefore the index is reconciled before any message is changed.
     const FOR_MEMBER: &[Self] = &[
         Self::ReconciledIndex,
         Self::ReconciledIndex,
         Self::ReconciledIndex,
     ];
 
-    /// Returns the sources for a caller in the order in which they are tried.
+    /// Returns the sources for a caller. The caller tries the sources in this order.
     fn sequence(access: &Access) -> &'static [Self] {
         match access.member {
             None => Self::FOR_OWNER,
@@ -67,7 +67,7 @@ impl Source {
 enum FolderResult {
     /// The IMAP UIDs of the changed messages.
     Changed(BTreeSet<u32>),
-    /// Another client moved some messages before they could be deleted. Contains the IMAP UIDs of the messages that were deleted.
+    /// Another client moved some messages before they could be deleted. The value contains the IMAP UIDs of the deleted messages.
     MovedAway(BTreeSet<u32>),
     NoDestination,
 }
@@ -76,7 +76,7 @@ impl Mail {
     /// Adds or removes flags of messages. Returns the numbers of the messages that exist.
     ///
     /// # Errors
-    /// Returns [`Error::Rejected`] if the mail server cannot store a flag permanently, or any other [`Error`].
+    /// Returns [`Error::Rejected`] if the mail server cannot store a flag permanently. Returns another [`Error`] if the operation fails.
     pub async fn flag(
         self: &Arc<Self>,
         access: &Access,
@@ -90,11 +90,11 @@ impl Mail {
         Ok(changed.unwrap_or_default())
     }
 
-    /// Moves messages to a folder. The messages keep their numbers. Returns the numbers of the messages that exist, or `None` if the destination folder does
-    /// not exist.
+    /// Moves messages to a folder. The numbers of the messages do not change. Returns the numbers of the messages that exist. Returns `None` if the destination
+    /// folder does not exist.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the operation fails.
     pub async fn move_to(
         self: &Arc<Self>,
         access: &Access,
@@ -109,7 +109,7 @@ impl Mail {
     /// Deletes messages permanently. Returns the numbers of the messages that existed.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the operation fails.
     pub async fn delete(
         self: &Arc<Self>,
         access: &Access,
@@ -119,7 +119,7 @@ impl Mail {
         Ok(deleted.unwrap_or_default())
     }
 
-    /// Runs a change on its own task, so that the change completes even if the caller is dropped.
+    /// Runs a change on its own task. The change completes even if the caller is dropped.
     async fn start_change(
         self: &Arc<Self>,
         access: &Access,
@@ -142,12 +142,12 @@ impl Mail {
         mut remaining: Vec<u64>,
         change: &Change,
     ) -> Result<Option<Vec<u64>>, Error> {
-        // Two moves of one message must not overlap. Otherwise a server may copy the message twice and remove the original only once.
+        // Two moves of one message must not overlap. Otherwise a server could copy the message twice and remove the original only once.
         let (access, _lock) = &self.lock(&self.change_locks, access).await?;
         let mut rights = vec![Right::MailWrite];
         if let Change::Move { to } = change {
-            // A move command contains the name of the destination folder, and the server does not report before the command which folder has that name.
-            // Therefore the index is updated before the rights of a member are checked.
+            // A move command contains the destination folder's name. The server does not report which folder has this name. Therefore the index is updated
+            // before the member's rights are checked.
             if access.member.is_some() {
                 self.refresh_folders(access).await?;
             }
@@ -158,8 +158,8 @@ impl Mail {
             let Some(folder_access) = folder_access else {
                 return Ok(None);
             };
-            // Require the right to read the messages if the member may read the destination folder. Otherwise a member could read messages of a folder that the
-            // member may not read, by moving them.
+            // Moving a message must not reveal the message to the member. Therefore a move to a readable folder also requires the right to read the message at
+            // its old location.
             if access.member.is_some()
                 && folder_access.authorize_path(to, Right::MailRead) == Decision::Allowed
             {
@@ -204,7 +204,7 @@ impl Mail {
             }
             changed.sort_unstable();
             remaining.retain(|number| changed.binary_search(number).is_err());
-            // Do not search for a number that no source contains, because the number was never assigned.
+            // Do not search for a number that no source contains, because such a number was never assigned.
             if *source == Source::Index {
                 remaining.retain(|number| {
                     let mut known = tried.iter().chain(&locations);
@@ -223,8 +223,8 @@ impl Mail {
         Ok(Some(changed))
     }
 
-    /// Returns the locations that `source` contains for these messages. Omits messages that the caller may not know about. Returns [`Error::Denied`] if the
-    /// caller may see a message but does not have one of `rights` on the folder of the message.
+    /// Returns the locations of these messages in `source`. Omits messages that the caller is not allowed to see. Returns [`Error::Denied`] if the caller can
+    /// see a message, but lacks one of `rights` on the message's folder.
     async fn authorized_locations(
         &self,
         access: &Access,
@@ -248,7 +248,7 @@ impl Mail {
         Ok(locations)
     }
 
-    /// Returns the locations that `source` contains for these messages.
+    /// Returns the locations of these messages in `source`.
     async fn look_up(
         &self,
         access: &Access,
@@ -307,8 +307,8 @@ impl Mail {
                 Ok(FolderResult::Changed(uids))
             }
             Change::Delete => {
-                // Another reconciliation must not run until this change has found out whether another client moved a message just before the message was
-                // expunged.
+                // No other reconciliation must run until the result of the expunge is checked. Another client might have moved a message just before the
+                // expunge.
                 let _lock = self.reconcile_locks.acquire(&access.account).await;
                 let Some((session, _)) = select(&mut lease, path, uid_validity).await? else {
                     return Ok(FolderResult::Changed(BTreeSet::new()));
@@ -325,7 +325,7 @@ impl Mail {
     }
 
     /// Stores the new locations of moved messages. Returns the former IMAP UIDs of these messages. If the locations cannot be stored, a later reconciliation
-    /// finds the messages by their identities.
+    /// finds the messages by identity.
     async fn store_moved(
         &self,
         access: &Access,
@@ -365,8 +365,8 @@ impl Mail {
         moved.uids.iter().map(|(old, _)| *old).collect()
     }
 
-    /// Removes expunged messages from the index. Returns the IMAP UIDs of the expunged messages that are in no other folder. A message that another client
-    /// moved just before it was expunged still exists in its new folder.
+    /// Removes expunged messages from the index. Returns the IMAP UIDs of the expunged messages that are in no other folder. If another client moved a message
+    /// just before the expunge, the message still exists in its new folder.
     async fn remove_expunged(
         &self,
         access: &Access,
@@ -449,7 +449,7 @@ async fn store_flags(
     if session.can_store_without_select(path, uid_validity, uids, flags) {
         match session.store(uids, flags, add).await {
             Ok(existing) => return Ok(existing),
-            // The command is idempotent, so it can be repeated.
+            // The command is idempotent, so the loop can repeat the command.
             Err(latchmail_imap::Error::Lost(_)) => connection_lost = true,
             Err(latchmail_imap::Error::No(_)) => {}
             Err(error) => return Err(change_error(error)),
@@ -466,7 +466,7 @@ async fn store_flags(
         session.store(uids, flags, add).await.map_err(change_error)
     };
     with_select.await.map_err(|error| match error {
-        // The first attempt may have succeeded.
+        // The first attempt might have succeeded.
         error if connection_lost && !matches!(error, Error::Unknown(_)) => {
             Error::Unknown(error.to_string())
         }
@@ -474,7 +474,7 @@ async fn store_flags(
     })
 }
 
-/// Groups messages by the path and the UIDVALIDITY of their folders. Each group contains the number and the IMAP UID of each message.
+/// Groups messages by the path and the UIDVALIDITY of their folders. Each group contains the numbers and the IMAP UIDs of its messages.
 fn group_by_folder(locations: &[(u64, Arc<Location>)]) -> BTreeMap<(&str, u32), Vec<(u64, u32)>> {
     let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (number, location) in locations {
@@ -485,7 +485,7 @@ fn group_by_folder(locations: &[(u64, Arc<Location>)]) -> BTreeMap<(&str, u32), 
     folders
 }
 
-/// Converts an error of a command that changes messages. If the connection failed, the command may have been executed.
+/// Converts the error of a command that changes messages. If the connection was lost, the server might have executed the command.
 fn change_error(error: latchmail_imap::Error) -> Error {
     match error {
         latchmail_imap::Error::No(text) => Error::Rejected(sanitize(&text)),
@@ -496,7 +496,7 @@ fn change_error(error: latchmail_imap::Error) -> Error {
     }
 }
 
-/// Returns `error`, or [`Error::Unknown`] with the number of changed messages if messages were changed before `error` occurred.
+/// Returns `error` if no message was changed. Otherwise returns [`Error::Unknown`] with the number of changed messages.
 fn after_changes(changed: &[u64], error: Error) -> Error {
     if changed.is_empty() {
         return error;

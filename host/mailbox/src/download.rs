@@ -1,7 +1,7 @@
-//! Streams the bytes of an attachment: reads them from the mail server in chunks, decodes them, and drops each chunk after it was passed on. The memory use
-//! does not depend on the size of the attachment.
+//! Streams the bytes of an attachment. Reads chunks from the mail server, decodes them and passes them to the client. The memory use does not depend on the
+//! size of the attachment.
 //!
-//! A download keeps a connection to the mail server only while its client reads as fast as the mail server sends.
+//! A download keeps a connection to the mail server only while its client is as fast as the mail server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, mem};
@@ -46,7 +46,7 @@ struct Started {
     reader: Reader,
 }
 
-/// The location of an attachment and the access to it.
+/// The location of an attachment, and the access to the mailbox.
 #[derive(Clone)]
 struct Source {
     mail: Arc<Mail>,
@@ -55,7 +55,7 @@ struct Source {
     section: Section,
 }
 
-/// A reader of the encoded bytes of an attachment, from `position` to the end.
+/// A reader of the encoded bytes of an attachment from `position` to the end.
 struct Reader {
     source: Source,
     position: usize,
@@ -65,19 +65,19 @@ struct Reader {
     _permits: Option<Permits>,
 }
 
-/// The connection on which the next bytes are read.
+/// The connection for the next bytes.
 #[derive(Default)]
 enum Connection {
     /// No connection is leased.
     #[default]
     None,
-    /// The connection has the folder open.
+    /// A leased connection that has the folder open.
     FolderOpen(Lease<Connector>),
-    /// The mail server is sending the bytes on the connection.
+    /// A leased connection on which the mail server is sending the bytes.
     Streaming(Lease<Connector>),
 }
 
-/// The permits that a larger download needs.
+/// The permits for a larger download.
 struct Permits {
     _download: OwnedSemaphorePermit,
     _memory: OwnedSemaphorePermit,
@@ -106,7 +106,7 @@ impl Download {
         }))
     }
 
-    /// Returns all bytes if they have already been read.
+    /// Returns all bytes if the first chunk is the complete attachment.
     #[must_use]
     pub fn whole(&self) -> Option<Bytes> {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,10 +173,10 @@ impl Reader {
         self.position >= self.source.section.range.end
     }
 
-    /// Returns the next bytes, or `None` if the message no longer exists.
+    /// Returns the next bytes. Returns `None` if the message no longer exists.
     ///
-    /// Requests the rest of the attachment with one command, because the mail server parses the message from its beginning for every command. For a slow
-    /// client, requests single chunks, so that other requests do not wait for the connection.
+    /// Requests the rest of the attachment with one command, because the mail server parses the complete message for every command. For a slow client, requests
+    /// single chunks. Therefore other requests do not wait for the connection.
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let end = self.source.section.range.end;
         let chunk = self.position..end.min(self.position + bounds::DOWNLOAD_CHUNK);
@@ -197,7 +197,7 @@ impl Reader {
                     let bytes = lease.current_session()?.next_bytes().await?;
                     (bytes, Connection::Streaming(lease))
                 } else {
-                    // Request at least one byte, because IMAP has no empty range. An empty attachment is requested too, to check that the message exists.
+                    // Request at least one byte, because IMAP has no empty range. The request also checks that the message of an empty attachment exists.
                     let range = chunk.start..chunk.end.max(chunk.start + 1);
                     let bytes =
                         retry_read!(lease, session => session.read_range_at(message, &range));
@@ -230,7 +230,7 @@ impl Reader {
     }
 }
 
-/// Returns an error if the mail server returned another number of bytes than its earlier replies had announced.
+/// Returns an error if the mail server returned a different number of bytes than it had announced.
 fn check_length(length: usize, expected: usize) -> Result<(), Error> {
     if length == expected {
         Ok(())
@@ -242,7 +242,7 @@ fn check_length(length: usize, expected: usize) -> Result<(), Error> {
 }
 
 impl Started {
-    /// Returns the chunks after the first one. Reads up to two chunks ahead.
+    /// Returns the chunks after the first chunk. Reads up to two chunks ahead.
     fn remaining_chunks(self) -> BoxStream<'static, Result<Bytes, Error>> {
         let Self {
             mut decoder,
@@ -263,7 +263,7 @@ impl Started {
                     reader.is_client_slow = true;
                     sender.reserve().await
                 };
-                // The receiver may have been dropped.
+                // The receiver might have been dropped.
                 let Ok(slot) = slot else { return };
                 let chunk = reader.next().await;
                 let chunk = chunk.and_then(|chunk| chunk.ok_or_else(message_deleted));

@@ -1,7 +1,7 @@
-//! Authorizes members to use folders. Grants refer to folder ids, which do not change if a folder is renamed.
+//! Checks the rights of members on folders. Grants refer to folder ids, because a renamed folder has the same id.
 //!
-//! A right is checked for the path and the UIDVALIDITY with which a command runs or has run. The path alone is not sufficient, because another folder may have
-//! this path now. [`latchmail_core::permissions`] defines the rights.
+//! A right applies to the path and the UIDVALIDITY of a folder. The path alone is not sufficient, because a path can belong to a new folder after a rename.
+//! [`latchmail_core::permissions`] defines the rights.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,15 @@ use crate::access::Access;
 use crate::error::Error;
 use crate::mail::Mail;
 
-/// The folders that a caller may use.
+/// The folders that a caller is allowed to use.
 pub(crate) enum FolderAccess {
-    /// All folders: the caller is the owner.
+    /// All folders, because the caller is the owner.
     All,
     /// The folders that are granted to a member.
     Granted {
         /// The rights on every folder.
         all: Rights,
-        /// Additional rights on single folders, by path. Each entry applies only to the folder with that path and this UIDVALIDITY.
+        /// Additional rights on single folders, by path. Each entry applies only to the folder with this path and this UIDVALIDITY.
         folders: HashMap<String, Vec<(u32, Rights)>>,
     },
 }
@@ -31,14 +31,14 @@ pub(crate) enum FolderAccess {
 pub(crate) enum Decision {
     /// The action is permitted.
     Allowed,
-    /// The caller may see the folder but does not have the right.
+    /// The caller can see the folder but does not have the right.
     Denied,
-    /// The caller may not know that the folder exists.
+    /// The caller must not learn that the folder exists.
     Hidden,
 }
 
 impl Mail {
-    /// Returns the folders that `access` may use, by their current paths in the index.
+    /// Returns the folders that `access` can use, by their current paths in the index.
     pub(crate) async fn folder_access(&self, access: &Access) -> Result<FolderAccess, Error> {
         let Some(member) = &access.member else {
             return Ok(FolderAccess::All);
@@ -48,8 +48,8 @@ impl Mail {
         if member.grants.folders().next().is_some() {
             let indexed = message_index::folders(&self.db, &access.account).await?;
             for (granted, rights) in member.grants.folders() {
-                // The mail server's id identifies a folder. If the service assigned the id instead, the folder must also have the granted UIDVALIDITY, because
-                // the folder may have been deleted and created again under the same name.
+                // The mail server's id identifies a folder. An id from the service is not sufficient, because the folder can be deleted and created again under
+                // the same name. In that case the UIDVALIDITY must also match the grant.
                 let found = indexed.iter().find(|folder| {
                     folder.public_id() == granted.id
                         && (folder.object_id().is_some()
@@ -64,11 +64,13 @@ impl Mail {
         Ok(FolderAccess::Granted { all, folders })
     }
 
-    /// Checks that the caller has `right` on the folder with this path. Returns all folders that `access` may use. Returns `None` if the caller may not know
-    /// that the folder exists. If the index does not contain the path, updates the index first, because another client may have renamed the folder.
+    /// Checks that the caller has `right` on the folder with this path. Returns all folders that `access` can use. Returns `None` if the caller must not learn
+    /// that the folder exists.
+    ///
+    /// If the index does not contain the path, updates the index first. Another client could have renamed the folder.
     ///
     /// # Errors
-    /// Returns [`Error::Denied`] if the caller may see the folder but does not have the right, or any other [`Error`].
+    /// Returns [`Error::Denied`] if the caller can see the folder but does not have the right. Returns another [`Error`] if the operation fails.
     pub(crate) async fn require_folder(
         &self,
         access: &Access,
@@ -79,15 +81,15 @@ impl Mail {
         if folder_access.authorize_path(path, right) != Decision::Hidden {
             return folder_access.require_path(path, right);
         }
-        // These steps do not depend on whether the folder exists. Otherwise the response time would reveal whether it exists.
+        // These steps do not depend on the existence of the folder. Otherwise the response time would reveal whether the folder exists.
         self.refresh_folders(access).await?;
         self.folder_access(access).await?.require_path(path, right)
     }
 
-    /// Returns `true` if the caller may know that a folder with this path exists. Always returns `true` for the owner.
+    /// Returns `true` if the caller is allowed to learn whether the folder exists. Always returns `true` for the owner.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the operation fails.
     pub(crate) async fn can_see_folder(&self, access: &Access, path: &str) -> Result<bool, Error> {
         let folder_access = self.folder_access(access).await?;
         Ok(folder_access.authorize_path(path, Right::MailRead) != Decision::Hidden)
@@ -95,10 +97,10 @@ impl Mail {
 }
 
 impl FolderAccess {
-    /// Returns `self` if the caller has `right` on the folder with this path in the index. Returns `None` if the caller may not know that the folder exists.
+    /// Returns `self` if the caller has `right` on the folder with this path in the index. Returns `None` if the caller must not learn that the folder exists.
     ///
     /// # Errors
-    /// Returns [`Error::Denied`] if the caller may see the folder but does not have the right.
+    /// Returns [`Error::Denied`] if the caller can see the folder but does not have the right.
     pub(crate) fn require_path(self, path: &str, right: Right) -> Result<Option<Self>, Error> {
         match self.authorize_path(path, right) {
             Decision::Allowed => Ok(Some(self)),
@@ -117,13 +119,13 @@ impl FolderAccess {
         self.authorize(message.path, message.uid_validity, right)
     }
 
-    /// Checks a right only by the path in the index, to reject a request before the mail server is contacted. The caller must check the right again with the
-    /// mail server's UIDVALIDITY.
+    /// Checks a right by path only, so that a request can be rejected without the mail server. The caller must check the right a second time with the mail
+    /// server's UIDVALIDITY.
     pub(crate) fn authorize_path(&self, path: &str, right: Right) -> Decision {
         self.decide(path, right, |_| true)
     }
 
-    /// Checks a right with the entries of `path` whose UIDVALIDITY is accepted by `matches`.
+    /// Checks a right with those entries of `path` whose UIDVALIDITY satisfies `matches`.
     fn decide(&self, path: &str, right: Right, matches: impl Fn(u32) -> bool) -> Decision {
         let Self::Granted { all, folders } = self else {
             return Decision::Allowed;

@@ -1,4 +1,4 @@
-//! Keeps the folders in the index up to date with the mail server's list of folders.
+//! Updates the folders in the index from the mail server's list of folders.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ impl FolderState {
     }
 }
 
-/// Converts a listed folder. Returns `None` if it was listed without its STATUS data ([`POSITIONS`]).
+/// Converts a listed folder. Returns `None` if the folder has no STATUS data ([`POSITIONS`]).
 pub(crate) fn folder_state(listed: &Listed) -> Option<FolderState> {
     let status = listed.status?;
     Some(FolderState {
@@ -53,7 +53,7 @@ impl Mail {
         Ok(folders.iter().filter_map(folder_state).collect())
     }
 
-    /// Stores the listed folders in the index. Returns their entries in the same order.
+    /// Stores the listed folders in the index. Returns the index entries in the order of the list.
     pub(crate) async fn index_folders(
         &self,
         access: &Access,
@@ -79,8 +79,8 @@ impl Mail {
         Ok(message_index::update_folders(&self.db, account, &listed).await?)
     }
 
-    /// Stores all folders of the account in the index before any message of the account gets a number. Then a message that leaves its stored location appears
-    /// in another folder as a later arrival.
+    /// Stores all folders of the account in the index. This must happen before any message of the account gets a number. If a message later moves to another
+    /// folder, the message is then an arrival in that folder.
     pub(crate) async fn ensure_folders_indexed(&self, access: &Access) -> Result<(), Error> {
         let account = &access.account;
         if self.cache.folder_count(account).is_some() {
@@ -91,20 +91,20 @@ impl Mail {
             self.index_folders(access, &self.folder_states(access).await?)
                 .await?;
         }
-        // The number of folders is not known here, so 0 is cached.
+        // The number of folders is unknown at this point, so 0 is cached.
         self.cache.insert_folder_count(account, 0);
         Ok(())
     }
 
-    /// Updates the index with folders that were renamed, created or deleted.
+    /// Updates the index for renamed, created and deleted folders.
     pub(crate) async fn refresh_folders(&self, access: &Access) -> Result<(), Error> {
         self.list_and_index_folders(access).await.map(drop)
     }
 
-    /// Returns the UIDVALIDITY of the folder with this id in the mail server's current list, or `None` if there is no such folder.
+    /// Returns the UIDVALIDITY of the folder with this id in the mail server's current list. Returns `None` if the list contains no such folder.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the operation fails.
     pub async fn uid_validity(&self, access: &Access, id: &str) -> Result<Option<u32>, Error> {
         let indexed = self.list_and_index_folders(access).await?;
         let found = indexed.iter().find(|folder| folder.public_id() == id);

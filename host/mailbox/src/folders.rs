@@ -16,10 +16,11 @@ use crate::roles::to_folders;
 use crate::types::Folder;
 
 impl Mail {
-    /// Returns all selectable folders with their ids: first the folders with a role, in the order of [`crate::Role`], then the others by path.
+    /// Returns all selectable folders with their ids. First come the folders with a role, in the order of [`crate::Role`]. The other folders follow in the
+    /// order of their paths.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the operation fails.
     pub async fn folders(&self, access: &Access) -> Result<Vec<(Folder, Arc<str>)>, Error> {
         if let Some(member) = &access.member
             && !member.grants.over_some_folder().hold(Right::MailRead)
@@ -37,7 +38,7 @@ impl Mail {
             .map(|folder| folder.path.clone())
             .zip(ids)
             .collect();
-        // Rights refer to the stored paths, which `folder_ids` has just updated.
+        // Rights refer to the paths in the index. `folder_ids` has updated these paths.
         let folder_access = self.folder_access(access).await?;
         listed.retain(|folder| {
             let uid_validity = folder.status.map_or(0, |status| status.uid_validity);

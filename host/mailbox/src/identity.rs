@@ -1,16 +1,16 @@
-//! Computes the identity of a message, which stays the same when the message is moved.
+//! Computes the identity of a message. A moved message has the same identity.
 
 pub(crate) use latchmail_directory::message_index::Identity;
 use latchmail_imap::Fetched;
 use sha2::{Digest as _, Sha256};
 
-/// Returns a message's identity: the first 16 bytes of SHA-256 over the mail server's id of the message (X-GUID, or EMAILID of RFC 8474). If the server has no
-/// such ids, the hash covers values that every server preserves when a message is moved:
+/// Returns the identity of a message. The identity is the first 16 bytes of SHA-256 over the mail server's message id (X-GUID, or EMAILID of RFC 8474). If the
+/// server has no message ids, the hash covers values that do not change when a message is moved:
 ///
 /// - the arrival time (INTERNALDATE) in seconds since the epoch, 8 bytes, big-endian, independent of its time zone;
 /// - the size (RFC822.SIZE), 4 bytes, big-endian;
-/// - the header fields that a listing requests (Date, From, To, Cc, Subject, Message-ID and three MIME fields, at most 256 KiB) as the server returns them,
-///   without carriage returns and trailing empty lines.
+/// - the header fields Date, From, To, Cc, Subject, Message-ID and three MIME fields, at most 256 KiB. The hash covers the fields as the server returns them,
+///   but without carriage returns and trailing empty lines.
 ///
 /// The lowest bit of the first byte is 0 if the identity is based on the server's id, and 1 otherwise.
 pub(crate) fn identity(message: &Fetched) -> Identity {
@@ -34,7 +34,7 @@ pub(crate) fn identity(message: &Fetched) -> Identity {
     identity
 }
 
-/// Returns `true` if the identity is not based on the server's id, so that different messages can have it.
+/// Returns `true` if the identity is not based on the server's id. Different messages can have such an identity.
 pub(crate) fn is_inferred(identity: Identity) -> bool {
     identity[0] & 1 == 1
 }

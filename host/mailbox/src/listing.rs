@@ -62,7 +62,7 @@ impl Mail {
     /// Skips the newest `offset` messages of a folder and returns the next `limit` messages, newest first. Returns `None` if the folder does not exist.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the operation fails.
     pub async fn messages(
         &self,
         access: &Access,
@@ -83,7 +83,7 @@ impl Mail {
     /// messages and returns the next `limit` messages, newest first. Returns `None` if the folder does not exist.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the operation fails.
     pub async fn search(
         &self,
         access: &Access,

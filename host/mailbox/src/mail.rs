@@ -1,4 +1,4 @@
-//! The mailboxes of one mail server: the connections, caches, permits and locks that all operations share.
+//! The mailboxes of one mail server, with the connections, caches, permits and locks for all operations.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,25 +29,25 @@ pub struct Mail {
     pub(crate) cache: MailboxCache,
     /// Memory for larger messages while they are read, in MiB.
     pub(crate) message_memory: Arc<Semaphore>,
-    /// Memory for longer headers and texts of listings, in MiB. A request releases it before its response is sent to the client.
+    /// Memory for longer headers and texts of listings, in MiB. A request releases this memory before its response is sent.
     listing_memory: Arc<Semaphore>,
     /// Limits the concurrent downloads of each account.
     download_permits: AccountPermits,
-    /// One lock per account. It serializes the changes of the mailbox.
+    /// One lock per account, which serializes the changes of the mailbox.
     pub(crate) change_locks: AccountPermits,
-    /// One lock per account. It serializes the reconciliations of the mailbox.
+    /// One lock per account, which serializes the reconciliations of the mailbox.
     pub(crate) reconcile_locks: AccountPermits,
     pub(crate) changes: Changes,
     /// Callbacks that close the connections of a revoked credential in other connection pools.
     pub(crate) close_callbacks: Mutex<Vec<CloseCallback>>,
-    /// Ends open sessions at the mail server, if configured.
+    /// Ends open sessions at the mail server. `None` if doveadm is not configured.
     pub(crate) doveadm: Option<Arc<Doveadm>>,
     timeout: Duration,
-    /// The authserv-id of the `Authentication-Results` fields that are trusted. If it is empty, no field is trusted.
+    /// The authserv-id of trusted `Authentication-Results` fields. If the authserv-id is empty, no field is trusted.
     pub(crate) authserv_id: Arc<str>,
 }
 
-/// A callback that closes the connections of the revoked credential with this id.
+/// A callback that receives the id of a revoked credential and closes its connections.
 pub(crate) type CloseCallback = Box<dyn Fn(&str) + Send + Sync>;
 
 impl fmt::Debug for Mail {
@@ -88,7 +88,7 @@ impl Mail {
         })
     }
 
-    /// Sets the authserv-id of the `Authentication-Results` fields that are trusted.
+    /// Sets the authserv-id of trusted `Authentication-Results` fields.
     #[must_use]
     pub fn with_authserv_id(mut self, authserv_id: &str) -> Self {
         self.authserv_id = authserv_id.into();

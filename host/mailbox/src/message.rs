@@ -1,4 +1,4 @@
-//! Reads a single message and converts it to the form that clients receive. [`latchmail_mime`] parses its parts.
+//! Reads a single message and converts the message to the form for API clients. [`latchmail_mime`] parses the parts of the message.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Mail {
     /// Returns the message with this number, in any folder. Returns `None` if the message does not exist.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the operation fails.
     pub async fn message(&self, access: &Access, number: u64) -> Result<Option<Detail>, Error> {
         let mut locations = self.locations(access, number);
         while let Some(location) = locations.next().await? {
@@ -63,7 +63,7 @@ impl Mail {
         Ok(Some(detail))
     }
 
-    /// Returns the first bytes of a message, and a connection that has the folder of the message open. Returns `None` if the message is not at this location.
+    /// Returns the first bytes of a message, and a connection that has the message's folder open. Returns `None` if the message is not at this location.
     async fn fetch(
         &self,
         access: &Access,
@@ -87,7 +87,7 @@ impl Mail {
         Ok(first_byte.is_some())
     }
 
-    /// Reads the attachments of a message and their positions. Returns `None` if the message is not at this location.
+    /// Reads the attachments of a message and the attachments' positions. Returns `None` if the message is not at this location.
     pub(crate) async fn read_sections(
         &self,
         access: &Access,
@@ -107,7 +107,7 @@ impl Mail {
     }
 }
 
-/// The parts of a message that are shown: its header fields, first bytes, structure and texts.
+/// The parts of a message for its detail view: header fields, first bytes, structure and texts.
 #[derive(Debug)]
 struct MessageParts {
     message: Fetched,
@@ -116,7 +116,7 @@ struct MessageParts {
 }
 
 impl MessageParts {
-    /// Creates the parts of a message that was read completely.
+    /// Creates the value for a message that was read completely.
     fn of_complete(message: Fetched) -> Self {
         let mut parser = StructureParser::default();
         parser.push(&message.whole);
@@ -129,7 +129,7 @@ impl MessageParts {
         }
     }
 
-    /// Reads the missing parts of `message`. The session must have the folder of the message open. Returns `None` if the message no longer exists.
+    /// Reads the missing parts of `message`. The session must have the message's folder open. Returns `None` if the message no longer exists.
     async fn read(
         session: &mut Session,
         message: Fetched,
@@ -157,7 +157,7 @@ impl MessageParts {
     }
 }
 
-/// Returns the structure of a message, or `None` if the message no longer exists. Reads the bytes that follow the first bytes, parses them and drops them.
+/// Returns the structure of a message. Returns `None` if the message no longer exists. Parses the bytes after the first bytes without storing them.
 async fn read_structure(
     session: &mut Session,
     message: &Fetched,
@@ -192,7 +192,8 @@ async fn parse_bytes(
     .map_err(latchmail_imap::Error::Protocol)
 }
 
-/// Parses a message that was read completely. `number` is the service's number for the message. `authserv_id` names the trusted `Authentication-Results`.
+/// Parses a message that was read completely. `number` is the service's number for the message. `authserv_id` selects the trusted `Authentication-Results`
+/// field.
 pub(crate) async fn parse_complete(
     number: u64,
     message: Fetched,
@@ -206,7 +207,7 @@ pub(crate) async fn parse_complete(
     .map_err(Error::Internal)
 }
 
-/// Parses a larger message. Holds `memory` until the parsing ends, even if the caller is dropped.
+/// Parses a larger message. Keeps `memory` until the parsing ends, even if the caller is dropped.
 async fn parse_large(
     number: u64,
     parts: MessageParts,

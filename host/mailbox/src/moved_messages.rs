@@ -1,4 +1,4 @@
-//! Recognizes moved messages: matches arrivals in a folder with messages that are missing at their stored locations.
+//! Recognizes moved messages. Compares arrivals in a folder with messages that are missing at their stored locations.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,10 +6,10 @@ use latchmail_directory::message_index::IndexedMessage;
 
 use crate::identity::{Identity, is_inferred};
 
-/// Matches arrivals (IMAP UID and identity) with messages in `missing` that have the same identity, in the order of the UIDs. `same_identity` contains all
-/// indexed messages that have the identity of an arrival. A pair is matched only if `can_match` returns `true`.
+/// Matches arrivals with `missing` messages of the same identity, in the order of the UIDs. An arrival consists of its IMAP UID and its identity.
+/// `same_identity` contains all indexed messages with the identity of an arrival. A pair matches only if `can_match` returns `true`.
 ///
-/// Without the server's ids, several messages with the same identity can be distinguished only by location, so none of them is matched.
+/// Without the server's ids, messages with the same identity differ only in their locations. Therefore this function matches none of these messages.
 pub(crate) fn find_moved(
     arrived: &[(u32, Identity)],
     same_identity: &[IndexedMessage],
@@ -24,7 +24,7 @@ pub(crate) fn find_moved(
     let mut candidates: HashMap<Identity, VecDeque<IndexedMessage>> = HashMap::new();
     for message in missing {
         let identity = message.identity();
-        // A count of two is one indexed message and one arrival.
+        // One indexed message and one arrival give a count of two.
         if !is_inferred(identity) || counts[&identity] <= 2 {
             candidates.entry(identity).or_default().push_back(message);
         }

@@ -1,8 +1,9 @@
 //! A pool of authenticated connections.
 //!
-//! A connection is used only for the credential that opened it. Each account has a maximum number of connections, busy and idle together. A caller waits if all
-//! connections are busy. A member of a shared mailbox can use only some of the owner's connections. A connection returns to the pool only if its last command
-//! was completed and its credential is still valid. The pool does not depend on a protocol.
+//! A connection is used only for the credential that opened the connection. Each account has a maximum number of connections, which includes busy and idle
+//! connections. A caller waits if all connections are busy. A member of a shared mailbox can use only some of the owner's connections.
+//!
+//! A connection returns to the pool only if its last command was completed and its credential is valid. The pool does not depend on a protocol.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ use crate::error::Error;
 /// Maximum number of an owner's connections that one member can use at the same time.
 const CONNECTIONS_PER_MEMBER: usize = 2;
 
-/// Opens connections.
+/// A factory for connections.
 pub(crate) trait Connect: fmt::Debug + Send + Sync + 'static {
     /// The type of a connection.
     type Session: Session;
@@ -54,7 +55,7 @@ struct Inner<C: Connect> {
     accounts: Mutex<HashMap<String, Account<C::Session>>>,
     /// `true` if the task that closes idle connections is running.
     cleanup_running: AtomicBool,
-    /// The permits that limit how many connections each member uses of each owner.
+    /// The permits for each pair of member and owner. They limit the number of the owner's connections in use by the member.
     member_permits: AccountPermits,
 }
 
@@ -69,7 +70,7 @@ struct Idle<S> {
     credential: String,
     session: S,
     since: Instant,
-    /// The time at which the credential expires, if known.
+    /// The time at which the credential expires. `None` if the time is unknown.
     expires_at: Option<Instant>,
 }
 
@@ -81,18 +82,18 @@ impl<S> Idle<S> {
 
 struct Busy {
     credential: String,
-    /// `true` after the credential was revoked. The connection is then closed instead of returned to the pool.
+    /// `true` if the credential was revoked. The connection then closes and does not return to the pool.
     evicted: Arc<AtomicBool>,
 }
 
-/// A connection in use. If the connection is reusable, it returns to the pool when the lease is dropped.
+/// A connection in use. When the lease is dropped, a reusable connection returns to the pool.
 pub(crate) struct Lease<C: Connect> {
     pool: Arc<Inner<C>>,
     account: String,
     credential: MailCredential,
     session: Option<C::Session>,
     evicted: Arc<AtomicBool>,
-    /// The permit for this connection. It is released after the connection was returned to the pool, so that the next caller finds the connection.
+    /// The permit for this connection. The permit is released after the connection has returned to the pool. Therefore the next caller finds the connection.
     permit: Option<OwnedSemaphorePermit>,
     _member_permit: Option<Arc<OwnedSemaphorePermit>>,
 }
@@ -112,7 +113,7 @@ impl<C: Connect> fmt::Debug for Pool<C> {
 }
 
 impl<C: Connect> Pool<C> {
-    /// Creates an empty pool with at most `max_connections` connections per account. Connections close after `idle_timeout` without use. Callers wait at most
+    /// Creates an empty pool with at most `max_connections` connections per account. An idle connection closes after `idle_timeout`. Callers wait at most
     /// `lease_timeout` for a connection.
     pub(crate) fn new(
         connector: C,
@@ -131,8 +132,8 @@ impl<C: Connect> Pool<C> {
         }))
     }
 
-    /// Waits for a permit and returns a lease. The lease contains an idle connection of the caller's credential if there is one, preferably a connection that
-    /// has `folder` open. Otherwise [`Lease::session`] opens a connection.
+    /// Waits for a permit and returns a lease. The lease contains an idle connection with the caller's credential, preferably with `folder` open. If there is
+    /// no such connection, [`Lease::session`] opens a connection.
     pub(crate) async fn lease(
         &self,
         access: &Access,
@@ -146,7 +147,7 @@ impl<C: Connect> Pool<C> {
         Inner::start_cleanup(&self.0);
         let permits = self.0.permits(account);
         let acquire = async {
-            // A member must not hold a permit of the owner while the member waits for its own permit.
+            // A member must not use a permit of the owner while the member waits for the member permit.
             let member_permit = self.0.member_permit(access).await;
             Some((member_permit, permits.acquire_owned().await.ok()?))
         };
@@ -176,8 +177,8 @@ impl<C: Connect> Pool<C> {
         })
     }
 
-    /// Returns an access that contains one of the member's permits. All leases with this access share the permit. A member must acquire the permit before it
-    /// acquires a lock that requests of the owner also need. Otherwise a member with slow requests would delay the owner.
+    /// Returns an access that contains one of the member's permits. All leases with this access share the permit. A member must acquire the permit before any
+    /// lock that the owner's requests also need. Otherwise a member with slow requests would delay the owner.
     pub(crate) async fn hold_member_permit<'a>(
         &self,
         access: &'a Access,
@@ -197,7 +198,7 @@ impl<C: Connect> Pool<C> {
         }))
     }
 
-    /// Closes the connections of a revoked credential. Busy connections close when their lease is dropped.
+    /// Closes the connections of a revoked credential. A busy connection closes when its lease is dropped.
     pub(crate) fn close(&self, revoked: &str) {
         for account in self.0.lock().values_mut() {
             account.idle.retain(|idle| idle.credential != revoked);
@@ -218,7 +219,7 @@ impl<C: Connect> Pool<C> {
 
 #[cfg(any(test, feature = "testing"))]
 impl<C: Connect> Pool<C> {
-    /// Returns the number of an account's connections, idle and busy.
+    /// Returns the number of an account's idle and busy connections.
     pub(crate) fn connections(&self, account: &str) -> usize {
         let accounts = self.0.lock();
         accounts
@@ -232,7 +233,7 @@ fn busy() -> Error {
 }
 
 impl<S: Session> Account<S> {
-    /// Removes an idle connection of this credential and returns it: a connection that has `folder` open, otherwise the connection that was used last.
+    /// Removes and returns an idle connection with this credential. Prefers a connection that has `folder` open, otherwise the last used connection.
     fn take(&mut self, credential: &str, folder: Option<&str>) -> Option<S> {
         let now = Instant::now();
         self.idle.retain(|idle| !idle.is_expired(now));
@@ -249,7 +250,7 @@ impl<S: Session> Account<S> {
         Some(self.idle.remove(index).session)
     }
 
-    /// Closes the connections that have been idle for the longest time, until the account has at most `max_connections` connections.
+    /// Closes excess connections until the account has at most `max_connections` connections. Closes the connections with the longest idle time first.
     fn close_excess(&mut self, max_connections: usize) {
         let excess = (self.busy.len() + self.idle.len()).saturating_sub(max_connections);
         self.idle.drain(..excess.min(self.idle.len()));
@@ -258,11 +259,11 @@ impl<S: Session> Account<S> {
 
 impl<C: Connect> Inner<C> {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Account<C::Session>>> {
-        // The map stays consistent if a thread panics while it holds the lock.
+        // The map is consistent even if a thread panicked while it had locked the map.
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the semaphore that limits the connections of an account.
+    /// Returns the semaphore for the connections of an account.
     fn permits(&self, account: &str) -> Arc<Semaphore> {
         let mut accounts = self.lock();
         let account = accounts
@@ -275,7 +276,7 @@ impl<C: Connect> Inner<C> {
         Arc::clone(&account.permits)
     }
 
-    /// Waits for a permit of a member. Returns `None` for the owner.
+    /// Waits for a member permit. Returns `None` for the owner.
     async fn member_permit(&self, access: &Access) -> Option<Arc<OwnedSemaphorePermit>> {
         let member = access.member.as_ref()?;
         if let Some(permit) = &member.permit {
@@ -285,7 +286,7 @@ impl<C: Connect> Inner<C> {
         self.member_permits.acquire(&key).await.map(Arc::new)
     }
 
-    /// Starts the task that closes connections after the idle timeout, unless the task is already running. The task ends when the pool is dropped.
+    /// Starts the task that closes idle connections, unless the task is already running. The task ends when the pool is dropped.
     fn start_cleanup(this: &Arc<Self>) {
         if this.cleanup_running.swap(true, Ordering::SeqCst) {
             return;
@@ -301,7 +302,7 @@ impl<C: Connect> Inner<C> {
                     account.idle.retain(|idle| {
                         now.duration_since(idle.since) < pool.idle_timeout && !idle.is_expired(now)
                     });
-                    // Keep accounts with waiting callers. A caller that waits for a permit has a reference to the semaphore.
+                    // Keep accounts with waiting callers. A waiting caller has a reference to the semaphore.
                     !account.idle.is_empty()
                         || !account.busy.is_empty()
                         || Arc::strong_count(&account.permits) > 1
@@ -312,19 +313,19 @@ impl<C: Connect> Inner<C> {
 }
 
 impl<C: Connect> Lease<C> {
-    /// Returns `true` if the lease already has a connection. The server may have closed the connection since its last use.
+    /// Returns `true` if the lease already contains a connection. The server might have closed this connection.
     pub(crate) fn is_reused(&self) -> bool {
         self.session.is_some()
     }
 
-    /// Returns the current connection, even if a command on it is in progress.
+    /// Returns the current connection, even if a command is in progress on the connection.
     pub(crate) fn current_session(&mut self) -> Result<&mut C::Session, Error> {
         self.session
             .as_mut()
             .ok_or_else(|| Error::Internal("the lease has no connection".into()))
     }
 
-    /// Returns the connection of the lease. Opens a connection if the lease has none, or if the current connection cannot be reused.
+    /// Returns the connection of the lease. Opens a new connection if the lease has no reusable connection.
     pub(crate) async fn session(&mut self) -> Result<&mut C::Session, Error> {
         if !self.session.as_ref().is_some_and(Session::is_reusable) {
             self.session = None;

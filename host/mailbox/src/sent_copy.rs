@@ -13,7 +13,7 @@ use crate::pool::Lease;
 use crate::retry::retry_read;
 use crate::roles::to_folders;
 
-/// A copy whose bytes except the last line were uploaded to the mail server. [`UploadedCopy::store`] stores the copy. If the value is dropped, the mail server
+/// A copy that was uploaded to the mail server except for its last line. [`UploadedCopy::store`] stores the copy. If this value is dropped, the mail server
 /// discards the copy.
 pub(crate) struct UploadedCopy {
     mail: Arc<Mail>,
@@ -23,10 +23,10 @@ pub(crate) struct UploadedCopy {
 }
 
 impl Mail {
-    /// Uploads a copy while the message is being sent, so that storing the copy afterwards is fast. Returns `None` if there is no Sent folder.
+    /// Uploads a copy while the message is being sent. Therefore storing the copy afterwards is fast. Returns `None` if no Sent folder exists.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the operation fails.
     pub(crate) async fn upload_sent_copy(
         self: &Arc<Self>,
         access: &Access,
@@ -58,10 +58,10 @@ impl Mail {
 }
 
 impl UploadedCopy {
-    /// Stores the copy with the flag `\Seen`. Returns the folder's path, or `None` if the folder no longer exists.
+    /// Stores the copy with the flag `\Seen`. Returns the path of the folder. Returns `None` if the folder no longer exists.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the operation fails.
     pub(crate) async fn store(mut self) -> Result<Option<String>, Error> {
         let session = self.lease.current_session()?;
         if session.end_append().await? {

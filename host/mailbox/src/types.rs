@@ -1,4 +1,4 @@
-//! The types of folders and messages that the service uses. They are independent of IMAP and JSON.
+//! The types of folders and messages in the service. These types are independent of IMAP and JSON.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_imap::list::Role;
@@ -9,24 +9,24 @@ use crate::authentication::Authentication;
 /// A folder that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// The full path in Unicode. The inbox is `INBOX`.
+    /// The full path in Unicode. The path of the inbox is `INBOX`.
     pub path: String,
     /// The last segment of the path.
     pub name: String,
-    /// The separator of path segments. Empty if the server has no hierarchy.
+    /// The separator of path segments. The separator is empty if the server has no hierarchy.
     pub delimiter: String,
     /// The number of messages.
     pub messages: u32,
     /// The number of unread messages.
     pub unseen: u32,
-    /// The role, if the server assigns one.
+    /// The role. `None` if the folder has no role.
     pub role: Option<Role>,
 }
 
 /// A message in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The service's number for the message. This is not its IMAP UID.
+    /// The service's number for the message. This number is not the IMAP UID.
     pub uid: u64,
     /// The position of the message in its folder. 1 is the oldest message.
     pub seq: u32,
@@ -36,13 +36,13 @@ pub struct Summary {
     pub to: Vec<Address>,
     /// The decoded subject, or empty.
     pub subject: String,
-    /// The Date field, or the arrival time if Date is missing or invalid.
+    /// The time in the Date field. If the field is missing or invalid, the arrival time.
     pub date: Timestamp,
     /// The IMAP flags and keywords, without `\Recent`.
     pub flags: Vec<String>,
-    /// The stored size in bytes.
+    /// The size of the stored message, in bytes.
     pub size: u64,
-    /// The beginning of the text, at most 256 characters, with white space collapsed.
+    /// The beginning of the text, at most 256 characters. Each sequence of white space is a single space.
     pub preview: String,
 }
 
@@ -70,13 +70,13 @@ pub struct Detail {
     pub in_reply_to: Option<String>,
     /// The Message-IDs of the References field in order, with angle brackets.
     pub references: Vec<String>,
-    /// The plain text part, if there is one. Its lines are not joined if they are in `format=flowed` (RFC 3676).
+    /// The plain text part, if there is one. The lines of `format=flowed` (RFC 3676) are not joined.
     pub text: Option<String>,
     /// The HTML part, if there is one.
     pub html: Option<String>,
     /// The attachments.
     pub attachments: Vec<Attachment>,
-    /// `true` if content was left out because the message exceeds a limit.
+    /// `true` if content is missing because the message exceeds a limit.
     pub truncated: bool,
     /// The mail server's result of the sender's authentication.
     pub authentication: Authentication,

@@ -16,9 +16,9 @@
 //! assert_eq!(sections(&structure).count(), 0);
 //! ```
 //!
-//! This crate finds the structure of a message itself, line by line while bytes arrive, up to [`bounds::DEPTH`] levels of nesting. `mail-parser` would need the
-//! complete message and has no limits: a message with a hundred thousand nested parts overflows the stack. Therefore this crate uses `mail-parser` only to
-//! decode header fields and character sets. A message inside another message is one attachment, and its parts are not parsed.
+//! This crate finds the structure of a message itself. The parser processes the message line by line and has a nesting limit ([`bounds::DEPTH`]). `mail-parser`
+//! would need the complete message and has no limits: a message with a hundred thousand nested parts overflows the stack. Therefore `mail-parser` only decodes
+//! header fields and character sets. A message inside another message is one attachment. This crate does not parse the parts of such a message.
 
 pub mod bounds;
 mod date;
