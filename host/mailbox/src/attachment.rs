@@ -1,4 +1,4 @@
-//! Finds attachments of messages. [`crate::download`] reads their bytes.
+//! Finds attachments of messages. [`crate::download`] reads the bytes of an attachment.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ pub struct AttachmentContent {
 }
 
 impl Mail {
-    /// Returns an attachment of the message with this number. Returns `None` if the message does not exist and `Some(None)` if it has no such attachment.
+    /// Returns an attachment of the message with this number. Returns `None` if the message does not exist. Returns `Some(None)` if the message has no such
+    /// attachment.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.

@@ -1,8 +1,8 @@
-//! Runs computations on blocking threads, so that they do not delay other tasks.
+//! Runs computations on blocking threads. Therefore computations do not delay other tasks.
 
 use crate::bounds;
 
-/// Runs `work`, whose duration depends on a number of bytes. Uses the current thread for few bytes, because a change of threads would cost more than the work.
+/// Runs `work`, whose duration depends on `bytes`. Uses the current thread for few bytes, because a thread switch would take longer than the work.
 pub(crate) async fn run_sized<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,

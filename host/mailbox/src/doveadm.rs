@@ -1,7 +1,7 @@
 //! A client of Dovecot's doveadm HTTP API that ends open sessions. The client uses only the command `kick`.
 //!
-//! The user name of a session is `address/app password id` (`mailserver/dovecot/lookup.conf.ext`), so a mask can select the sessions of one app password. The
-//! caller handles failures.
+//! The user name of a session is `address/app password id` (`mailserver/dovecot/lookup.conf.ext`). Therefore a mask can select the sessions of one app
+//! password. The caller handles failures.
 
 use std::fmt;
 use std::fs::File;
@@ -33,10 +33,10 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of commands in one request. Each command takes a fraction of a millisecond.
 const BATCH: usize = 200;
 
-/// Maximum size of a response, in bytes. A response lists the users whose sessions were ended.
+/// Maximum size of a response, in bytes. A response contains the users of the ended sessions.
 const MAX_RESPONSE: usize = 1024 * 1024;
 
-/// Maximum number of bytes that are read of the key file.
+/// Maximum number of bytes of the key file that the client reads.
 const MAX_KEY: u64 = 4096;
 
 /// Exit code of `kick` if no user with this name is logged in (`EX_NOUSER` of sysexits.h).
@@ -49,7 +49,7 @@ pub(crate) struct Doveadm {
     authorization: HeaderValue,
 }
 
-/// The reason why sessions may still be open. The error text is for the log.
+/// The reason why sessions might not have ended. The error text is for the log.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The API is unreachable, or its response cannot be read.
@@ -66,24 +66,24 @@ pub(crate) enum Error {
     Failed(String),
 }
 
-/// A mask for user names, with wildcards. It selects the sessions of one app password or of one account.
+/// A mask for user names, with wildcards. The mask selects the sessions of one app password or of one account.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionMask(String);
 
 impl SessionMask {
-    /// Selects the sessions of an app password. The id is unique, so the mask matches even if the account's address has changed. Returns `None` if no session
-    /// can have this id.
+    /// Selects the sessions of an app password. The mask contains only the unique id, because the account's address can change. Returns `None` if the id is not
+    /// possible for a session.
     pub(crate) fn app_password(id: &str) -> Option<Self> {
         has_no_wildcards(id).then(|| Self(format!("*/{id}")))
     }
 
-    /// Selects all sessions of an account. Returns `None` if no account can have this address.
+    /// Selects all sessions of an account. Returns `None` if the address is not possible for an account.
     pub(crate) fn account(address: &str) -> Option<Self> {
         has_no_wildcards(address).then(|| Self(format!("{address}/*")))
     }
 }
 
-/// Returns `true` if the name is not empty and contains no wildcards. Dovecot's `auth_username_chars` excludes wildcards, so no user name contains one.
+/// Returns `true` if the name is not empty and contains no wildcards. Dovecot's `auth_username_chars` forbids wildcards in user names.
 fn has_no_wildcards(name: &str) -> bool {
     !name.is_empty() && !name.contains(['*', '?', '\\'])
 }
@@ -97,7 +97,7 @@ impl fmt::Debug for Doveadm {
 }
 
 impl Doveadm {
-    /// Creates the client from the configuration, or returns `None` if `imap.doveadm` is not set. Does not connect.
+    /// Creates the client from the configuration. Returns `None` if `imap.doveadm` is not set. Does not connect.
     pub(crate) fn new(config: &config::Imap) -> Result<Option<Self>, StartError> {
         if config.doveadm.is_empty() {
             tracing::warn!(
@@ -119,10 +119,10 @@ impl Doveadm {
         }))
     }
 
-    /// Ends sessions. Succeeds if there are no such sessions.
+    /// Ends sessions. Succeeds even if no such session exists.
     ///
-    /// Dovecot ends the process that serves the session. One process serves many sessions, one after the other. Another session that starts on the process at
-    /// that moment can also be ended. The client of that session reconnects.
+    /// Dovecot ends the process of the session. One process handles many sessions, one after the other. Therefore this function can also end a session that has
+    /// just started in this process. The client of that session reconnects.
     pub(crate) async fn kick(&self, masks: &[SessionMask]) -> Result<(), Error> {
         for batch in masks.chunks(BATCH) {
             timeout(TIMEOUT, self.send_request(batch))
@@ -133,7 +133,7 @@ impl Doveadm {
     }
 
     async fn send_request(&self, masks: &[SessionMask]) -> Result<(), Error> {
-        // `kick` accepts one mask, so each mask needs its own command.
+        // `kick` accepts one mask, so each mask needs a separate command.
         let commands: Value = masks
             .iter()
             .map(|SessionMask(mask)| json!(["kick", { "mask": [mask] }, "kick"]))
@@ -161,7 +161,7 @@ impl Doveadm {
         };
         tokio::pin!(result);
         tokio::select! {
-            // Poll the response first, so that data received before the connection closed is still read.
+            // Poll the response first. Data that arrived before the connection closed must be read.
             biased;
             result = &mut result => result,
             _ = connection => result.await,
@@ -171,7 +171,7 @@ impl Doveadm {
 
 /// Checks that every command succeeded.
 fn check(response: &[u8], commands: usize) -> Result<(), Error> {
-    // Begin the text with a word, because `sanitize` would remove a leading bracket as a response code.
+    // The text must begin with a word, because `sanitize` would remove a leading bracket as a response code.
     let failed = || {
         Error::Failed(sanitize(&format!(
             "the response was {}",
@@ -194,7 +194,7 @@ fn unreachable(error: impl fmt::Display) -> Error {
     Error::Unreachable(error.to_string())
 }
 
-/// Reads the key file. The trailing newline is part of the key, as it is for Dovecot.
+/// Reads the key file. For Dovecot, a trailing newline is part of the key, so this function does not remove the newline.
 fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, StartError> {
     let invalid =
         |why: &str| StartError::new(format!("`imap.doveadm_key_file` {} {why}", path.display()));

@@ -2,13 +2,13 @@
 
 use latchmail_core::permissions::{self, Right};
 
-/// The reason why an operation failed. A resource that does not exist is `Ok(None)`, not an error.
+/// The reason why an operation failed. A missing resource is not an error: the operation then returns `Ok(None)`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The mail server rejected the credential.
     #[error("the mail server rejected the credential")]
     CredentialRefused,
-    /// The mail server is unreachable or starting, or no connection is free. Nothing was changed.
+    /// The mail server is unreachable or starting, or no connection is free. No data was changed.
     #[error("the mail server is not available: {0}")]
     Unavailable(String),
     /// The mail server rejected the command. The text comes from the server and can be shown to users.

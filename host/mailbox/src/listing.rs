@@ -1,7 +1,7 @@
 //! Reads a page of a folder or of a search result.
 //!
-//! Messages are reduced to summaries while they are read, so a listing uses little more memory than its result. Some summaries need longer headers and texts.
-//! These are read in batches, and each batch needs a permit for its memory.
+//! Messages become summaries while they are read. Therefore a listing uses little more memory than its result. Some summaries need longer headers and texts.
+//! The listing reads these data in batches, and each batch needs a memory permit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ struct Query<'a> {
     path: &'a str,
     /// Text that the subject, sender, recipients or body of a message must contain. `None` selects all messages.
     term: Option<&'a str>,
-    /// The number of newest messages that are skipped.
+    /// The number of newest messages to skip.
     offset: u32,
     /// Maximum number of messages.
     limit: u32,
 }
 
-/// A page of messages as the mail server returned it.
+/// A page of messages from the mail server.
 #[derive(Debug)]
 struct Page {
     opened: Opened,
@@ -43,7 +43,8 @@ struct Page {
     total: u32,
     /// The folder's key in the cache.
     folder: FolderKey,
-    /// The messages in ascending order of position. Each entry contains the position, UID and flags of a message, and its summary if the summary is cached.
+    /// The messages in ascending order of position. Each entry contains position, UID and flags of a message. If the cache contains the summary, the entry
+    /// contains the summary too.
     messages: Vec<(Fetched, Option<Arc<Summary>>)>,
     /// The messages without a cached summary, in any order.
     uncached: Vec<Uncached>,
@@ -54,12 +55,12 @@ struct Page {
 struct Uncached {
     uid: u32,
     identity: Identity,
-    /// The summary, with number 0 until a number is assigned.
+    /// The summary. Its number is 0 until a number is assigned.
     summary: Summary,
 }
 
 impl Mail {
-    /// Skips the newest `offset` messages of a folder and returns the next `limit` messages, newest first. Returns `None` if the folder does not exist.
+    /// Returns at most `limit` messages of a folder, newest first. Skips the newest `offset` messages. Returns `None` if the folder does not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -79,8 +80,8 @@ impl Mail {
         self.list(access, query).await
     }
 
-    /// Returns the messages of a folder that contain `term` in the subject, sender, recipients or body, ignoring case. Skips the newest `offset` matching
-    /// messages and returns the next `limit` messages, newest first. Returns `None` if the folder does not exist.
+    /// Returns at most `limit` messages that contain `term` in the subject, sender, recipients or body, newest first. The search ignores case. Skips the newest
+    /// `offset` matching messages. Returns `None` if the folder does not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -111,7 +112,7 @@ impl Mail {
         let mut lease = self.pool.lease(access, Some(path)).await?;
         let account = &access.account;
         let page = retry_read!(lease, session => read_page(session, self, account, query));
-        // Release the connection while the database is queried.
+        // Release the connection before the database query.
         drop(lease);
         let Some(page) = page else {
             return Ok(None);
@@ -131,7 +132,7 @@ impl Mail {
         let to_summary = |(message, cached): (Fetched, Option<Arc<Summary>>)| {
             let summary = match cached {
                 Some(cached) => Summary::clone(&cached),
-                // A message that was just expunged has no summary.
+                // A message without a summary was just expunged.
                 None => summaries.remove(&message.uid)?,
             };
             Some(Summary {
@@ -147,7 +148,7 @@ impl Mail {
         }))
     }
 
-    /// Assigns numbers to messages without a cached summary. Returns their summaries by IMAP UID.
+    /// Assigns numbers to messages without a cached summary. Returns the summaries of these messages by IMAP UID.
     async fn assign_numbers(
         &self,
         access: &Access,
@@ -158,7 +159,7 @@ impl Mail {
         if uncached.is_empty() {
             return Ok(HashMap::new());
         }
-        // Numbers follow the order of arrival.
+        // The numbers follow the order in which the messages arrived.
         let mut messages: Vec<_> = uncached
             .iter()
             .map(|message| (message.uid, message.identity))
@@ -177,7 +178,7 @@ impl Mail {
     }
 }
 
-/// Reads messages of a folder of `account`. Returns `None` if the folder does not exist. For messages with a cached summary, reads only the flags.
+/// Reads messages of a folder. Returns `None` if the folder does not exist. For messages with a cached summary, reads only the flags.
 async fn read_page(
     session: &mut Session,
     mail: &Mail,
@@ -223,7 +224,7 @@ async fn read_page(
     }))
 }
 
-/// Returns a page of a search result: the folder, the number of all matches, and the messages of the page in ascending order.
+/// Returns a page of a search result: the folder, the number of all matches, and the page's messages in ascending order.
 async fn search_page(
     session: &mut Session,
     path: &str,
@@ -250,7 +251,7 @@ async fn read_summaries(
     let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
     session
         .summaries(uids, &mut |message| {
-            // Do not use a truncated header. Otherwise a later listing could show other data for the same message.
+            // Do not use a truncated header. Otherwise another listing could return different data for the same message.
             if message.header.len() >= bounds::LISTED_HEADER {
                 return incomplete.push(Incomplete::new(message, bounds::HEADER));
             }
@@ -295,8 +296,8 @@ impl Incomplete {
     }
 }
 
-/// Splits messages into the next batch and the rest. The batch contains the first messages that together fit into [`bounds::LISTING_BATCH`], but at least one.
-/// Returns `None` if there are no messages.
+/// Splits messages into the next batch and the rest. The batch contains the first messages that together fit into [`bounds::LISTING_BATCH`]. The batch contains
+/// at least one message. Returns `None` if `messages` is empty.
 fn split_batch(messages: &[Incomplete]) -> Option<(&[Incomplete], &[Incomplete])> {
     let mut total = 0;
     let fits = |message: &&Incomplete| {

@@ -1,4 +1,4 @@
-//! Finds the location of a message by its number: the folder and the IMAP UID.
+//! Finds the location of a message by number. A location consists of the folder and the IMAP UID.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::folder_access::{Decision, FolderAccess};
 use crate::mail::Mail;
 
-/// Converts the location of a message for the IMAP client.
+/// Converts a message's location for the IMAP client.
 pub(crate) fn message_ref(location: &Location) -> MessageRef<'_> {
     MessageRef {
         path: &location.path,
@@ -23,7 +23,7 @@ pub(crate) fn message_ref(location: &Location) -> MessageRef<'_> {
 /// Maximum number of locations that are tried for one message.
 const MAX_LOCATIONS: usize = 4;
 
-/// Iterates over the possible locations of a message: first the last known location, then the locations after a reconciliation.
+/// An iterator over the possible locations of a message. The first is the last known location. The others are the locations after a reconciliation.
 pub(crate) struct Locations<'a> {
     mail: &'a Mail,
     access: &'a Access,
@@ -34,8 +34,7 @@ pub(crate) struct Locations<'a> {
 }
 
 impl Locations<'_> {
-    /// Returns the next location. The caller calls this function again if the message was not at the previous location. Returns `None` if there are no more
-    /// locations.
+    /// Returns the next location. The caller must call this function repeatedly until it has found the message. Returns `None` if no location remains.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Location>>, Error> {
         let Self { mail, access, .. } = *self;
         while self.remaining > 0 {
@@ -43,7 +42,7 @@ impl Locations<'_> {
                 mail.cache.remove_location(&access.account, self.number);
             }
             let location = mail.location(access, self.number).await?;
-            // For a member the steps do not depend on whether the number exists. Otherwise the response time would reveal whether it exists.
+            // For a member, the steps do not depend on the existence of the number. Otherwise the response time would reveal whether the number exists.
             let is_last = self.reconciled || (location.is_none() && access.member.is_none());
             let folder_access = mail.folder_access(access).await?;
             let location = location
@@ -65,8 +64,8 @@ impl Locations<'_> {
         Ok(None)
     }
 
-    /// Returns the location if the caller may read the message there. Returns [`Error::Denied`] only after the reconciliation, because the message may have
-    /// moved to a folder that the caller may read.
+    /// Returns the location if the caller is allowed to read this folder. Returns [`Error::Denied`] only after the reconciliation. Before the reconciliation,
+    /// the message might be in another folder that the caller can read.
     fn authorize(
         &self,
         folder_access: &FolderAccess,
@@ -93,10 +92,10 @@ impl Mail {
         }
     }
 
-    /// Returns the last known location of a message, or `None` if the index does not contain the number.
+    /// Returns the last known location of a message. Returns `None` if the index does not contain the number.
     async fn location(&self, access: &Access, number: u64) -> Result<Option<Arc<Location>>, Error> {
         let account = &access.account;
-        // Members do not use the cache: the response time would reveal which messages other callers have just requested.
+        // Members do not use the cache. Otherwise the response time would reveal which messages other callers have just requested.
         if access.member.is_none()
             && let Some(location) = self.cache.location(account, number)
         {

@@ -1,7 +1,7 @@
-//! Detects lost messages that have copies, and removes them from the index. A message is lost if it is in no folder. If a lost message stayed in the index, a
-//! copy that is moved later would get the number of the lost message.
+//! Detects lost messages that have copies, and removes the lost messages from the index. A message is lost if it is in no folder. If the index still contained
+//! a lost message, a copy could get the number of the lost message when the copy is moved.
 //!
-//! A folder has certainly not lost a message if its number of messages has grown by the same number as its UIDNEXT. A listing returns both values.
+//! A folder has certainly lost no message if its number of messages and its UIDNEXT have grown by the same number. A listing returns these two values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::mail::Mail;
 use crate::retry::retry_read;
 
 impl Mail {
-    /// Returns `true` if the opened folder may have lost a message that has copies. Otherwise caches the folder's counts for the next check.
+    /// Returns `true` if the opened folder might have lost a message that has copies. Otherwise caches the folder's counts for the next check.
     pub(crate) async fn may_have_lost_copies(
         &self,
         access: &Access,
@@ -36,14 +36,14 @@ impl Mail {
         Ok(false)
     }
 
-    /// Returns `true` if any folder of the account may have lost a message that has copies. Otherwise caches the counts of all folders for the next check.
+    /// Returns `true` if any folder of the account might have lost a message that has copies. Otherwise caches the counts of all folders for the next check.
     pub(crate) async fn any_may_have_lost_copies(
         &self,
         access: &Access,
         states: &[FolderState],
     ) -> Result<bool, Error> {
         let account = &access.account;
-        // The number of folders differs after a deletion, unless a new folder was created too. The counts of a new folder are not in the cache.
+        // A deletion changes the number of folders, unless a new folder was created too. The cache does not contain the counts of a new folder.
         let is_same_number = self.cache.folder_count(account) == Some(states.len());
         if is_same_number
             && states
@@ -63,7 +63,7 @@ impl Mail {
         Ok(false)
     }
 
-    /// Returns `true` if the folder is listed and has certainly not lost a message.
+    /// Returns `true` if `states` contains the folder and the folder has certainly lost no message.
     fn is_complete(&self, account: &str, states: &[FolderState], path: &str) -> bool {
         states
             .iter()
@@ -100,7 +100,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Returns the messages that have copies and are no longer at their stored locations.
+    /// Returns the messages that have copies and are missing at their stored locations.
     pub(crate) async fn missing_copies(
         &self,
         access: &Access,
@@ -117,7 +117,7 @@ impl Mail {
         Ok(missing)
     }
 
-    /// Returns the messages that are not at their stored locations.
+    /// Returns the messages that are missing at their stored locations.
     pub(crate) async fn missing(
         &self,
         access: &Access,

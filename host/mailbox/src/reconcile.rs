@@ -1,14 +1,15 @@
-//! Reconciles the index with the mail server: finds out which folders and messages are the same after other clients renamed, moved, copied or deleted them.
+//! Reconciles the index with the mail server after other clients have renamed, moved, copied or deleted folders or messages.
 //!
-//! The mail server's ids identify folders. An [`Identity`] is the same for a message and all its copies. The stored locations distinguish a message from its
-//! copies. For each folder, the index stores the first UID that is not reconciled yet. The messages from that UID on are the arrivals of the folder. A message
-//! that is not at its stored location is searched for only among the arrivals. For each arrival:
+//! The mail server's ids identify folders. A message and its copies have the same [`Identity`]. The stored locations distinguish a message from its copies.
 //!
-//! - If a message with the same identity is missing at its stored location, the arrival is that message and keeps its number.
+//! For each folder, the index stores the first UID that is not reconciled. The messages from that UID upwards are the arrivals of the folder. If a message is
+//! missing at its stored location, the reconciliation searches only the arrivals for the message. The following rules apply to each arrival:
+//!
+//! - If a message with the same identity is missing at its stored location, the arrival is that message. The number of the message does not change.
 //! - If all messages with the same identity are at their stored locations, the arrival is a copy and gets a new number.
 //!
-//! After all arrivals were processed, a message that has copies and was not found is removed from the index permanently. Otherwise a copy that is moved later
-//! could get the number of the removed message.
+//! After all arrivals were processed, the reconciliation removes every missing message that has copies from the index permanently. Otherwise a copy could get the
+//! number of the missing message when the copy is moved.
 //!
 //! docs/http-api.md has a table of the cases.
 
@@ -28,7 +29,7 @@ use crate::retry::retry_read;
 /// Maximum number of arrivals that are processed together.
 const BATCH: usize = 100;
 
-/// The messages that are missing at their stored locations, by number. The messages that remain after all arrivals were processed are lost.
+/// The messages that are missing at their stored locations, by number. The messages that remain after the processing of all arrivals are lost.
 #[derive(Default)]
 struct MissingMessages(BTreeMap<u64, IndexedMessage>);
 
@@ -42,13 +43,13 @@ impl MissingMessages {
 }
 
 impl Mail {
-    /// Reconciles the index with all messages that arrived in any folder since the last reconciliation.
+    /// Reconciles the index with all arrivals in any folder since the last reconciliation.
     pub(crate) async fn reconcile(&self, access: &Access) -> Result<(), Error> {
         let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
         self.reconcile_locked(access, &BTreeSet::new()).await
     }
 
-    /// Reconciles the index if the opened folder may have lost a message that has copies.
+    /// Reconciles the index if the opened folder might have lost a message that has copies.
     pub(crate) async fn reconcile_if_copy_lost(
         &self,
         access: &Access,
@@ -61,7 +62,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Reconciles the index if any folder of the account may have lost a message that has copies.
+    /// Reconciles the index if any folder of the account might have lost a message that has copies.
     pub(crate) async fn reconcile_if_copies_lost(
         &self,
         access: &Access,
@@ -73,7 +74,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Returns the service's numbers of messages of a folder, by IMAP UID. Assigns a number to each message that has none.
+    /// Returns the service's numbers for messages of a folder, by IMAP UID. Assigns a number to each message without a number.
     pub(crate) async fn numbers(
         &self,
         access: &Access,
@@ -91,7 +92,8 @@ impl Mail {
         if known.folder.is_none() || !self.same_identity(access, &unnumbered).await?.is_empty() {
             let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
             self.reconcile_locked(access, &BTreeSet::new()).await?;
-            // A message that was in a folder before the folder was first indexed is not an arrival, so check here whether it is a copy of a lost message.
+            // A message is not an arrival if it was in the folder before the folder was first indexed. Therefore check here whether such a message is a copy of
+            // a lost message.
             let known = message_index::known(db, account, path, opened.uid_validity, &uids).await?;
             let unnumbered = without_number(messages, &known.numbers);
             let candidates = self.same_identity(access, &unnumbered).await?;
@@ -104,8 +106,8 @@ impl Mail {
         numbers.ok_or_else(|| Error::Unavailable("the folders changed while they were read".into()))
     }
 
-    /// Reconciles the index with the mail server. The caller must hold the lock of the mailbox in `reconcile_locks`. `expunged` contains the numbers of
-    /// messages that the caller has marked as `\Deleted` and expunged while it held the lock.
+    /// Reconciles the index with the mail server. The caller must have acquired the mailbox's lock in `reconcile_locks`. `expunged` contains the numbers of
+    /// messages that the caller has expunged under this lock.
     pub(crate) async fn reconcile_locked(
         &self,
         access: &Access,
@@ -118,7 +120,7 @@ impl Mail {
         missing.add(&self.missing_copies(access, &first).await?);
         let mut states = first.clone();
         if !missing.0.is_empty() {
-            // List the folders again. A message that had already left its stored location at the first listing has arrived in another folder by the second
+            // List the folders again. If a message had left its stored location at the first listing, the message has arrived in another folder at the second
             // listing.
             states = self.folder_states(access).await?;
             indexed = self.index_folders(access, &states).await?;
@@ -137,7 +139,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Processes the messages of a folder from the UID `from` on.
+    /// Processes the messages of a folder from the UID `from` upwards.
     async fn process_arrivals(
         &self,
         access: &Access,
@@ -181,7 +183,7 @@ impl Mail {
         Ok(message_index::set_uid_next(db, account, path, uid_validity, next).await?)
     }
 
-    /// Assigns a number to each arrival in a folder: the number of a moved message, or a new number.
+    /// Assigns a number to each arrival in a folder. The number is the number of a moved message, or a new number.
     async fn number_arrivals(
         &self,
         access: &Access,
@@ -196,8 +198,8 @@ impl Mail {
         let same_identity = self.same_identity(access, &messages).await?;
         let mut candidates = self.missing(access, same_identity.clone()).await?;
         missing.add(&candidates);
-        // Another client may have moved a message just before the message was expunged. The moved message has the flag `\Deleted` at its new location too. A
-        // copy that was made earlier does not have the flag.
+        // Another client might have moved a message just before the expunge. The moved message also has the flag `\Deleted` at its new location. An older copy
+        // does not have this flag.
         candidates.sort_by_key(|message| expunged.contains(&message.number()));
         let deleted: BTreeSet<u32> = arrived
             .iter()
@@ -217,7 +219,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Returns the indexed messages that have the same identity as one of `messages`.
+    /// Returns the indexed messages with the same identities as `messages`.
     async fn same_identity(
         &self,
         access: &Access,
@@ -230,7 +232,7 @@ impl Mail {
     }
 }
 
-/// Returns the messages (IMAP UID and identity) that have no number yet.
+/// Returns the messages without a number. Each message consists of its IMAP UID and its identity.
 fn without_number(
     messages: &[(u32, Identity)],
     numbers: &HashMap<u32, u64>,

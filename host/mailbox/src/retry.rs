@@ -1,7 +1,7 @@
-//! Repeats a read if a pooled connection turns out to be closed.
+//! Repeats a read operation if the server has closed the pooled connection.
 
-/// Runs a read on the session of a lease. If the connection was reused and the server has closed it, repeats the read once on a new connection. This macro must
-/// not be used for commands that change data.
+/// Runs a read operation on the session of a lease. If the server has closed a reused connection, repeats the operation once on a new connection. Commands that
+/// change data must not use this macro.
 macro_rules! retry_read {
     ($lease:ident, $session:ident => $read:expr) => {{
         let is_reused = $lease.is_reused();

@@ -1,7 +1,7 @@
-//! Closes connections of revoked credentials: the service's own connections, and the sessions that mail clients have open at the mail server.
+//! Closes connections of revoked credentials: the service's own connections, and the sessions of mail clients at the mail server.
 //!
-//! The directory has already revoked the credential, so no new log-in succeeds, even if this module fails. The mail server checks the password only at log-in.
-//! A session that could not be ended therefore stays open until its client closes it. In that case a warning is logged, and the directory stores the app
+//! The directory has already revoked the credential. Therefore no new log-in succeeds, even if this module fails. The mail server checks the password only at
+//! log-in, so an open session stays open until its client closes the session. If a session cannot be ended, a warning is logged. The directory stores the app
 //! password in a list for another attempt.
 
 use std::sync::{Arc, PoisonError};
@@ -17,14 +17,14 @@ use crate::doveadm::{self, Doveadm, SessionMask};
 use crate::error::Error;
 use crate::mail::Mail;
 
-/// Delay before the second attempt to end sessions. The first attempt can miss a session whose log-in is still in progress. A log-in takes milliseconds, or
-/// seconds on an overloaded machine.
+/// Delay before the second attempt to end sessions. The first attempt can miss a session during its log-in. A log-in takes milliseconds, or seconds on an
+/// overloaded machine.
 const SECOND_ATTEMPT: Duration = Duration::from_secs(5);
 
-/// Time after a revocation during which failed attempts are repeated.
+/// The service repeats failed attempts during this time after a revocation.
 const RETRY_PERIOD: Duration = Duration::from_hours(24);
 
-/// Maximum number of app passwords whose sessions are ended in one attempt.
+/// Maximum number of app passwords in one attempt to end sessions.
 const BATCH: i64 = 1000;
 
 /// The sessions to end.
@@ -36,11 +36,11 @@ pub enum SessionSelector<'a> {
     Account(&'a str),
 }
 
-/// Ends sessions at the mail server immediately, and again after five seconds. This function is for commands that change the directory outside the running
-/// service. Returns `false` if `imap.doveadm` is not configured, otherwise `true`.
+/// Ends sessions at the mail server, and makes a second attempt after five seconds. Commands that change the directory outside the running service use this
+/// function. Returns `false` if `imap.doveadm` is not configured, otherwise `true`.
 ///
 /// # Errors
-/// Returns an error if the second attempt failed. Sessions may still be open in that case.
+/// Returns an error if the second attempt failed. Some sessions might then be open.
 pub async fn end_server_sessions(
     config: &config::Imap,
     selector: SessionSelector<'_>,
@@ -55,7 +55,7 @@ pub async fn end_server_sessions(
     if masks.is_empty() {
         return Ok(true);
     }
-    // Only the second result counts, because the second attempt runs after all log-ins that were in progress.
+    // Only the second result counts. The second attempt also ends sessions whose log-in was in progress at the first attempt.
     if let Err(error) = doveadm.kick(&masks).await {
         tracing::debug!(%error, "first attempt to end sessions failed");
     }
@@ -66,9 +66,9 @@ pub async fn end_server_sessions(
 }
 
 impl Mail {
-    /// Ends all connections of revoked app passwords, given by their ids. Returns when the mail server has ended the connections, or after two seconds.
+    /// Ends all connections of the revoked app passwords with these ids. Returns when the mail server has ended the connections, or after two seconds.
     ///
-    /// A command that the service is executing on such a connection may take a few seconds longer, because a change that has started must report its outcome.
+    /// A running command on such a connection can take a few seconds longer. A change that has started must report its outcome.
     pub async fn end_sessions(&self, app_passwords: &[String]) {
         for id in app_passwords {
             self.close_connections(id);
@@ -81,7 +81,7 @@ impl Mail {
     }
 
     /// Ends the remaining sessions of app passwords that were revoked at least five seconds ago. Sessions can remain if the service stopped or the mail server
-    /// did not respond. Stops trying 24 hours after the revocation. The service must call this function at its start and every minute.
+    /// did not respond. Makes no attempt later than 24 hours after the revocation. The service must call this function at its start and every minute.
     ///
     /// # Errors
     /// Returns an error if the database or the mail server failed. The next call processes the remaining app passwords.
@@ -117,7 +117,7 @@ impl Mail {
         callbacks.push(Box::new(callback));
     }
 
-    /// Closes the service's own connections of a credential, given by its id. A busy connection closes after its current use.
+    /// Closes the service's own connections of the credential with this id. A busy connection closes after its current use.
     pub fn close_connections(&self, credential: &str) {
         self.pool.close(credential);
         let callbacks = self.close_callbacks.lock();
@@ -133,8 +133,8 @@ impl Mail {
         self.pool.connections(account)
     }
 
-    /// Ends the sessions that `masks` selects, and after `SECOND_ATTEMPT` the sessions of all `app_passwords`. Then removes the app passwords from the
-    /// directory's list of sessions to end. Both attempts continue if the caller is dropped.
+    /// Ends the sessions that `masks` selects. After `SECOND_ATTEMPT`, ends the sessions of all `app_passwords` and removes these app passwords from the
+    /// directory's list. The attempts continue if the caller is dropped.
     async fn end_twice(&self, masks: Vec<SessionMask>, app_passwords: &[String]) {
         let Some(doveadm) = self.doveadm.clone().filter(|_| !app_passwords.is_empty()) else {
             return;

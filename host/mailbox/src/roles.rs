@@ -1,14 +1,14 @@
-//! Assigns the roles of folders and the order in which folders are shown.
+//! Assigns roles to folders and sorts the folders.
 //!
-//! Each role belongs to at most one folder. If the server assigns a role to several folders (RFC 6154 permits this), the first folder by path gets the role.
-//! Each folder has at most one role: the first in the order of [`Role`] that no other folder has.
+//! Each role belongs to at most one folder. RFC 6154 permits that a server assigns a role to several folders. In that case the first folder by path gets the
+//! role. Each folder has at most one role. A folder gets its first role, in the order of [`Role`], that no other folder has.
 
 use latchmail_imap::INBOX;
 use latchmail_imap::list::{Listed, Role};
 
 use crate::types::Folder;
 
-/// Converts listed folders and sorts them: first the folders with a role, in the order of [`Role`], then the others by path.
+/// Converts and sorts listed folders. First come the folders with a role, in the order of [`Role`]. The other folders follow in the order of their paths.
 pub(crate) fn to_folders(mut listed: Vec<Listed>) -> Vec<Folder> {
     listed.sort_by(|a, b| a.path.cmp(&b.path));
     let mut assigned: Vec<Role> = Vec::new();

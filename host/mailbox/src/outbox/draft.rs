@@ -1,5 +1,5 @@
-//! Validates drafts and writes them as messages with mail-builder (RFC 5322, RFC 2045). Client input never adds a header field. Bcc recipients are only in the
-//! envelope. This module does not send messages.
+//! Validates drafts and writes drafts as messages with mail-builder (RFC 5322, RFC 2045). Client input never adds a header field. Only the envelope contains
+//! Bcc recipients. This module does not send messages.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ use crate::types::Address;
 /// Maximum size of the finished message, in bytes (specification, section 8).
 pub(super) const MAX_MESSAGE: usize = 26_214_400;
 
-/// Maximum numbers of recipients, files and references of one message. A module in the sandbox can set lower limits.
+/// Maximum numbers of recipients, files and references of one message. A sandboxed module can have lower limits.
 const MAX_RECIPIENTS: usize = 500;
 const MAX_FILES: usize = 500;
 const MAX_REFERENCES: usize = 1000;
@@ -88,7 +88,7 @@ impl Draft {
     /// Validates the draft.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] with the name of the invalid value.
+    /// Returns [`Error::Invalid`] with a description of the value if a value is invalid.
     pub(super) fn validate(self) -> Result<ValidDraft, Error> {
         let invalid = |what: &str| Error::Invalid(format!("Invalid {what}"));
         let from = parse_address(&self.from).ok_or_else(|| invalid("sender address"))?;
@@ -135,7 +135,7 @@ impl ValidDraft {
         let draft = &self.draft;
         let files = draft.files.iter().map(|file| file.content.len());
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        // An attached message may be written without base64, so use the unencoded sizes for the lower bound.
+        // An attached message might not be encoded in base64. Use the unencoded sizes for the lower bound.
         let encoded = |bytes: usize| bytes / 3 * 4;
         let has_message = draft
             .files
@@ -196,7 +196,7 @@ impl ValidDraft {
         Ok(bytes.into())
     }
 
-    /// Returns a hash of the client's input, to detect that an idempotency key is used for another message.
+    /// Returns a hash of the client's input. The hash detects that an idempotency key is used for another message.
     pub(super) fn fingerprint(&self) -> [u8; 32] {
         let draft = &self.draft;
         let mut digest = Sha256::new();
@@ -230,8 +230,8 @@ impl ValidDraft {
     }
 }
 
-/// Returns the value of a To or Cc field. If a name contains text that looks like an encoded word (RFC 2047), this function encodes all names of the field.
-/// mail-builder would write an ASCII name unchanged in quotes, and many receivers decode encoded words even in quotes.
+/// Returns the value of a To or Cc field. Encodes all names of the field if a name contains text like an encoded word (RFC 2047). mail-builder would write an
+/// ASCII name unchanged in quotes, and many receivers decode encoded words even in quotes.
 fn address_list(addresses: &[Address]) -> HeaderType<'_> {
     // The address has been validated.
     let normalized = |address: &Address| {
@@ -256,8 +256,8 @@ fn address_list(addresses: &[Address]) -> HeaderType<'_> {
     HeaderType::Address(HeaderAddress::new_list(list))
 }
 
-/// Returns the value of the Subject field. If an ASCII subject contains text that looks like an encoded word (RFC 2047), this function encodes the complete
-/// subject. mail-builder would write the text unchanged, and receivers would decode it.
+/// Returns the value of the Subject field. Encodes the complete subject if an ASCII subject contains text like an encoded word (RFC 2047). mail-builder would
+/// write the text unchanged, and receivers would decode the text.
 fn subject(text: &str) -> HeaderType<'_> {
     if !text.is_ascii() || !text.contains("=?") {
         return HeaderType::Text(text.into());
@@ -265,7 +265,7 @@ fn subject(text: &str) -> HeaderType<'_> {
     HeaderType::Raw(Raw::new(encoded_words(text)))
 }
 
-/// Encodes a text completely as encoded words of at most 75 characters (RFC 2047, section 2).
+/// Encodes the complete text as encoded words of at most 75 characters (RFC 2047, section 2).
 fn encoded_words(text: &str) -> String {
     let mut words = Vec::new();
     let mut rest = text;
@@ -277,15 +277,14 @@ fn encoded_words(text: &str) -> String {
     words.join(" ")
 }
 
-/// Returns the plain text or the HTML of a message as a MIME part. A text with control characters is encoded in base64, because mail-builder writes control
-/// characters unencoded. A message must not contain NUL or a carriage return without a line feed (RFC 5322, sections 2.3 and 4), and mail servers change other
-/// control characters.
+/// Returns the plain text or the HTML of a message as a MIME part. Encodes a text with control characters in base64, because mail-builder would write control
+/// characters unencoded. RFC 5322, sections 2.3 and 4, forbids NUL and a carriage return without a line feed. Mail servers change other control characters.
 fn text_part<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
     let plain = |byte: u8| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n');
     if text.split("\r\n").all(|line| line.bytes().all(plain)) {
         return MimePart::new(media_type, text);
     }
-    // mail-builder encodes binary contents in base64 unless their media type is a text type.
+    // mail-builder encodes binary contents in base64, except for text types.
     let content_type = Raw::new(format!("{media_type}; charset=\"utf-8\""));
     MimePart {
         headers: vec![(Cow::Borrowed("Content-Type"), HeaderType::Raw(content_type))],
@@ -293,9 +292,10 @@ fn text_part<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
     }
 }
 
-/// Returns a file as a MIME part, with its media type and with its content in base64. An attached message must not be encoded in base64 (RFC 2046, section
-/// 5.2.1). It is written unencoded if no mail server would change its lines. Otherwise it is encoded in base64 and its type is `application/octet-stream`,
-/// which is also the type of a file with a multipart type.
+/// Returns a file as a MIME part with its media type. Encodes the content in base64.
+///
+/// An attached message must not be encoded in base64 (RFC 2046, section 5.2.1). Such a message is written unencoded if mail servers do not change its lines.
+/// Otherwise the message is encoded in base64 with the type `application/octet-stream`. A file with a multipart type also gets this type.
 fn file_part(file: &File) -> MimePart<'_> {
     let is_message = file.content_type.starts_with("message/");
     let is_unencoded = is_message && has_valid_lines(&file.content);
@@ -325,8 +325,8 @@ fn file_part(file: &File) -> MimePart<'_> {
     }
 }
 
-/// Returns the value of Content-Disposition for a file. A name that is not ASCII is encoded by RFC 2231. An ASCII name that contains text like an encoded word
-/// is encoded in the same way, for the reason described at [`subject`].
+/// Returns the value of Content-Disposition for a file. Encodes a non-ASCII name by RFC 2231. Also encodes an ASCII name with text like an encoded word. See
+/// [`subject`] for the reason.
 fn disposition(filename: &str) -> HeaderType<'_> {
     if filename.is_ascii() && filename.contains("=?") {
         let encoded = utf8_percent_encode(filename, NON_ALPHANUMERIC);
@@ -335,7 +335,7 @@ fn disposition(filename: &str) -> HeaderType<'_> {
     HeaderType::ContentType(ContentType::new("attachment").attribute("filename", filename))
 }
 
-/// Returns `true` if mail servers do not change the bytes: each line is short enough, ends with CRLF and contains no NUL (RFC 5322, section 2.1.1).
+/// Returns `true` if mail servers do not change the bytes. Each line must be short, end with CRLF and contain no NUL (RFC 5322, section 2.1.1).
 fn has_valid_lines(bytes: &[u8]) -> bool {
     bytes
         .split(|b| *b == b'\n')
@@ -344,16 +344,15 @@ fn has_valid_lines(bytes: &[u8]) -> bool {
         && memchr::memchr_iter(b'\r', bytes).all(|at| bytes.get(at + 1) == Some(&b'\n'))
 }
 
-/// Returns a Message-ID without angle brackets.
+/// Removes the angle brackets from a Message-ID.
 fn without_brackets(id: &str) -> &str {
     id.trim_start_matches('<').trim_end_matches('>')
 }
 
-/// Maximum length of a Message-ID with brackets, in bytes. A longer Message-ID would not fit on one line after `In-Reply-To: ` (RFC 5322, section 2.1.1), so
-/// the field would be folded.
+/// Maximum length of a Message-ID with brackets, in bytes. A longer Message-ID does not fit on one line after `In-Reply-To: ` (RFC 5322, section 2.1.1).
 const MAX_MESSAGE_ID: usize = 998 - "In-Reply-To: ".len();
 
-/// Returns `true` if `id` is a Message-ID (RFC 5322, section 3.6.4) that contains no characters that could end the header field.
+/// Returns `true` if `id` is a valid Message-ID (RFC 5322, section 3.6.4). A valid Message-ID contains no character that ends the header field.
 fn is_message_id(id: &str) -> bool {
     let inner = id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
     inner.is_some_and(|inner| {

@@ -1,4 +1,4 @@
-//! Checks properties of any message to be sent. See [`latchmail_core::fuzzing`].
+//! Checks properties of outbound messages for any input. See [`latchmail_core::fuzzing`].
 
 use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
@@ -7,11 +7,11 @@ use latchmail_mime::fuzzing::read;
 use super::draft::{Draft, File, parse_address};
 use crate::types::Address;
 
-/// Checks that an address is either rejected or written in a form that a mail server reads as the same address: on one line, without brackets and spaces
-/// outside quotes.
+/// Checks that each accepted address is on one line, without brackets and spaces outside quotes. A mail server must read the written address as the same
+/// address.
 ///
 /// # Panics
-/// Panics if the property does not hold.
+/// Panics if the check fails.
 pub fn recipient(address: &str) {
     let Some(parsed) = parse_address(address) else {
         return;
@@ -22,10 +22,10 @@ pub fn recipient(address: &str) {
     assert_eq!(parse_address(&text), Some(parsed), "{address:?}");
 }
 
-/// Writes a message and checks its lines. Checks that no text of a client creates a header field, and that a reader gets the values that the client set.
+/// Writes a message and checks its lines. Checks that client input creates no header field, and that a reader gets the client's values.
 ///
 /// # Panics
-/// Panics if a property does not hold.
+/// Panics if a check fails.
 pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u8]) {
     let draft = Draft {
         from: "ada@example.org".into(),
@@ -88,7 +88,7 @@ pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u
         unreachable!("recipients {:?}", found.to);
     };
     assert_eq!(to.address, "bo@example.net");
-    // Readers ignore a name that consists only of angle brackets, because it looks like a part of a malformed address.
+    // Readers ignore a name that consists only of angle brackets, because such a name looks like a part of a malformed address.
     let is_brackets = without_mark(name)
         .trim()
         .chars()

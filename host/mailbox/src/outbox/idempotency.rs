@@ -1,4 +1,4 @@
-//! Idempotency keys: a message with a key is sent only once in 24 hours, and a repeated request returns the first result.
+//! Idempotency keys. A message with a key is sent only once in 24 hours. A repeated request returns the result of the first request.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,18 +14,18 @@ use super::random::random_hex;
 use super::result::{Error, Sent};
 use crate::access::Access;
 
-/// Time during which a send of another process counts as in progress. No send takes longer.
+/// Maximum duration of a send. For this time, a send of another process counts as in progress.
 const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 
-/// The keys whose requests are being processed.
+/// The idempotency keys of the requests in progress.
 #[derive(Debug)]
 pub(super) struct IdempotencyKeys {
-    /// The id of this process, to distinguish its sends from sends of other processes.
+    /// The id of this process. It distinguishes the sends of this process from sends of other processes.
     process: String,
     in_progress: Mutex<HashSet<Key>>,
 }
 
-/// A key whose request is being processed until this value is dropped.
+/// A key whose request is in progress until this value is dropped.
 pub(super) struct KeyInUse<'a> {
     keys: &'a IdempotencyKeys,
     key: Key,
@@ -47,10 +47,10 @@ impl IdempotencyKeys {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks a key as being processed.
+    /// Records that a request with this key is in progress.
     ///
     /// # Errors
-    /// Returns [`Error::Conflict`] if this process is already processing a request with the key.
+    /// Returns [`Error::Conflict`] if another request with the key is in progress in this process.
     pub(super) fn start(&self, key: &Key) -> Result<KeyInUse<'_>, Error> {
         if self.lock().insert(key.clone()) {
             Ok(KeyInUse {
@@ -62,7 +62,6 @@ impl IdempotencyKeys {
         }
     }
 
-    /// Returns the id of this process.
     pub(super) fn process(&self) -> &str {
         &self.process
     }
@@ -107,12 +106,12 @@ fn in_progress() -> Error {
     Error::Conflict("A request with this Idempotency-Key is still being processed")
 }
 
-/// Returns the stored form of a client's key. The keys of each member are separate, so that a member does not learn whether another caller used the same key.
+/// Returns the stored form of a client's key. Each member has separate keys. Therefore a member does not learn whether another caller used the same key.
 pub(super) fn stored_key(access: &Access, key: &str) -> Key {
     let mut hash = Sha256::new();
     if let Some(member) = &access.member {
         hash.update(&member.account);
-        // A separator that cannot occur in an HTTP header.
+        // Use a separator that cannot occur in an HTTP header.
         hash.update([0]);
     }
     hash.update(key);

@@ -1,4 +1,4 @@
-//! Log-in at the submission service (RFC 4954): lettre sends app passwords, and this module sends access tokens with OAUTHBEARER or XOAUTH2.
+//! Logs in at the submission service (RFC 4954). lettre sends app passwords. This module sends access tokens with OAUTHBEARER or XOAUTH2.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use lettre::transport::smtp::extension::ClientId;
 use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
-/// Maximum length of a command line without its line break (RFC 5321, section 4.5.3.1.4). A longer SASL response is sent after the server has requested it.
+/// Maximum length of a command line without its line break (RFC 5321, section 4.5.3.1.4). The client sends a longer SASL response after the server's request.
 const MAX_LINE: usize = 510;
 
-/// The reply code that asks the client to continue (RFC 4954, section 4).
+/// The reply code with which the server requests the SASL response (RFC 4954, section 4).
 const CONTINUE: u16 = 334;
 
 /// The reason why the log-in failed.
@@ -28,7 +28,7 @@ pub(super) enum Error {
 
 impl From<SmtpError> for Error {
     fn from(error: SmtpError) -> Self {
-        // RFC 4954, section 6: 535 means a wrong credential, 454 a temporary failure.
+        // Code 535 means a wrong credential, and code 454 means a temporary failure (RFC 4954, section 6).
         if error.is_permanent() {
             Self::Refused
         } else {
@@ -94,14 +94,14 @@ async fn log_in_with_token(
     Ok(())
 }
 
-/// Returns the mechanisms in a line of the EHLO response, if it lists them.
+/// Returns the mechanisms in a line of the EHLO response. Returns `None` if the line does not contain mechanisms.
 fn mechanisms(line: &str) -> Option<std::str::SplitWhitespace<'_>> {
     let mut words = line.split_whitespace();
     let keyword = words.next()?;
     keyword.eq_ignore_ascii_case("AUTH").then_some(words)
 }
 
-/// A line for lettre. lettre appends no line break itself.
+/// A line for lettre, which does not append a line break.
 struct Line<'a>(&'a str);
 
 impl fmt::Display for Line<'_> {

@@ -1,6 +1,6 @@
-//! Limits the memory of messages that are being sent, for all accounts together and for each account.
+//! Limits the memory of messages during sending. One limit applies to all accounts together, and another limit applies to each account.
 //!
-//! Messages of up to 1 MiB have a separate pool, so that they do not wait for larger ones. This module only counts memory. It does not allocate any.
+//! Messages of up to 1 MiB have a separate pool. Therefore they do not wait for larger messages. This module only counts memory and does not allocate memory.
 
 use std::sync::Arc;
 
@@ -12,9 +12,10 @@ const MAX_SMALL: usize = 1024 * 1024;
 /// The sizes of the pools for large and for small messages, in KiB.
 const LARGE_POOL_KIB: usize = 256 * 1024;
 const SMALL_POOL_KIB: usize = 32 * 1024;
-/// Divisor of a pool's size. The result is the maximum memory of one account. The largest message needs 75 MiB.
+/// Divisor of a pool's size that determines the maximum memory of one account. The largest message needs 75 MiB.
 const ACCOUNT_DIVISOR: usize = 3;
-/// Factor between the size of a message and the memory for sending it. The memory contains the files, the finished message, and a copy with doubled dots.
+/// Factor between the size of a message and the memory for sending the message. The memory contains the files, the finished message, and a copy with doubled
+/// dots.
 const MEMORY_FACTOR: usize = 3;
 /// Additional memory of a message, in KiB.
 const OVERHEAD_KIB: usize = 16;
@@ -26,7 +27,7 @@ pub(super) struct MessageMemory {
     large: Pool,
 }
 
-/// A pool. Each permit stands for 1 KiB.
+/// A pool of memory. Each permit represents 1 KiB.
 #[derive(Debug)]
 struct Pool {
     permits: Arc<Semaphore>,
@@ -34,7 +35,7 @@ struct Pool {
     account_permits: AccountPermits,
 }
 
-/// The permits of one message. They are returned when the value is dropped.
+/// The permits of one message. The permits return to the pool when the value is dropped.
 #[derive(Debug)]
 pub(super) struct MemoryPermit {
     _account: OwnedSemaphorePermit,
@@ -59,7 +60,7 @@ impl MessageMemory {
         let kibibytes =
             (OVERHEAD_KIB + MEMORY_FACTOR * bytes.div_ceil(1024)).min(pool.account_limit);
         let permits = u32::try_from(kibibytes).ok()?;
-        // Take the account's permits first, so that an account that waits for its own limit does not block the shared pool.
+        // Take the account's permits first. Otherwise an account that waits for its own limit would block the shared pool.
         let of_account = pool.account_permits.acquire_many(account, permits).await?;
         let of_pool = Arc::clone(&pool.permits).acquire_many_owned(permits).await;
         Some(MemoryPermit {

@@ -7,16 +7,16 @@ use crate::error::Error as MailboxError;
 pub struct Sent {
     /// The Message-ID with angle brackets.
     pub message_id: String,
-    /// The folder that contains the copy, or `None` if no copy was stored.
+    /// The folder that contains the copy. `None` if no copy was stored.
     pub saved_to: Option<String>,
     /// `true` if an earlier request with the same idempotency key sent the message.
     pub replayed: bool,
 }
 
-/// The reason why a message was not sent, or may not have been sent.
+/// The reason why a message was not sent, or might not have been sent.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The caller may not use the sender address. The text can be shown to users.
+    /// The caller is not allowed to use the sender address. The text can be shown to users.
     #[error("{0}")]
     Denied(&'static str),
     /// The draft contains an invalid value. The text can be shown to users.
@@ -25,26 +25,26 @@ pub enum Error {
     /// The finished message exceeds 25 MB.
     #[error("the message exceeds the 25 MB limit")]
     TooLarge,
-    /// The mail server rejected a recipient or the message. The text is the reply of the mail server, after the address of a rejected recipient. It can be
-    /// shown to users.
+    /// The mail server rejected a recipient or the message. The text contains the address of the rejected recipient and the mail server's reply. The text can
+    /// be shown to users.
     #[error("the mail server rejected the message: {0}")]
     Rejected(String),
-    /// The idempotency key was used for another message, or its request is still being processed. The text can be shown to users.
+    /// The idempotency key was used for another message, or a request with the key is in progress. The text can be shown to users.
     #[error("{0}")]
     Conflict(&'static str),
     /// The mail server rejected the credential.
     #[error("the mail server rejected the credential")]
     CredentialRefused,
-    /// Nothing was sent: the mail server is unreachable or rejected the message temporarily.
+    /// The mail server is unreachable or rejected the message temporarily. The message was not sent.
     #[error("the mail server is not available: {0}")]
     Unavailable(String),
-    /// Nothing was sent: the server closed the connection.
+    /// The server closed the connection. The message was not sent.
     #[error("the connection was closed: {0}")]
     Lost(String),
     /// It is unknown whether the message was sent.
     #[error("it is unknown whether the message was sent: {0}")]
     Unknown(String),
-    /// Nothing was sent: an internal error occurred.
+    /// An internal error occurred. The message was not sent.
     #[error("sending failed: {0}")]
     Internal(String),
 }

@@ -1,4 +1,4 @@
-//! Sends messages. A send that has started runs to completion on its own task. With an idempotency key, a message is sent only once.
+//! Sends messages. Each send runs to completion on its own task. A message with an idempotency key is sent only once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::mail::Mail;
 use crate::pool::Pool;
 use crate::sent_copy::UploadedCopy;
 
-/// Proof that an account may send from an address, valid for the current request.
+/// A proof that an account is allowed to send from an address. The proof is valid for the current request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     account: String,
@@ -46,7 +46,7 @@ pub struct Outbox {
     clock: Clock,
     keys: IdempotencyKeys,
     signing: Arc<latchmail_dkim::Keys>,
-    /// The sends that are in progress.
+    /// The sends in progress.
     sends: Changes,
     memory: MessageMemory,
     timeout: Duration,
@@ -56,7 +56,7 @@ impl Outbox {
     /// Creates the service. Does not connect.
     ///
     /// # Errors
-    /// Returns an error if the address or TLS in the configuration is invalid.
+    /// Returns an error if the address or the TLS configuration is invalid.
     pub fn new(
         config: &config::Smtp,
         directory: Directory,
@@ -86,11 +86,11 @@ impl Outbox {
         })
     }
 
-    /// Checks that the caller may send from an address: the account's own address or one of its active aliases. A member also needs a grant for the address.
-    /// Returns the proof for [`Outbox::send`].
+    /// Checks that the caller is allowed to send from an address. The address must be the account's own address or an active alias. A member also needs a grant
+    /// for the address. Returns the proof for [`Outbox::send`].
     ///
     /// # Errors
-    /// Returns [`Error::Denied`] if the caller may not send from the address, or [`Error::Internal`] if the directory fails.
+    /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns [`Error::Internal`] if the directory fails.
     pub async fn check_sender(&self, access: &Access, address: &str) -> Result<Sender, Error> {
         let not_own = "You can only send from your own address or active aliases";
         let account = &access.account;
@@ -130,11 +130,12 @@ impl Outbox {
         Ok(rights.hold(Right::MailSend))
     }
 
-    /// Sends a message to all recipients or to none, and stores a copy. `sender` is the proof from [`Outbox::check_sender`], if the sender of the draft was
-    /// already checked. If a request within the last 24 hours used the same `key`, sends nothing and returns the result of that request.
+    /// Sends a message to all recipients or to no recipient, and stores a copy. `sender` is the proof from [`Outbox::check_sender`]. If `sender` is `None`,
+    /// this function checks the draft's sender. If a request within the last 24 hours used the same `key`, sends nothing and returns the result of that
+    /// request.
     ///
     /// # Errors
-    /// Returns any [`Error`] except [`Error::Lost`].
+    /// Returns an [`Error`] if the operation fails. Never returns [`Error::Lost`].
     pub async fn send(
         self: &Arc<Self>,
         access: &Access,
@@ -169,7 +170,7 @@ impl Outbox {
         let mut sent = self.sends.run(task).await.unwrap_or_else(|error| {
             Err(Error::Unknown(format!("the task ended early: {error}")))
         })?;
-        // Do not return the folder to a member who may not know that the folder exists.
+        // Do not return the folder to a member who must not learn that the folder exists.
         if let Some(path) = &sent.saved_to
             && !self
                 .mail
@@ -229,7 +230,7 @@ impl Outbox {
         }
     }
 
-    /// Writes and signs a message and passes it to the submission service. Concurrently uploads the copy for the Sent folder to the mail server.
+    /// Writes and signs a message and passes the message to the submission service. Concurrently uploads the copy for the Sent folder.
     async fn submit(
         &self,
         access: &Access,
@@ -240,7 +241,7 @@ impl Outbox {
         let _memory = self.acquire_memory(access, size).await?;
         let now = self.clock.now();
         let (writer, id) = (Arc::clone(draft), message_id.to_owned());
-        // The directory is queried while the message is written.
+        // Query the directory concurrently with writing the message.
         let (signer, message) = tokio::join!(
             self.signing.signer(draft.envelope.from.domain()),
             blocking::run_sized(size, move || writer.write(&id, now))
@@ -270,7 +271,7 @@ impl Outbox {
         Ok(copy)
     }
 
-    /// Records in the audit log that a member sent a message or may have sent it. The recipients see only the owner's address.
+    /// Records in the audit log that a member has sent a message or might have sent a message. The recipients see only the owner's address.
     async fn record_in_audit_log(
         &self,
         access: &Access,
@@ -336,16 +337,16 @@ impl Outbox {
     }
 }
 
-/// Signs a message and puts the signature before the message. The signature does not count towards the size limit.
+/// Signs a message and inserts the signature before the message. The size limit does not include the signature.
 fn sign(signer: &Signer, message: &[u8], now: Timestamp) -> Result<Bytes, latchmail_dkim::Error> {
     let signature = signer.sign(message, now)?;
     Ok([signature.as_bytes(), message].concat().into())
 }
 
-/// The result of uploading a copy. `None` if there is no Sent folder.
+/// The result of uploading a copy. `None` if no Sent folder exists.
 type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
 
-/// Stores the copy of a sent message. Returns the path of the folder, or `None` after a failure. A failure is only logged, because the message was sent.
+/// Stores the copy of a sent message. Returns the path of the folder. If this fails, logs the failure and returns `None`, because the message was sent.
 async fn store_copy(copy: UploadResult) -> Option<String> {
     let stored = async { copy?.ok_or_else(no_sent_folder)?.store().await };
     stored.await.unwrap_or_else(|error| {
@@ -358,8 +359,7 @@ fn no_sent_folder() -> MailboxError {
     MailboxError::Internal("there is no Sent folder".into())
 }
 
-/// Logs a failure to store the outcome of a send. The request still returns the outcome to the client. The state that is already stored never claims more than
-/// what happened.
+/// Logs a failure to store the outcome of a send. The client still gets the outcome. The state in the database never reports more than what happened.
 fn log_failure(stored: Result<(), latchmail_directory::Error>) {
     if let Err(error) = stored {
         tracing::error!(%error, "failed to store the outcome of a send");

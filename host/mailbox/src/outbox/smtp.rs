@@ -1,5 +1,5 @@
-//! Authenticated connections to the submission service (RFC 6409). lettre implements the protocol. This module ensures that a message is sent to all recipients
-//! or to none, and reports the rejected recipient.
+//! Authenticated connections to the submission service (RFC 6409). lettre implements the protocol. This module sends a message to all recipients or to no
+//! recipient, and reports the rejected recipient.
 
 use std::error::Error as _;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ pub(super) struct Connector {
 /// An authenticated connection.
 pub(super) struct Session {
     connection: AsyncSmtpConnection,
-    /// `true` if several commands can be sent without waiting for replies (RFC 2920).
+    /// `true` if the client can send several commands without waiting for replies (RFC 2920).
     pipelining: bool,
     timeout: Duration,
     state: State,
@@ -48,11 +48,11 @@ pub(super) struct Session {
 enum State {
     /// No message is in progress.
     Idle,
-    /// A message is in progress and all replies have been read.
+    /// A message is in progress, and the client has read all replies.
     InTransaction,
-    /// DATA was sent and its reply has not been read.
+    /// The client has sent DATA but has not read the reply.
     AwaitingDataReply,
-    /// A reply is missing, so later replies cannot be assigned to commands.
+    /// A reply is missing. Therefore the client cannot assign further replies to commands.
     Broken,
 }
 
@@ -122,15 +122,15 @@ impl pool::Session for Session {
 }
 
 impl Session {
-    /// Sends a message to all recipients, or to none if the server rejects one of them.
+    /// Sends a message to all recipients. If the server rejects a recipient, sends the message to no recipient.
     ///
     /// # Errors
-    /// - Returns [`Error::Lost`] if the connection was closed and nothing was sent.
-    /// - Returns [`Error::Rejected`] or [`Error::Unavailable`] if nothing was sent for another reason.
+    /// - Returns [`Error::Lost`] if the connection was closed and the message was not sent.
+    /// - Returns [`Error::Rejected`] or [`Error::Unavailable`] if the message was not sent for another reason.
     /// - Returns [`Error::Unknown`] if it is unknown whether the message was sent.
     pub(super) async fn send(&mut self, envelope: &Envelope, message: &[u8]) -> Result<(), Error> {
         self.state = State::InTransaction;
-        // Do not use the connection again after a timeout, because a late reply would be assigned to another command.
+        // Do not reuse the connection after a timeout, because a late reply would be assigned to another command.
         let prepared = timeout(self.timeout, self.prepare(envelope, message))
             .await
             .map_err(|_| Error::Unavailable("the server did not respond in time".into()))?;
@@ -138,7 +138,7 @@ impl Session {
             if self.state != State::Broken
                 && matches!(error, Error::Rejected(_) | Error::Unavailable(_))
             {
-                // If the connection still works, reset it for the next message.
+                // If the connection works, reset it for the next message.
                 let reset = timeout(self.timeout, self.reset()).await;
                 if let Ok(Ok(())) = reset {
                     self.state = State::Idle;
@@ -200,10 +200,10 @@ impl Session {
         if envelope.to.len() > 1 {
             self.send_envelope(envelope, Pipelined(mail, recipients, None))
                 .await?;
-            // Send DATA separately. Otherwise the accepted recipients would get the message if another recipient is rejected (RFC 2920, section 3.1).
+            // Send DATA separately. Otherwise a message with a rejected recipient would reach the accepted recipients (RFC 2920, section 3.1).
             return self.start_data().await;
         }
-        // With one recipient, DATA can be sent in the same write: if the recipient is rejected, no recipient can get the message.
+        // DATA can be in the same write if there is only one recipient. If this recipient is rejected, no recipient gets the message.
         self.state = State::AwaitingDataReply;
         self.send_envelope(envelope, Pipelined(mail, recipients, Some(Data)))
             .await?;
@@ -217,7 +217,7 @@ impl Session {
         if self.state == State::AwaitingDataReply {
             let reply = self.connection.read_response().await;
             if self.handle_reply(reply, None)?.is_ok() {
-                // The server expects the message, although it has no recipients. Send an empty message.
+                // The server expects the message, although the message has no recipients. Send an empty message.
                 let reply = self.connection.command(EMPTY_MESSAGE).await;
                 self.handle_reply(reply, None)?.ok();
             }
@@ -226,13 +226,12 @@ impl Session {
         self.handle_reply(reply, None)?
     }
 
-    /// Sends DATA.
     async fn start_data(&mut self) -> Result<(), Error> {
         let reply = self.connection.command(Data).await;
         self.handle_reply(reply, None)?
     }
 
-    /// Sends the sender and the recipients one by one, for a server without pipelining.
+    /// Sends the sender and the recipients one by one. Used for servers without pipelining.
     async fn send_envelope_singly(
         &mut self,
         envelope: &Envelope,
@@ -248,7 +247,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the sender and all recipients in one write, so that many recipients need only one round trip. Does not read the reply to DATA.
+    /// Sends the sender and all recipients in one write, which needs only one round trip. Does not read the reply to DATA.
     async fn send_envelope(
         &mut self,
         envelope: &Envelope,
@@ -256,20 +255,20 @@ impl Session {
     ) -> Result<(), Error> {
         let reply = self.connection.command(commands).await;
         let mut result = self.handle_reply(reply, Some(&envelope.from))?;
-        // Read every reply, so that no reply is assigned to a later command. The first rejection is returned.
+        // Read every reply, so that no reply is assigned to another command. The loop returns the first rejection.
         for to in &envelope.to {
             let reply = self.connection.read_response().await;
             match self.handle_reply(reply, Some(to)) {
                 Ok(reply) => result = result.and(reply),
-                // If the server rejected a command and closed the connection, return the rejection.
+                // If the server rejected a command and then closed the connection, return the rejection.
                 Err(lost) => return result.and(Err(lost)),
             }
         }
         result
     }
 
-    /// Converts the reply to a command. `address` is the address in the command, if any. The inner error is the server's rejection. The outer error means that
-    /// no more replies can be read.
+    /// Converts the reply to a command. `address` is the address in the command. The inner error is the server's rejection. After an outer error, no further
+    /// replies can be read.
     fn handle_reply(
         &mut self,
         reply: Result<Response, SmtpError>,
@@ -289,10 +288,9 @@ impl Session {
     }
 }
 
-/// An empty message.
 const EMPTY_MESSAGE: &str = ".\r\n";
 
-/// The commands MAIL, RCPT and optionally DATA, which are sent in one write.
+/// The commands MAIL, RCPT and optionally DATA in one write.
 struct Pipelined(Mail, Vec<Rcpt>, Option<Data>);
 
 impl fmt::Display for Pipelined {
@@ -303,12 +301,12 @@ impl fmt::Display for Pipelined {
     }
 }
 
-/// Returns `true` if a line of the EHLO response offers pipelining.
+/// Returns `true` if the EHLO response line offers pipelining.
 fn is_pipelining(line: &str) -> bool {
     line.trim().eq_ignore_ascii_case("PIPELINING")
 }
 
-/// Converts a negative reply to a command. `address` is the address in the command, if any. Returns [`Error::Lost`] if no valid reply was received.
+/// Converts a negative reply to a command. `address` is the address in the command. Returns [`Error::Lost`] if the client received no valid reply.
 fn convert_error(address: Option<&Address>, error: &SmtpError) -> Error {
     if error.status().is_none() {
         return Error::Lost(error.to_string());
@@ -329,8 +327,8 @@ fn convert_error(address: Option<&Address>, error: &SmtpError) -> Error {
 /// Size of the write buffer, in bytes. Larger writes bypass the buffer.
 const WRITE_BUFFER: usize = 16 * 1024;
 
-/// A buffered stream for lettre. The buffer is flushed only before a reply is read. lettre writes the message and the final dot separately, and the buffer
-/// combines them into one write.
+/// A buffered stream for lettre. The stream flushes its buffer only before it reads a reply. lettre writes the message and the final dot separately, and the
+/// buffer combines them into one write.
 struct BufferedStream(BufWriter<Box<dyn Io>>);
 
 impl BufferedStream {
