@@ -22,7 +22,7 @@ use crate::flag::Flag;
 /// The timeout has no effect, because the connection closes after the last reply.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Checks that decoding returns the name before the encoding. Also checks that no character of the name ends a line or a string of the command.
+/// Checks that encoding and decoding do not change the name. Also checks that no character of the name ends a line or a string of the command.
 ///
 /// # Panics
 /// Panics if the name changes, or if the command contains a character that is not printable ASCII.

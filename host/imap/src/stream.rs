@@ -135,7 +135,7 @@ enum Start {
     Empty,
     /// The message does not exist.
     Nothing,
-    /// The server is sending bytes of another message, because the folder was created again.
+    /// The server is sending bytes of another message, because a new folder with the same name has replaced the folder.
     Another,
 }
 

@@ -135,7 +135,7 @@ impl Wire {
     /// Writes the queue and reads replies until all commands with `tags` are complete. Returns the outcomes in the order of `tags`. `on` receives all other
     /// replies.
     ///
-    /// The commands can complete in any order. For example, Dovecot can complete a NOOP after a later FETCH.
+    /// The commands can complete in any order. For example, if NOOP is followed by FETCH, Dovecot can complete the FETCH first.
     pub(crate) async fn finish(
         &mut self,
         tags: &[String],

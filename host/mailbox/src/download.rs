@@ -26,8 +26,8 @@ use crate::retry::retry_read;
 /// An attachment whose decoded bytes can be read.
 pub struct Download {
     source: Source,
-    /// The first chunk and the reader of the other chunks. The first chunk was read to check that the attachment exists. The first call of [`Download::open`]
-    /// takes this value.
+    /// The first chunk and the reader of the other chunks. The first chunk was read to check that the attachment exists. `None` after the first call of
+    /// [`Download::open`].
     started: Mutex<Option<Started>>,
 }
 

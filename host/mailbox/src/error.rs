@@ -17,7 +17,7 @@ pub enum Error {
     /// A change has started and its outcome is unknown.
     #[error("the outcome of a change is unknown: {0}")]
     Unknown(String),
-    /// The member may see the folder but does not have this right on it.
+    /// The member can see the folder but does not have this right on the folder.
     #[error("{}", permissions::lacking(*.0))]
     Denied(Right),
     /// The message exceeds a size limit. The text can be shown to users.

@@ -37,7 +37,7 @@ pub(crate) trait Connect: fmt::Debug + Send + Sync + 'static {
 
 /// A connection that can be pooled.
 pub(crate) trait Session: Send + 'static {
-    /// Returns `true` if the connection can be used again.
+    /// Returns `true` if the connection is usable for another request.
     fn is_reusable(&self) -> bool;
 
     /// Returns `true` if the connection has this folder open.

@@ -17,7 +17,7 @@ use crate::doveadm::{self, Doveadm, SessionMask};
 use crate::error::Error;
 use crate::mail::Mail;
 
-/// Delay before the second attempt to end sessions. The first attempt can miss a session during its log-in. A log-in takes milliseconds, or seconds on an
+/// Delay before the second attempt to end sessions. The first attempt can miss a session during its log-in. A log-in needs milliseconds, or seconds on an
 /// overloaded machine.
 const SECOND_ATTEMPT: Duration = Duration::from_secs(5);
 

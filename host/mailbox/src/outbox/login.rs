@@ -63,7 +63,7 @@ async fn log_in_with_token(
     username: &str,
     token: &SecretString,
 ) -> Result<(), Error> {
-    // Send EHLO again, because lettre does not expose the extensions that it does not use.
+    // Send a second EHLO, because lettre exposes only the extensions that lettre uses.
     let ehlo = connection.command(Ehlo::new(hello.clone())).await?;
     let offered: Vec<&str> = ehlo.message().filter_map(mechanisms).flatten().collect();
     let mechanism =

@@ -85,7 +85,7 @@ impl Connector {
                 login::Error::Refused => MailboxError::CredentialRefused,
                 login::Error::Unavailable(why) => unavailable(why),
             })?;
-        // Send EHLO again, because lettre does not expose the extensions that it does not use.
+        // Send a second EHLO, because lettre exposes only the extensions that lettre uses.
         let ehlo = connection.command(Ehlo::new(hello)).await;
         let ehlo = ehlo.map_err(|e| unavailable(e.to_string()))?;
         Ok(Session {
