@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The number of accounts in the map at which accounts without a permit in use are removed from the map.
+/// The size of the map that triggers a cleanup. The cleanup removes accounts that use no permit.
 const MAX_ACCOUNTS: usize = 1024;
 
 /// The permits of all accounts.
@@ -25,7 +25,7 @@ impl AccountPermits {
         }
     }
 
-    /// Waits until `account` has fewer concurrent calls than the limit. Returns a permit, which counts as one call until the permit is dropped.
+    /// Waits until `account` has fewer concurrent calls than the limit. The returned permit counts as one call until the permit is dropped.
     pub async fn acquire(&self, account: &str) -> Option<OwnedSemaphorePermit> {
         self.acquire_many(account, 1).await
     }

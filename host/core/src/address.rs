@@ -1,6 +1,6 @@
 //! Checks the syntax of mail addresses, user names and domains. Does not check whether an address or a domain exists.
 
-/// Reserved names, which users cannot register: the mailbox names of RFC 2142, and names that people and mail systems expect to belong to the operator.
+/// Names that users cannot register. The list contains the mailbox names of RFC 2142 and other names that users expect to belong to the operator.
 const RESERVED: [&str; 21] = [
     "abuse",
     "admin",
@@ -45,7 +45,7 @@ enum Fault {
     Reserved,
 }
 
-/// Returns the first problem of `name`, a local part in lower case. Returns `None` if `name` is valid.
+/// Checks a local part in lower case. Returns the first problem, or `None` if the local part is valid.
 fn fault(name: &str) -> Option<Fault> {
     let length = name.chars().count();
     let alphanumeric_at = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -60,7 +60,7 @@ fn fault(name: &str) -> Option<Fault> {
     } else if !alphanumeric_at(name.chars().next()) || !alphanumeric_at(name.chars().next_back()) {
         Some(Fault::Ends)
     } else if name.contains("..") {
-        // RFC 5322, section 3.2.3: no dot-atom has two dots in a row.
+        // A dot-atom does not contain two dots in a row (RFC 5322, section 3.2.3).
         Some(Fault::Dots)
     } else if RESERVED.contains(&name) {
         Some(Fault::Reserved)
@@ -69,10 +69,10 @@ fn fault(name: &str) -> Option<Fault> {
     }
 }
 
-/// Returns a user name in lower case if its syntax allows registration (specification, section 4.2).
+/// Checks a user name for registration (specification, section 4.2). Returns the name in lower case.
 ///
 /// # Errors
-/// Returns the text that the registration endpoint and the availability check send to the client.
+/// Returns the error text for the client if the syntax is invalid or the name is reserved.
 pub fn username(name: &str) -> Result<String, &'static str> {
     let name = name.to_ascii_lowercase();
     match fault(&name) {
@@ -88,11 +88,11 @@ pub fn username(name: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Checks the local part of an alias (specification, section 4.4). The local part must be in lower case, because the service does not change the name that a
-/// client sent. If `reserved` is `true`, reserved names are rejected. Pass `false` for an alias on an account's own domain.
+/// Checks the local part of an alias (specification, section 4.4). Rejects upper case, because the service does not change the names of aliases. If `reserved`
+/// is `true`, rejects reserved names. Pass `false` for an alias on an account's own domain.
 ///
 /// # Errors
-/// Returns the text that the service sends to a client that creates or checks the alias.
+/// Returns the error text for the client if the local part is not allowed.
 pub fn alias_name(name: &str, reserved: bool) -> Result<(), &'static str> {
     match fault(name) {
         Some(Fault::Short | Fault::Long) => Err("name must be 2 to 64 characters"),

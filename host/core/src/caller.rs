@@ -56,15 +56,14 @@ impl Scope {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
 
-    /// Returns the names of scopes, separated by spaces (RFC 6749, section 3.3).
+    /// Joins the names of `scopes` with spaces (RFC 6749, section 3.3).
     #[must_use]
     pub fn list(scopes: &[Self]) -> String {
         let names: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
         names.join(" ")
     }
 
-    /// Parses the names of scopes, separated by spaces. Returns the scopes in canonical order and without duplicates. Ignores names that are not scopes of this
-    /// version of the service.
+    /// Parses a list of scope names, separated by spaces. Returns the scopes in canonical order and without duplicates. Ignores unknown names.
     #[must_use]
     pub fn read_list(list: &str) -> Vec<Self> {
         let listed = |scope: &Self| list.split(' ').any(|name| name == scope.name());
@@ -121,9 +120,9 @@ pub fn missing(scope: Scope) -> String {
 /// The credential of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// A web session. A session has no scopes and permits everything that the account may do.
+    /// A web session, which permits all actions of the account.
     Session {
-        /// The session's id, the `sid` of its tokens.
+        /// The session's id. The session's tokens contain the id as `sid`.
         sid: String,
     },
     /// A personal API token.
@@ -156,9 +155,10 @@ pub enum Audience {
 /// The credential with which the service logs in to the mail server.
 #[derive(Clone, Debug)]
 pub struct MailCredential {
-    /// The app password's id or the access token's hash. Connections to the mail server are pooled by this id. They are closed when the credential is revoked.
+    /// The id of the app password, or the hash of the access token. Connections to the mail server are pooled by this id. The connections are closed when the
+    /// credential is revoked.
     pub id: String,
-    /// The log-in name: the account's address.
+    /// The account's address, which is the log-in name.
     pub username: String,
     /// The secret.
     pub proof: Proof,
@@ -173,7 +173,7 @@ pub enum Proof {
     AccessToken {
         /// The token.
         token: SecretString,
-        /// The time at which the token expires, or `None` if the time is unknown. No connection is reused after this time.
+        /// The time at which the token expires, or `None` if the time is unknown. Connections are not reused after this time.
         until: Option<Instant>,
     },
 }
@@ -221,16 +221,16 @@ pub struct Caller {
     pub credential: Credential,
     /// The credential with which the service logs in to the caller's own mailbox.
     pub mail: MailCredential,
-    /// The shared mailbox in which the caller acts, or `None` for the caller's own mailbox.
+    /// The shared mailbox that the caller uses, or `None` for the caller's own mailbox.
     pub shared: Option<Box<Shared>>,
 }
 
 /// A mailbox that its owner shares with the caller.
 #[derive(Clone, Debug)]
 pub struct Shared {
-    /// The id of the owner's account, which is also the mailbox's id.
+    /// The id of the owner's account. The mailbox has the same id.
     pub account: String,
-    /// The credential with which the service logs in to this mailbox for its members.
+    /// The credential with which the service logs in to this mailbox.
     pub mail: MailCredential,
     /// The caller's grants in this mailbox at the time of authentication.
     pub grants: Arc<Grants>,

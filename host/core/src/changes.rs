@@ -1,4 +1,4 @@
-//! Changes that run to completion, even if the client that requested them disconnects.
+//! Runs changes to completion, even if the client disconnects.
 
 use std::future::Future;
 
@@ -6,13 +6,13 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-/// The changes in progress of one part of the service. Clones contain the same changes.
+/// A set of changes in progress. Clones share the set.
 #[derive(Clone, Debug, Default)]
 pub struct Changes(TaskTracker);
 
 impl Changes {
-    /// Runs a change on its own task. Returns a handle, which resolves to the result of the change. The change continues if the handle is dropped. The handle
-    /// resolves to an error if the change panicked, or if the runtime shut down before the end of the change.
+    /// Runs a change on a separate task and returns a handle to the result. The change continues if the handle is dropped. The handle resolves to an error if
+    /// the change panics, or if the runtime shuts down first.
     pub fn run<T: Send + 'static>(
         &self,
         change: impl Future<Output = T> + Send + 'static,

@@ -49,7 +49,7 @@ impl Timestamp {
         )
     }
 
-    /// Returns the time from `earlier` to this timestamp, or zero if `earlier` is later.
+    /// Returns the time from `earlier` to this timestamp, or zero if `earlier` is after this timestamp.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -121,8 +121,7 @@ impl Clock {
         }
     }
 
-    /// Returns the time since a fixed moment. Use this method to measure durations. Unlike the result of [`Clock::now`], this result does not depend on changes
-    /// of the system time.
+    /// Returns the time since a fixed moment, for measuring durations. Changes of the system time do not affect the result.
     #[must_use]
     pub fn monotonic(&self) -> Duration {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);

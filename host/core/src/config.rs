@@ -1,10 +1,9 @@
-//! Reads the configuration from one TOML file and the environment. The environment variable `LATCHMAIL_SECTION__KEY` overrides the key of a section.
+//! Reads the configuration from one TOML file and the environment. The environment variable `LATCHMAIL_SECTION__KEY` overrides a key of a section.
 //!
-//! Each section of the configuration has a source file, which contains the section's types, defaults and checks. The file `plaintext` contains the checks that
-//! concern several sections.
+//! Each section of the configuration has a source file with types, defaults and checks. The file `plaintext` contains the checks that concern several sections.
 //!
-//! Only this module reads the environment. `docs/configuration.md` describes the configuration for operators. If you add or change a key here, change that file
-//! too.
+//! Only this module reads the environment. `docs/configuration.md` describes the configuration for operators. Document each new or changed key in
+//! `docs/configuration.md`.
 
 mod admin;
 mod audit;
@@ -56,7 +55,7 @@ pub use self::smtp::Smtp;
 use self::values::list;
 use crate::error::StartError;
 
-/// Environment variables that the command line reads. They have the prefix of configuration keys, but are not configuration keys.
+/// Environment variables that have the prefix of configuration keys but set no key. The command line reads these variables.
 const NOT_CONFIGURATION: [&str; 3] = ["LATCHMAIL_CONFIG", "LATCHMAIL_STATE", "LATCHMAIL_MODULES"];
 
 /// The default path of the state folder of `latchmail dev`.
@@ -68,7 +67,7 @@ pub const STATE_FILE: &str = "latchmail.toml";
 /// The prefix of environment variables that tests use.
 const TEST_PREFIX: &str = "LATCHMAIL_TEST_";
 
-/// The name of the module that serves the agent endpoint.
+/// The name of the module with the agent endpoint.
 const AGENTS_MODULE: &str = "mcp";
 
 /// All settings of the service.
@@ -78,7 +77,7 @@ pub struct Config {
     /// The address and port on which the service listens.
     #[serde(default = "default_listen")]
     pub listen: SocketAddr,
-    /// The URL of the service for clients: scheme, host and port, without a trailing slash. The service's tokens name this URL as their issuer. If empty, the
+    /// The URL of the service for clients: scheme, host and port, without a trailing slash. This URL is also the issuer of the service's tokens. If empty, the
     /// URL is `http://` followed by `listen`.
     #[serde(default)]
     pub base_url: String,
@@ -89,13 +88,13 @@ pub struct Config {
     /// The name of the service for users and agents.
     #[serde(default = "default_service_name")]
     pub service_name: String,
-    /// The path of the file with the service's keys. If the file does not exist, the service creates it. Only the owner of the file can read it.
+    /// The path of the file with the service's keys. The service creates the file if the file does not exist. Only the owner of the file can read the file.
     #[serde(default = "default_key_file")]
     pub key_file: PathBuf,
     /// The path of the folder that caches compiled modules. The folder can be deleted without loss of data.
     #[serde(default = "default_cache_dir")]
     pub cache_dir: PathBuf,
-    /// The web origins whose pages may call the service from a browser (CORS).
+    /// The web origins that are allowed to call the service from a browser (CORS).
     #[serde(default, deserialize_with = "list")]
     pub cors_origins: Vec<String>,
     /// The settings of the log.
@@ -137,7 +136,8 @@ pub struct Config {
     /// The settings of the agent endpoint.
     #[serde(default)]
     pub mcp: Mcp,
-    /// The policy of each module, by the module's name. A section can also name a module file that the service installs at the first start.
+    /// The policy of each module, by the module's name. A section can also contain the path of a module file. The service installs this file at the first
+    /// start.
     #[serde(default)]
     pub modules: BTreeMap<String, Module>,
     /// The policy of modules that have no section in `modules`. If `None`, such modules are not allowed.
@@ -146,7 +146,7 @@ pub struct Config {
     /// The settings for changes to modules while the service runs.
     #[serde(default)]
     pub admin: Admin,
-    /// The path of the file from which the configuration was read, or `None` if it was not read from a file.
+    /// The path of the configuration file, or `None` without a configuration file.
     #[serde(skip)]
     pub file: Option<PathBuf>,
     /// The limits of accounts, by the name of the plan. The plan `default` exists even if it is not configured.
@@ -158,7 +158,7 @@ impl Config {
     /// Reads `file`, if it is `Some`, and the environment of the process. The environment takes precedence over the file.
     ///
     /// # Errors
-    /// Returns an error that describes the problem and names the file or the key.
+    /// Returns an error if the file is unreadable or a setting is invalid. The error names the file or the key.
     pub fn load(file: Option<&Path>) -> Result<Self, StartError> {
         let text = match file {
             Some(path) => std::fs::read_to_string(path).map_err(|e| {
@@ -178,7 +178,7 @@ impl Config {
     /// Reads a configuration from TOML text and environment variables. `name` identifies the text in error messages.
     ///
     /// # Errors
-    /// Returns an error that describes the problem and names the key.
+    /// Returns an error if a setting is invalid. The error names the key.
     pub fn parse(
         text: &str,
         name: &str,
@@ -224,7 +224,7 @@ impl Config {
         }
     }
 
-    /// Returns the settings of the directory's database, including whether a milter reads it.
+    /// Returns the settings of the directory's database. The result also contains whether a milter reads the database.
     #[must_use]
     pub fn database(&self) -> Database {
         Database {
@@ -245,9 +245,8 @@ impl Config {
         }
     }
 
-    /// Returns the sections of all modules. The function adds three settings of the service to the section of the module `mcp`: the name of the service, the
-    /// web origins whose pages may call the service, and whether agents may send mail. If the operator already set one of them in this section, the operator's
-    /// value remains.
+    /// Returns the sections of all modules. The section of the module `mcp` also contains three settings of the service: the name, the allowed web origins, and
+    /// whether agents are allowed to send mail. A value that the operator set in the section of `mcp` takes precedence.
     #[must_use]
     pub fn modules_with_service_settings(&self) -> BTreeMap<String, Module> {
         let mut modules = self.modules.clone();
@@ -298,7 +297,7 @@ fn origin(address: &str) -> Result<String, StartError> {
         })
 }
 
-/// Returns the environment of the process. Omits variables that are not Unicode, because they cannot be configuration keys.
+/// Returns the environment variables of the process. Omits variables that are not valid Unicode.
 #[must_use]
 pub fn environment() -> std::collections::HashMap<String, String> {
     std::env::vars_os()

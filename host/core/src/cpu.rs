@@ -1,4 +1,4 @@
-//! Measures the CPU time of requests to modules. This time includes the work that other threads do for a request.
+//! Measures the CPU time of requests to modules, including the work of other threads for a request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,16 +7,16 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 tokio::task_local! {
-    /// The counter for the current request. Other threads that work for the request add their CPU time to this counter.
+    /// The counter for the current request. Other threads add their CPU time to this counter.
     static CURRENT: Arc<AtomicU64>;
 }
 
-/// The CPU time that other threads have used for one request since the last call of [`ChargedTime::collect`], in nanoseconds.
+/// The CPU time that other threads have used for one request, in nanoseconds. [`ChargedTime::collect`] resets this time to zero.
 #[derive(Clone, Debug, Default)]
 pub struct ChargedTime(Arc<AtomicU64>);
 
 impl ChargedTime {
-    /// Runs `part`, which is a part of the request. The CPU time of work that `part` wraps with [`charged`] is charged to the request.
+    /// Runs a part of the request. Work that `part` wraps with [`charged`] adds its CPU time to this counter.
     pub fn scope<T>(&self, part: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(Arc::clone(&self.0), part)
     }
@@ -28,7 +28,7 @@ impl ChargedTime {
     }
 }
 
-/// Wraps work for another thread. The CPU time of the work is charged to the current request of a module, if there is one.
+/// Wraps work for another thread. The CPU time of `work` is charged to the current request, if there is one.
 pub fn charged<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let request = CURRENT.try_with(Arc::clone).ok();
     move || {

@@ -24,7 +24,7 @@ pub enum Kind {
     Unauthorized,
     /// The credential is valid, but the action is not permitted.
     Forbidden,
-    /// The resource does not exist, or the caller may not see it.
+    /// The resource does not exist or is not visible to the caller.
     NotFound,
     /// The resource already exists, or another resource depends on it.
     Conflict,
@@ -41,7 +41,7 @@ pub enum Kind {
 pub struct Failure {
     /// The kind of the failure.
     pub kind: Kind,
-    /// The error text for the client. It contains no secrets and no internal details.
+    /// The error text for the client. The text contains no secrets and no internal details.
     pub text: Cow<'static, str>,
     /// The internal cause. The cause is logged once, when the response is written. It is never sent to the client.
     pub cause: Option<Box<dyn StdError + Send + Sync>>,
@@ -74,7 +74,7 @@ impl Failure {
         Self::new(Kind::Forbidden, text)
     }
 
-    /// Creates a failure for a resource that does not exist, or that the caller may not see.
+    /// Creates a failure for a resource that does not exist or is not visible to the caller.
     #[must_use]
     pub fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::NotFound, text)
@@ -101,7 +101,8 @@ impl Failure {
         )
     }
 
-    /// Creates a failure for an exceeded rate limit of `limit` requests. The next request is accepted after `wait`. The bucket is full again at `reset`.
+    /// Creates a failure for an exceeded rate limit of `limit` requests. `wait` is the time until a request is accepted. `reset` is the time at which the
+    /// bucket is completely refilled.
     #[must_use]
     pub fn spent(limit: u32, wait: Duration, reset: Timestamp) -> Self {
         Self::rate_limited(Verdict::new(limit, 0, reset, Some(wait)))
@@ -158,7 +159,7 @@ impl fmt::Display for Failure {
 
 impl StdError for Failure {}
 
-/// An error that prevents the start of the service. It contains one sentence for the operator: what failed, with which value, and why.
+/// An error that prevents the start of the service. The error contains one sentence for the operator: what failed, with which value, and why.
 #[derive(Debug)]
 pub struct StartError(String);
 

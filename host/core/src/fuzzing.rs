@@ -1,12 +1,11 @@
-//! Checks properties of the address rules for any input. Also contains helper functions for such checks in other crates. The fuzz targets in `fuzz/` and tests
-//! call these functions.
+//! Checks the address rules with arbitrary input. The fuzz targets in `fuzz/` and tests call these checks. A check panics if the input violates a property.
 //!
-//! A function that checks a property panics if the input violates the property.
+//! Other crates use the helper functions of this module for similar checks.
 
 use crate::address;
 use crate::cpu;
 
-/// The maximum CPU time of work on one input, in seconds. The value considers that fuzz targets are built with sanitizers and without optimization.
+/// The maximum CPU time for one input, in seconds. Fuzz targets are slow, because they are built with sanitizers and without optimization.
 const MAX_SECONDS: u64 = 2;
 
 /// Runs `work` on one input of at most 256 KiB and checks the CPU time of `work`. The time must be nearly linear in the size of the input.
@@ -21,10 +20,10 @@ pub fn cheap<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Checks the rules for addresses, user names and domains. The folded form of an accepted text is visible ASCII, and folding it again does not change it.
+/// Checks the rules for addresses, user names and domains. A folded text must be visible ASCII. Folding a folded text must not change the text.
 ///
 /// # Panics
-/// Panics if a rule does not have this property for the text.
+/// Panics if a rule violates one of these properties for `text`.
 pub fn account_address(text: &str) {
     let check = |fold: fn(&str) -> Option<String>| {
         if let Some(folded) = fold(text) {

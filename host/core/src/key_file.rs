@@ -1,9 +1,9 @@
 //! Reads the service's key file, or creates the file if it does not exist.
 //!
-//! Each line is one key, 32 random bytes in standard base64. The first key is the current key. The service uses the other keys only to open data that they
-//! sealed and to verify tokens that they signed. An operator rotates keys by adding a line at the top. Lines that start with `#` are comments.
+//! Each line is one key, 32 random bytes in standard base64. The first key is the current key. The other keys only open old data and verify old tokens. An
+//! operator rotates keys by adding a line at the top. Lines that start with `#` are comments.
 //!
-//! The service does not encrypt or sign with these keys directly. [`crate::keyring`] derives other keys from them.
+//! The service does not encrypt or sign with these keys directly. [`crate::keyring`] derives other keys from the keys in the file.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -24,10 +24,10 @@ pub type Key = Zeroizing<[u8; 32]>;
 /// Maximum size of a key file in bytes, comments included.
 const LARGEST: u64 = 64 * 1024;
 
-/// Returns the keys in the file `path`. The first key is the current key. Creates the file with one new key if it does not exist.
+/// Returns the keys in the file `path`, with the current key first. Creates a missing file with one new key.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read or created, if another user owns it or can read it, or if a line is neither a key nor a comment.
+/// Returns an error if the file cannot be read or created, is owned or readable by another user, or contains an invalid line.
 pub fn load(path: &Path) -> Result<Vec<Key>, StartError> {
     if let Err(e) = fs::metadata(path)
         && e.kind() == ErrorKind::NotFound
@@ -42,7 +42,7 @@ pub fn load(path: &Path) -> Result<Vec<Key>, StartError> {
 /// Returns the text of a file that contains a secret, for example a key.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, or if another user owns it or can read it.
+/// Returns an error if the file cannot be read, or is owned or readable by another user.
 pub fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
     let unreadable = |e| sentence("cannot read", path, &e);
     let file = File::open(path).map_err(unreadable)?;
@@ -59,7 +59,7 @@ pub fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
     Ok(text)
 }
 
-/// Checks that only the service's user and root can read or replace the file. The error is the end of a sentence that starts with "the key file" and the path.
+/// Checks that only the service's user and root can read or replace the file. The error text follows the words "the key file" and the path.
 fn private(mode: u32, owner: u32, us: u32) -> Result<(), String> {
     if owner != us && owner != 0 {
         return Err(format!(
@@ -79,8 +79,7 @@ fn sentence(what: &str, path: &Path, error: &dyn std::fmt::Display) -> StartErro
     StartError::new(format!("{what} the key file {}: {error}", path.display()))
 }
 
-/// Creates the file `path` with a new key. Other processes never see a partial file. If another process created the file first, the function does not replace
-/// that file.
+/// Creates the file `path` with a new key. Other processes never see a partial file. Does not replace an existing file.
 fn make(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         DirBuilder::new()
@@ -123,7 +122,7 @@ fn draft_of(path: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     Ok(path.with_file_name(name))
 }
 
-/// Parses the keys in a file's text. The error is the end of a sentence that starts with "the key file" and the path. It never quotes the text.
+/// Parses the text of a key file. The error text follows the words "the key file" and the path. The error does not quote the file.
 fn parse(text: &str) -> Result<Vec<Key>, String> {
     let mut keys = Vec::new();
     for (number, line) in text.lines().enumerate() {

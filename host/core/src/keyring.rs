@@ -1,5 +1,5 @@
-//! Derives the keys of the service. HKDF-SHA256 (RFC 5869) derives a sealing key and a signing key from each key in the key file. Each derived key has its own
-//! HKDF label, so a derived key reveals nothing about another derived key.
+//! Derives the keys of the service. HKDF-SHA256 (RFC 5869) derives a sealing key and a signing key from each key in the key file. The HKDF labels of derived
+//! keys are different, so one derived key reveals nothing about another.
 //!
 //! [`crate::sealing`] contains the sealing algorithm. [`crate::key_file`] reads the key file.
 
@@ -24,7 +24,7 @@ const KEY_ID: &str = "latchmail v1 key id";
 const SEALING: &str = "latchmail v1 sealing XChaCha20-Poly1305";
 const SIGNING: &str = "latchmail v1 signing Ed25519";
 
-/// Length of a key's id, in bytes. Sealed bytes start with the id of the key that sealed them.
+/// Length of a key's id, in bytes. Sealed bytes start with the id of the sealing key.
 const KEY_ID_LENGTH: usize = 8;
 
 /// The service's keys: one current key and any number of earlier keys.
@@ -35,20 +35,20 @@ pub struct Keyring {
 
 /// The keys that are derived from one key in the key file.
 pub struct Key {
-    /// Id of the key. All bytes that the key sealed start with this id.
+    /// Id of the key. Bytes that the key sealed start with this id.
     id: [u8; KEY_ID_LENGTH],
     /// Key that seals (encrypts) and opens (decrypts) stored secrets.
     sealing: SealingKey,
     /// The `kid` of tokens that the key signed: the public key's thumbprint (RFC 7638, RFC 8037 appendix A.3).
     pub kid: String,
-    /// Key that signs tokens. Its memory is erased when the key is dropped.
+    /// Key that signs tokens. The memory of this key is erased on drop.
     pub signing: EncodingKey,
     /// Key that verifies the signatures of tokens.
     pub verifying: DecodingKey,
 }
 
 impl Keyring {
-    /// Loads the keys in the key file `path`. Creates the file with a new key if it does not exist.
+    /// Loads the keys in the key file `path`. Creates a missing file with a new key.
     ///
     /// # Errors
     /// Returns an error if the file cannot be created, read or parsed.
@@ -56,10 +56,10 @@ impl Keyring {
         Self::of(&key_file::load(path)?)
     }
 
-    /// Creates a keyring from these keys. The first one is the current key.
+    /// Creates a keyring. The first key in `keys` is the current key.
     ///
     /// # Errors
-    /// Returns an error if there is no key, or if a key cannot be used.
+    /// Returns an error if `keys` is empty or contains an unusable key.
     pub fn of(keys: &[key_file::Key]) -> Result<Self, StartError> {
         let mut keys = keys.iter().map(Key::derive);
         let current = keys
@@ -105,10 +105,10 @@ impl Keyring {
         self.seal_bytes(purpose, row, secret.expose_secret().as_bytes())
     }
 
-    /// Seals a secret that is not text. See [`Keyring::seal`].
+    /// Seals bytes in the same way as [`Keyring::seal`].
     ///
     /// # Errors
-    /// Returns the errors of [`Keyring::seal`].
+    /// Returns an internal error if the operating system provides no randomness.
     pub fn seal_bytes(
         &self,
         purpose: Purpose,
@@ -126,14 +126,14 @@ impl Keyring {
         sealed.starts_with(&self.current().id)
     }
 
-    /// Opens bytes that [`Keyring::seal`] sealed for the same purpose and row, with the current key or an earlier key. Returns `None` if the bytes were sealed
-    /// for another purpose or row, or with a key that is not in this keyring.
+    /// Opens bytes that [`Keyring::seal`] sealed with a key of this keyring. Returns `None` if the key is not in this keyring, or if the purpose or row is
+    /// different.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)
     }
 
-    /// Opens bytes that [`Keyring::seal_bytes`] sealed. See [`Keyring::open`].
+    /// Opens bytes that [`Keyring::seal_bytes`] sealed, in the same way as [`Keyring::open`].
     #[must_use]
     pub fn open_bytes(
         &self,
@@ -177,7 +177,7 @@ fn expand<const N: usize>(
     Ok(out)
 }
 
-/// Returns the thumbprint of an Ed25519 public key: the SHA-256 hash of the required members of the key's JWK, in lexicographic order.
+/// Returns the thumbprint of an Ed25519 public key. The thumbprint is the SHA-256 hash of the key's JWK, with only the required members in lexicographic order.
 fn thumbprint(public: &[u8; 32]) -> String {
     let x = URL_SAFE_NO_PAD.encode(public);
     let jwk = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}"#);

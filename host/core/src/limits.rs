@@ -1,8 +1,9 @@
 //! Rate limits: requests per minute, for each bucket and each credential or client (specification, section 8).
 //!
-//! In each bucket, each [`Key`] has a budget: the number of requests that the limit allows per minute. The budget refills evenly over one minute. This module
-//! counts requests and decides whether to accept them. The route selects the bucket, and the key identifies the client. The memory for budgets is bounded for
-//! any number of clients.
+//! Each [`Key`] has a budget in each bucket. A full budget is the number of requests that the limit allows per minute. The budget refills evenly over one
+//! minute.
+//!
+//! The route of a request selects the bucket, and the key identifies the client. The memory for budgets is bounded for any number of clients.
 
 mod failures;
 
@@ -31,7 +32,7 @@ pub use failures::{Attempt, Failures};
 /// The interval at which keys with a full budget are removed from memory.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// The maximum number of keys of one bucket. This number of keys takes about 10 MB of memory. If a bucket is full, further keys are merged ([`Key::merged`]).
+/// The maximum number of keys of one bucket, which need about 10 MB of memory. At this number, new keys are merged ([`Key::merged`]).
 const MAX_KEYS: usize = 100_000;
 
 macro_rules! buckets {
@@ -107,13 +108,13 @@ pub enum Key {
     ApiToken(Box<str>),
     /// An OAuth grant.
     OAuth(Box<str>),
-    /// A signed-in user with any credential. Used by the agent endpoint.
+    /// An account. Used for requests to the agent endpoint with any credential of the account.
     Account(Box<str>),
     /// A client without a credential: an IPv4 address, or the /64 network of an IPv6 address. One client usually controls all addresses of a /64 network.
     Client(IpAddr),
-    /// The mail address of sign-in attempts, from all client networks together.
+    /// The mail address in sign-in attempts from all networks together.
     Address(Box<str>),
-    /// The mail address of sign-in attempts from one client network.
+    /// The mail address in sign-in attempts from one client network.
     AddressFrom(Box<str>, IpAddr),
     /// All clients in one IPv4 /16 network or one IPv6 /32 network. Used if the bucket has too many keys.
     Region(IpAddr),
@@ -122,7 +123,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// Returns the key of a request of `caller` in a bucket.
+    /// Returns the key for a request of `caller` in `bucket`.
     #[must_use]
     pub fn caller(bucket: Bucket, caller: &Caller) -> Self {
         if bucket == Bucket::Mcp {
@@ -141,8 +142,8 @@ impl Key {
         Self::Client(network(address))
     }
 
-    /// Returns the key to use instead of this key if the bucket has too many keys. Client networks and mail addresses are merged, because an attacker can use
-    /// any number of them. Credentials are not merged, because the service issued each of them.
+    /// Returns a less specific key, which replaces this key if the bucket has too many keys. Client networks and mail addresses are merged, because an attacker
+    /// can use any number of networks and addresses. Credentials are not merged, because the service issued each credential.
     fn merged(&self, hashes: &RandomState) -> Cow<'_, Self> {
         match self {
             Self::Client(address) => Cow::Owned(Self::Region(region(*address))),
@@ -161,21 +162,21 @@ type Limiter = RateLimiter<Key, DashMapStateStore<Key>, Ticks, StateInformationM
 pub struct Limits {
     clock: Clock,
     budgets: Vec<Budget>,
-    /// The maximum number of failed sign-in attempts per minute for one address from one client network.
+    /// The maximum number of failed sign-in attempts per minute for one mail address from one client network.
     sign_in_address: NonZeroU32,
     sign_in_failures: Failures,
     hashes: RandomState,
     swept: AtomicU64,
 }
 
-/// For one mail address, the limit on failed sign-in attempts from all networks together is this number times the limit for one network.
+/// The limit on failed sign-in attempts for one mail address from all networks is this number times the limit for one network.
 const ALL_NETWORKS: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
 /// The budgets of one bucket.
 struct Budget {
     limit: NonZeroU32,
     limiter: Limiter,
-    /// An upper bound on the number of keys. The keys are counted only when this bound reaches the maximum, because counting them is expensive.
+    /// An upper bound on the number of keys. The exact number is determined only when this bound reaches the maximum, because counting is expensive.
     keys: AtomicUsize,
     /// The time at which full budgets were last removed, in seconds of the monotonic clock.
     cleared: AtomicU64,
@@ -246,12 +247,13 @@ impl Limits {
         Verdict::new(limit.get(), remaining, reset, wait)
     }
 
-    /// Starts an attempt to sign in to `address`. The caller must count the client's request with [`Limits::check`] before. `known` is `true` if the address
-    /// signed in from the client's network before. In this case, failures from other networks do not count against this attempt. So an attacker in another
-    /// network cannot lock the owner out.
+    /// Starts an attempt to sign in to `address`. The caller must first count the request with [`Limits::check`].
+    ///
+    /// `known` is `true` if an earlier sign-in to `address` from the client's network succeeded. For a known network, failures from other networks do not
+    /// count. So an attacker in another network cannot lock the owner out.
     ///
     /// # Errors
-    /// Returns [`Kind::RateLimited`](crate::error::Kind::RateLimited) if the address has had too many failures from the client's network, or from all networks
+    /// Returns [`Kind::RateLimited`](crate::error::Kind::RateLimited) if `address` has had too many failures from the client's network, or from all networks
     /// together.
     pub fn sign_in_attempt(
         &self,
@@ -320,7 +322,7 @@ impl fmt::Debug for Limits {
     }
 }
 
-/// The clock for the crate `governor`. It is the monotonic clock, because otherwise all clients would be blocked if the system time were set back.
+/// The monotonic clock for the crate `governor`. With the system clock, all clients would be blocked if the system time were set back.
 #[derive(Clone)]
 struct Ticks(Clock);
 

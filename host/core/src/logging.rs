@@ -1,7 +1,7 @@
 //! Writes the log to standard error, as readable lines or as JSON. The setting `log.filter` selects the lines.
 //!
-//! Every line that is written while a request is served belongs to the span of that request. The span contains the request's id. In the JSON form, the object
-//! `span` contains the fields of the span. The types that contain secrets do not show them in `Debug`, so secrets are not logged.
+//! Each log line for a request belongs to the request's span, which contains the request's id. In the JSON form, the object `span` contains the fields of the
+//! span. Types with secrets omit the secrets in `Debug`, so secrets are not logged.
 
 use std::io::IsTerminal as _;
 
@@ -13,8 +13,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::config::{Log, LogFormat};
 use crate::error::StartError;
 
-/// Libraries that write too many log lines (Cranelift writes hundreds of megabytes for one module) or log the data that they process (rustls logs complete
-/// handshakes). Each name stands for all log targets that start with the name.
+/// Libraries that write too many log lines or confidential data. Cranelift writes hundreds of megabytes for one module. rustls logs complete handshakes. Each
+/// entry matches all log targets that start with the entry.
 const QUIET: [&str; 5] = ["cranelift", "mio", "regalloc2", "rustls", "wasmtime"];
 
 /// Sets up the log of the process. The function must be called only once.
@@ -39,9 +39,11 @@ pub fn start(config: &Log) -> Result<(), StartError> {
     .map_err(|e| StartError::new(format!("the log cannot be set up: {e}")))
 }
 
-/// Returns the configured filter. If the global level is more verbose than `warn`, the filter limits the [`QUIET`] libraries to `warn`. A directive that names
-/// such a library, or a part of such a library, overrides this limit. If several directives match a log line, the directive with the longest target applies. If
-/// two directives have the same target, the last one applies.
+/// Returns the configured filter. Limits the [`QUIET`] libraries to `warn` if the global level is more verbose than `warn`. A directive for such a library, or
+/// for a part of such a library, overrides this limit.
+///
+/// If several directives match a log line, the directive with the longest target applies. If several directives have the same target, the last directive
+/// applies.
 fn filter(text: &str) -> Result<EnvFilter, StartError> {
     let parse = |directives: &str| {
         EnvFilter::builder().parse(directives).map_err(|e| {

@@ -4,8 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// Parses a network, such as `10.0.0.0/8`, or a single address. Returns `None` if the text is neither. Address bits after the prefix are allowed and have no
-/// effect.
+/// Parses a network, such as `10.0.0.0/8`, or a single address. Ignores address bits after the prefix. Returns `None` if the text is invalid.
 #[must_use]
 pub fn parse(text: &str) -> Option<IpNet> {
     let Some((address, prefix_length)) = text.split_once('/') else {

@@ -1,6 +1,6 @@
-//! Rights of the members of a shared mailbox, and the resources to which rights apply. Also computes the union of a member's grants.
+//! Defines the rights of the members of a shared mailbox, and the resources to which rights apply. Computes the union of a member's grants.
 //!
-//! This module contains only data types and set operations. The directory stores the grants. Each module that serves a resource enforces the grants on this
+//! This module contains only data types and set operations. The directory stores the grants. The module that provides a resource enforces the grants on this
 //! resource.
 
 use std::fmt;
@@ -63,7 +63,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// Returns the error text for a member who may see a resource but does not have `right` over this resource.
+/// Returns the error text for a member who sees a resource but does not have `right` over this resource.
 #[must_use]
 pub fn lacking(right: Right) -> String {
     format!("Your rights in this mailbox do not include \"{right}\" here")
@@ -119,7 +119,7 @@ impl Rights {
         self.0 == 0
     }
 
-    /// Returns `true` if `others` contains every right of the set.
+    /// Returns `true` if `others` contains every right of this set.
     #[must_use]
     pub const fn within(self, others: Self) -> bool {
         self.0 & !others.0 == 0
@@ -169,8 +169,8 @@ impl fmt::Debug for Rights {
 pub struct GrantedFolder {
     /// The folder's id, which stays the same when the folder is renamed.
     pub id: String,
-    /// The folder's UIDVALIDITY at the time of the grant. If the folder is deleted and created again with the same name, the new folder has another
-    /// UIDVALIDITY, and the grant does not apply to the new folder.
+    /// The folder's UIDVALIDITY at the time of the grant. A new folder with the same name has another UIDVALIDITY, so the grant does not apply to the new
+    /// folder.
     pub uid_validity: u32,
 }
 
@@ -188,7 +188,7 @@ pub enum AliasSet {
 /// A resource on which rights can be granted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// The mailbox and everything in it.
+    /// The mailbox as a whole.
     Mailbox,
     /// A folder without its subfolders.
     Folder(GrantedFolder),
@@ -230,7 +230,7 @@ impl From<Vec<Granted>> for Grants {
 }
 
 impl Grants {
-    /// Returns the grants of an owner: every right on the mailbox.
+    /// Returns the grants of an owner. The owner has every right on the mailbox.
     #[must_use]
     pub fn owner() -> Self {
         Self(vec![Granted {
@@ -239,32 +239,32 @@ impl Grants {
         }])
     }
 
-    /// Returns the union of the rights of all grants. Lists of members and of mailboxes show this union as the member's rights.
+    /// Returns the union of the rights of all grants. Lists of members and of mailboxes contain this union.
     #[must_use]
     pub fn anywhere(&self) -> Rights {
         self.union(|_| true)
     }
 
-    /// Returns the union of the rights that are granted on the mailbox as a whole ([`Resource::Mailbox`]).
+    /// Returns the union of the rights of all grants on the mailbox as a whole ([`Resource::Mailbox`]).
     #[must_use]
     pub fn over_mailbox(&self) -> Rights {
         self.union(|resource| *resource == Resource::Mailbox)
     }
 
-    /// Returns the rights that the member has over every folder, because they are granted on the mailbox as a whole.
+    /// Returns the member's rights over every folder. Only grants on the mailbox as a whole count.
     #[must_use]
     pub fn over_every_folder(&self) -> Rights {
         self.over_mailbox().only(Rights::OF_FOLDER)
     }
 
-    /// Returns the union of the member's rights over all folders. So the result contains each right that the member has over at least one folder.
+    /// Returns the union of the member's rights over all folders, including rights over a single folder.
     #[must_use]
     pub fn over_some_folder(&self) -> Rights {
         let folders = self.union(|resource| matches!(resource, Resource::Folder(_)));
         self.over_every_folder().and(folders)
     }
 
-    /// Iterates over the grants on single folders. Returns the folder and the granted rights of each grant.
+    /// Iterates over the grants on single folders. Each item contains the folder and the granted rights.
     pub fn folders(&self) -> impl Iterator<Item = (&GrantedFolder, Rights)> {
         self.0.iter().filter_map(|grant| match &grant.resource {
             Resource::Folder(folder) => Some((folder, grant.rights)),
@@ -286,13 +286,13 @@ impl Grants {
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// Returns the member's rights over the mailbox's own address. This address is not an alias, so only grants on the mailbox as a whole count.
+    /// Returns the member's rights over the mailbox's own address. Only grants on the mailbox as a whole count, because this address is not an alias.
     #[must_use]
     pub fn over_address(&self) -> Rights {
         self.over_mailbox().only(Rights::OF_ALIAS)
     }
 
-    /// Returns the rights that the member would have over a new alias on this domain, if the member created the alias.
+    /// Returns the rights over a new alias on this domain for a member who creates the alias.
     #[must_use]
     pub fn over_new_alias(&self, domain: &str) -> Rights {
         let rights = self.union(|resource| match resource {
@@ -303,8 +303,7 @@ impl Grants {
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// Returns the union of the member's rights over all existing and future aliases. So the result contains each right that the member has over at least one
-    /// alias.
+    /// Returns the union of the member's rights over all existing and future aliases, including rights over a single alias.
     #[must_use]
     pub fn over_some_alias(&self) -> Rights {
         let rights = self.union(|resource| !matches!(resource, Resource::Folder(_)));
@@ -325,8 +324,8 @@ impl Grants {
         })
     }
 
-    /// Returns the rights that the member may grant to others on a resource. The member may grant a right only if the member has this right over everything
-    /// that the resource contains now or will contain.
+    /// Returns the rights on a resource that the member is allowed to grant to others. The member must have such a right over all existing and future contents
+    /// of the resource.
     #[must_use]
     pub fn over(&self, resource: &Resource) -> Rights {
         match resource {
@@ -339,8 +338,7 @@ impl Grants {
             Resource::AliasSet(set) => {
                 let all = self.union(|granted| match granted {
                     Resource::Mailbox | Resource::AliasSet(AliasSet::All) => true,
-                    // A grant on `Own` does not count. It applies to the aliases that this member created. Another member with a grant on `Own` gets other
-                    // aliases.
+                    // A grant on `Own` does not count, because each member has other own aliases.
                     Resource::AliasSet(granted @ AliasSet::Domain(_)) => granted == set,
                     _ => false,
                 });

@@ -1,8 +1,9 @@
-//! Encrypts ("seals") secrets that the service must read again, such as a session's app password. A stolen database does not reveal sealed secrets.
+//! Encrypts ("seals") secrets that the service must read later, such as a session's app password. A stolen database does not reveal sealed secrets.
 //!
-//! The algorithm is XChaCha20-Poly1305 with a random nonce. Sealed bytes consist of the nonce and the ciphertext with its tag. If a key of the
-//! [`Keyring`](crate::keyring::Keyring) sealed them, the id of this key precedes the nonce. Sealed bytes are bound to their purpose and to the id of the
-//! database row that stores them. They cannot be opened for another purpose or row.
+//! The algorithm is XChaCha20-Poly1305 with a random nonce. Sealed bytes consist of the nonce, the ciphertext and the tag. A
+//! [`Keyring`](crate::keyring::Keyring) adds the id of the sealing key at the start.
+//!
+//! Sealed bytes are bound to a purpose and to the id of a database row. They cannot be opened for another purpose or row.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -19,19 +20,19 @@ const NONCE_LENGTH: usize = 24;
 /// Purpose of sealed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// App password of a web session. The row is the session's `sid`.
+    /// App password of a web session. The row is identified by the session's `sid`.
     WebSession,
-    /// App password of an API token, sealed with a key that is derived from the token. The row is the token's id.
+    /// App password of an API token, sealed with a key that is derived from the token. The row is identified by the token's id.
     ApiToken,
-    /// Secret of a second factor. The row is the account's id.
+    /// Secret of a second factor. The row is identified by the account's id.
     TwoFactor,
-    /// Private DKIM key of a domain. The row is the domain.
+    /// Private DKIM key of a domain. The row is identified by the domain.
     DkimKey,
-    /// App password with which the service opens a shared mailbox for its members. The row is the mailbox's id.
+    /// App password with which the service opens a shared mailbox for its members. The row is identified by the mailbox's id.
     TeamKey,
-    /// App password of an OAuth grant, sealed with a key that is derived from a token of the grant. The row is the grant's id.
+    /// App password of an OAuth grant, sealed with a key that is derived from a token of the grant. The row is identified by the grant's id.
     OAuthGrant,
-    /// State that a sign-in page stores in its form. The row is the secret in the browser's cookie.
+    /// State in the form of a sign-in page. The secret in the browser's cookie is used instead of the id of a row.
     SignInPage,
 }
 
@@ -48,8 +49,8 @@ impl Purpose {
         }
     }
 
-    /// Returns the associated data for the encryption. The name of a purpose contains no NUL, so two different pairs of purpose and row never have the same
-    /// associated data.
+    /// Returns the associated data for the encryption. Different pairs of purpose and row have different associated data, because the name of a purpose
+    /// contains no NUL.
     fn bound_to(self, row: &str) -> Vec<u8> {
         format!("latchmail v1 sealed\0{}\0{row}", self.name()).into_bytes()
     }
@@ -103,7 +104,8 @@ impl SealingKey {
         Ok([nonce.as_slice(), &ciphertext].concat())
     }
 
-    /// Opens bytes that [`SealingKey::seal`] sealed with the same key for the same purpose and row. Returns `None` for all other bytes.
+    /// Opens bytes that [`SealingKey::seal`] sealed for the same purpose and row. Returns `None` if the bytes are damaged, or if the key, purpose or row is
+    /// different.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)

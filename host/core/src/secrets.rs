@@ -1,4 +1,4 @@
-//! Generates random secrets and ids, and computes the hashes of secrets that the directory stores.
+//! Generates random secrets and ids. Computes hashes of secrets for the directory.
 //!
 //! All randomness is from the operating system. Random secrets cannot be guessed, so a fast hash function is sufficient. The crate `latchmail-accounts` hashes
 //! the passwords of users.
@@ -51,7 +51,7 @@ pub fn symbols<const N: usize>() -> Result<Zeroizing<String>, Failure> {
 pub fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Failure> {
     let mut text = Zeroizing::new(String::with_capacity(length));
     while text.len() < length {
-        // 248 is the largest multiple of 62 in a byte. Bytes from 248 to 255 are skipped, because they would make some symbols more likely.
+        // 248 is a multiple of 62. Bytes from 248 to 255 are skipped, because otherwise some symbols would be more likely than others.
         let random = random::<64>()?;
         let fair = random.iter().filter(|byte| **byte < 248);
         let missing = length - text.len();
@@ -66,7 +66,7 @@ pub fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Failure> {
 /// Number of letters and digits after the prefix. 43 letters and digits contain 256 random bits.
 const LENGTH: usize = 43;
 
-/// A secret that consists of a prefix, which shows its purpose, and 43 letters and digits (256 random bits).
+/// A secret that consists of a prefix and 43 letters and digits (256 random bits). The prefix identifies the purpose of the secret.
 #[derive(Clone)]
 pub struct Prefixed {
     secret: SecretString,
@@ -131,7 +131,7 @@ pub fn id() -> Result<String, Failure> {
     Ok(first.chain(rest.iter().map(|byte| symbol(*byte))).collect())
 }
 
-/// An app password: 32 symbols of `[a-z2-7]`. The first 8 are its public selector; the other 120 bits are secret.
+/// An app password: 32 symbols of `[a-z2-7]`. The first 8 symbols are the public selector. The other 24 symbols contain 120 secret bits.
 #[derive(Clone, Debug)]
 pub struct AppPassword(SecretString);
 
@@ -144,13 +144,13 @@ impl AppPassword {
         Ok(Self(SecretString::from(symbols::<32>()?.as_str())))
     }
 
-    /// Returns the public selector. The selector is unique, and the mail server uses it to find the app password in the directory.
+    /// Returns the public selector, which is unique. The mail server finds the app password in the directory by the selector.
     #[must_use]
     pub fn selector(&self) -> &str {
         self.0.expose_secret().get(..SELECTOR).unwrap_or_default()
     }
 
-    /// Returns the SHA-256 hash of the app password, including the selector, as lower-case hexadecimal. The mail server compares this hash.
+    /// Returns the SHA-256 hash of the app password, including the selector, as lower-case hexadecimal. The mail server compares this hash at log-in.
     #[must_use]
     pub fn hash(&self) -> String {
         sha256_hex(self.0.expose_secret())
@@ -163,10 +163,7 @@ impl AppPassword {
     }
 }
 
-/// Generates a refresh token: 43 symbols of base64url with 256 random bits. The directory stores only the [`sha256_hex`] of the token.
-///
-/// # Errors
-/// Returns an internal error if the operating system provides no randomness.
+/// Generates a refresh token: 43 symbols of base64url with 256 random bits. The directory stores only the hash of the token ([`sha256_hex`]).
 pub fn refresh_token() -> Result<SecretString, Failure> {
     let bytes = random::<32>()?;
     let text = Zeroizing::new(URL_SAFE_NO_PAD.encode(bytes.as_slice()));

@@ -8,9 +8,9 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
-    /// The path of the Unix socket for `latchmail module …`. Only the owner of the socket can use it. If empty, there is no socket.
+    /// The path of the Unix socket for `latchmail module …`. Only the owner of the socket can connect. If empty, there is no socket.
     pub socket: PathBuf,
-    /// The number of previous versions of each module that are stored, in addition to the version that serves requests.
+    /// The number of previous versions of each module that are stored.
     pub versions: u32,
 }
 

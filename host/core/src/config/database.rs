@@ -15,8 +15,8 @@ pub struct Database {
     pub insecure: bool,
     /// The path of the file that mail servers read. Used only with SQLite. If empty, the file is `mailserver/mailserver.db` in the folder of the database.
     pub mailserver: PathBuf,
-    /// The path of the file that a milter reads. Used only with SQLite and if `dkim.milter` is set. If empty, the file is `milter/dkim-keys.db` in the folder
-    /// of the database.
+    /// The path of the file that a milter reads. Used only with SQLite and `dkim.milter`. If empty, the file is `milter/dkim-keys.db` in the folder of the
+    /// database.
     pub milter: PathBuf,
     /// The maximum number of connections.
     pub max_connections: u32,

@@ -9,9 +9,9 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dkim {
-    /// Whether the service gives the keys to a milter of the mail server. The milter signs mail that mail clients submit to the mail server.
+    /// Whether a milter of the mail server can read the keys. The milter signs mail that mail clients submit to the mail server.
     pub milter: bool,
-    /// The keys of the platform's own domains. The map's keys are the section names `<name>`, which have no meaning.
+    /// The keys of the platform's own domains, by the name of the section. These names have no effect.
     pub keys: BTreeMap<String, DkimKey>,
 }
 

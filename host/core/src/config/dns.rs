@@ -16,9 +16,9 @@ pub struct Dns {
     /// The timeout of one lookup, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// The maximum number of times that a query is sent within the timeout.
+    /// The maximum number of attempts for one query within the timeout.
     pub attempts: u32,
-    /// The public name of the mail server. A custom domain must have this name in its MX record and include it in its SPF record. If empty,
+    /// The public name of the mail server. The MX record and the SPF record of a custom domain must contain this name. If empty,
     /// [`Config::mail_host`](super::Config::mail_host) returns the default.
     pub mail_host: String,
 }

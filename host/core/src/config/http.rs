@@ -12,11 +12,11 @@ use super::values::{list, seconds};
 pub struct Http {
     /// The maximum number of connections. Further connections wait to be accepted.
     pub max_connections: usize,
-    /// The maximum number of connections of one client (an IPv4 address, or the /64 of an IPv6 address). Further connections are closed immediately. This limit
-    /// does not apply to trusted proxies.
+    /// The maximum number of connections of one client. A client is an IPv4 address or an IPv6 /64 network. Further connections are closed immediately. This
+    /// limit does not apply to trusted proxies.
     pub connections_per_client: usize,
-    /// The memory for all request bodies together, in MiB. The value must be at least the maximum body size of every route. If the free memory is too small for
-    /// the body of a request, the request is rejected with 503 and `Retry-After`.
+    /// The memory for all request bodies together, in MiB. The value must be at least the maximum body size of every route. If too little memory is free for a
+    /// request, the request is rejected with 503 and `Retry-After`.
     pub body_memory: usize,
     /// The timeout from the first byte of a request to the end of its headers.
     #[serde(deserialize_with = "seconds")]

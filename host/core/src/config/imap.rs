@@ -20,15 +20,15 @@ pub struct Imap {
     /// The timeout for connecting, and for each command, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// The maximum number of connections of one account. The value must be less than the mail server's own limit.
+    /// The maximum number of connections of one account. The value must be less than the limit of the mail server.
     pub connections_per_account: usize,
     /// The time after which an idle connection is closed, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
-    /// `host:port` of Dovecot's doveadm API (HTTP without TLS). With this API, the service ends open IMAP sessions that were started with a revoked credential.
-    /// If empty, the service does not end these sessions.
+    /// `host:port` of Dovecot's doveadm API (HTTP without TLS). The service uses this API to end the IMAP sessions of revoked credentials. If empty, the
+    /// service does not end these sessions.
     pub doveadm: String,
-    /// The path of the file with the key of the doveadm API. The service uses all bytes of the file as the key, as Dovecot does.
+    /// The path of the file with the key of the doveadm API. The key is the complete content of the file, as in Dovecot.
     pub doveadm_key_file: PathBuf,
 }
 

@@ -17,14 +17,15 @@ pub struct Inbound {
     pub authserv_id: String,
     /// The loopback address that `latchmail milter` listens on.
     pub listen: SocketAddr,
-    /// The action for a message from another mail server with a sender address on a local domain, if nothing proves that the domain authorized the message.
+    /// The action for mail from other mail servers with a sender address on a local domain. The action applies if the domain's authorization cannot be
+    /// verified.
     pub local_from: LocalFrom,
     /// The IP addresses and networks of mailing list servers. Messages from these servers are marked instead of rejected.
     #[serde(deserialize_with = "list")]
     pub list_servers: Vec<String>,
 }
 
-/// The action for a message from another mail server with a sender address on a local domain, if nothing proves that the domain authorized the message.
+/// The action for mail from other mail servers with a sender address on a local domain. The action applies if the domain's authorization cannot be verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LocalFrom {
@@ -49,7 +50,7 @@ impl Inbound {
     /// Checks the characters in `authserv_id`.
     ///
     /// # Errors
-    /// Returns an error that names the configuration key.
+    /// Returns an error that names the configuration key if a character is not allowed.
     pub(super) fn check(&self) -> Result<(), StartError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if self.authserv_id.bytes().all(plain) {
@@ -64,7 +65,7 @@ impl Inbound {
     /// Returns the networks of `list_servers`.
     ///
     /// # Errors
-    /// Returns an error that names the invalid entry.
+    /// Returns an error that names the first invalid entry, if there is one.
     pub fn list_networks(&self) -> Result<Vec<IpNet>, StartError> {
         let parse = |entry: &String| {
             network::parse(entry).ok_or_else(|| {

@@ -6,6 +6,6 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mcp {
-    /// Whether agents may send mail.
+    /// Whether agents are allowed to send mail.
     pub send_tool: bool,
 }

@@ -13,14 +13,14 @@ use super::values::{list, seconds};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Module {
-    /// The path of the component file. The service installs the component at the first start, and installs it again at a start if the file has changed. If
-    /// `None`, the operator installs the module while the service runs.
+    /// The path of the component file. The service installs a new or changed file at the start of the service. If `None`, the operator installs the module
+    /// while the service runs.
     pub source: Option<PathBuf>,
     /// The names of the interfaces of `latchmail:host` that the module may import, for example `["caller", "mailbox"]`. Every module may import `blobs`, `log`
     /// and `config`.
     #[serde(default, deserialize_with = "list")]
     pub grants: Vec<String>,
-    /// The path prefixes that the module's routes may have.
+    /// The allowed path prefixes of the module's routes.
     #[serde(default = "default_paths", deserialize_with = "list")]
     pub paths: Vec<String>,
     /// The maximum memory of one sandbox, in MiB.
@@ -35,7 +35,7 @@ pub struct Module {
     /// The maximum size of a response body that is not a blob, in MiB.
     #[serde(default = "default_response")]
     pub response: u32,
-    /// Whether responses may have content types that can run scripts in a browser: HTML, JavaScript, SVG and other XML.
+    /// Whether responses may have content types that can contain scripts: HTML, JavaScript, SVG and other XML.
     #[serde(default)]
     pub active_content: bool,
     /// The maximum wall-clock time of a request, in seconds. A route can have a shorter limit.
@@ -50,15 +50,15 @@ pub struct Module {
     /// The action if most requests of the module fail.
     #[serde(default)]
     pub breaker: Breaker,
-    /// The path of a public GET route of the module, without named segments. The service calls this route before a new version serves requests. If the route
-    /// returns a status of 500 or more, the new version is not used. If `probe` is empty, no route is called.
+    /// The path of a public GET route of the module, without named segments. The service calls this route of a new version before the version serves requests.
+    /// If the status is 500 or more, the new version is not used. If `probe` is empty, no route is called.
     #[serde(default)]
     pub probe: String,
     /// The maximum size of the data in `store` for one account, in KiB.
     #[serde(default = "default_store")]
     pub store: u32,
-    /// The hosts to which the module may connect through `http-client`, for example `api.example.com`, `*.example.com:8443` or `http://127.0.0.1:8080`. If a
-    /// host is outside the public internet, the list must also contain its network, for example `10.0.0.0/8`.
+    /// The hosts to which the module may connect through `http-client`, for example `api.example.com`, `*.example.com:8443` or `http://127.0.0.1:8080`. For a
+    /// host outside the public internet, the list must also contain the network, for example `10.0.0.0/8`.
     #[serde(default, deserialize_with = "list")]
     pub hosts: Vec<String>,
     /// The module's own settings. The module reads them through the interface `config`.
@@ -77,11 +77,11 @@ impl fmt::Debug for ModuleSettings {
     }
 }
 
-/// The action for a module whose requests mostly fail.
+/// The action if most requests of a module fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Breaker {
-    /// Log the problem. The module continues to serve.
+    /// Log the problem. The module stays in use.
     #[default]
     Report,
     /// Roll back to the previous version.

@@ -27,7 +27,7 @@ const SECTIONS: [&str; 18] = [
     "plans.<name>",
 ];
 
-/// Returns the keys of a section. The function gets them from the error for an unknown key, which lists all valid keys.
+/// Returns the keys of a section. The error for an unknown key lists all valid keys.
 fn keys(section: &str) -> Vec<String> {
     let header = match section {
         "" => String::new(),
@@ -37,7 +37,7 @@ fn keys(section: &str) -> Vec<String> {
     let error = Config::parse(&text, "test", HashMap::new()).unwrap_err();
     let error = error.to_string();
     let (_, expected) = error.split_once("expected").unwrap();
-    // The name of the section can follow the keys.
+    // The name of the section can follow the list of keys.
     let expected = expected.split(" for key ").next().unwrap();
     let quoted = expected.split('`').skip(1).step_by(2);
     let prefix = match section {
@@ -47,7 +47,7 @@ fn keys(section: &str) -> Vec<String> {
     quoted.map(|key| format!("{prefix}{key}")).collect()
 }
 
-/// Returns the keys in the first column of all tables with the header `Key`. A key such as `.selector` has the same prefix as the key before it.
+/// Returns the keys in the first column of all tables with the header `Key`. A key that starts with a dot has the prefix of the preceding key.
 fn documented(text: &str) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     let mut in_table = false;

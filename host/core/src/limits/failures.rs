@@ -1,7 +1,7 @@
 //! Limits on failed attempts to sign in or to confirm a password.
 //!
-//! An attempt counts as a failure from its start and stops counting when it succeeds. So concurrent attempts cannot exceed the limit together. Each key has a
-//! bucket that refills evenly over one minute (generic cell rate algorithm, GCRA). The caller of this module selects the keys of an attempt.
+//! Each attempt counts as a failure until the attempt succeeds. So concurrent attempts cannot exceed the limit together. Each key has a bucket that refills
+//! evenly over one minute (generic cell rate algorithm, GCRA). The caller of this module selects the keys of an attempt.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +27,7 @@ pub struct Failures {
 /// The buckets of all keys. All times are from the monotonic clock.
 #[derive(Default)]
 struct Buckets {
-    /// The instant at which the bucket of each key is full again.
+    /// The time at which the bucket of each key is completely refilled.
     full_at: HashMap<Key, Duration>,
     /// The time at which full buckets were last removed.
     cleared: Duration,
@@ -63,10 +63,10 @@ impl Failures {
         }
     }
 
-    /// Starts an attempt that counts towards each of these keys. The number next to a key is the maximum number of failures per minute for this key.
+    /// Starts an attempt that counts towards each key in `keys`. Each key has a maximum number of failures per minute.
     ///
     /// # Errors
-    /// Returns [`Kind::RateLimited`] if one of the keys has no attempt left. In this case, the attempt counts towards none of the keys.
+    /// Returns [`Kind::RateLimited`] if the limit of a key is reached. In this case, the attempt counts towards no key.
     pub fn attempt(
         &self,
         keys: impl IntoIterator<Item = (Key, NonZeroU32)>,
@@ -107,14 +107,15 @@ impl Failures {
 }
 
 impl Attempt<'_> {
-    /// Stops counting the attempt, unless `result` is a failure of the kind [`Kind::Unauthorized`]. Only wrong credentials count as a failure.
+    /// Removes the attempt from the count of failures, unless `result` is a failure of the kind [`Kind::Unauthorized`]. Only wrong credentials count as a
+    /// failure.
     pub fn finish<T>(self, result: &Result<T, Failure>) {
         if !matches!(result, Err(failure) if failure.kind == Kind::Unauthorized) {
             self.succeeded();
         }
     }
 
-    /// Stops counting the attempt.
+    /// Removes the attempt from the count of failures.
     pub fn succeeded(self) {
         let mut buckets = self.failures.buckets();
         for (key, interval) in self.counted {
