@@ -1,8 +1,9 @@
-//! Aliases: additional addresses of an account, for incoming mail and as sender addresses. This module validates new aliases. The directory stores aliases and
-//! ensures that each address has only one owner. Mail servers read aliases from the directory.
+//! Aliases: additional addresses of an account, for incoming mail and as sender addresses. This module validates new aliases.
 //!
-//! Each operation applies to the caller's own mailbox or to a mailbox that is shared with the caller. In a shared mailbox, the caller's grants decide which
-//! aliases the caller may see and change.
+//! The directory stores aliases and ensures that each address has only one owner. Mail servers read aliases from the directory.
+//!
+//! Each operation applies to the caller's own mailbox or to a mailbox that is shared with the caller. In a shared mailbox, the caller's grants limit the
+//! visible and the changeable aliases.
 
 use latchmail_core::address;
 use latchmail_core::caller::{Caller, Origin};
@@ -30,13 +31,13 @@ pub enum Error {
     /// The account has reached a limit. The error text can be shown to users.
     #[error("{0}")]
     Full(String),
-    /// The credential has already created the maximum number of new aliases per day (status 429).
+    /// The credential has created the maximum number of new aliases per day (status 429).
     #[error("{}", .0.text)]
     Spent(Failure),
-    /// The mailbox has no such alias, or the member may not see it.
+    /// The mailbox has no such alias, or the alias is not visible to the member.
     #[error("there is no such alias")]
     Unknown,
-    /// The member may see the alias but does not have this right over it.
+    /// The alias is visible to the member, but the member does not have this right over the alias.
     #[error("{}", permissions::lacking(*.0))]
     Lacking(Right),
     /// The caller's credential expired or was revoked.
@@ -54,7 +55,7 @@ pub struct Aliases {
     clock: Clock,
 }
 
-/// A valid address for a new alias, and the owner of its domain.
+/// A valid address for a new alias, and the owner of the address's domain.
 struct NewAlias {
     address: String,
     whose: DomainOwner,
@@ -67,10 +68,10 @@ impl Aliases {
         Self { directory, clock }
     }
 
-    /// Returns the aliases of the mailbox, sorted by address. For a member, the result contains only the aliases that the member may read.
+    /// Returns the aliases of the mailbox, sorted by address. For a member, the result contains only the aliases that the member can read.
     ///
     /// # Errors
-    /// Returns [`Error::Lacking`] or [`Error::Directory`].
+    /// Returns [`Error::Lacking`] if the caller is a member who cannot read any alias, or [`Error::Directory`] if the directory fails.
     pub async fn list(&self, caller: &Caller) -> Result<Vec<Alias>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let mut aliases = self.directory.aliases(acting.account_id).await?;
@@ -80,11 +81,11 @@ impl Aliases {
         Ok(aliases)
     }
 
-    /// Returns the domains on which the mailbox may have aliases: first the platform domains, then the mailbox owner's own domains. For a member, the result
-    /// contains only the domains on which the member has a right over aliases.
+    /// Returns the domains on which the mailbox can have aliases. Platform domains precede the owner's own domains. For a member, omits domains on which the
+    /// member has no right over aliases.
     ///
     /// # Errors
-    /// Returns [`Error::Lacking`] or [`Error::Directory`].
+    /// Returns [`Error::Lacking`] if the caller is a member who cannot read any alias, or [`Error::Directory`] if the directory fails.
     pub async fn domains(&self, caller: &Caller) -> Result<Vec<String>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let mut domains = self.directory.alias_domains(acting.account_id).await?;
@@ -113,10 +114,10 @@ impl Aliases {
             .map_err(|obstacle| self.error(obstacle, address))
     }
 
-    /// Checks whether [`Aliases::create`] would succeed now.
+    /// Checks whether [`Aliases::create`] would currently succeed.
     ///
     /// # Errors
-    /// Returns the error that [`Aliases::create`] would return. Returns [`Error::Lacking`] if the caller is a member who may not read any alias.
+    /// Returns the error that [`Aliases::create`] would return. Returns [`Error::Lacking`] if the caller is a member who cannot read any alias.
     pub async fn check(&self, caller: &Caller, name: &str, domain: &str) -> Result<(), Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
@@ -183,8 +184,8 @@ impl Aliases {
         }
     }
 
-    /// Returns the address `name@domain` and the owner of the domain, if the address is valid for a new alias. Checks the syntax of the domain and the rights
-    /// of a member before it looks up the owner of the domain.
+    /// Returns the address `name@domain` and the owner of the domain, if the address is valid for a new alias. Checks the syntax and the member's rights before
+    /// the lookup of the owner.
     async fn new_alias(
         &self,
         acting: AliasCaller<'_>,

@@ -1,5 +1,5 @@
-//! Custom domains: claims, the verification of claims, and the state of a domain's DNS records. An account claims a domain, publishes a TXT record to prove
-//! ownership, and then uses the domain.
+//! Custom domains: claims, the verification of claims, and the state of a domain's DNS records. An account claims a domain and publishes a TXT record to prove
+//! ownership. Then the account can use the domain.
 //!
 //! This module does not handle HTTP or WIT. The directory decides in one transaction which account owns a domain.
 
@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use crate::auth::account::{Session, session_over};
 use crate::plans::Plans;
 
-/// The label that is prepended to a domain to form the name of its challenge record.
+/// The first label of the name of a challenge record. The claimed domain follows this label.
 const CHALLENGE_LABEL: &str = "_latchmail-challenge";
 /// The start of the challenge record's value. The challenge token follows this prefix.
 const CHALLENGE_PREFIX: &str = "latchmail-verify=";
@@ -37,11 +37,11 @@ const CHALLENGE_LENGTH: usize = 43;
 /// Maximum length of a DNS name in its written form, in characters (RFC 1035, section 2.3.4).
 const LONGEST_NAME: usize = 253;
 
-/// Time after a failed check in which the service returns the same result without another DNS lookup.
+/// Time for which the result of a failed check is cached.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 /// Maximum number of concurrent requests of one account that query the DNS. Without this limit, a slow name server could occupy all sandboxes of a module.
 const MAX_LOOKUPS: usize = 2;
-/// Maximum time that a further request waits for a permit. The request occupies a sandbox while it waits.
+/// Maximum time that a further request waits for a permit. The request occupies a sandbox during this time.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Capacity of each cache of unsuccessful checks.
 const CACHE_CAPACITY: usize = 10_000;
@@ -65,7 +65,8 @@ impl Challenge {
         })
     }
 
-    /// Returns `true` if a TXT record has the value of this challenge. Ignores quotation marks around the value, because some DNS panels publish them.
+    /// Returns `true` if a TXT record has the value of this challenge. Ignores quotation marks around the value, because some DNS panels publish quotation
+    /// marks.
     fn is(&self, published: &str) -> bool {
         let bare = published.trim();
         let unquoted = bare.strip_prefix('"').and_then(|b| b.strip_suffix('"'));
@@ -91,7 +92,7 @@ pub struct AccountDomains {
 pub enum Claim {
     /// The claim is new and pending.
     New(Domain),
-    /// The account already owned the domain or had already claimed it.
+    /// The account already owns or claims the domain.
     Existing(Domain),
     /// The name is invalid, or the domain belongs to the platform.
     Invalid,
@@ -99,7 +100,7 @@ pub enum Claim {
     Taken,
     /// The account's plan includes no custom domains.
     NotInPlan,
-    /// The account already has the maximum number of domains in its plan.
+    /// The account has the maximum number of domains in its plan.
     Full,
 }
 
@@ -115,13 +116,13 @@ pub struct Inspected {
 /// The result of verifying a claim.
 #[derive(Clone, Debug)]
 pub enum Verification {
-    /// The domain is active. It may have been active before.
+    /// The domain is active. The domain may have been active before this request.
     Active(Inspected),
     /// The challenge record was not found.
     Missing,
     /// Another account verified the domain first.
     Taken,
-    /// The domain now belongs to the platform.
+    /// The domain is now a platform domain.
     Invalid,
     /// The account neither owns nor claims this domain.
     Unknown,
@@ -146,15 +147,15 @@ pub struct Domains {
     directory: Directory,
     dns: Arc<Dns>,
     keys: Arc<Keyring>,
-    /// The DKIM signing keys. They are updated when a domain is verified or released.
+    /// The DKIM signing keys. A change of a domain updates the keys.
     signing: Arc<latchmail_dkim::Keys>,
     plans: Plans,
     clock: Clock,
-    /// The time of the last failed check of each claim. The key consists of the account's id and the domain.
+    /// The time of the last failed check of each claim. A claim is identified by the account's id and the domain.
     failed: Cache<String, Duration>,
-    /// Ensures that only one check of a claim runs at a time. A check that waited uses the result of the check before it.
+    /// Ensures that only one check of a claim runs at a time. A waiting check uses the result of the previous check.
     checks: AccountPermits,
-    /// For each claim, the number of the last check that could not query the DNS. A caller that waited for this check does not repeat the lookup.
+    /// The number of the last check that could not query the DNS, for each claim. A caller that waited for this check does not repeat the lookup.
     unreadable: Cache<String, u64>,
     /// The number of checks that could not query the DNS.
     unreadable_count: AtomicU64,
@@ -187,7 +188,7 @@ impl Domains {
         }
     }
 
-    /// Returns an account's domains and the limit of its plan.
+    /// Returns an account's domains and the limit of the account's plan.
     ///
     /// # Errors
     /// Returns 500 if the database fails.
@@ -241,8 +242,8 @@ impl Domains {
         Ok(Inspection::Found(self.inspected(domain).await))
     }
 
-    /// Looks up the challenge record of a claimed domain, and activates the domain if the record is found. If a check of this claim failed less than
-    /// `FAILURE_LIFETIME` ago, the function does not repeat the lookup.
+    /// Looks up the challenge record of a claimed domain, and activates the domain if the record is found. Does not repeat a lookup that failed less than
+    /// `FAILURE_LIFETIME` ago.
     ///
     /// # Errors
     /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, nothing is changed.
@@ -278,7 +279,7 @@ impl Domains {
     ) -> Result<Result<Domain, Verification>, Failure> {
         let check = format!("{} {name}", session.account);
         let _permit = self.checks.acquire(&check).await;
-        // The claim may have changed while this call waited for the permit.
+        // The claim can change while this call waits for the permit.
         let Some(domain) = self.directory.domain(session.account, name).await? else {
             return Ok(Err(Verification::Unknown));
         };
@@ -350,7 +351,7 @@ impl Domains {
         }
     }
 
-    /// Looks up the DNS records that a domain needs. A domain that is not active has no DKIM key, so it needs no DKIM record.
+    /// Looks up the DNS records that a domain needs. An inactive domain has no DKIM key and needs no DKIM record.
     pub async fn inspected(&self, domain: Domain) -> Inspected {
         let key = domain
             .dkim
@@ -360,7 +361,7 @@ impl Domains {
         Inspected { domain, records }
     }
 
-    /// Returns `true` if the challenge record is published now. Returns `None` if the DNS cannot be queried.
+    /// Returns `true` if the challenge record is published. Returns `None` if the DNS cannot be queried.
     pub async fn is_published(&self, challenge: &Challenge) -> Option<bool> {
         match self.dns.txt(&challenge.host).await {
             Ok(published) => Some(published.iter().any(|text| challenge.is(text))),
@@ -371,7 +372,7 @@ impl Domains {
         }
     }
 
-    /// Activates a claimed domain with a new DKIM key. The caller must have verified the claim.
+    /// Activates a claimed domain with a new DKIM key. The caller must verify the claim before this call.
     ///
     /// # Errors
     /// Returns 500 for an internal error. On error, nothing is changed.
@@ -393,7 +394,7 @@ impl Domains {
             self.directory
                 .activate_domain(by, &domain.name, &domain.challenge, &keys, origin);
         let activated = activated.await?;
-        // If this call fails, the domain is active, and the hourly cleanup gives the key to the milter.
+        // If this call fails, the domain remains active. The hourly cleanup then stores the key for the milter.
         if let Verified::Active(domain) = &activated
             && let Err(error) = self.signing.add_to_milter(&domain.name).await
         {
@@ -429,8 +430,7 @@ impl Domains {
     }
 }
 
-/// Returns the domain in canonical form, or `None` if the domain cannot be claimed. The name of the domain's challenge record must not exceed the maximum
-/// length.
+/// Returns the domain in canonical form, or `None` if the domain cannot be claimed. Rejects domains that are too long for the name of a challenge record.
 fn folded(name: &str) -> Option<String> {
     let name = String::from(dns::DomainName::parse(name).ok()?);
     (host(&name).len() <= LONGEST_NAME).then_some(name)

@@ -1,6 +1,6 @@
 //! Accounts: authentication, credentials, aliases, domains, shared mailboxes and plans.
 //!
-//! This crate decides who a caller is and what an account can do. It does not handle HTTP and stores nothing itself. The directory stores all data.
+//! This crate identifies callers and decides what an account can do. It does not handle HTTP. The directory stores all data.
 
 pub mod aliases;
 pub mod auth;

@@ -13,8 +13,10 @@ pub trait MailServer: fmt::Debug + Send + Sync {
     /// Returns [`Error::Unavailable`] if the mail server does not accept connections.
     fn ping(&self) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Ends all sessions at the mail server that logged in with a revoked app password. `app_passwords` contains the ids of the app passwords. The sessions
-    /// belong to mail clients or to the service. If a session cannot be ended, the function returns no error.
+    /// Ends all mail server sessions that logged in with these revoked app passwords. `app_passwords` contains the ids of the app passwords. The sessions
+    /// belong to mail clients or to the service.
+    ///
+    /// Returns no error if a session cannot be ended.
     fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()>;
 
     /// Closes the service's own connections that use the credential with this id.

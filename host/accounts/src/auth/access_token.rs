@@ -1,7 +1,9 @@
 //! Access tokens of web sessions: JWTs (RFC 7519) that are signed with Ed25519 (RFC 8037). A token is valid for 15 minutes and only for this service.
 //!
-//! This module accepts only tokens in the form that it signs itself. The header must be identical, with the `kid` of a key in the keyring, and every claim is
-//! required. This module does not check whether the token's session still exists. [`super::by_access_token`] checks this.
+//! This module accepts only tokens in the form that [`AccessTokens::sign`] writes. The header must be identical and name a key in the keyring as `kid`. Every
+//! claim is required.
+//!
+//! [`super::by_access_token`] checks whether the token's session exists.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 /// Lifetime of an access token (specification, section 8).
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
-/// Maximum clock difference between hosts of the same service, in seconds. The difference is allowed at the start of a token's validity but not at its expiry.
+/// Maximum clock difference between hosts of the same service, in seconds. The difference is allowed at the start of a token's validity but not at the end.
 const SKEW: i64 = 5;
 
 const REQUIRED: [&str; 5] = ["exp", "nbf", "iss", "aud", "sub"];
@@ -30,8 +32,8 @@ pub struct AccessTokens {
     issuer: String,
     audience: String,
     validation: Validation,
-    /// Cached claims of tokens whose signature was verified, by the digest of the token. Without the cache, the verification of the signature would cost more
-    /// than the rest of a small request. All calls must use the same keyring, because the cache does not store which keyring verified a token.
+    /// Claims of tokens with a verified signature, by the digest of the token. Without this cache, the verification would cost more than the rest of a small
+    /// request. All calls must use the same keyring, because the cache does not store the keyring.
     signed: Cache<Digest, Claims>,
 }
 
@@ -73,7 +75,7 @@ impl AccessTokens {
         validation.set_issuer(&[base_url]);
         validation.set_audience(&[&audience]);
         validation.set_required_spec_claims(&REQUIRED);
-        // The library would check the times with the system clock. `verify` checks them with the service's clock instead.
+        // Do not check the times with the system clock. `verify` checks the times with the service's clock.
         validation.validate_exp = false;
         validation.validate_nbf = false;
         Self {
@@ -111,11 +113,12 @@ impl AccessTokens {
         Ok(token.into())
     }
 
-    /// Returns the claims of a token if this service signed the token and the token is valid at `now`. Returns `None` otherwise. If the token is not in the
-    /// cache, the function calls `attempt` before it checks the signature. An invalid signature counts as a failed attempt.
+    /// Returns the claims of a token if this service signed the token and the token is valid at `now`. Otherwise returns `None`.
+    ///
+    /// For a token that is not in the cache, calls `attempt` before the check of the signature. An invalid signature counts as a failed attempt.
     ///
     /// # Errors
-    /// Returns the error of `attempt`.
+    /// Returns the error of `attempt` if `attempt` fails.
     pub fn verify<'f>(
         &self,
         keys: &Keyring,

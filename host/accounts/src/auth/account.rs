@@ -25,7 +25,7 @@ use super::two_factor::Checked;
 use super::uses::to_the_minute;
 use super::{Auth, passwords, person};
 
-/// The limit on wrong passwords for all sessions of an account together is this number times the limit for one session.
+/// The limit on wrong passwords for all sessions of an account is this number times the limit for one session.
 const ALL_SESSIONS: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// The web session that requests an operation on its account.
@@ -67,7 +67,7 @@ pub(crate) fn session_over() -> Failure {
 pub struct MadeAppPassword {
     /// Id of the app password.
     pub id: String,
-    /// The app password. It is shown to the user only once.
+    /// The app password. The user sees the app password only once.
     pub secret: SecretString,
 }
 
@@ -115,8 +115,8 @@ impl Auth {
         }
     }
 
-    /// Returns all credentials of an account, newest first. The time of last use of a credential also considers uses that are not yet written to the database,
-    /// and log-ins that the mail server reports.
+    /// Returns all credentials of an account, newest first. The time of last use includes uses that are only in memory, and log-ins that the mail server
+    /// reports.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -168,8 +168,8 @@ impl Auth {
         Ok(self.directory.profile(account).await?)
     }
 
-    /// Changes the profile of the session's account. If the account has no profile, creates one if `changes` contains all fields, and returns `false`
-    /// otherwise.
+    /// Changes the profile of the session's account. If the account has no profile and `changes` contains all fields, creates a profile. If the account has no
+    /// profile and a field is missing, returns `false`.
     ///
     /// # Errors
     /// Returns 400 if a field is invalid, 401 if the session ended concurrently, or 500 for an internal error. The error text for 400 names the first invalid
@@ -202,8 +202,8 @@ impl Auth {
         }
     }
 
-    /// Returns `true` if the password and the two-factor code of the confirmation are correct. If one of them is wrong, an audit event of the kind `failed` is
-    /// recorded. Use this function for requests that a session alone does not authorize.
+    /// Returns `true` if the password and the two-factor code of the confirmation are correct. Otherwise records an audit event of the kind `failed`. Use this
+    /// function for requests that a session alone does not authorize.
     ///
     /// # Errors
     /// Returns 401 `Two-factor code required` if the password is correct and the code is missing. Returns 429 if the session or the account has had too many
@@ -218,10 +218,10 @@ impl Auth {
         Ok(verified.is_some())
     }
 
-    /// Returns the password hash with which the password was compared. Returns `None` if the password or the two-factor code is wrong. In this case, an audit
-    /// event of the kind `failed` is recorded.
+    /// Returns the stored password hash if the password and the two-factor code are correct. Otherwise records an audit event of the kind `failed` and returns
+    /// `None`.
     ///
-    /// This function applies the limit on wrong passwords for all its callers. Failures in this function do not count towards the limits for signing in.
+    /// This function applies the limit on wrong passwords. Failures in this function do not count towards the limits for signing in.
     async fn verified(
         &self,
         confirmation: Confirmation<'_>,
@@ -271,8 +271,8 @@ impl Auth {
         Ok(None)
     }
 
-    /// Changes the password of an account. The session that requests the change continues with a new app password. All other web sessions, all OAuth grants and
-    /// all API tokens of the account end.
+    /// Changes the password of an account. The session of this request continues with a new app password. All other web sessions, all OAuth grants and all API
+    /// tokens of the account end.
     ///
     /// # Errors
     /// Returns 400 if the new password is invalid. Returns 401 if the session has ended, or if the two-factor code is missing. Returns 429 after too many wrong

@@ -1,8 +1,8 @@
-//! Creates, authenticates and revokes personal API tokens. A token consists of `lmk_` and 43 letters and digits (256 random bits). The token is shown to the
-//! user only once.
+//! Creates, authenticates and revokes personal API tokens. A token consists of `lmk_` and 43 letters and digits (256 random bits). The user sees the token only
+//! once.
 //!
-//! For each token, the directory stores a public selector, a hash of the complete token, and the token's app password. The app password is sealed with a key
-//! that is derived from the complete token. So an attacker with the database and the service's key file cannot open a mailbox.
+//! For each token, the directory stores a public selector, a hash of the complete token, and a sealed app password. The sealing key is derived from the
+//! complete token. So an attacker with the database and the service's key file cannot open a mailbox.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,21 +20,21 @@ use super::Auth;
 use super::account::{Session, session_over};
 use super::header::API_TOKEN_PREFIX;
 
-/// Length of the selector, which follows the prefix. The directory finds a token by its selector. The 29 characters between the selector and the hint are
+/// Length of the selector, which follows the prefix. The directory finds a token by the selector. The 29 characters between the selector and the hint are
 /// secret (172 bits).
 const SELECTOR: usize = 10;
-/// Length of the hint: the characters at the end of the token that are shown to the user to identify the token.
+/// Length of the hint. The hint is the end of a token, with which users identify the token.
 const HINT: usize = 4;
 
 /// Label with which the sealing key is derived from a token.
 const SEALING: &str = "latchmail v1 api token XChaCha20-Poly1305";
 
-/// Hash with which an unknown token is compared, so that the response takes the same time as for a known token.
+/// Hash for the comparison with an unknown token. The comparison ensures that known and unknown tokens take the same time.
 const DUMMY_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A string with the form of an API token (specification, section 2). The selector and the hint are not secret. The characters between them are secret.
+/// A string with the form of an API token (specification, section 2). The characters between the selector and the hint are secret.
 #[derive(Clone, Debug)]
 pub struct ApiToken(Prefixed);
 
@@ -43,7 +43,7 @@ pub struct ApiToken(Prefixed);
 pub struct CreatedToken {
     /// The token's entry in the list of tokens.
     pub token: Token,
-    /// The token itself. It is shown to the user only once.
+    /// The token itself. The user sees the token only once.
     pub secret: SecretString,
 }
 
@@ -54,9 +54,9 @@ pub struct TokenRequest {
     pub label: String,
     /// Scopes, in any order and possibly with duplicates.
     pub scopes: Vec<Scope>,
-    /// Days until the token expires, or `None` if it does not expire.
+    /// Days until the token expires, or `None` if the token does not expire.
     pub days: Option<u32>,
-    /// Maximum number of tokens of the account, including this one.
+    /// Maximum number of tokens of the account, including the new token.
     pub at_most: u32,
 }
 
@@ -97,11 +97,11 @@ impl ApiToken {
 }
 
 impl Auth {
-    /// Returns the caller to whom a token belongs.
+    /// Returns the caller to whom a token belongs. Known and unknown tokens take the same time, so the response time does not reveal existing selectors.
     ///
     /// # Errors
-    /// Returns 401 with the specification's text if the token is unknown, revoked or expired, or if its app password cannot be opened. Returns 500 for an
-    /// internal error. Unknown tokens are processed like known tokens, so that the response time does not reveal which selectors exist.
+    /// Returns 401 with the specification's text if the token is unknown, revoked or expired, or if the token's app password cannot be opened. Returns 500 for
+    /// an internal error.
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let found = self.directory.token_by_selector(token.selector()).await?;
@@ -143,7 +143,7 @@ impl Auth {
         })
     }
 
-    /// Creates a token for the session's account. Returns `None` if the account already has the maximum number of tokens.
+    /// Creates a token for the session's account. Returns `None` if the account has the maximum number of tokens.
     ///
     /// # Errors
     /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, no token is created.
@@ -204,7 +204,7 @@ impl Auth {
         }))
     }
 
-    /// Returns the tokens of an account, newest first. The time of last use of a token also considers uses that are not yet written to the database.
+    /// Returns the tokens of an account, newest first. The time of last use includes uses that are only in memory.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -218,8 +218,8 @@ impl Auth {
         Ok(tokens)
     }
 
-    /// Revokes a token of an account. Returns `true` if the token is now revoked, even if it was already revoked before. Returns `false` if the account has no
-    /// such token.
+    /// Revokes a token of an account. Returns `true` if the token is revoked, even if the token was revoked before this call. Returns `false` if the account
+    /// has no such token.
     ///
     /// # Errors
     /// Returns 500 for an internal error. On error, nothing is changed.

@@ -18,7 +18,7 @@ impl Audiences {
         }
     }
 
-    /// Returns the audience of a token that was requested for `resource`, or `None` if `resource` is not a URL of this service. A trailing slash is ignored.
+    /// Returns the audience of a token for the URL `resource`, or `None` if `resource` is not a URL of this service. Ignores a trailing slash.
     #[must_use]
     pub fn of(&self, resource: &str) -> Option<Audience> {
         let path = resource.strip_prefix(&self.base_url)?;
@@ -29,13 +29,13 @@ impl Audiences {
         }
     }
 
-    /// Returns the resource of tokens if the client's request names no resource.
+    /// Returns the default resource of tokens, for requests without a resource.
     #[must_use]
     pub fn usual(&self) -> &str {
         &self.base_url
     }
 
-    /// Returns the URL of the agent endpoint. It identifies the protected resource (RFC 9728).
+    /// Returns the URL of the agent endpoint, which identifies the protected resource (RFC 9728).
     #[must_use]
     pub fn agent_endpoint(&self) -> String {
         format!("{}/mcp", self.base_url)

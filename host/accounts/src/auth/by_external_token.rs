@@ -7,10 +7,10 @@ use super::external::{External, OpaqueToken, TokenStatus};
 use super::{Auth, BAD_ACCESS_TOKEN};
 
 impl Auth {
-    /// Returns the caller of a token: the active account with the address that the external server reports for the token.
+    /// Returns the caller of a token. The caller is the active account with the address in the external server's response.
     ///
     /// # Errors
-    /// Returns 401 if the token is invalid, 503 if the server cannot be queried, or 500 for an internal error.
+    /// Returns 401 if the token is invalid, 503 if the external server cannot be queried, or 500 for an internal error.
     pub(super) async fn by_external_token(
         &self,
         external: &External,

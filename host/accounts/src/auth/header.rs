@@ -1,5 +1,5 @@
-//! Parses the Authorization header and determines the kind of the credential from its form (specification, section 5; RFC 6750, section 2.1). For each kind,
-//! another module checks whether the credential is valid.
+//! Parses the Authorization header and determines the kind of the credential from its form (specification, section 5; RFC 6750, section 2.1). Other modules
+//! check whether the credential is valid.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 /// Prefix of personal API tokens.
 pub(super) const API_TOKEN_PREFIX: &str = "lmk_";
 
-/// A credential as the client sent it. It is not yet verified.
+/// An unverified credential that a client sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(test, derive(Debug))]
 pub enum BearerCredential<'a> {
@@ -25,8 +25,7 @@ pub enum BearerCredential<'a> {
 /// Returns the credential in the Authorization header of a request.
 ///
 /// # Errors
-/// Returns 401 if there is no Authorization header or more than one, if its scheme is not `Bearer`, or if the credential contains
-/// characters that are not allowed.
+/// Returns 401 if there is not exactly one Authorization header, if the scheme is not `Bearer`, or if the credential contains forbidden characters.
 pub fn bearer_credential(headers: &HeaderMap) -> Result<BearerCredential<'_>, Failure> {
     only_bearer(headers)
         .map(kind)

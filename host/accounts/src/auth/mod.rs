@@ -70,12 +70,12 @@ use self::uses::Uses;
 pub use self::uses::to_the_minute;
 use crate::mail_server::MailServer;
 
-/// Capacity of each cache: the number of API tokens, and the number of OAuth tokens.
+/// Capacity of the cache for API tokens, and of the cache for OAuth tokens.
 pub const CACHE_CAPACITY: usize = 10_000;
 
 const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
 
-/// The parsed credential of a request. It is not yet checked against the directory or an external server.
+/// The parsed credential of a request. Neither the directory nor an external server has checked the credential.
 #[derive(Debug)]
 pub enum ParsedCredential {
     /// The claims of a web session's access token. This service signed the token, and the token has not expired.
@@ -120,8 +120,7 @@ pub struct Auth {
     keys: Arc<Keyring>,
     access_tokens: AccessTokens,
     passwords: Passwords,
-    /// Counts wrong passwords in requests that a password must confirm, per session and per account. Also counts invalid signatures of access tokens, per
-    /// client.
+    /// Counts wrong passwords in confirmations, per session and per account. Counts invalid signatures of access tokens, per client.
     failures: Failures,
     /// Maximum number of wrong passwords per minute for one session.
     wrong_passwords: NonZeroU32,
@@ -130,19 +129,18 @@ pub struct Auth {
     uses: Uses,
     /// The external authorization server, if one is configured.
     external: Option<External>,
-    /// Ids of API tokens, by the hash of the token. The id selects the rate-limit budget of a request. The service checks at every request whether the token is
-    /// valid.
+    /// Ids of API tokens, by the hash of the token. The id selects the rate-limit budget of a request. Each request also checks whether the token is valid.
     known_tokens: Cache<String, Box<str>>,
-    /// Accounts and grants of OAuth access tokens, by the hash of the token. They select the rate-limit budget of a request.
+    /// Accounts and grants of OAuth access tokens, by the hash of the token. The account and the grant select the rate-limit budget of a request.
     known_grants: Cache<String, Arc<Grantee>>,
     audiences: Audiences,
-    /// Whether agents may send mail.
+    /// Whether agents are allowed to send mail.
     agents_send: bool,
     changes: Changes,
 }
 
 impl Auth {
-    /// Creates the authentication service. Reads the service's key file, or creates it if it is missing.
+    /// Creates the authentication service. Reads the service's key file, or creates a missing file.
     ///
     /// # Errors
     /// Returns an error if the key file cannot be read, created or parsed.
@@ -175,7 +173,7 @@ impl Auth {
         })
     }
 
-    /// Runs a change to completion, even if the client disconnects. For example, after a credential is revoked, its connections must be closed in any case.
+    /// Runs a change to completion, even if the client disconnects. For example, the connections of a revoked credential must always be closed.
     pub(crate) async fn run_change<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, Failure>> + Send + 'static,
@@ -188,17 +186,17 @@ impl Auth {
         self.changes.finished().await;
     }
 
-    /// Adds the external authorization server if one is configured. Sends no request to this server.
+    /// Adds the external authorization server if such a server is configured. Sends no request to this server.
     ///
     /// # Errors
-    /// Returns an error that names the invalid configuration key.
+    /// Returns an error that names the configuration key if a setting is invalid.
     pub fn with_external(mut self, config: &Config, fetch: Fetch) -> Result<Self, StartError> {
         let (mail_server, clock) = (Arc::clone(&self.mail_server), self.clock.clone());
         self.external = External::new(config, fetch, mail_server, clock)?;
         Ok(self)
     }
 
-    /// Returns the service's keyring. Other modules use it to seal data.
+    /// Returns the service's keyring, with which other modules seal data.
     #[must_use]
     pub fn keys(&self) -> Arc<Keyring> {
         Arc::clone(&self.keys)
@@ -208,7 +206,7 @@ impl Auth {
     ///
     /// # Errors
     /// Returns 401 with the specification's text if the credential is missing or invalid. Returns 429 if the client has sent too many access tokens with an
-    /// invalid signature. Access tokens that the service has already verified are not affected by this limit.
+    /// invalid signature. This limit does not affect tokens that are in the cache of verified tokens.
     pub fn parse_credential(
         &self,
         headers: &HeaderMap,
@@ -246,7 +244,7 @@ impl Auth {
     /// Returns the caller to whom a credential belongs. Queries the directory. For a token of an external authorization server, also queries this server.
     ///
     /// # Errors
-    /// Returns 401 with the specification's text if the credential is no longer valid, or 503 if the external server cannot be queried.
+    /// Returns 401 with the specification's text if the credential is expired or revoked, or 503 if the external server cannot be queried.
     pub async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
         let caller = match credential {
             ParsedCredential::Session(claims) => self.by_access_token(&claims).await?,
@@ -269,8 +267,8 @@ impl Auth {
         Ok(caller)
     }
 
-    /// Caches the account and the grant of an OAuth access token if the token is valid, and removes them from the cache if the token is invalid. So requests
-    /// with an invalid token count towards the client's rate limit and not towards the account's rate limit.
+    /// Caches the account and the grant of a valid OAuth access token. Removes the cache entry of an invalid token. So requests with an invalid token count
+    /// towards the client's rate limit and not towards the account's rate limit.
     fn remember(&self, hash: &str, caller: Result<Caller, Failure>) -> Result<Caller, Failure> {
         match &caller {
             Ok(Caller {
@@ -294,8 +292,8 @@ impl Auth {
 }
 
 impl ParsedCredential {
-    /// Returns the key of the request's rate-limit budget. Returns `None` if it is not yet certain that this service or the external server issued the
-    /// credential. A signature or an earlier check makes this certain.
+    /// Returns the key of the request's rate-limit budget. Returns `None` if the credential could be forged, because neither a signature nor an earlier check
+    /// proves the issuer.
     #[must_use]
     pub fn key(&self) -> Option<Key> {
         match self {
@@ -307,8 +305,8 @@ impl ParsedCredential {
         }
     }
 
-    /// Returns the key of the request's rate-limit budget at the agent endpoint. Unlike [`ParsedCredential::key`], it returns keys of accounts, and only for
-    /// OAuth tokens.
+    /// Returns the key of the request's rate-limit budget at the agent endpoint. The result is always the key of an account. Returns `None` for credentials
+    /// other than OAuth tokens.
     #[must_use]
     pub fn agent_key(&self) -> Option<Key> {
         match self {

@@ -1,8 +1,8 @@
 //! Grants and secrets of the embedded authorization server. The secrets are codes, access tokens, refresh tokens and device codes. Each secret consists of a
-//! prefix that shows its type, and 43 letters and digits (256 random bits). The database stores only the hashes of the secrets.
+//! prefix for its type, and 43 letters and digits (256 random bits). The database stores only the hashes of the secrets.
 //!
-//! The app password of a grant is sealed with keys that are derived from the grant's tokens. It is sealed again whenever the tokens rotate. So an attacker with
-//! the database and the service's key file cannot open a mailbox. The crate `latchmail-oauth` implements the protocol.
+//! The app password of a grant is sealed with keys that are derived from the grant's tokens. Each rotation of the tokens seals the app password with new keys.
+//! So an attacker with the database and the service's key file cannot open a mailbox. The crate `latchmail-oauth` implements the protocol.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl Use {
     }
 }
 
-/// A text with the form of a secret of the authorization server. The server may not have issued it.
+/// A text with the form of a secret of the authorization server. The server did not necessarily issue this text.
 #[derive(Clone, Debug)]
 pub struct IssuedToken(Prefixed);
 
@@ -66,7 +66,7 @@ pub struct IssuedToken(Prefixed);
 pub struct GrantTokens {
     /// Access token, valid for one hour.
     pub access: SecretString,
-    /// Refresh token. It can be used once, within 30 days.
+    /// Refresh token. The client can use the refresh token once, within 30 days.
     pub refresh: SecretString,
     /// The scopes of the access token, separated by spaces.
     pub scope: String,
@@ -92,11 +92,11 @@ pub struct GrantRequest<'a> {
 pub struct RefreshRequest<'a> {
     /// The client's id.
     pub client_id: &'a str,
-    /// The audience that the client requests, or `None` if the client requests no audience.
+    /// The requested audience, or `None` if the client requests no audience.
     pub audience: Option<Audience>,
-    /// The scopes that the client requests for the next access token, or `None` if the client requests no scopes.
+    /// The requested scopes of the next access token, or `None` if the client requests no scopes.
     pub scopes: Option<&'a [Scope]>,
-    /// A function that counts the request towards the rate limit of the grant with the given id. It is called before anything changes.
+    /// A function that counts the request towards the rate limit of the grant with the given id. The function is called before any change.
     pub count: &'a (dyn Fn(&str) -> Result<(), Failure> + Sync),
 }
 
@@ -168,8 +168,8 @@ impl Auth {
     /// Returns the caller to whom an access token of the embedded authorization server belongs.
     ///
     /// # Errors
-    /// Returns 401 if the token is unknown or expired, if its audience is not this service, or if its app password cannot be opened. Returns 500 for an
-    /// internal error.
+    /// Returns 401 if the token is unknown or expired, or if its audience is not this service. Returns 401 if the token's app password cannot be opened.
+    /// Returns 500 for an internal error.
     pub(super) async fn by_oauth_token(&self, token: &IssuedToken) -> Result<Caller, Failure> {
         let refused = || Failure::unauthorized(BAD_ACCESS_TOKEN);
         let found = self
@@ -202,7 +202,8 @@ impl Auth {
         })
     }
 
-    /// Returns the scopes in `list` that OAuth tokens can have now. The directory stores this list, and the operator may have disabled `mail:send` later.
+    /// Returns the scopes in `list` that OAuth tokens can currently have. The list is from the directory. `mail:send` is omitted if the operator has disabled
+    /// `mail:send` since the grant.
     fn effective_scopes(&self, list: &str) -> Vec<Scope> {
         let mut scopes = self.oauth_scopes();
         let granted = Scope::read_list(list);
@@ -226,8 +227,8 @@ impl Auth {
     /// Verifies the password and second factor of the account `address` and stores the authorization. On error, the authorization is not stored.
     ///
     /// # Errors
-    /// Returns the errors of [`Auth::sign_in`], except 503, because this function does not query the mail server. Returns 404 if the device code is no longer
-    /// valid.
+    /// Returns the errors of [`Auth::sign_in`] under the same conditions. Never returns 503, because this function does not query the mail server. Returns 404
+    /// if the device code is expired or already used.
     pub async fn agree(
         &self,
         address: &str,
@@ -257,10 +258,10 @@ impl Auth {
             .await?)
     }
 
-    /// Exchanges an authorization code for the first tokens of a grant. If the code was already used, the function ends the grant.
+    /// Exchanges an authorization code for the first tokens of a grant. A second use of the code ends the grant.
     ///
     /// # Errors
-    /// Returns [`InvalidGrant`] if the code is no longer valid, or 500 for an internal error.
+    /// Returns [`InvalidGrant`] if the code is invalid, expired or already used, or 500 for an internal error.
     pub async fn exchange_code(
         &self,
         code: &IssuedToken,
@@ -292,7 +293,7 @@ impl Auth {
     /// Exchanges a device code for the first tokens of a grant, after the user has authorized the device.
     ///
     /// # Errors
-    /// Returns [`InvalidGrant`] if the code is no longer valid, or 500 for an internal error.
+    /// Returns [`InvalidGrant`] if the code is invalid, expired or already used, or 500 for an internal error.
     pub async fn exchange_device(
         &self,
         device: &IssuedToken,
@@ -311,11 +312,13 @@ impl Auth {
         Ok(Ok(tokens))
     }
 
-    /// Exchanges a refresh token for new tokens of its grant. If the refresh token was already used, the function ends the grant. If the client requests
-    /// scopes, the new access token has only these scopes. The new refresh token has the scopes of the grant (RFC 6749, section 6).
+    /// Exchanges a refresh token for new tokens of its grant. A second use of the refresh token ends the grant.
+    ///
+    /// If the client requests scopes, the new access token has only these scopes. The new refresh token has the scopes of the grant (RFC 6749, section 6).
     ///
     /// # Errors
-    /// Returns [`RefreshError`] if the token or the grant does not match the request. Returns the error of `count`. Returns 500 for an internal error.
+    /// Returns [`RefreshError`] if the token or the grant does not match the request. Returns the error of `count` if `count` fails. Returns 500 for an
+    /// internal error.
     pub async fn refresh_grant(
         &self,
         token: &IssuedToken,
@@ -354,7 +357,7 @@ impl Auth {
                 Some(password) => password,
                 None => return Ok(Err(InvalidGrant)),
             },
-            // The refresh token was already used. In this case, the directory ends the grant and does not store the new tokens.
+            // The refresh token was used before. The directory ends the grant and does not store the new tokens.
             None => SecretString::default(),
         };
         let (mut next, tokens) = new_tokens(&grant.id, &password, &effective_scopes, now)?;
@@ -417,7 +420,7 @@ impl Auth {
     }
 }
 
-/// Generates the tokens of a grant. Returns the values that the directory stores and the tokens that the client receives.
+/// Generates the tokens of a grant. Returns the values for the directory and the tokens for the client.
 fn new_tokens(
     grant: &str,
     password: &SecretString,

@@ -1,5 +1,5 @@
-//! Hashes the passwords of users with argon2id, on threads that do not serve requests. Each hash computation needs 19 MiB of memory, so the number of
-//! concurrent computations is limited. The memory is reused.
+//! Hashes the passwords of users with argon2id, on separate threads. Each computation needs 19 MiB of memory, so the number of concurrent computations is
+//! limited. The memory is reused.
 
 use std::fmt;
 use std::mem;
@@ -17,7 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// Maximum length of a password, in bytes. A longer password is rejected before it is hashed.
+/// Maximum length of a password, in bytes. A longer password is rejected without hashing.
 pub const MAX_LENGTH: usize = 1024;
 
 /// Returns `true` if the password is not empty and does not exceed the maximum length.
@@ -38,7 +38,7 @@ pub struct Passwords {
     /// One permit per CPU core. More concurrent computations would use more memory and would not be faster.
     permits: Arc<Semaphore>,
     buffers: Buffers,
-    /// A random hash that no password matches. It is used for unknown accounts, so that a check takes the same time for all accounts.
+    /// A random hash that no password matches. The hash is used for unknown accounts, so that a check takes the same time for all accounts.
     dummy_hash: String,
 }
 
@@ -65,7 +65,7 @@ impl Passwords {
             .await
     }
 
-    /// Returns `true` if `password` matches the hash `expected`. If `expected` is `None`, the result is `false` and the function takes the same time.
+    /// Returns `true` if `password` matches the hash `expected`. If `expected` is `None`, returns `false` after the same time.
     ///
     /// # Errors
     /// Returns 500 if the hash cannot be parsed.
@@ -92,7 +92,7 @@ impl Passwords {
             .map_err(Failure::internal)?;
         let buffers = self.buffers.clone();
         spawn_blocking(cpu::charged(move || {
-            // The task owns the permit, because the task continues to use the memory after the client has disconnected.
+            // The task owns the permit, because the task uses the memory even after the client disconnects.
             let _permit = permit;
             work(&mut buffers.take().blocks)
         }))
@@ -101,11 +101,11 @@ impl Passwords {
     }
 }
 
-/// The memory buffers for hash computations. They are reused, because otherwise the allocator would keep several blocks of 19 MiB for every thread. There are
-/// never more buffers than permits.
+/// The memory buffers for hash computations. The buffers are reused, because otherwise the allocator would keep several blocks of 19 MiB for every thread. The
+/// number of buffers does not exceed the number of permits.
 ///
-/// Buffers are not zeroed after use. Zeroing would take time at every computation and would not improve security: the last pass of argon2id overwrites every
-/// block, so an attacker with a buffer cannot test passwords faster than an attacker with the stored hash.
+/// Buffers are not zeroed after use, because zeroing would take time and not improve security. The last pass of argon2id overwrites every block. So an attacker
+/// with a buffer cannot test passwords faster than an attacker with the stored hash.
 #[derive(Clone, Default)]
 struct Buffers(Arc<Mutex<Vec<Vec<Block>>>>);
 

@@ -1,4 +1,4 @@
-//! Validates personal data and passwords (specification, section 4.2). Each function validates one field. Its error has the status 400 and names the field.
+//! Validates personal data and passwords (specification, section 4.2). Each function validates one field. An error has the status 400 and names the field.
 
 use chrono::{Datelike, NaiveDate};
 use latchmail_core::error::Failure;
@@ -53,8 +53,7 @@ pub fn name(field: &str, text: &str) -> Result<String, Failure> {
     Ok(text.to_owned())
 }
 
-/// Checks a date of birth in the form `YYYY-MM-DD`. `today` is the current date. A person who was born on 29 February becomes one year older on 1 March in
-/// years that are not leap years.
+/// Checks a date of birth in the form `YYYY-MM-DD`. `today` is the current date. The birthday of a person born on 29 February is 1 March in other years.
 ///
 /// # Errors
 /// Returns 400 if the text is not a date of this form, if the date is in the future, or if the person is younger than 13.
@@ -72,7 +71,7 @@ pub fn date_of_birth(text: &str, today: NaiveDate) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Parses a date of exactly the form `YYYY-MM-DD`. The date parser of `chrono` would also accept signs and missing zeros.
+/// Parses a date of exactly the form `YYYY-MM-DD`. The date parser of `chrono` also accepts signs and missing zeros.
 fn date(text: &str) -> Option<NaiveDate> {
     let shaped = text.len() == 10
         && text.bytes().enumerate().all(|(at, byte)| match at {

@@ -18,7 +18,7 @@ const TAKEN: &str = "This email address is already taken";
 pub struct Form {
     /// Requested user name.
     pub local_part: String,
-    /// Domain of the address. It must be one of the registration domains.
+    /// Domain of the address. The domain must be a registration domain.
     pub domain: String,
     /// Password.
     pub password: SecretString,
@@ -63,9 +63,9 @@ pub enum Provision {
     Created,
     /// The account already exists with this password.
     Exists,
-    /// The account already exists with another password, or it is not active. Nothing was changed.
+    /// The account already exists with another password or is not active. Nothing was changed.
     Differs,
-    /// The address is reserved, or it is the address of an alias or of another account.
+    /// The address is reserved, or is the address of an alias or of another account.
     AddressTaken,
 }
 
@@ -139,8 +139,8 @@ impl Auth {
         }
     }
 
-    /// Returns whether a user name can be registered. This check considers only accounts. If the address is or was an alias, only the registration itself
-    /// reports that the address is taken.
+    /// Returns whether a user name can be registered. This check considers only accounts. If the address is or was an alias, only the registration reports an
+    /// error.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -163,8 +163,8 @@ impl Auth {
         Ok(Availability::Available { address })
     }
 
-    /// Creates an account without a profile for the operator. Reserved names are allowed. The only rule for the password is its length. An existing account is
-    /// not changed.
+    /// Creates an account without a profile for the operator. Accepts reserved names. The length is the only rule for the password. Does not change an existing
+    /// account.
     ///
     /// # Errors
     /// Returns 400 if the address is not on a registration domain, or if the password is empty or too long. Returns 500 for an internal error.

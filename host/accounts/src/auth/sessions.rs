@@ -1,6 +1,6 @@
 //! Web sessions: sign-in with a password, refresh with refresh tokens, and sign-out of all sessions.
 //!
-//! Each session has its own app password for the mail server. The directory stores this app password, sealed for the session's id. [`super::by_access_token`]
+//! Each session has its own app password for the mail server. The directory stores the app password, sealed for the session's id. [`super::by_access_token`]
 //! finds the caller of an access token.
 
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) const ACCOUNT_CHANGED: &str = "the account was changed concurrently";
 pub struct Tokens {
     /// Access token, valid for 15 minutes.
     pub access: SecretString,
-    /// Refresh token. It can be used once, within 30 days.
+    /// Refresh token. The client can use the refresh token once, within 30 days.
     pub refresh: SecretString,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Identified {
 }
 
 impl Identified {
-    /// Returns the origin of the account's actions for audit events. `credential` is the id of the new credential, if there is one.
+    /// Returns the origin of the account's actions for audit events. `credential` is the id of the new credential, or `None` without a new credential.
     pub(super) fn origin(&self, origin: &Origin, credential: Option<&str>) -> Origin {
         Origin {
             actor: self.account.address.clone(),
@@ -95,14 +95,14 @@ impl<T> Drop for AbortOnDrop<T> {
 
 impl Auth {
     /// Starts a session for the account `address`, which must be in lower case. The session's label is derived from the User-Agent header. `code` is a
-    /// two-factor code or a recovery code. It is ignored if the account has no second factor.
+    /// two-factor code or a recovery code. Ignores `code` if the account has no second factor.
     ///
     /// The function returns the same error and takes the same time for an unknown address, an inactive account and a wrong password.
     ///
     /// # Errors
     /// Returns 401 `Two-factor code required` if the password is correct and `code` is missing. Returns 401 `Invalid credentials` for all other wrong
-    /// credentials. Returns 503 if the credentials are correct and the mail server is unavailable. Returns 500 for an internal error. A code is consumed only
-    /// if the session is started.
+    /// credentials. Returns 503 if the credentials are correct and the mail server is unavailable. Returns 500 for an internal error. On error, the code is not
+    /// consumed.
     pub async fn sign_in(
         &self,
         address: &str,
@@ -110,8 +110,8 @@ impl Auth {
         code: Option<&SecretString>,
         origin: &Origin,
     ) -> Result<SignedIn, Failure> {
-        // A session needs the mail server, so the service pings the mail server while it checks the password. The session starts after both checks have
-        // succeeded. If the password is wrong, the service does not wait for the mail server.
+        // A session needs the mail server. The service pings the mail server during the password check. Both must succeed. For a wrong password, the service
+        // does not wait for the ping.
         let mail_server = Arc::clone(&self.mail_server);
         let pinged = AbortOnDrop(tokio::spawn(async move { mail_server.ping().await }));
         let now = self.clock.now();
@@ -141,8 +141,7 @@ impl Auth {
         Err(self.reject_changed(account, reason, origin).await?)
     }
 
-    /// Verifies an account's password and second factor. Does not consume the two-factor code. The caller of this function consumes the code in the transaction
-    /// of the authorized action.
+    /// Verifies an account's password and second factor. The caller must consume the two-factor code in the transaction of the authorized action.
     ///
     /// The function returns the same error and takes the same time for an unknown address, an inactive account and a wrong password.
     ///
@@ -194,7 +193,7 @@ impl Auth {
         })
     }
 
-    /// Records an audit event for credentials that became invalid after they were verified. Returns the failure for the client.
+    /// Records an audit event for credentials that became invalid after the verification. Returns the failure for the client.
     pub(super) async fn reject_changed(
         &self,
         account: &Account,
@@ -230,8 +229,8 @@ impl Auth {
     /// Exchanges a refresh token for a new pair of tokens of the same session.
     ///
     /// # Errors
-    /// Returns 401 `Invalid or expired refresh token` for every invalid token, or 500 for an internal error. If a client uses an old token again after some
-    /// time, the function also ends the token's session.
+    /// Returns 401 `Invalid or expired refresh token` for every invalid token, or 500 for an internal error. The reuse of an old token after some time also
+    /// ends the session.
     pub async fn refresh(&self, token: &SecretString, origin: &Origin) -> Result<Tokens, Failure> {
         let now = self.clock.now();
         let refresh = secrets::refresh_token()?;
@@ -267,7 +266,7 @@ impl Auth {
     /// Ends all web sessions of the account, on all devices. The refresh token must be valid and belong to the account.
     ///
     /// # Errors
-    /// Returns 401 `Invalid or expired refresh token`, or 500 for an internal error. On error, no session is ended.
+    /// Returns 401 `Invalid or expired refresh token` if the token is invalid, or 500 for an internal error. On error, no session is ended.
     pub async fn sign_out(
         &self,
         account: &str,
@@ -288,7 +287,7 @@ impl Auth {
         .await
     }
 
-    /// Generates a session of an account, and the tokens of the session. Does not store them.
+    /// Generates a session of an account, and the tokens of the session. Stores nothing.
     pub(super) fn new_session(
         &self,
         account: &str,

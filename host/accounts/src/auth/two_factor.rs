@@ -1,5 +1,6 @@
-//! Second factors: time-based one-time codes (RFC 6238), and recovery codes for users who have lost their device. A time-based code uses SHA-1 and has six
-//! digits. It changes every 30 seconds. The codes of the previous and the next 30 seconds are also accepted.
+//! Second factors: time-based one-time codes (RFC 6238), and recovery codes for users who have lost their device.
+//!
+//! A time-based code uses SHA-1, has six digits and changes every 30 seconds. The previous and the next code are also accepted.
 //!
 //! This module checks codes. The directory ensures that a code is accepted only once, in the transaction that starts the session.
 
@@ -25,12 +26,12 @@ const RECOVERY_CODES: usize = 10;
 /// Number of base32 symbols in a secret. RFC 4226, section 4, recommends 160 bits. Each symbol contains five bits.
 const SECRET_SYMBOLS: usize = 32;
 
-/// A new second factor of an account. The secrets are shown to the user only once.
+/// A new second factor of an account. The user sees the secrets only once.
 #[derive(Debug)]
 pub struct Enrolment {
-    /// The secret in base32. The user can type it into a device.
+    /// The secret in base32, for typing.
     pub secret: SecretString,
-    /// The secret as an `otpauth://` URL. The user can scan it with a device.
+    /// The secret as an `otpauth://` URL, for scanning.
     pub url: SecretString,
     /// Recovery codes.
     pub recovery: RecoveryCodes,
@@ -68,7 +69,7 @@ impl Enrolment {
     }
 }
 
-/// Recovery codes for users who have lost their device. The codes are shown to the user only once.
+/// Recovery codes for users who have lost their device. The user sees the codes only once.
 #[derive(Debug)]
 pub struct RecoveryCodes(Vec<SecretString>);
 
@@ -89,14 +90,14 @@ impl RecoveryCodes {
             .map(Self)
     }
 
-    /// Returns the hashes of the codes, as the directory stores them.
+    /// Returns the hashes of the codes, in the form that the directory stores.
     #[must_use]
     pub fn hashes(&self) -> Vec<String> {
         let hash = |code: &SecretString| secrets::sha256_hex(code.expose_secret());
         self.0.iter().map(hash).collect()
     }
 
-    /// Returns the codes as they are shown to the user. Hyphens separate groups of four symbols.
+    /// Returns the codes in the form for users. Hyphens separate groups of four symbols.
     pub fn shown(&self) -> impl Iterator<Item = Zeroizing<String>> {
         self.0.iter().map(|code| {
             let code = code.expose_secret();
@@ -115,11 +116,11 @@ impl RecoveryCodes {
 /// Result of the check of a second factor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Checked {
-    /// The second factor is valid. The caller must consume it.
+    /// The second factor is valid. The caller must consume the factor.
     Passed(Factor),
     /// A code is required, but the request contains no code.
     Missing,
-    /// The code is not one of the current codes. The caller must count this failure.
+    /// The code is not a current code. The caller must count this failure.
     WrongCode,
     /// The second factor is rejected. The text is the reason in the audit event.
     Wrong(&'static str),
@@ -155,8 +156,8 @@ impl Typed {
 }
 
 impl Auth {
-    /// Seals each secret again with the current key if an earlier key sealed it. So the operator can remove earlier keys from the key file. The service must
-    /// call this function at startup.
+    /// Seals secrets of earlier keys with the current key, so that the operator can remove earlier keys from the key file. The service must call this function
+    /// at startup.
     ///
     /// # Errors
     /// Returns 500 if the database fails.
@@ -192,7 +193,7 @@ impl Auth {
         };
         match code.map(Typed::parse) {
             None => Ok(Checked::Missing),
-            // The result is the same for correct and wrong codes, so that an attacker learns nothing from further attempts.
+            // Correct and wrong codes have the same result, so that an attacker learns nothing from further attempts.
             Some(Typed::Code(_)) if two_factor.refused_until > now => Ok(Checked::Wrong(
                 "two-factor code refused, too many were wrong",
             )),
@@ -218,7 +219,7 @@ fn totp(secret: &SecretString) -> Result<Totp, Failure> {
     let unusable =
         |_| Failure::internal("the secret of an account's second factor is not valid base32");
     let secret = Secret::try_from_base32(secret.expose_secret()).map_err(unusable)?;
-    // The skew is 0, because `by_code` compares the previous, the current and the next step separately. So it always compares all three steps.
+    // The skew is 0, because `by_code` always compares the previous, the current and the next step separately.
     let builder = Builder::new().with_skew(0).with_secret(secret);
     builder
         .build()

@@ -1,5 +1,5 @@
 //! Records the time of the last use of each credential, rounded down to the minute. The times are collected in memory and written to the directory every
-//! minute, so that no request waits for the write. After a crash, at most the times of the last minute are lost.
+//! minute, so that no request waits for the write. A crash loses at most the times of the last minute.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use super::Auth;
 
 const MINUTE: i64 = 60_000;
 
-/// Times of last use that are not yet written to the directory, by the id of the app password.
+/// Times of last use that are only in memory, by the id of the app password.
 #[derive(Debug, Default)]
 pub(super) struct Uses(Mutex<HashMap<String, Timestamp>>);
 
@@ -27,7 +27,7 @@ impl Uses {
         }
     }
 
-    /// Returns the time of the last use of an app password, if this time is not yet written to the directory.
+    /// Returns the time of the last use of an app password, if this time is only in memory.
     pub(super) fn latest(&self, app_password: &str) -> Option<Timestamp> {
         self.lock().get(app_password).copied()
     }
@@ -44,10 +44,10 @@ pub fn to_the_minute(at: Timestamp) -> Timestamp {
 }
 
 impl Auth {
-    /// Writes the collected times to the directory. The times stay in memory until they are written.
+    /// Writes the collected times to the directory. Then removes the written times from memory.
     ///
     /// # Errors
-    /// Returns an error if the database fails. The next call tries to write the times again.
+    /// Returns an error if the database fails. The next call writes the same times.
     pub async fn write_uses(&self) -> Result<(), Error> {
         let written = self.uses.lock().clone();
         if written.is_empty() {

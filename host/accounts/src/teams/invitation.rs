@@ -1,5 +1,5 @@
-//! Invites members to a mailbox. This module checks the caller's password, converts a user name to an address, and generates the mailbox's key. The directory
-//! stores this key only if the mailbox has no key.
+//! Invites members to a mailbox. This module checks the caller's password, converts a user name to an address, and generates a key for the mailbox. The
+//! directory stores the new key only for a mailbox without a key.
 
 use latchmail_core::caller::{MailCredential, Origin};
 use latchmail_core::{address, secrets};
@@ -19,16 +19,16 @@ pub struct Invited {
     pub membership: String,
     /// The id of the member's first grant.
     pub grant: String,
-    /// The user name of the account, in the form that lists of members show.
+    /// The user name of the account, as in lists of members.
     pub username: String,
 }
 
 impl Teams {
-    /// Adds a member and the member's first grant if the caller's own password is correct. If the password is wrong, the result does not reveal whether the
-    /// invited account exists. `mail` is the credential of the caller's own mailbox.
+    /// Adds a member and the member's first grant if the caller's own password is correct. For a wrong password, the result does not reveal whether the invited
+    /// account exists. `mail` is the credential of the caller's own mailbox.
     ///
     /// # Errors
-    /// Returns [`Error`]. On error, no member is added.
+    /// Returns [`Error`] for the reason of the variant. On error, no member is added.
     pub async fn invite(
         &self,
         confirmation: Confirmation<'_>,

@@ -30,7 +30,7 @@ impl Teams {
         })
     }
 
-    /// Seals each mailbox key again if an earlier key of the service sealed it. So the operator can remove earlier keys from the key file.
+    /// Seals mailbox keys of earlier service keys with the current key, so that the operator can remove earlier keys from the key file.
     ///
     /// # Errors
     /// Returns 500 if the database fails.

@@ -1,4 +1,4 @@
-//! Lists teams and the members of a team. A caller sees only the members that the caller may see.
+//! Lists teams and the members of a team. The list contains only members that are visible to the caller.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
@@ -19,22 +19,22 @@ pub struct TeamSummary {
     pub name: String,
     /// Whether the mailbox is the caller's own.
     pub own: bool,
-    /// The union of all rights that the caller has on anything in the mailbox.
+    /// The union of the rights in all grants of the caller in the mailbox.
     pub rights: Rights,
 }
 
-/// A member of a team, or its owner.
+/// The owner or a member of a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TeamMember {
     /// The account's id.
     pub account: String,
-    /// The user name of the account, with which it is invited.
+    /// The user name with which the account is invited.
     pub username: String,
     /// The account's address.
     pub address: String,
     /// Whether the account owns the mailbox.
     pub owner: bool,
-    /// The union of all rights that the account has on anything in the mailbox.
+    /// The union of the rights in all grants of the account in the mailbox.
     pub rights: Rights,
     /// The account's grants. Empty for the owner.
     pub grants: Vec<Grant>,
@@ -42,10 +42,10 @@ pub struct TeamMember {
     pub joined_at: Timestamp,
 }
 
-/// The members of a team that a caller may see.
+/// The members of a team that are visible to a caller.
 #[derive(Clone, Debug)]
 pub struct Roster {
-    /// The owner, followed by the members that the caller may see, sorted by address.
+    /// The owner, followed by the visible members, sorted by address.
     pub members: Vec<TeamMember>,
     /// The maximum number of members in the owner's plan.
     pub at_most: u32,
@@ -81,7 +81,7 @@ impl Teams {
             .collect())
     }
 
-    /// Returns the members of a team that the session's account may see. Returns `None` if this account has no access to such a team.
+    /// Returns the members of a team that are visible to the session's account. Returns `None` if the account has no access to the team.
     ///
     /// # Errors
     /// Returns a 500 failure if the database fails.
@@ -139,8 +139,8 @@ impl Teams {
         Ok(grants.map(|grants| Access { team, grants }))
     }
 
-    /// Returns a team if the account may manage its members. The transaction of a change checks this again. This early check ensures that a caller without the
-    /// right learns nothing about other accounts and does not have to send a password.
+    /// Returns a team if the account is allowed to manage the members. The transaction of a change repeats this check. The early check rejects other callers
+    /// before they send a password or learn about other accounts.
     pub(super) async fn managed(&self, account: &str, mailbox: &str) -> Result<Access, Error> {
         let access = self.access(account, mailbox).await?;
         let access = access.ok_or(Refusal::NoTeam)?;
@@ -163,7 +163,7 @@ impl Teams {
         }
     }
 
-    /// Returns the user name with which an address is invited: the local part if the address is on the first registration domain, otherwise the complete
+    /// Returns the user name with which an address is invited. On the first registration domain, this is the local part. On other domains, this is the complete
     /// address.
     pub(super) fn username(&self, address: &str) -> String {
         let (name, domain) = address.rsplit_once('@').unwrap_or((address, ""));

@@ -1,7 +1,7 @@
 //! Shared mailboxes (teams): the members, the grants of each member, and the key with which the service opens the mailbox for members.
 //!
-//! This module does not handle HTTP or WIT. It validates grants and checks whether the caller may manage members. The directory checks the caller's rights
-//! again in the transaction of the change. The directory also stores members and grants, and enforces the maximum numbers of both.
+//! This module validates grants and checks whether the caller can manage members. It does not handle HTTP or WIT. The directory stores members and grants. It
+//! repeats the checks of rights in the transaction of the change and limits the numbers of members and grants.
 
 mod invitation;
 mod key;
@@ -106,7 +106,7 @@ impl Teams {
     /// Creates a further grant for a member. Returns the grant's id. `mail` is the credential of the caller's own mailbox.
     ///
     /// # Errors
-    /// Returns [`Error`]. On error, no grant is created.
+    /// Returns [`Error`] for the reason of the variant. On error, no grant is created.
     pub async fn add_grant(
         &self,
         session: Session<'_>,
@@ -129,7 +129,7 @@ impl Teams {
     /// Changes the rights of a grant.
     ///
     /// # Errors
-    /// Returns [`Error`]. On error, nothing is changed.
+    /// Returns [`Error`] for the reason of the variant. On error, nothing is changed.
     pub async fn change_grant(
         &self,
         session: Session<'_>,
@@ -148,7 +148,7 @@ impl Teams {
     /// Revokes a grant. The member remains a member.
     ///
     /// # Errors
-    /// Returns [`Error`]. On error, nothing is changed.
+    /// Returns [`Error`] for the reason of the variant. On error, nothing is changed.
     pub async fn revoke_grant(
         &self,
         session: Session<'_>,
@@ -161,10 +161,10 @@ impl Teams {
         revoked.await.map_err(Error::of)
     }
 
-    /// Removes a member. If this was the last member, the function also deletes the mailbox's key and ends the sessions that logged in with the key.
+    /// Removes a member. If no members remain, also deletes the mailbox's key and ends the sessions that logged in with the key.
     ///
     /// # Errors
-    /// Returns [`Error`]. On error, the account is still a member.
+    /// Returns [`Error`] for the reason of the variant. On error, the account is still a member.
     pub async fn remove_member(
         &self,
         session: Session<'_>,
@@ -194,8 +194,7 @@ impl Teams {
         removed.await?.map(drop).map_err(Error::of)
     }
 
-    /// Sets the UIDVALIDITY of the grant's folder to the value that the mail server reports, or to 0 if there is no such folder. Does nothing if the resource
-    /// is not a folder.
+    /// Sets the UIDVALIDITY of the grant's folder to the value from the mail server, or to 0 for an unknown folder. Does nothing for other resources.
     async fn look_up(
         &self,
         grant: &mut Grant,

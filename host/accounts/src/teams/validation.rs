@@ -1,6 +1,6 @@
-//! Validates requested grants. The same rules apply to the grant of an invitation and to a further grant.
+//! Validates requested grants. The same rules apply to the first grant of a member and to further grants.
 //!
-//! The directory checks whether the caller may make the grant.
+//! The directory checks whether the caller is allowed to make the grant.
 
 use latchmail_core::permissions::{AliasSet, Resource, Right, Rights};
 use latchmail_core::{address, secrets};
@@ -17,7 +17,7 @@ const LONGEST_ID: usize = 255;
 /// A requested grant.
 #[derive(Clone, Debug)]
 pub struct GrantRequest {
-    /// The resource, as the caller sent it. The UIDVALIDITY of a folder is ignored.
+    /// The resource from the caller's request. The UIDVALIDITY of a folder is ignored.
     pub resource: Resource,
     /// The caller's label for the resource.
     pub label: Option<String>,
@@ -47,7 +47,7 @@ impl GrantRequest {
     }
 }
 
-/// Returns the resource in the form that the directory stores: an address or a domain is in lower case.
+/// Returns the resource in the form that the directory stores, with addresses and domains in lower case.
 fn folded(resource: Resource) -> Result<Resource, Error> {
     Ok(match resource {
         // No folder has an id of this length.

@@ -26,18 +26,17 @@ const FORM: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'*');
 
-/// The introspection endpoint and the service's credentials for it.
+/// The introspection endpoint and the service's credentials.
 pub(super) struct Introspection {
     fetch: Fetch,
     url: String,
-    /// The hosts to which requests may be sent: only the endpoint's host, at any IP address, because the operator configured this host.
+    /// The host of the endpoint, at any IP address. The operator configured this host.
     hosts: Hosts,
     /// Value of the Authorization header: `Basic` and the encoded client id and client secret.
     authorization: SecretString,
     timeout: Duration,
 }
 
-/// Does not print the secret.
 impl fmt::Debug for Introspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Introspection")
@@ -79,7 +78,7 @@ impl Introspection {
     /// Sends an introspection request and returns the body of the response.
     ///
     /// # Errors
-    /// Returns an error text for the log if there is no response, or if its status is not 200.
+    /// Returns an error text for the log if there is no response, or if the status is not 200.
     pub(super) async fn query(&self, token: &OpaqueToken) -> Result<Bytes, String> {
         let form = format!(
             "token={}&token_type_hint=access_token",

@@ -7,7 +7,7 @@
 //! | `response` | interprets a response |
 //! | `token` | a token as the client sent it |
 //!
-//! This module does not query accounts. It returns the address of the account that owns a token.
+//! This module returns the address of the account that owns a token. It does not query accounts.
 
 mod introspection;
 mod response;
@@ -86,7 +86,7 @@ impl External {
     /// Returns the configured external server, or `None` if the service uses its own authorization server. Sends no request.
     ///
     /// # Errors
-    /// Returns an error that names the invalid configuration key.
+    /// Returns an error that names the configuration key if a setting is invalid.
     pub(super) fn new(
         config: &Config,
         fetch: Fetch,
@@ -126,7 +126,7 @@ impl External {
     pub(super) fn instant(&self, at: Timestamp) -> Instant {
         let now = Instant::now();
         let left = at.since(self.0.clock.now());
-        // If the time is too far in the future for an `Instant`, use an earlier time. The connection is then replaced earlier than necessary.
+        // If the time is too far in the future for an `Instant`, use an earlier time. The only effect is an earlier replacement of the connection.
         now.checked_add(left).unwrap_or(now + CACHE_LIFETIME)
     }
 }
@@ -136,14 +136,13 @@ impl Inner {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached status of a token. If there is no cached status, returns the introspection request for the token as an error, and starts this request
-    /// if it is not in progress. The request continues even if all callers stop waiting.
+    /// Returns the cached status of a token. Without a cached status, returns the introspection request in progress as an error, or starts a request. The
+    /// request continues even without callers.
     fn cached_or_pending(
         self: &Arc<Self>,
         token: &OpaqueToken,
     ) -> Result<TokenStatus, PendingQuery> {
-        // The lock also covers the cache lookup. A request caches its response before it is removed from `pending`, so no second request starts after the first
-        // one has succeeded.
+        // The lock also covers the cache lookup. A request is cached before its removal from `pending`, so no second request starts after a successful request.
         let mut pending = self.pending();
         let now = self.clock.monotonic();
         if let Some(cached) = self.cache.get(token.hash())

@@ -1,5 +1,5 @@
-//! Interprets an introspection response of the authorization server (RFC 7662, section 2.2). The result is the account of the token, or the reason why the
-//! token is rejected.
+//! Interprets an introspection response of the authorization server (RFC 7662, section 2.2). The result is the account of the token, or the reason for the
+//! rejection.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::auth::audience::Audiences;
 /// The values that an introspection response must have.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// URLs of this service. The token's audience must contain one of these URLs or an element of `other_audiences`.
+    /// URLs of this service. The token's audience must contain a URL of the service or an element of `other_audiences`.
     pub(super) audiences: Audiences,
     /// Other accepted audiences. A token with such an audience is valid for the whole service.
     pub(super) other_audiences: Vec<String>,
@@ -51,8 +51,8 @@ const EXPIRED: &str = "the token has expired";
 const INACTIVE: &str = "the token is not active";
 
 impl TokenStatus {
-    /// Returns the reason if a token is rejected although the server reports it as active. Such a rejection often means that the operator configured wrong
-    /// expected values.
+    /// Returns the reason for rejecting a token that the server reports as active. Such a rejection often means that the operator configured wrong expected
+    /// values.
     pub(super) fn unexpected(&self) -> Option<&'static str> {
         match *self {
             Self::Rejected(why) if why != EXPIRED && why != INACTIVE => Some(why),
@@ -60,7 +60,7 @@ impl TokenStatus {
         }
     }
 
-    /// Returns the status at the time `now`. A token can expire while its status is cached.
+    /// Returns the status at the time `now`, because a cached token can expire.
     pub(super) fn at(self, now: Timestamp) -> Self {
         match &self {
             Self::Active(subject) if subject.until.is_some_and(|until| until <= now) => {
@@ -169,8 +169,8 @@ fn is_issued(response: &Map<String, Value>, expected: &Expected) -> bool {
     }
 }
 
-/// Returns the audience of the token, or `None` if the token is not for this service. If the token has several audiences, [`Audience::Service`] takes
-/// precedence over [`Audience::Api`]. A token without an audience is valid for the whole service if the configuration does not require an audience.
+/// Returns the audience of the token, or `None` if the token is not for this service. For several audiences, [`Audience::Service`] takes precedence over
+/// [`Audience::Api`]. A token without an audience is valid for the whole service unless an audience is required.
 fn audience(response: &Map<String, Value>, expected: &Expected) -> Option<Audience> {
     let one = |value: &Value| {
         let name = value.as_str()?;
@@ -198,8 +198,7 @@ fn has_scopes(response: &Map<String, Value>, expected: &Expected) -> bool {
         .all(|scope| scopes.contains(&scope.as_str()))
 }
 
-/// Returns the account's address in lower case. Returns `None` if there is no valid address, or if the address is in `email` and the server reports it as not
-/// verified.
+/// Returns the account's address in lower case. Returns `None` if the address is missing or invalid, or if the server reports `email` as not verified.
 fn address_of(response: &Map<String, Value>, expected: &Expected) -> Option<String> {
     let claim = expected.username_claim.as_str();
     let proved = |verified: &Value| *verified == Value::Bool(true);

@@ -12,13 +12,13 @@ use super::introspection::Introspection;
 use super::response::Expected;
 use crate::auth::audience::Audiences;
 
-/// All IP addresses. The operator configured the endpoint, so the endpoint may be at any IP address.
+/// All IP addresses. The operator chose the endpoint, so every IP address is allowed.
 const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-/// Returns the introspection client and the values that a response must have. Returns `None` if the service uses its own authorization server.
+/// Returns the introspection client and the expected values. Returns `None` if the service uses its own authorization server.
 ///
 /// # Errors
-/// Returns an error that names the invalid configuration key.
+/// Returns an error that names the configuration key if a setting is invalid.
 pub(super) fn read(
     config: &Config,
     fetch: Fetch,
@@ -142,7 +142,7 @@ fn origin(url: &str) -> Option<Target> {
     Target::of(&url.parse::<Uri>().ok()?)
 }
 
-/// Returns `true` if no other machine can read a token on its way to the server: the connection uses TLS or a loopback address.
+/// Returns `true` if no other machine can read a token on the way to the server. The connection must use TLS or a loopback address.
 fn is_safe(server: &Target) -> bool {
     server.tls || matches!(server.host, Host::Address(address) if address.is_loopback())
 }

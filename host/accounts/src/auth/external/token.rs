@@ -1,5 +1,4 @@
-//! An opaque token that a client sent. It may be an access token of the external authorization server. Only a query of this server shows whether the token is
-//! valid.
+//! An opaque token that a client sent. Only a query of the external authorization server shows whether the token is valid.
 
 use std::fmt;
 
@@ -13,7 +12,6 @@ pub struct OpaqueToken {
     hash: String,
 }
 
-/// Does not print the token.
 impl fmt::Debug for OpaqueToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpaqueToken").finish_non_exhaustive()
