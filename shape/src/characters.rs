@@ -3,7 +3,7 @@
 /// The kind of an invisible character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invisible {
-    /// A bidirectional control character. It changes the order in which the following text is displayed.
+    /// A bidirectional control character. Such a character changes the display order of the following text.
     Direction,
     /// A character that displays nothing and that no script needs.
     Blank,

@@ -1,9 +1,9 @@
-//! Code that both the host and the modules contain: the parser of JSON bodies ([`read`]), and the table of invisible characters ([`invisible`]).
+//! Code that the host and the modules share: the parser of JSON bodies ([`read`]), and the table of invisible characters ([`invisible`]).
 //!
 //! The error text for an invalid body names the invalid field (specification, section 7). The host's own routes and the routes of modules use the same parser,
 //! so clients get the same error texts.
 //!
-//! Clients do not get serde's own error texts. These texts contain the invalid value, which may be a secret, and names of Rust types.
+//! Clients do not get serde's own error texts. These texts contain names of Rust types and the invalid value, which could be a secret.
 
 mod characters;
 
@@ -23,7 +23,7 @@ pub use characters::{Invisible, invisible};
 pub enum ValidationError {
     /// The body is not JSON.
     Syntax,
-    /// The body is JSON, but it is not an object, or a field is invalid. The string is the error text, which names the field.
+    /// The body is JSON but not an object, or a field is invalid. The string is the error text, which names the field.
     Shape(String),
 }
 
@@ -38,8 +38,8 @@ impl ValidationError {
     }
 }
 
-/// Parses `body` as a JSON object. Rejects arrays. Without this check, serde would also accept an array that contains the values of the fields in order, which
-/// is not a documented form of a body.
+/// Parses `body` as a JSON object. Rejects arrays. Without this check, serde would also accept an array with the values of the fields in order. This form of a
+/// body is not documented.
 ///
 /// # Errors
 /// Returns an error if the body is not a JSON object, or if a field is invalid.
@@ -53,7 +53,7 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ValidationError> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         match error.inner().classify() {
-            // If the body has an invalid field and later a syntax error, the syntax error is reported.
+            // A syntax error after an invalid field takes precedence over the invalid field.
             Category::Data if serde_json::from_slice::<IgnoredAny>(body).is_err() => {
                 ValidationError::Syntax
             }
@@ -68,7 +68,7 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ValidationError> {
     Ok(value)
 }
 
-/// A JSON object inside a body. Unlike a field of the type `T`, a field of this type rejects an array that contains the values of the object's fields in order.
+/// A JSON object inside a body. Unlike a field of the type `T`, a field of this type rejects an array with the object's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Object<T>(pub T);
 

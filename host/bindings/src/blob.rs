@@ -1,4 +1,4 @@
-//! The host's data type for a `blob` handle of the WIT interface.
+//! The host's data type for the WIT resource `blob`.
 
 use std::fmt;
 use std::io;
@@ -10,13 +10,13 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 /// A stream of byte chunks.
 pub type ByteStream = BoxStream<'static, io::Result<Bytes>>;
 
-/// A source of bytes that are not in the host's memory.
+/// A source of bytes outside the host's memory.
 pub trait BlobSource: Send + Sync {
     /// Returns a stream that starts at the first byte. Each call returns a new stream.
     fn open(&self) -> ByteStream;
 }
 
-/// Bytes for which a guest has a handle. The bytes stay in the host.
+/// The bytes of a guest's handle. The bytes stay in the host.
 pub struct Blob {
     size: u64,
     content: Content,
@@ -50,7 +50,7 @@ impl Blob {
         }
     }
 
-    /// Creates a blob of `size` bytes. The bytes are read from `source` when they are needed.
+    /// Creates a blob of `size` bytes. Bytes are read from `source` on demand.
     #[must_use]
     pub fn from_source(size: u64, source: Arc<dyn BlobSource>) -> Self {
         Self {
@@ -68,10 +68,9 @@ impl Blob {
         self.size
     }
 
-    /// Reads up to `length` bytes, starting at `offset`. Returns fewer bytes if the blob ends before, and no bytes if `offset` is after the end of the blob.
+    /// Reads up to `length` bytes, starting at `offset`. Returns fewer bytes at the end of the blob, and no bytes after the end.
     ///
-    /// If the bytes come from a source, callers should read them in order. If `offset` is before the end of the last read, this function opens the source again
-    /// and skips all bytes before `offset`.
+    /// Callers should read in order. If `offset` is before the end of the last read, this function opens the source again and skips all bytes before `offset`.
     ///
     /// # Errors
     /// Returns an error if the source fails or has fewer bytes than [`Blob::size`].
@@ -112,10 +111,10 @@ impl Blob {
         }
     }
 
-    /// Returns all bytes of the blob if they are in memory.
+    /// Returns all bytes of the blob if the bytes are in memory.
     ///
     /// # Errors
-    /// Returns the unchanged blob if its bytes come from a source.
+    /// Returns the unchanged blob if the bytes come from a source.
     pub fn into_bytes(self) -> Result<Bytes, Self> {
         match self.content {
             Content::InMemory(bytes) => Ok(bytes),
@@ -160,7 +159,7 @@ impl Reading {
         Ok(taken.into())
     }
 
-    /// Removes up to `max` bytes from the start of the current chunk and returns them.
+    /// Removes up to `max` bytes from the start of the current chunk and returns the removed bytes.
     fn split_chunk(&mut self, max: usize) -> Bytes {
         let bytes = self.chunk.split_to(max.min(self.chunk.len()));
         self.offset += bytes.len() as u64;

@@ -1,6 +1,6 @@
 //! Contains the host bindings for the WIT package `latchmail:host`, and the data type for the `blob` handle.
 //!
-//! `bindgen!` is in a separate crate because the expansion of this macro is slow. So a change in another crate does not repeat the expansion.
+//! The slow expansion of `bindgen!` is in a separate crate, so that a change in another crate does not repeat the expansion.
 
 mod blob;
 
@@ -9,7 +9,7 @@ pub use blob::{Blob, BlobSource, ByteStream};
 /// The version of the WIT package in `wit/`: `major.minor.patch`.
 pub const VERSION: &str = version(include_str!("../../../wit/types.wit"));
 
-/// Returns the text between the first `@` and the next `;`. The first `@` in a WIT file is in the line with the name and version of the package.
+/// Returns the text between the first `@` and the following `;`. In a WIT file, the first `@` is in the line with the name and version of the package.
 const fn version(wit: &str) -> &str {
     let bytes = wit.as_bytes();
     let mut start = 0;

@@ -1,8 +1,8 @@
-//! The canonicalization `relaxed` for headers and body (RFC 6376, sections 3.4.2 and 3.4.4): converts a message to the form that is signed. A signature of this
-//! form stays valid if mail servers change white space.
+//! The canonicalization `relaxed` for headers and body (RFC 6376, sections 3.4.2 and 3.4.4). Converts a message to the form that is signed. Signatures of this
+//! form stay valid if mail servers change white space.
 //!
-//! This is our own code, because the canonicalizer of mail-auth 0.13.3 differs from the RFC in 7 of 18 tested bodies: it does not remove a last line that has
-//! only white space. Other crates sign with the `rsa` crate, or depend on another resolver and a second TLS library.
+//! This is our own code, because the canonicalizer of mail-auth 0.13.3 differs from the RFC in 7 of 18 tested bodies. For example, mail-auth does not remove a
+//! last line with only white space. Other crates sign with the `rsa` crate, or depend on another resolver and a second TLS library.
 
 use memchr::{memchr_iter, memchr2};
 
@@ -32,7 +32,7 @@ pub(crate) fn write_unterminated_field(name: &[u8], value: &[u8], out: &mut Vec<
     }
 }
 
-/// Passes the canonical form of `body` to `write` in pieces. The canonical form of a body that has only empty lines is empty.
+/// Passes the canonical form of `body` to `write` in pieces. The canonical form is empty if the body has only empty lines.
 pub(crate) fn write_body(body: &[u8], mut write: impl FnMut(&[u8])) {
     let mut empty_lines = 0_usize;
     let mut rest = body;
@@ -75,7 +75,7 @@ fn trim_end(line: &[u8]) -> &[u8] {
     &line[..end.map_or(0, |at| at + 1)]
 }
 
-/// Writes a line in which each sequence of spaces and tabs is replaced by one space.
+/// Writes a line and replaces each sequence of spaces and tabs by one space.
 fn write_collapsed(line: &[u8], write: &mut impl FnMut(&[u8])) {
     let mut rest = line;
     while let Some(at) = memchr2(b' ', b'\t', rest) {

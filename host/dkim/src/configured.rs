@@ -1,4 +1,4 @@
-//! Reads and checks the DKIM keys in the configuration, for the platform's own domains. This happens once, at the start.
+//! Reads and checks the DKIM keys of platform domains in the configuration, at the start of the service.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -80,7 +80,7 @@ fn signer(domain: &str, selector: &str, pem: &str) -> Result<Signer, String> {
     signer.map_err(|error| error.to_string())
 }
 
-/// Returns `true` if the name consists of labels of lower-case letters, digits, hyphens and underscores, which are valid in a header field and in the DNS.
+/// Returns `true` if each label consists of lower-case letters, digits, hyphens and underscores. These characters are valid in a header field and in the DNS.
 fn is_dns_name(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

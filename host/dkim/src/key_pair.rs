@@ -1,7 +1,7 @@
 //! Generates the key pair of a domain: RSA with 2048 bits, which every verifier accepts (RFC 8301, section 3.2).
 //!
-//! The `rsa` crate only generates keys here. Its timing side channel (RUSTSEC-2023-0071) concerns an attacker who observes many operations with one private
-//! key. `ring` signs, but cannot generate RSA keys.
+//! The `rsa` crate only generates keys, because `ring` cannot generate RSA keys. `ring` signs. The timing side channel of `rsa` (RUSTSEC-2023-0071) concerns
+//! attackers who observe many operations with one private key.
 
 use std::fmt;
 
@@ -21,8 +21,7 @@ use super::error::Error;
 
 const BITS: usize = 2048;
 
-/// The number of hexadecimal digits in a selector. It is large enough that all keys of a domain have different selectors, including the keys of previous
-/// owners.
+/// The number of hexadecimal digits in a selector. With this number, all keys of a domain have different selectors, including the keys of previous owners.
 const SELECTOR_DIGITS: usize = 16;
 
 /// A private key, its public key and the selector.
@@ -33,7 +32,7 @@ pub struct KeyPair {
 }
 
 impl KeyPair {
-    /// Generates a key pair on a blocking thread, because this takes some tenths of a second.
+    /// Generates a key pair on a blocking thread, because the generation needs some tenths of a second.
     ///
     /// # Errors
     /// Returns [`Error::Generation`] if the system's random number generator fails or no thread can be started.
@@ -71,7 +70,7 @@ impl KeyPair {
         &self.public
     }
 
-    /// Returns the selector under which the key is published. It is derived from the key, so two keys of a domain never have the same selector.
+    /// Returns the selector under which the key is published. The selector is derived from the key, so two keys of a domain have different selectors.
     #[must_use]
     pub fn selector(&self) -> &str {
         &self.selector

@@ -1,5 +1,5 @@
-//! Selects the key that signs for a domain: the configured key of a platform domain, otherwise the key that was generated when an account verified the domain.
-//! If a signing milter is configured, this module also stores these keys for the milter.
+//! Selects the key that signs for a domain. A platform domain uses the configured key. A custom domain uses the key from the verification of the domain. If a
+//! signing milter is configured, this module also stores the keys for the milter.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct Keys {
     configured: HashMap<String, ConfiguredKey>,
     /// `true` if a signing milter is configured.
     has_milter: bool,
-    /// The signers by domain, each with the sealed key from which it was created. A signer is used only while the directory has the same sealed key.
+    /// The signers by domain, with the sealed key of each signer. A signer is used only if the directory contains the same sealed key.
     cache: Cache<String, (SealedKey, Arc<Signer>)>,
 }
 
@@ -56,8 +56,8 @@ impl Keys {
     /// Returns the current signer of a domain, which must be in lower case and ASCII. Returns `None` if the domain has no key.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the key cannot be used or the directory fails. The caller must not send the message unsigned, because receivers would treat it
-    /// as forged.
+    /// Returns an [`Error`] if the key cannot be used or the directory fails. In this case, the caller must not send the message unsigned, because receivers
+    /// would treat the message as forged.
     pub async fn signer(&self, domain: &str) -> Result<Option<Arc<Signer>>, Error> {
         if let Some(key) = self.configured(domain).await? {
             return Ok(Some(Arc::clone(&key.signer)));
@@ -78,17 +78,17 @@ impl Keys {
         Ok(Some(signer))
     }
 
-    /// Removes the key of a released domain from memory. The key is not used after the release, even without this call.
+    /// Removes the key of a released domain from memory. Even without this call, the key is not used after the release.
     pub fn evict(&self, domain: &str) {
         self.cache.remove(domain);
     }
 
-    /// Clears the cache. Call this about every hour, so that keys of released domains do not stay in memory.
+    /// Clears the cache. Call this function about every hour, so that keys of released domains do not stay in memory.
     pub fn clear_cache(&self) {
         self.cache.clear();
     }
 
-    /// Seals keys again with the service's current key if they were sealed with an earlier key. Call this at the start.
+    /// Seals keys with the service's current key if they were sealed with an earlier key. Call this function at the start of the service.
     ///
     /// # Errors
     /// Returns a 500 failure if the database fails.
@@ -114,10 +114,10 @@ impl Keys {
         Ok(())
     }
 
-    /// Stores the key of a newly verified domain for the milter, if one is configured.
+    /// Stores the key of a newly verified domain for the milter. Does nothing without a milter.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the key cannot be opened or stored. [`Keys::sync_milter`] then stores the key within an hour.
+    /// Returns an [`Error`] if the key cannot be opened or stored. In this case, [`Keys::sync_milter`] stores the key within an hour.
     pub async fn add_to_milter(&self, domain: &str) -> Result<(), Error> {
         if !self.has_milter || self.configured(domain).await?.is_some() {
             return Ok(());
@@ -129,8 +129,8 @@ impl Keys {
         Ok(self.directory.add_milter_keys(&[key]).await?)
     }
 
-    /// Synchronizes the milter's keys with the directory and the configuration. If a key cannot be opened, logs an error and omits the key. Call this at the
-    /// start and about every hour.
+    /// Synchronizes the milter's keys with the directory and the configuration. Logs and omits a key that cannot be opened. Call this function at the start of
+    /// the service and about every hour.
     ///
     /// # Errors
     /// Returns an [`Error`] if the directory fails.
@@ -165,8 +165,7 @@ impl Keys {
         Ok(self.directory.set_milter_keys(&keys).await?)
     }
 
-    /// Returns the configured key of a domain if the domain belongs to the platform. A configured domain that is no longer a platform domain can belong to an
-    /// account.
+    /// Returns the configured key of a platform domain. Returns `None` for other domains, because a former platform domain can belong to an account.
     async fn configured(&self, domain: &str) -> Result<Option<&ConfiguredKey>, Error> {
         let Some(key) = self.configured.get(domain) else {
             return Ok(None);

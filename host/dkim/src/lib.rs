@@ -1,6 +1,6 @@
 //! DKIM (RFC 6376): the signing keys of domains, and signing.
 //!
-//! This crate uses neither HTTP nor DNS. Callers check who may send from a domain before they sign.
+//! This crate uses neither HTTP nor DNS. Callers must check whether a sender is authorized for a domain before signing.
 //!
 //! | file | purpose |
 //! |---|---|

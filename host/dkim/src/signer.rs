@@ -12,8 +12,10 @@ use ring::{rsa, signature};
 use super::canonical;
 use super::error::Error;
 
-/// The signed header fields, in this order. The signature lists each field one time more than the message contains it, so that another field of the same name
-/// invalidates the signature (RFC 6376, section 8.15). Fields that other servers may add (Sender, List-…, Resent-…) are not signed.
+/// The signed header fields, in this order. Fields that other servers may add (Sender, List-…, Resent-…) are not signed.
+///
+/// The signature lists each field one time more than the message contains the field. So another field of the same name invalidates the signature (RFC 6376,
+/// section 8.15).
 const SIGNED_FIELDS: [&str; 12] = [
     "From",
     "To",
@@ -163,7 +165,7 @@ fn body_hash(body: &[u8]) -> String {
     STANDARD.encode(digest.finish())
 }
 
-/// Splits a message into header and body. The result does not contain the empty line between the two.
+/// Splits a message into header and body. Omits the empty line between header and body.
 fn split_message(message: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr::memmem::find(message, b"\r\n\r\n");
     end.map_or((message, &[]), |at| {

@@ -7,10 +7,10 @@ use std::io;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
-/// Disables core dumps for this process and for the processes that it starts.
+/// Disables core dumps for this process and for its child processes.
 ///
 /// # Errors
-/// Returns an error if the operating system rejects the new limit. In practice, a process can always lower its own limits.
+/// Returns an error if the operating system rejects the new limit. Processes are normally allowed to lower their own limits.
 pub(crate) fn disable_core_dumps() -> io::Result<()> {
     let none = Rlimit {
         current: Some(0),
@@ -19,10 +19,10 @@ pub(crate) fn disable_core_dumps() -> io::Result<()> {
     Ok(setrlimit(Resource::Core, none)?)
 }
 
-/// Denies other processes of the same user access to this process's memory. Does not protect the memory of processes that this process starts.
+/// Denies other processes of the same user access to this process's memory. Does not protect the memory of child processes.
 ///
-/// This function must be called after the Wasmtime engine is created. Wasmtime opens `/proc/self/pagemap` when its engine is created. After this call, a
-/// process without root rights cannot open this file. Without this file, every call of a module takes 100 µs longer.
+/// Call this function after the creation of the Wasmtime engine, which opens `/proc/self/pagemap`. After this call, a process without root rights cannot open
+/// this file. Without this file, every call of a module takes 100 µs longer.
 ///
 /// # Errors
 /// Returns an error if the operating system rejects the setting.

@@ -15,8 +15,7 @@ use latchmail_core::logging;
 use latchmail_milter::Milter;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The memory allocator. Unlike the allocator of glibc, mimalloc returns freed memory to the operating system. The allocator of glibc keeps freed memory in a
-/// separate arena for each thread.
+/// The memory allocator. mimalloc returns freed memory to the operating system. The allocator of glibc keeps freed memory in a separate arena for each thread.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -115,7 +114,8 @@ fn print_error(sentence: &str) {
     let _ = writeln!(std::io::stderr(), "latchmail: {sentence}");
 }
 
-/// Prints an error of the argument parser and returns the exit status. Does not print the value of an unexpected argument, because it may be a password.
+/// Prints an error of the argument parser and returns the exit status. Does not print the value of an unexpected argument, because the value could be a
+/// password.
 fn report_usage_error(error: &clap::Error) -> ExitCode {
     const MISUSE: u8 = 2;
     if error.kind() == ErrorKind::UnknownArgument {

@@ -1,5 +1,5 @@
-//! TCP connections to the mail server, with implicit TLS (RFC 8314) if configured, and the TLS client configuration for all clients. This module implements no
-//! protocol above TLS.
+//! TCP connections to the mail server, and the TLS configuration for all clients. Connections use implicit TLS (RFC 8314) if configured. This module implements
+//! no protocol above TLS.
 
 use std::fmt;
 use std::io;
@@ -52,7 +52,7 @@ pub(crate) fn tls_connector(server: &str) -> Result<TlsConnector, StartError> {
 }
 
 impl Endpoint {
-    /// Parses the address `host:port`. `key` is the name of the setting that contains the address, for error messages. Does not connect.
+    /// Parses the address `host:port`. `key` is the name of the setting, for error messages. Does not connect.
     ///
     /// # Errors
     /// Returns an error if the address is invalid or the system's trust store cannot be read.
@@ -81,10 +81,10 @@ impl Endpoint {
         })
     }
 
-    /// Connects to the server, with TLS if it is configured, and sets `TCP_NODELAY`.
+    /// Connects to the server and sets `TCP_NODELAY`. Uses TLS if TLS is configured.
     ///
     /// # Errors
-    /// Returns the error of the connection or of the TLS handshake.
+    /// Returns an error if the connection or the TLS handshake fails.
     pub async fn connect(&self) -> io::Result<Box<dyn Io>> {
         let stream = TcpStream::connect(&self.address).await?;
         stream.set_nodelay(true)?;

@@ -1,6 +1,6 @@
 //! Connections to other hosts: TCP and TLS, DNS lookups, HTTP requests to allowed hosts, and SASL.
 //!
-//! This crate does not depend on accounts or mailboxes, and serves no requests.
+//! This crate does not depend on accounts or mailboxes, and does not handle requests.
 
 pub mod dns;
 pub mod endpoint;

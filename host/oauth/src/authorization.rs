@@ -109,7 +109,7 @@ impl OAuth {
     /// Verifies the user's credentials and stores the authorization. Returns the redirect URI with the authorization code in its query.
     ///
     /// # Errors
-    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`].
+    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`] if the credentials are rejected or the authorization cannot be stored.
     pub async fn agree(
         &self,
         authorization: &Authorization,
@@ -140,7 +140,7 @@ impl OAuth {
         ))
     }
 
-    /// Returns the redirect URI with the error `access_denied` in its query. It is used if the user cancels the sign-in.
+    /// Returns the redirect URI with the error `access_denied` in its query, for a user who cancels the sign-in.
     #[must_use]
     pub fn declined(&self, authorization: &Authorization) -> String {
         let response = [("error", "access_denied")];
@@ -164,8 +164,8 @@ impl OAuth {
     }
 }
 
-/// Returns the redirect URI of the request, which must be registered for the client. If the request has no redirect URI and the client has only one, returns
-/// that one.
+/// Returns the redirect URI of the request, which must be registered for the client. Without a redirect URI in the request, returns the client's only redirect
+/// URI.
 fn redirect_uri<'a>(client: &'a Client, parameters: &'a Parameters) -> Result<&'a str, Refusal> {
     match parameters.one("redirect_uri")? {
         Some(requested) => {

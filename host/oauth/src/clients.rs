@@ -1,7 +1,7 @@
 //! Registers and authenticates OAuth clients.
 //!
-//! There are three kinds of clients: clients that register themselves (RFC 7591), clients that the operator creates, and clients whose id is the URL of their
-//! metadata document (Client ID Metadata Documents). Only clients that the operator creates have a secret.
+//! There are three kinds of clients. Some clients register themselves (RFC 7591). The operator creates other clients, which have a secret. The third kind has
+//! the URL of a metadata document as client id (Client ID Metadata Documents).
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ use super::metadata::{client_name, grant_types, invalid_metadata, redirect_uris}
 use super::parameters::Parameters;
 use super::{BY_CODE, BY_DEVICE_CODE, GRANT_TYPES, GrantType, OAuth, document, redirect};
 
-/// The error text for a client that cannot use the device grant because `oauth.device_grant` is `false`.
+/// The error text for a client that must not use the device grant because `oauth.device_grant` is `false`.
 pub(crate) const NO_DEVICES: &str =
     "The device code grant is only available to clients that the operator of this service added";
 
@@ -59,7 +59,7 @@ pub struct ClientCredentials<'a> {
 }
 
 impl<'a> ClientCredentials<'a> {
-    /// Returns the client's id, and the client's secret if the client sent one. The secret must not be both in the header and in the body.
+    /// Returns the client's id, and the secret if the client sent a secret. The header and the body must not both contain a secret.
     fn read(self) -> Result<(&'a str, Option<&'a str>), Refusal> {
         match (self.basic, self.body) {
             (Some((id, secret)), (None, None)) => Ok((id, Some(secret))),
@@ -86,7 +86,7 @@ impl<'a> ClientCredentials<'a> {
 }
 
 impl OAuth {
-    /// Registers a client. No credential is required. The directory stores only the name, the redirect URIs and the grant types in the metadata.
+    /// Registers a client. Requires no credential. Of the metadata, the directory stores only the name, the redirect URIs and the grant types.
     ///
     /// # Errors
     /// Returns `invalid_redirect_uri` or `invalid_client_metadata` if the metadata is invalid, and 500 if the directory fails.
@@ -141,8 +141,8 @@ impl OAuth {
         })
     }
 
-    /// Returns the client with this id. The inner result is the error `invalid_client` if there is no such client, or if the client's metadata document is not
-    /// available.
+    /// Returns the client with this id. The inner result is the error `invalid_client` if the client is unknown, or if the client's metadata document is
+    /// unavailable.
     ///
     /// # Errors
     /// Returns 500 if the directory fails.
@@ -154,7 +154,7 @@ impl OAuth {
         Ok(found.ok_or_else(|| Refusal::client("Unknown client; register it again")))
     }
 
-    /// Authenticates a client. A client that has a secret must send it. A client without a secret must not send one.
+    /// Authenticates a client. A client with a secret must send the secret. A client without a secret must not send a secret.
     ///
     /// # Errors
     /// Returns `invalid_request` if the credentials are missing or ambiguous, `invalid_client` if the authentication fails, and 500 if the directory fails.
@@ -165,11 +165,11 @@ impl OAuth {
         Ok(client)
     }
 
-    /// Authenticates a client and returns its id. If the id is a URL, the function does not fetch the metadata document. Such a client has no secret, and the
-    /// code or token that it exchanges was issued to exactly one client id.
+    /// Authenticates a client and returns the client's id. Does not fetch a metadata document if the id is a URL. Such a client has no secret. The client's
+    /// code or token was issued to exactly one client id.
     ///
     /// # Errors
-    /// Returns the errors of [`Self::authenticated`].
+    /// Returns the errors of [`Self::authenticated`] under the same conditions.
     pub async fn authenticated_id<'a>(
         &self,
         credentials: ClientCredentials<'a>,
@@ -202,11 +202,10 @@ fn check_secret(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal>
     }
 }
 
-/// Creates a client with a secret for the operator. The returned [`Client`] contains only the hash of the secret, so the secret cannot be shown again later.
+/// Creates a client with a secret for the operator. The returned [`Client`] contains only the hash of the secret, so the operator can see the secret only once.
 ///
 /// # Errors
-/// Returns a sentence for the operator if the operating system provides no randomness, or if a redirect URI is invalid. In the second case, the sentence names
-/// the URI.
+/// Returns a sentence for the operator if the operating system provides no randomness, or if a redirect URI is invalid. The sentence names the invalid URI.
 pub fn confidential(name: &str, redirect_uris: &[String]) -> Result<(Client, IssuedToken), String> {
     for uri in redirect_uris {
         redirect::check(uri).map_err(|why| format!("{uri}: {why}"))?;

@@ -17,14 +17,14 @@ use super::error::{Error, Refusal};
 use super::parameters::Parameters;
 use super::{BY_DEVICE_CODE, OAuth};
 
-/// The letters of user codes (RFC 8628, section 6.1). Vowels are missing, so that codes are not words. Letters that look alike are also missing.
+/// The letters of user codes (RFC 8628, section 6.1). The list omits vowels, so that codes are not words. It also omits letters that look like other letters.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 /// The length of a user code, in letters. Eight letters contain 34 random bits. The rate limit of the page allows each client five guesses per minute.
 const LENGTH: usize = 8;
 
-/// The lifetime of a device code and of the user code that belongs to it.
+/// The lifetime of a device code and its user code.
 const LIFETIME: Duration = Duration::from_mins(10);
-/// The minimum interval between two requests of a device to the token endpoint. If a device sends requests too quickly, its interval increases.
+/// The minimum interval between two requests of a device to the token endpoint. The interval increases for a device that sends requests too quickly.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The device authorization response (RFC 8628, section 3.2).
@@ -89,7 +89,7 @@ impl OAuth {
         })
     }
 
-    /// Returns the device that has this user code and waits for its authorization, or `None` if there is no such device. The user code must be in the form that
+    /// Returns the device with this user code, if the device waits for authorization. Otherwise returns `None`. The user code must be in the form that
     /// [`read_code`] returns.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl OAuth {
     /// Verifies the user's credentials and authorizes the device with this user code.
     ///
     /// # Errors
-    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`].
+    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`] if the credentials are rejected or the authorization cannot be stored.
     pub async fn agree_to_device(
         &self,
         user_code: &str,
@@ -117,8 +117,8 @@ impl OAuth {
             .await
     }
 
-    /// Denies access to the device with this user code. This is also possible after the authorization, until the device receives its tokens. Returns `false` if
-    /// there is no such device.
+    /// Denies access to the device with this user code. An authorized device can be denied until the device receives tokens. Returns `false` if there is no
+    /// such device.
     ///
     /// # Errors
     /// Returns 500 if the directory fails.
@@ -140,7 +140,7 @@ pub fn read_code(typed: &str) -> Option<String> {
     (code.len() == LENGTH && letters).then_some(code)
 }
 
-/// Returns a user code as it is shown to users, for example `BCDF-GHJK`.
+/// Returns a user code in the form for users, for example `BCDF-GHJK`.
 #[must_use]
 pub fn shown_code(code: &str) -> String {
     let (first, second) = code.split_at_checked(LENGTH / 2).unwrap_or((code, ""));
@@ -150,7 +150,7 @@ pub fn shown_code(code: &str) -> String {
 fn user_code() -> Result<String, Failure> {
     let mut code = String::with_capacity(LENGTH);
     while code.len() < LENGTH {
-        // 240 is the largest multiple of 20 in a byte. Bytes from 240 to 255 are skipped, because they would make some letters more likely.
+        // 240 is a multiple of 20. Bytes from 240 to 255 are skipped, because otherwise some letters would be more likely than others.
         let random = secrets::random::<32>()?;
         let fair = random.iter().filter(|byte| **byte < 240);
         let missing = LENGTH - code.len();

@@ -1,7 +1,7 @@
-//! Fetches the metadata document of a client whose id is the URL of this document (draft-ietf-oauth-client-id-metadata-document).
+//! Fetches the metadata document of a client whose id is a URL (draft-ietf-oauth-client-id-metadata-document). Caches valid documents.
 //!
-//! Any client can send any URL, so fetches are restricted: TLS only, public IP addresses only, no redirects, and limits on size and time. The first two
-//! restrictions do not apply to hosts in `oauth.client_hosts`. Valid documents are cached.
+//! Clients can send any URL, so fetches are restricted. Only TLS and public IP addresses are allowed, except for hosts in `oauth.client_hosts`. Redirects are
+//! not followed, and size and time are limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub fn is_url(id: &str) -> bool {
 }
 
 impl Documents {
-    /// Creates an empty cache. `allowed` contains hosts from which documents may be fetched, in addition to public hosts over TLS.
+    /// Creates an empty cache. `allowed` contains hosts that are allowed in addition to public hosts over TLS.
     ///
     /// # Errors
     /// Returns an error if an entry of `allowed` is invalid.
@@ -60,7 +60,7 @@ impl Documents {
         })
     }
 
-    /// Returns the client that the metadata document at `url` describes. The document comes from the cache or is fetched.
+    /// Returns the client that the metadata document at `url` describes. Fetches the document if the cache does not contain the document.
     pub(crate) async fn client(&self, url: &str) -> Result<Client, Refusal> {
         if !is_valid(url) {
             return Err(Refusal::client(
@@ -98,7 +98,7 @@ impl Documents {
             Err(fetch::Error::TooLarge(_)) => {
                 return Err(format!("it exceeds {MAX_DOCUMENT} bytes"));
             }
-            // The details are only logged. In a response, they would reveal which host names exist and to which IP addresses they resolve.
+            // Only log the details. In a response, the details would reveal existing host names and their IP addresses.
             Err(error) => {
                 tracing::info!(client_id = url, "{error}");
                 return Err("it cannot be fetched".into());

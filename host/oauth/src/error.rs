@@ -35,13 +35,13 @@ impl Refusal {
         Self::new("invalid_request", description)
     }
 
-    /// Creates the error `invalid_client` for a client that is unknown, or whose authentication failed.
+    /// Creates the error `invalid_client` for an unknown client or a failed authentication.
     #[must_use]
     pub fn client(description: impl Into<Cow<'static, str>>) -> Self {
         Self::new("invalid_client", description)
     }
 
-    /// Creates the error `invalid_grant` for a code or token that is invalid, or that was issued to another client.
+    /// Creates the error `invalid_grant` for an invalid code or token, or for a code or token of another client.
     #[must_use]
     pub fn grant(description: impl Into<Cow<'static, str>>) -> Self {
         Self::new("invalid_grant", description)

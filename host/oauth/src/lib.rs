@@ -76,7 +76,7 @@ pub struct OAuth {
     clock: Clock,
     documents: Documents,
     issuer: String,
-    /// Whether clients that the operator did not add may use the device grant.
+    /// Whether the device grant is available to clients that the operator did not add.
     device_grant: bool,
 }
 
@@ -112,8 +112,8 @@ impl OAuth {
         self.auth.audiences()
     }
 
-    /// Returns the resource for which the client requests tokens (RFC 8707, section 2). If the request contains several resources, all must be URLs of this
-    /// service, and the function returns the first one. If the request contains no resource, returns the default.
+    /// Returns the requested resource (RFC 8707, section 2). Of several resources, returns the first resource, but all must be URLs of this service. Without a
+    /// resource in the request, returns the default.
     fn resource(&self, parameters: &Parameters) -> Result<String, Refusal> {
         for resource in parameters.all("resource") {
             if self.audiences().of(resource).is_none() {

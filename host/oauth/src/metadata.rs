@@ -36,8 +36,7 @@ pub(crate) fn redirect_uris(metadata: &Map<String, Value>) -> Result<Vec<String>
     uris.iter().map(read).collect()
 }
 
-/// Returns the grant types in a client's metadata, without those that this server does not support. If the metadata contains no grant types, returns
-/// `authorization_code` and `refresh_token`.
+/// Returns the supported grant types in a client's metadata. If the metadata contains no grant types, returns `authorization_code` and `refresh_token`.
 pub(crate) fn grant_types(metadata: &Map<String, Value>) -> Result<Vec<&'static str>, Error> {
     let requested = match metadata.get("grant_types") {
         None | Some(Value::Null) => return Ok(vec![BY_CODE, BY_REFRESH_TOKEN]),
@@ -55,8 +54,8 @@ pub(crate) fn grant_types(metadata: &Map<String, Value>) -> Result<Vec<&'static 
     }
 }
 
-/// Returns a client's name in the form that users see: on one line, without deceptive characters, and truncated to [`MAX_NAME`] characters. Returns an empty
-/// string if the result would contain no letter or digit.
+/// Returns a client's name in the form for users: on one line, without deceptive characters, and truncated to [`MAX_NAME`] characters. Returns an empty string
+/// if no letter or digit remains.
 pub(crate) fn client_name(given: &str) -> String {
     let shown = given.chars().filter(|c| !is_deceptive(*c));
     let text: String = shown.collect();
@@ -77,7 +76,7 @@ fn is_deceptive(c: char) -> bool {
         || matches!(c, '\u{2800}' | '\u{e0080}'..='\u{e0fff}')
 }
 
-/// Creates the error for invalid metadata. Invalid redirect URIs have another error code.
+/// Creates the error for invalid metadata other than redirect URIs.
 pub(crate) fn invalid_metadata(why: &'static str) -> Error {
     Error::Refused(Refusal::new("invalid_client_metadata", why))
 }

@@ -60,12 +60,12 @@ enum Form<'a> {
 /// Checks a redirect URI.
 ///
 /// # Errors
-/// Returns a sentence for the client's developer that states the violated rule.
+/// Returns a sentence for the client's developer if the URI violates a rule. The sentence states the rule.
 pub fn check(uri: &str) -> Result<(), &'static str> {
     form(uri).map(drop)
 }
 
-/// Returns `true` if `requested` is identical to `registered`. The ports of loopback URLs may differ, because an application listens on any free port.
+/// Returns `true` if `requested` is identical to `registered`. Ignores the ports of loopback URLs, because an application listens on any free port.
 #[must_use]
 pub fn matches(registered: &str, requested: &str) -> bool {
     match (form(registered), form(requested)) {
@@ -77,9 +77,10 @@ pub fn matches(registered: &str, requested: &str) -> bool {
     }
 }
 
-/// Returns the value of `form-action` in a content security policy that allows redirects to this URI. The value contains only the scheme of the URI: Chromium
-/// applies `form-action` to all redirects after a form is submitted, and a client may redirect the user to another origin. `http:` includes `https:` (CSP Level
-/// 3, section 6.7.2.9).
+/// Returns the value of `form-action` in a content security policy that allows redirects to this URI. `http:` includes `https:` (CSP Level 3, section 6.7.2.9).
+///
+/// The value contains only the scheme of the URI, because a client may redirect the user to another origin. Chromium applies `form-action` to all redirects
+/// after a form is submitted.
 #[must_use]
 pub fn form_action(uri: &str) -> String {
     Url::parse(uri).map_or_else(|_| "'none'".into(), |url| format!("{}:", url.scheme()))
@@ -145,7 +146,7 @@ fn form(uri: &str) -> Result<Form<'_>, &'static str> {
     }
 }
 
-/// Checks an https URL. The URL's host must be in normalized form and must be valid in a content security policy.
+/// Checks an https URL. The host must be in normalized form and valid in a content security policy.
 fn site<'a>(uri: &'a str, url: &Url) -> Result<Form<'a>, &'static str> {
     const WRITTEN: &str =
         "The host of a redirect URI must be in lower case and in ASCII, without percent-encoding";

@@ -1,4 +1,4 @@
-//! Determines the scopes that a client requests and the scopes that it gets (RFC 6749, section 3.3).
+//! Determines the scopes that a client requests and the scopes that the client gets (RFC 6749, section 3.3).
 
 use latchmail_core::caller::Scope;
 
@@ -9,7 +9,7 @@ use super::parameters::Parameters;
 /// Reads the parameter `scope`. Returns the requested scopes in canonical order and without duplicates, or `None` if the request has no such parameter.
 ///
 /// # Errors
-/// Returns `invalid_scope` if the parameter contains a name that is not a scope of the service. Returns `invalid_request` if the parameter is repeated.
+/// Returns `invalid_scope` if the parameter contains an unknown name. Returns `invalid_request` if the parameter is repeated.
 pub(crate) fn requested(parameters: &Parameters) -> Result<Option<Vec<Scope>>, Refusal> {
     let Some(list) = parameters.one("scope")? else {
         return Ok(None);
@@ -32,11 +32,11 @@ pub(crate) fn refused(why: &'static str) -> Refusal {
 }
 
 impl OAuth {
-    /// Returns the scopes that a client gets, separated by spaces. If the request has no parameter `scope`, the client gets all scopes that OAuth tokens can
-    /// have. Otherwise, it gets each requested scope that OAuth tokens can have. The token response contains the scopes that the client got.
+    /// Returns the scopes that a client gets, separated by spaces. Without a parameter `scope`, the client gets all scopes that OAuth tokens can have.
+    /// Otherwise, the client gets each requested scope that OAuth tokens can have.
     ///
     /// # Errors
-    /// Returns the errors of [`requested`]. Returns `invalid_scope` if OAuth tokens can have none of the requested scopes.
+    /// Returns the errors of [`requested`] under the same conditions. Returns `invalid_scope` if OAuth tokens can have none of the requested scopes.
     pub(crate) fn granted_scope(&self, parameters: &Parameters) -> Result<String, Refusal> {
         let mut scopes = self.auth.oauth_scopes();
         if let Some(requested) = requested(parameters)? {

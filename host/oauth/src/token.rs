@@ -20,7 +20,7 @@ const INVALID_GRANT: &str =
     "The code or token is unknown, expired, already used, or issued to another client";
 
 /// A function that counts a request towards the rate limit of a grant, code or device. The argument is the grant's id, or the hash of the code. The function is
-/// called only if the grant, code or device exists. It is called before anything changes.
+/// called for existing grants, codes and devices, before any change.
 pub type Count<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 
 /// The token response (RFC 6749, section 5.1).
@@ -43,7 +43,7 @@ impl OAuth {
     /// Exchanges an authorization code, a refresh token or a device code for tokens.
     ///
     /// # Errors
-    /// Returns an OAuth error if the exchange is rejected. Returns the error of `count`. Returns 500 if the directory fails.
+    /// Returns an OAuth error if the exchange is rejected. Returns the error of `count` if `count` fails. Returns 500 if the directory fails.
     pub async fn token(
         &self,
         parameters: &Parameters,
@@ -103,8 +103,8 @@ impl OAuth {
         if !pkce::verifies(verifier, &found.challenge) {
             return Err(Refusal::grant("code_verifier does not match the code_challenge").into());
         }
-        // OAuth 2.1 does not require `redirect_uri` in this request. If a client sends it, it must be identical to the `redirect_uri` of the authorization
-        // request.
+        // OAuth 2.1 does not require `redirect_uri` in this request. A `redirect_uri` in this request must be identical to the `redirect_uri` of the
+        // authorization request.
         if redirect_uri.is_some_and(|sent| sent != found.redirect_uri) {
             return Err(
                 Refusal::grant("redirect_uri differs from the authorization request").into(),
@@ -207,7 +207,7 @@ impl OAuth {
         Ok(self.auth.exchange_device(&device, request, origin).await?)
     }
 
-    /// Returns the audience that the parameter `resource` names, or `None` if the request has no such parameter. Several URLs can name the same audience.
+    /// Returns the audience of the parameter `resource`, or `None` if the request has no such parameter. Several URLs can identify the same audience.
     fn requested_audience(&self, parameters: &Parameters) -> Result<Option<Audience>, Refusal> {
         match parameters.all("resource").next() {
             None => Ok(None),

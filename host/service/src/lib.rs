@@ -1,6 +1,6 @@
 //! Starts the service. The program `latchmail` and the tests call [`start`] with a configuration.
 //!
-//! This crate creates all parts of the service and the tasks that run at intervals. It does not handle requests. The crate `latchmail-http` handles them.
+//! This crate creates all parts of the service and the periodic tasks. The crate `latchmail-http` handles requests.
 
 mod mail_server;
 
@@ -38,7 +38,7 @@ const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
 /// The interval at which the times of last use of credentials are written to the directory.
 const WRITE_USES_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The interval at which the service again tries to end the mail server sessions of revoked credentials.
+/// The interval between attempts to end the mail server sessions of revoked credentials.
 const END_SESSIONS_INTERVAL: Duration = Duration::from_mins(1);
 
 const DAY: Duration = Duration::from_hours(24);
@@ -62,7 +62,7 @@ pub struct Running {
 /// # Errors
 /// Returns a sentence for the operator if the service cannot start.
 pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartError> {
-    // This must be the first step: if the configured port is 0, the operating system chooses a port, and the base URL contains this port.
+    // This must be the first step. If the configured port is 0, the operating system chooses the port. The base URL contains this port.
     let (listener, address) = listen(config.listen).await?;
     config.listen = address;
 
@@ -91,7 +91,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     })
 }
 
-/// Builds the service's state. Also returns the channel on which the module manager reports failing modules.
+/// Builds the service's state. Also returns a channel, on which the module manager reports failing modules.
 async fn build(
     config: Config,
     clock: Clock,
@@ -192,8 +192,7 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartE
     Ok((listener, address))
 }
 
-/// Deletes expired data at the start and then at intervals, while the service runs. Also ends the mail server sessions of expired credentials, and updates the
-/// milter's keys.
+/// Deletes expired data periodically, starting immediately. Also ends the mail server sessions of expired credentials and updates the milter's keys.
 async fn clean_up(app: Arc<App>) {
     loop {
         match app.directory.sweep(app.clock.now()).await {
@@ -216,7 +215,7 @@ async fn clean_up(app: Arc<App>) {
     }
 }
 
-/// Writes the times of last use of credentials to the directory at intervals, while the service runs.
+/// Writes the times of last use of credentials to the directory periodically.
 async fn write_uses(app: Arc<App>) {
     loop {
         tokio::time::sleep(WRITE_USES_INTERVAL).await;
@@ -231,8 +230,7 @@ async fn run_circuit_breaker(app: Arc<App>, failing: mpsc::UnboundedReceiver<Fai
     app.module_manager.run_circuit_breaker(&*app, failing).await;
 }
 
-/// Tries again to end mail server sessions of revoked credentials that could not be ended before. Runs at the start and then at intervals, while the service
-/// runs.
+/// Periodically ends mail server sessions of revoked credentials, starting immediately. This task handles sessions that could not be ended at the revocation.
 async fn end_sessions(app: Arc<App>) {
     loop {
         if let Err(error) = app.mail.retry_end_sessions().await {
@@ -243,9 +241,9 @@ async fn end_sessions(app: Arc<App>) {
 }
 
 impl Running {
-    /// Stops accepting requests, waits for running requests until the end of the configured grace period, and releases all resources.
+    /// Stops accepting requests. Waits for running requests until the end of the configured grace period. Then releases all resources.
     pub async fn stop(self) {
-        // All servers stop concurrently, so that no server accepts new requests while another server waits for its running requests.
+        // All servers stop concurrently, so that no server accepts requests while another server waits for running requests.
         let socket = async {
             if let Some(socket) = self.socket {
                 socket.stop().await;

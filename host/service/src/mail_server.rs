@@ -1,4 +1,4 @@
-//! Implements the trait [`MailServer`], which `latchmail-accounts` defines, with the crate `latchmail-mailbox`.
+//! Implements the trait [`MailServer`] of `latchmail-accounts` with the crate `latchmail-mailbox`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The DNS client. Sends each query by UDP, and by TCP if no response arrives by UDP.
+//! The DNS client. Sends each query by UDP. Repeats the query by TCP if no response arrives by UDP.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,23 +21,23 @@ use super::resolver;
 /// Maximum number of concurrent lookups, for all accounts together.
 const MAX_CONCURRENT: usize = 256;
 
-/// The error of a failed lookup: the server failed, or did not respond before the timeout. The text of the error is for operators.
+/// The error of a lookup if the server failed or did not respond before the timeout. The text of the error is for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LookupError(pub(super) String);
 
 /// The DNS client.
 pub struct Dns {
-    /// The resolver that queries by UDP, and by TCP if the response is too large for UDP.
+    /// The resolver that uses UDP. For responses that are too large for UDP, the resolver uses TCP.
     by_udp: TokioResolver,
-    /// The resolver that queries by TCP only.
+    /// The resolver that uses only TCP.
     by_tcp: TokioResolver,
-    /// The time that a lookup waits for a response by UDP before it also queries by TCP.
+    /// The time that a lookup waits for a response by UDP. After this time, the lookup also queries by TCP.
     tcp_delay: Duration,
-    /// `true` if the last lookup received its response by TCP. In that case, the next lookup queries by TCP without the delay.
+    /// `true` if the last lookup received its response by TCP. In this case, the next lookup queries by TCP without delay.
     is_udp_blocked: AtomicBool,
     permits: Semaphore,
-    /// Timeout of one lookup, including all its queries.
+    /// Timeout of one lookup, including all queries of the lookup.
     pub(super) timeout: Duration,
     /// The name of the mail server, in lower case and ASCII.
     pub(super) mail_host: String,
@@ -100,7 +100,7 @@ impl Dns {
         self.query(name, RecordType::MX, exchange).await
     }
 
-    /// Returns the addresses of a name, IPv4 first. If the lookup of one address family fails, returns the addresses of the other.
+    /// Returns the addresses of a name, IPv4 first. If the lookup of one address family fails, returns the addresses of the other family.
     ///
     /// # Errors
     /// Returns [`LookupError`] if the lookup fails.
@@ -151,7 +151,7 @@ impl Dns {
         }
     }
 
-    /// Sends a query by UDP, and by TCP if no response arrives by UDP, because some networks block UDP.
+    /// Sends a query by UDP, and by TCP if no response arrives by UDP. Some networks block UDP.
     async fn send(&self, name: &Name, kind: RecordType) -> Result<Lookup, NetError> {
         let tcp_delay = if self.is_udp_blocked.load(Ordering::Relaxed) {
             Duration::ZERO
@@ -179,8 +179,8 @@ impl Dns {
             Ok(found) => return Ok(Some(found)),
             Err(error) => negative_response(error)?,
         };
-        // The resolver follows only a few aliases. If there are more, it reports that there are no records. A real negative response differs from this report:
-        // it has an SOA record (RFC 2308, section 2) and contains the requested name.
+        // The resolver follows only a few aliases. With more aliases, the resolver reports a missing record. Unlike this report, a real negative response has
+        // an SOA record (RFC 2308, section 2) and contains the requested name.
         let last = negative.query.name().clone();
         if negative.soa.is_some() && last == name {
             return Ok(None);
@@ -192,8 +192,8 @@ impl Dns {
     }
 }
 
-/// Returns the negative response if the name or the record does not exist. For any other response, returns the reason of the failure: the server failed,
-/// rejected the query or is not a resolver.
+/// Returns the negative response if the name or the record does not exist. Otherwise returns the reason of the failure: the server failed, rejected the query
+/// or is not a resolver.
 fn negative_response(error: NetError) -> Result<NoRecords, String> {
     let negative = match error {
         NetError::Dns(DnsError::NoRecordsFound(negative)) => negative,

@@ -1,6 +1,6 @@
 //! Checks whether a domain publishes a DMARC policy (RFC 7489). Does not evaluate the policy.
 
-/// Returns `true` if the TXT records at `_dmarc.<domain>` contain a policy. If there are several DMARC records, none of them counts (section 6.6.3).
+/// Returns `true` if the TXT records at `_dmarc.<domain>` contain a policy. Several DMARC records count as no record (section 6.6.3).
 pub(super) fn has_policy(published: &[String]) -> bool {
     let mut records = published.iter().filter_map(|record| tags(record));
     match (records.next(), records.next()) {
@@ -23,7 +23,7 @@ fn tag(part: &str) -> Option<(String, &str)> {
     Some((name.trim().to_ascii_lowercase(), value.trim()))
 }
 
-/// Returns `true` if the tags contain a valid policy, or a report address, which counts as the policy `none` (section 6.6.3).
+/// Returns `true` if the tags contain a valid policy or a report address. A report address counts as the policy `none` (section 6.6.3).
 fn is_policy(tags: &[(String, &str)]) -> bool {
     let value = |wanted| {
         let mut found = tags.iter().filter(|(name, _)| name == wanted);

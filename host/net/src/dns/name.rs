@@ -8,14 +8,14 @@ use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DomainName(String);
 
-/// The error for a text that is not the name of a domain that an account can own.
+/// The error for a text that is not a valid [`DomainName`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a domain that an account can own")]
 pub struct InvalidDomain;
 
 impl DomainName {
-    /// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Converts labels with letters of other scripts to the form `xn--…`. The
-    /// service always shows this form, so that a domain cannot imitate a similar domain.
+    /// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Converts labels with letters of other scripts to the form `xn--…`. This
+    /// form prevents that a domain imitates a similar domain.
     ///
     /// # Errors
     /// Returns [`InvalidDomain`] for invalid host names (DNS, STD 3), IP addresses, single labels and public suffixes.
@@ -56,7 +56,7 @@ pub(crate) fn normalize_host(text: &str) -> Result<String, InvalidDomain> {
             DnsLength::Verify,
         )
         .map_err(|_| InvalidDomain)?;
-    // URL parsers read a name whose last label is a number as an IPv4 address (URL standard, "ends in a number"). No top-level domain is a number.
+    // URL parsers interpret a name as an IPv4 address if the last label is a number (URL standard, "ends in a number"). No top-level domain is a number.
     let last = ascii.rsplit('.').next().unwrap_or_default();
     let is_decimal = last.bytes().all(|byte| byte.is_ascii_digit());
     let is_hexadecimal = last

@@ -8,11 +8,11 @@ use super::client::{Dns, LookupError};
 use super::tags::{tags, value};
 use super::{dmarc, spf};
 
-/// The timeout of all checks together, as a multiple of the timeout of one lookup. SPF needs several lookups in sequence. The result of a check is unknown if
-/// the check does not complete before the timeout.
+/// The timeout of all checks together, as a multiple of the timeout of one lookup. SPF needs several lookups in sequence. A check without a result before the
+/// timeout has an unknown result.
 const TIMEOUT_FACTOR: u32 = 2;
 
-/// The recommended DMARC record: the weakest policy that has an effect. Any other policy is accepted too.
+/// The recommended DMARC record, with the weakest policy that has an effect. Other policies are also accepted.
 const DMARC_VALUE: &str = "v=DMARC1; p=quarantine";
 
 /// Returns the recommended SPF record.
@@ -20,7 +20,8 @@ fn spf_value(mail_host: &str) -> String {
     format!("v=spf1 include:{mail_host} ~all")
 }
 
-/// Returns the DKIM record for an RSA key (`SubjectPublicKeyInfo`, DER, base64), which belongs at `<selector>._domainkey.<domain>` (RFC 6376, section 3.6.1).
+/// Returns the DKIM record for an RSA key (`SubjectPublicKeyInfo`, DER, base64). The record is published at `<selector>._domainkey.<domain>` (RFC 6376, section
+/// 3.6.1).
 #[must_use]
 pub fn dkim_value(key: &str) -> String {
     format!("v=DKIM1; k=rsa; p={key}")
@@ -31,7 +32,7 @@ pub fn dkim_value(key: &str) -> String {
 pub enum Kind {
     /// The mail server for incoming mail.
     Mx,
-    /// The servers that may send for the domain (RFC 7208).
+    /// The servers that are allowed to send mail for the domain (RFC 7208).
     Spf,
     /// The public key for signatures of mail (RFC 6376).
     Dkim,
@@ -59,14 +60,14 @@ pub struct Record {
     pub kind: Kind,
     /// The name at which to publish the record.
     pub host: String,
-    /// The recommended value. Equivalent values are accepted too.
+    /// The recommended value. Equivalent values are also accepted.
     pub value: String,
-    /// `true` if the record is published, `false` if not, `None` if the state is unknown.
+    /// Whether the record is published, or `None` if the state is unknown.
     pub ok: Option<bool>,
 }
 
 impl Dns {
-    /// Checks the records that a domain needs, concurrently. `dkim` contains the selector and the public key (`SubjectPublicKeyInfo`, DER, base64), or is
+    /// Checks the records that a domain needs, concurrently. `dkim` contains the selector and the public key (`SubjectPublicKeyInfo`, DER, base64). `dkim` is
     /// `None` if the domain has no key. Returns within twice the timeout of one lookup.
     pub async fn check_records(&self, domain: &str, dkim: Option<(&str, &str)>) -> Vec<Record> {
         let deadline = Instant::now() + self.timeout * TIMEOUT_FACTOR;

@@ -14,7 +14,7 @@ use latchmail_core::error::StartError;
 /// The port of DNS servers.
 const PORT: u16 = 53;
 
-/// Builds a resolver with a cache. It is for the verification of messages, which looks up the same names often.
+/// Builds a resolver with a cache. The verification of messages uses this resolver, because the same names are often looked up.
 ///
 /// # Errors
 /// Returns an error if a setting in `[dns]` is not valid.
@@ -35,8 +35,7 @@ pub(super) fn servers(config: &config::Dns) -> Result<(ResolverConfig, ResolverO
         ));
     }
     let (servers, mut options) = if config.server.is_empty() {
-        // If there is no resolv.conf, the DNS server is the local machine (resolv.conf(5)). A missing file is no error, because the service can serve mail
-        // without DNS.
+        // Without resolv.conf, the DNS server is the local machine (resolv.conf(5)). A missing file is not an error, because mail does not require DNS.
         read_system_conf().unwrap_or_else(|error| {
             let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
             tracing::warn!(%error, "no DNS server in the system configuration; using {local}");
@@ -46,7 +45,7 @@ pub(super) fn servers(config: &config::Dns) -> Result<(ResolverConfig, ResolverO
         single_server(parse_server(&config.server)?)
     };
     options.timeout = config.timeout / config.attempts;
-    // `dns.attempts` includes the first attempt. The resolver's option does not include it.
+    // `dns.attempts` includes the first attempt. The resolver's option does not include the first attempt.
     options.attempts = usize::try_from(config.attempts - 1).unwrap_or(usize::MAX);
     Ok((servers, options))
 }
@@ -68,7 +67,7 @@ fn parse_server(configured: &str) -> Result<SocketAddr, StartError> {
         })
 }
 
-/// Returns the configuration for one server. Queries use UDP, and TCP if the response is too large for UDP.
+/// Returns the configuration for one server. Queries use UDP. Queries use TCP if the response is too large for UDP.
 fn single_server(server: SocketAddr) -> (ResolverConfig, ResolverOpts) {
     let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
     for connection in &mut connections {
@@ -79,7 +78,7 @@ fn single_server(server: SocketAddr) -> (ResolverConfig, ResolverOpts) {
     (config, ResolverOpts::default())
 }
 
-/// Returns `config` without connections that do not use TCP.
+/// Returns `config` with only the TCP connections.
 pub(super) fn with_tcp_only(config: ResolverConfig) -> ResolverConfig {
     let (domain, search, mut servers) = config.into_parts();
     for server in &mut servers {

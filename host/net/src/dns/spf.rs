@@ -1,5 +1,5 @@
-//! Checks whether a domain's SPF record (RFC 7208) has an `include` of a host, directly or in a record that it refers to. Follows references to other records
-//! within the limits of the RFC. Does not evaluate the addresses of senders.
+//! Checks whether a domain's SPF record (RFC 7208) has an `include` of a host. Follows references to other records within the limits of the RFC. Does not
+//! evaluate the addresses of senders.
 
 mod policy;
 
@@ -11,7 +11,7 @@ use super::client::{Dns, LookupError};
 
 /// Maximum number of terms that cause a lookup in one evaluation (RFC 7208, section 4.6.4).
 const MAX_LOOKUPS: u32 = 10;
-/// Maximum number of these lookups that return no records (same section).
+/// Maximum number of lookups without records in one evaluation (RFC 7208, section 4.6.4).
 const MAX_VOID_LOOKUPS: u32 = 2;
 
 /// The result of evaluating a record.
@@ -20,7 +20,7 @@ enum Outcome {
     Found,
     /// The record has no `include` of the host, and no mechanism ended the evaluation.
     Absent,
-    /// A mechanism ended the evaluation before it reached an `include` of the host that lets mail pass. Later terms have no effect.
+    /// A mechanism ended the evaluation before an `include` of the host with the qualifier `+`. Terms after this mechanism have no effect.
     Ended,
     /// The result depends on the sender's address, because the record contains macros.
     Unknown,
@@ -28,7 +28,7 @@ enum Outcome {
 
 /// The reason why an evaluation failed.
 enum Error {
-    /// A record is invalid or a limit is exceeded, so no server may send (permerror).
+    /// A record is invalid or a limit is exceeded, so no server is allowed to send (permerror).
     Permanent,
     Lookup(LookupError),
 }
@@ -111,7 +111,7 @@ fn evaluate<'a>(
                 unknown = true;
                 continue;
             }
-            // The record of the host itself is not evaluated, because its content does not matter.
+            // The content of the host's own record does not matter, so the record is not evaluated.
             let outcome = if target == host {
                 Outcome::Found
             } else {
@@ -143,8 +143,8 @@ fn evaluate<'a>(
     })
 }
 
-/// Counts the lookups of a mechanism that refers to no other SPF record. Returns an error if the lookups exceed a limit, because the evaluation then fails
-/// before it reaches the host.
+/// Counts the lookups of a mechanism that refers to no other SPF record. Returns an error if the lookups exceed a limit. The evaluation then fails before
+/// reaching the host.
 async fn count_mechanism(
     dns: &Dns,
     mechanism: Mechanism,

@@ -1,4 +1,4 @@
-//! Distinguishes addresses of the public internet from private, special-purpose and unassigned ones.
+//! Distinguishes public addresses from private, special-purpose and unassigned addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -34,14 +34,14 @@ const SPECIAL_V6: [Ipv6Net; 4] = [
 /// The assigned global unicast addresses of IPv6. Other addresses are loopback, private, link-local, multicast, translations or unassigned.
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
 
-/// The well-known prefix of the IPv6 addresses through which IPv6-only networks reach IPv4 addresses (NAT64, RFC 6052).
+/// The well-known prefix of NAT64 addresses (RFC 6052). IPv6-only networks use these addresses for connections to IPv4 addresses.
 const NAT64: Ipv6Net = v6(0x64, 0xff9b, 96);
 
 const fn v4([a, b, c, d]: [u8; 4], prefix_length: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix_length)
 }
 
-/// Returns the network whose address begins with these two segments.
+/// Returns the network with these first two segments.
 const fn v6(first: u16, second: u16, prefix_length: u8) -> Ipv6Net {
     Ipv6Net::new_assert(
         Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0),

@@ -1,5 +1,5 @@
-//! Connects to servers on the internet. A name is resolved once, its addresses are checked, and the connection goes to one of these addresses. So a later DNS
-//! response cannot redirect the connection to an address that was not checked.
+//! Connects to servers on the internet. Each name is resolved only once, and the connection uses a checked address from this response. So another DNS response
+//! cannot redirect the connection to an unchecked address.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ use super::target::{Host, Target};
 use crate::dns::Dns;
 use crate::endpoint::{Io, tls_connector};
 
-/// Timeout of a connection attempt to one address. After this time, the next address is tried.
+/// Timeout of a connection attempt to one address. After the timeout, the connector tries the next address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of addresses of one name that are tried.

@@ -11,11 +11,11 @@ use hyper_util::rt::TokioIo;
 
 use crate::endpoint::Io;
 
-/// Maximum number of response headers, and maximum total size of the status line and all response headers in bytes.
+/// Maximum number of response headers.
 const MAX_HEADERS: usize = 128;
 const MAX_HEAD_SIZE: usize = 64 * 1024;
 
-/// Hop-by-hop headers in either direction (RFC 9110, section 7.6.1), including those that are hop-by-hop by convention.
+/// Hop-by-hop headers of requests and responses (RFC 9110, section 7.6.1), including headers that are hop-by-hop by convention.
 pub(super) const HOP_BY_HOP_HEADERS: [HeaderName; 8] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -30,7 +30,7 @@ pub(super) const HOP_BY_HOP_HEADERS: [HeaderName; 8] = [
 /// A response.
 #[derive(Debug)]
 pub struct Response {
-    /// The status code, which can be that of an error or of a redirect.
+    /// The status code. Errors and redirects are also possible.
     pub status: StatusCode,
     /// The headers, without hop-by-hop headers.
     pub headers: HeaderMap,
@@ -89,7 +89,7 @@ pub(super) async fn exchange(
         })
     });
     tokio::select! {
-        // Poll the response first, to read data that arrived before the connection closed.
+        // Poll the response first, to read data that arrived before the end of the connection.
         biased;
         result = &mut response => result,
         _ = connection => response.await,

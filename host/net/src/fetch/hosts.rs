@@ -1,4 +1,4 @@
-//! The operator's list of allowed hosts. The list also contains the non-public networks in which these hosts may have their addresses.
+//! The operator's list of allowed hosts. The list also contains non-public networks that allowed hosts can use.
 
 use std::net::SocketAddr;
 
@@ -8,12 +8,12 @@ use latchmail_core::network;
 use super::address::{embedded_v4, is_public};
 use super::target::{Host, Target};
 
-/// A list of hosts and networks.
+/// A list of hosts and networks. Each entry has one of these forms:
 ///
-/// - `api.example.com` is https on port 443, `api.example.com:8443` is https on port 8443, `http://intranet.example.com` is plain HTTP.
-/// - `*.example.com` is every name below `example.com`, but not `example.com`.
-/// - `127.0.0.1:8080` or `[::1]:8080` is a host by its address.
-/// - `10.0.0.0/8` is a network. This entry allows no further host, but the listed names may resolve to addresses in the network.
+/// - `api.example.com` allows https on port 443. `api.example.com:8443` allows https on port 8443. `http://intranet.example.com` allows plain HTTP.
+/// - `*.example.com` allows every name below `example.com`, but not `example.com`.
+/// - `127.0.0.1:8080` or `[::1]:8080` allows a host by its address.
+/// - `10.0.0.0/8` is a network. The allowed hosts can have addresses in this network. The entry allows no further host.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     listed: Vec<Listed>,
@@ -53,7 +53,7 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Allows every host of the public internet over TLS, on any port, in addition to the listed hosts. Addresses that are not public must still be listed.
+    /// Allows every host of the public internet over TLS, on any port, in addition to the listed hosts. Addresses that are not public must be listed.
     #[must_use]
     pub fn with_public_hosts(self) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Listed {
             None => (false, rest),
         };
         let target = Target::parse(tls, authority)?;
-        // A wildcard entry must contain a name, because an address has no names below it.
+        // A wildcard entry must contain a name, because there are no names below an address.
         (!is_wildcard || matches!(target.host, Host::Name(_))).then_some(Self {
             target,
             is_wildcard,

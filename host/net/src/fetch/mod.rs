@@ -1,11 +1,11 @@
-//! HTTP client for requests to servers on the internet, used on behalf of modules and of the service itself.
+//! HTTP client for requests to servers on the internet. Modules and the service use this client.
 //!
-//! A request goes only to servers on a list of hosts, and only to addresses that the list allows. The time and the size of every exchange are limited.
-//! Redirects are not followed and proxies are not used, because either could lead to a server that was not checked.
+//! Requests are sent only to listed hosts at allowed addresses. The time and the size of every exchange are limited. Redirects and proxies are not used,
+//! because either could lead to an unchecked server.
 //!
 //! Every request uses its own connection, so no state of an earlier request is reused. This module does not depend on WIT or on modules.
 //!
-//! The client is our own code on top of hyper, because reqwest 0.12 adds an `Accept` header to requests and has no limit on the size of response headers.
+//! The client is our own code on top of hyper. reqwest 0.12 adds an `Accept` header to requests and has no limit on the size of response headers.
 
 mod address;
 mod connect;
@@ -31,7 +31,7 @@ pub use target::{Host, Target};
 /// Maximum size of a request body or response body in bytes.
 pub const MAX_BODY_SIZE: usize = 4 * 1024 * 1024;
 
-/// The maximum timeout of a request. It is also the default timeout.
+/// The maximum and default timeout of a request.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of request headers, and maximum total size of all request headers in bytes.
@@ -40,7 +40,7 @@ const MAX_HEADERS_SIZE: usize = 16 * 1024;
 
 const MAX_URL_LENGTH: usize = 8 * 1024;
 
-/// `User-Agent` of a request that sets none.
+/// `User-Agent` of a request without this header.
 const USER_AGENT: &str = concat!("latchmail/", env!("CARGO_PKG_VERSION"));
 
 /// Request headers that the caller must not set, in addition to hop-by-hop headers.
@@ -63,13 +63,13 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Bytes,
-    /// The timeout of the whole exchange, at most [`MAX_TIMEOUT`], which is the default.
+    /// The timeout of the complete exchange. The maximum and default is [`MAX_TIMEOUT`].
     pub timeout: Option<Duration>,
-    /// The maximum size of the response body in bytes, at most [`MAX_BODY_SIZE`], which is the default.
+    /// The maximum size of the response body in bytes. The maximum and default is [`MAX_BODY_SIZE`].
     pub max_response_size: Option<usize>,
 }
 
-/// The reason why a request has no response. The caller is the module, or the part of the service, that made the request.
+/// The reason why a request has no response. In the following, the caller is the module or the part of the service that made the request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server is not on the list of hosts. The text of the error can be returned to the caller.
@@ -89,11 +89,10 @@ pub enum Error {
     /// The request or its response exceeds a size limit. The text of the error can be returned to the caller.
     #[error("{0}")]
     TooLarge(String),
-    /// The server could not be reached, or the response to a safe request is missing. The request changed nothing on the server. The text of the error is for
-    /// the log.
+    /// The connection failed, or the response to a safe request is missing. The request changed nothing on the server. The text of the error is for the log.
     #[error("{0}")]
     Unavailable(String),
-    /// The request was sent and the server may have processed it, but the response is missing. The text of the error is for the log.
+    /// The request was sent but the response is missing, so the server might have processed the request. The text of the error is for the log.
     #[error("{0}")]
     OutcomeUnknown(String),
 }
@@ -115,10 +114,10 @@ impl Fetch {
         })
     }
 
-    /// Sends a request to a server on the list `hosts` and waits for the whole response. Dropping the future closes the connection.
+    /// Sends a request to a server on the list `hosts` and waits for the complete response. Dropping the future closes the connection.
     ///
     /// # Errors
-    /// Returns an [`Error`], of any variant.
+    /// Returns an [`Error`] if there is no complete response.
     pub async fn send(&self, hosts: &Hosts, request: Request) -> Result<Response, Error> {
         let deadline = Instant::now() + request.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
         let max_body_size = request
@@ -164,7 +163,7 @@ impl Fetch {
     }
 }
 
-/// Validates a request. Returns its target, and the HTTP request to send.
+/// Validates a request. Returns the server and the HTTP request.
 fn prepare(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Error> {
     let method = Method::from_bytes(request.method.as_bytes())
         .ok()
@@ -206,7 +205,7 @@ fn prepare(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Err
     Ok((target, prepared))
 }
 
-/// Validates the headers that the caller set, and adds `User-Agent` if it is missing.
+/// Validates the headers from the caller. Adds a missing `User-Agent`.
 fn headers(given: Vec<(String, String)>) -> Result<HeaderMap, Error> {
     let bytes: usize = given
         .iter()

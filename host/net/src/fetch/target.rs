@@ -24,12 +24,12 @@ pub struct Target {
 pub enum Host {
     /// A name in lower case and ASCII.
     Name(String),
-    /// An address. An IPv4-mapped IPv6 address is stored as IPv4.
+    /// An address. IPv4-mapped IPv6 addresses are stored as IPv4 addresses.
     Address(IpAddr),
 }
 
 impl Target {
-    /// Returns the server of an absolute `http` or `https` URL. Returns `None` for any other URL, and for a URL that contains user information.
+    /// Returns the server of an absolute `http` or `https` URL. Returns `None` for other URLs and for URLs with user information.
     pub fn of(uri: &Uri) -> Option<Self> {
         let tls = match uri.scheme()? {
             scheme if *scheme == Scheme::HTTPS => true,
@@ -58,7 +58,7 @@ impl Target {
         Some(Self { tls, host, port })
     }
 
-    /// Returns the value of the `Host` header: the host, and the port if it is not the scheme's default.
+    /// Returns the value of the `Host` header: the host, and the port if the port is not the scheme's default.
     pub(super) fn authority(&self) -> String {
         if self.port == default_port(self.tls) {
             self.host.to_string()

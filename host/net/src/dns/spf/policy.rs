@@ -15,12 +15,12 @@ pub(super) struct Policy {
 /// A mechanism, and the effect of its qualifier.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Directive {
-    /// `true` if mail passes when the mechanism matches (qualifier `+` or none).
+    /// Whether mail passes if the mechanism matches. `true` for the qualifier `+` and without a qualifier.
     pub(super) passes: bool,
     pub(super) mechanism: Mechanism,
 }
 
-/// A mechanism, with the name that it refers to.
+/// A mechanism and its argument.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mechanism {
     All,
@@ -45,7 +45,7 @@ pub(super) fn has_macro(name: &str) -> bool {
     name.contains('%')
 }
 
-/// Parses the terms of the record of `domain`. Returns `None` if any term has a syntax error, because the whole record is then invalid.
+/// Parses the terms of the record of `domain`. Returns `None` if any term has a syntax error, because one error makes the record invalid.
 pub(super) fn parse(terms: &str, domain: &str) -> Option<Policy> {
     let mut policy = Policy::default();
     let mut has_explanation = false;
@@ -103,7 +103,7 @@ fn directive(term: &str, domain: &str) -> Option<Directive> {
     Some(Directive { passes, mechanism })
 }
 
-/// Returns the name without its trailing dot, or `None` if the name is not valid. The syntax of a name with macros is not checked.
+/// Returns the name without its trailing dot, or `None` if the name is not valid. Does not check the syntax of a name with macros.
 fn name(text: &str) -> Option<String> {
     let bare = text.strip_suffix('.').unwrap_or(text);
     let is_plain = bare
@@ -113,8 +113,8 @@ fn name(text: &str) -> Option<String> {
     (is_plain || (has_macro(text) && text.is_ascii())).then(|| bare.to_owned())
 }
 
-/// Parses an optional `:name` that is followed by optional prefix lengths (`/24`, `//64`). Returns the name, or `domain` if there is no name. Returns `None` if
-/// the syntax is not valid.
+/// Parses an optional `:name` and optional prefix lengths (`/24`, `//64`). Returns the name, or `domain` without a name. Returns `None` if the syntax is not
+/// valid.
 fn name_and_lengths(rest: &str, domain: &str) -> Option<String> {
     let Some(argument) = rest.strip_prefix(':') else {
         return are_prefix_lengths(rest).then(|| domain.to_owned());
