@@ -28,7 +28,7 @@ impl Teams {
     /// account exists. `mail` is the credential of the caller's own mailbox.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the request is invalid, refused or fails. On error, no member is added.
+    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On error, no member is added.
     pub async fn invite(
         &self,
         confirmation: Confirmation<'_>,

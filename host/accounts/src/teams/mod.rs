@@ -106,7 +106,7 @@ impl Teams {
     /// Creates a further grant for a member. Returns the grant's id. `mail` is the credential of the caller's own mailbox.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the request is invalid, refused or fails. On error, no grant is created.
+    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On error, no grant is created.
     pub async fn add_grant(
         &self,
         session: Session<'_>,
@@ -129,7 +129,7 @@ impl Teams {
     /// Changes the rights of a grant.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the request is invalid, refused or fails. On error, nothing is changed.
+    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On error, nothing is changed.
     pub async fn change_grant(
         &self,
         session: Session<'_>,
@@ -148,7 +148,7 @@ impl Teams {
     /// Revokes a grant. The member remains a member.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the request is invalid, refused or fails. On error, nothing is changed.
+    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On error, nothing is changed.
     pub async fn revoke_grant(
         &self,
         session: Session<'_>,
@@ -164,7 +164,7 @@ impl Teams {
     /// Removes a member. If no members remain, also deletes the mailbox's key and ends the sessions that logged in with the key.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the request is invalid, refused or fails. On error, the account is still a member.
+    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On error, the account is still a member.
     pub async fn remove_member(
         &self,
         session: Session<'_>,

@@ -15,7 +15,7 @@ pub struct InvalidDomain;
 
 impl DomainName {
     /// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Converts labels with letters of other scripts to the form `xn--…`. This
-    /// form prevents that a domain imitates a similar domain.
+    /// form prevents a domain from imitating a similar domain.
     ///
     /// # Errors
     /// Returns [`InvalidDomain`] for invalid host names (DNS, STD 3), IP addresses, single labels and public suffixes.

@@ -13,6 +13,7 @@ use crate::endpoint::Io;
 
 /// Maximum number of response headers.
 const MAX_HEADERS: usize = 128;
+/// Maximum total size of the status line and all response headers, in bytes.
 const MAX_HEAD_SIZE: usize = 64 * 1024;
 
 /// Hop-by-hop headers of requests and responses (RFC 9110, section 7.6.1), including headers that are hop-by-hop by convention.
