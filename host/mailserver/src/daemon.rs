@@ -1,8 +1,10 @@
-//! One daemon of the local servers. The daemon ends on request, and when this process dies for any reason.
+//! Runs one daemon of the local servers. The daemon ends on request, and also if this process dies for any reason.
 //!
-//! A supervisor, which is a short bash script, runs between this process and the daemon. The supervisor has the read end of a pipe, and only this process has
-//! the write end. When the write end closes, the supervisor ends the daemon's whole process group. A stop therefore works in the same way as a SIGKILL of this
-//! process. For a daemon that several processes share, the caller supplies the pipe.
+//! A supervisor process runs between this process and the daemon. The supervisor is a short bash script. It reads from a pipe that only this process can write
+//! to.
+//!
+//! When the write end of the pipe closes, the supervisor ends the process group of the daemon. So the daemon also ends after a SIGKILL of this process. If
+//! several processes share a daemon, the caller supplies the pipe.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,13 +17,13 @@ use tokio::time::timeout;
 
 const SUPERVISOR: &str = include_str!("supervisor.sh");
 
-/// `PATH` of the daemons. Daemons inherit no other environment variable, because one could contain a secret of the service.
+/// `PATH` of the daemons. Daemons inherit no other environment variable, because an inherited variable could contain a secret of the service.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The timeout for stopping a daemon. It is longer than the time before the supervisor sends SIGKILL.
+/// Timeout for stopping a daemon. The supervisor sends SIGKILL before this timeout.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time between the request to end a daemon and its kill, in fiftieths of a second.
+/// The time between the request to end a daemon and the SIGKILL, in fiftieths of a second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GracePeriod(pub(crate) u32);
 
@@ -34,8 +36,9 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `command` in `folder`. The output of the daemon goes to a file in `log`. A daemon that must end has the time `grace` before it is killed. With
-    /// `pipe`, the daemon outlives this process and ends when the last process that writes to the pipe closes the pipe.
+    /// Starts `command` in `folder`. The output of the daemon is written to a file in `log`. When the daemon must end, it is killed after the time `grace`.
+    ///
+    /// If `pipe` is given, the daemon can outlive this process. The daemon ends when the last process with the write end of the pipe closes the pipe.
     pub(crate) fn start(
         name: &'static str,
         command: &[String],
@@ -61,7 +64,7 @@ impl Daemon {
             .stdin(stdin)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A Ctrl-C in the terminal must reach only this process, which then ends the daemons in order.
+            // A Ctrl-C in the terminal must reach only this process. This process then ends the daemons in order.
             .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start bash, which supervises {name}"))?;
@@ -72,12 +75,10 @@ impl Daemon {
         })
     }
 
-    /// Returns the name of the daemon.
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Returns `true` if the daemon has exited.
     pub(crate) fn has_exited(&mut self) -> anyhow::Result<bool> {
         Ok(self.supervisor.try_wait()?.is_some())
     }
@@ -101,7 +102,7 @@ impl Daemon {
     }
 }
 
-/// Returns the last lines of a file as one line, or an empty string if there are none.
+/// Returns the last lines of a file as one line. Returns an empty string if the file has no lines.
 pub(crate) fn last_lines(file: &Path) -> String {
     let text = std::fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -14,7 +14,7 @@ use crate::ports::Ports;
 use crate::private_file::write_private;
 use crate::template::fill;
 
-/// A configuration file: its name and its template.
+/// The name of a configuration file and its template.
 type Template = (&'static str, &'static str);
 
 /// The files that do not depend on Dovecot's version.
@@ -40,10 +40,10 @@ const V2_4_POSTGRES: Template = ("database.conf", include_str!("../dovecot/2.4/p
 /// The path of the program on Debian and Ubuntu.
 pub(crate) const PROGRAM: &str = "/usr/sbin/dovecot";
 
-/// The time that Dovecot has to complete writes to mailboxes before it is killed.
+/// The time that Dovecot has to complete writes to mailboxes. After this time, Dovecot is killed.
 pub(crate) const GRACE: GracePeriod = GracePeriod(250);
 
-/// Writes the configuration and returns the command that starts Dovecot with it.
+/// Writes the configuration and returns the command that starts Dovecot.
 pub(crate) fn configure(
     layout: &Layout,
     settings: &LookupSettings,
@@ -97,7 +97,7 @@ pub(crate) fn configure(
     Ok([PROGRAM, "-F", "-c", &file].map(Into::into).to_vec())
 }
 
-/// The supported versions of Dovecot. A configuration file of one version is not valid in the other.
+/// A supported version of Dovecot. Each version needs its own configuration syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DovecotVersion {
     /// Dovecot 2.3.
@@ -138,7 +138,7 @@ fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', r"\\").replace('"', r#"\""#))
 }
 
-/// Writes a new API key for doveadm to a file that only root can read. Both the service and Dovecot read the file as root.
+/// Writes a new API key for doveadm to a file that only root can read. The service and Dovecot read the file as root.
 fn write_new_key(file: &Path) -> anyhow::Result<()> {
     let mut random = [0_u8; 32];
     getrandom::fill(&mut random)

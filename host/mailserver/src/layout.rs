@@ -1,4 +1,5 @@
-//! The private folder of the local servers: checks its path, and creates the subfolders and files that the daemons expect, with the required owners and modes.
+//! The private folder of the local servers. This module checks the folder's path. It creates the subfolders and files of the daemons, with the required owners
+//! and modes.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions, Permissions};
@@ -22,8 +23,7 @@ const MAX_PATH_LENGTH: usize = 70;
 /// The user that owns the mail. This system user exists on every Debian and Ubuntu system.
 pub(crate) const MAIL_USER: &str = "mail";
 
-/// The group that can read the database of the mail servers. It is the group of Postfix. The configuration makes Dovecot's process `auth-worker` a member of
-/// the group.
+/// The group that can read the database of the mail servers. Postfix runs with this group. The configuration adds Dovecot's process `auth-worker` to the group.
 pub(crate) const LOOKUP_GROUP: &str = "postfix";
 
 /// The subfolders of Postfix's queue folder that only Postfix can read.
@@ -37,7 +37,7 @@ const PRIVATE_QUEUES: [&str; 11] = [
 pub(crate) struct Layout {
     pub(crate) root: PathBuf,
     pub(crate) dovecot: PathBuf,
-    /// The file with the API key of doveadm. The service uses the key to end open sessions at Dovecot (see `imap.doveadm_key_file`).
+    /// The file with the API key of doveadm. The service uses the key to end open Dovecot sessions (see `imap.doveadm_key_file`).
     pub(crate) doveadm_key: PathBuf,
     pub(crate) postfix: PathBuf,
     pub(crate) run: PathBuf,
@@ -50,10 +50,10 @@ pub(crate) struct Layout {
     pub(crate) postfix_group: u32,
 }
 
-/// Checks whether the local servers can use `folder`. Creates nothing.
+/// Checks whether the local servers can use `folder`. Does not create any file.
 ///
 /// # Errors
-/// Returns the reason why the folder cannot be used.
+/// Returns a text with the reason if the folder cannot be used.
 pub fn check_folder(folder: &Path) -> Result<(), String> {
     let text = folder.to_string_lossy();
     if !folder.is_absolute() {
@@ -71,7 +71,7 @@ pub fn check_folder(folder: &Path) -> Result<(), String> {
             "{text} has characters that are not allowed in the mail servers' configuration; use letters, digits and /._-+@"
         ));
     }
-    // The daemons drop root privileges. After that, they can enter only folders that are open to all users.
+    // The daemons drop root privileges. Without root privileges, a daemon can enter only folders that are open to all users.
     let closed = folder.ancestors().skip(1).find(|ancestor| {
         fs::metadata(ancestor).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
     });
@@ -85,8 +85,8 @@ pub fn check_folder(folder: &Path) -> Result<(), String> {
 }
 
 impl Layout {
-    /// Creates the missing subfolders. The name of the folder for sockets contains `instance`. Otherwise the daemons of an earlier start that have not ended
-    /// yet could remove the new sockets.
+    /// Creates the missing subfolders. The name of the folder for sockets contains `instance`. Without a unique name, a daemon of an earlier start could remove
+    /// the new sockets while it ends.
     pub(crate) fn create(folder: &Path, instance: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
@@ -127,7 +127,7 @@ impl Layout {
         ];
         create_folders("root", "root", "0755", &open)?;
         create_folders(MAIL_USER, MAIL_USER, "0700", &[mail, sink])?;
-        // Set the owners that `postfix set-permissions` sets. If another user owns queue/private, Postfix's master exits without an error message.
+        // Set the same owners as `postfix set-permissions`. Postfix's master exits without an error message if another user owns queue/private.
         let private = PRIVATE_QUEUES.map(|name| queue.join(name));
         create_folders("postfix", "root", "0700", &private)?;
         create_folders("postfix", "postfix", "0700", &[data])?;
@@ -137,7 +137,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Writes a configuration file that only root and Postfix's daemons can read, because a database URL can contain a password.
+    /// Writes a configuration file that only root and Postfix's daemons can read. The file can contain a database password.
     pub(crate) fn write(&self, path: &Path, text: &str) -> anyhow::Result<()> {
         let write = || {
             let mut file = OpenOptions::new()
@@ -148,23 +148,22 @@ impl Layout {
                 .open(path)?;
             fchown(&file, None, Some(self.postfix_group))?;
             file.write_all(text.as_bytes())?;
-            // Set an old modification time. If a file was changed recently, each Postfix program reads the file again every 0.3 s until the file has not
-            // changed for some time.
+            // Set an old modification time. After a recent change of a file, each Postfix program reads the file again every 0.3 s for some time.
             file.set_modified(SystemTime::now() - Duration::from_mins(1))
         };
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Removes the folder of the sockets.
     pub(crate) fn remove_sockets(&self) {
         let _ = fs::remove_dir_all(&self.run);
     }
 }
 
-/// Gives the mail servers access to the SQLite database `file`, and write access to its folder. A reader of a database with a write-ahead log must be able to
-/// write in the folder. Creates an empty file if there is none. The service creates the tables in the file.
+/// Gives the mail servers access to the SQLite database `file`, and write access to its folder. In WAL mode, a reader of a database must be able to write to
+/// the folder. Creates an empty file if `file` does not exist. The service creates the tables.
 ///
-/// A compromised mail server could replace the file. Therefore this function does not follow links, and changes the group and the mode only of a regular file.
+/// A compromised mail server could replace the file with a link. Therefore this function does not follow links. It changes the group and the mode only of a
+/// regular file.
 pub(crate) fn share_lookup_file(file: &Path) -> anyhow::Result<PathBuf> {
     let folder = file
         .parent()
@@ -181,7 +180,7 @@ pub(crate) fn share_lookup_file(file: &Path) -> anyhow::Result<PathBuf> {
         })?;
     }
     let file = file.canonicalize()?;
-    // All users must be able to enter the parent folders. The folder itself is open only to the group.
+    // All users must be able to enter the parent folders. Only the group can enter the folder of the file.
     if let Some(Err(reason)) = file.parent().map(check_folder) {
         bail!("the mail servers cannot read {}: {reason}", file.display());
     }
@@ -201,10 +200,10 @@ fn create_empty(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Lets `group` read and write a regular file. Does nothing if the file does not exist.
+/// Lets `group` read and write a regular file. Does nothing if the path does not exist.
 fn share_with_group(path: &Path, group: u32) -> anyhow::Result<()> {
-    // Use O_PATH, which does not follow a link and does not wait for the other end of a pipe. Closing such a handle does not release the locks that SQLite may
-    // hold on the file in this process (fcntl(2), "Advisory record locking").
+    // Use O_PATH, because it does not follow links and does not wait for the other end of a pipe. SQLite may have locks on the file in this process. Closing an
+    // O_PATH handle does not release these locks (fcntl(2), "Advisory record locking").
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(handle) => fs::File::from(handle),
@@ -218,7 +217,7 @@ fn share_with_group(path: &Path, group: u32) -> anyhow::Result<()> {
     if metadata.nlink() != 1 {
         bail!("it has another hard link");
     }
-    // This path refers to the opened file, even if the original path now refers to another file (proc(5), "/proc/pid/fd"). fchown and fchmod do not accept an
+    // This path refers to the opened file, even if another file has replaced the original path (proc(5), "/proc/pid/fd"). fchown and fchmod do not accept an
     // O_PATH handle.
     let opened = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
     chown(&opened, None, Some(group))?;
@@ -226,7 +225,7 @@ fn share_with_group(path: &Path, group: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates folders with `install -d`, which resolves user and group names with all configured name services.
+/// Creates folders with `install -d`, because this command resolves user and group names with all configured name services.
 fn create_folders(
     user: &str,
     group: &str,

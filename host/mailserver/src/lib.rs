@@ -1,8 +1,6 @@
 //! Configures and runs Dovecot and Postfix on one machine, for development and tests. [`LocalServers`] runs both servers in a private folder on free loopback
 //! ports.
-//!
-//! None of this code runs in production. The mail servers in production use the configuration templates in this crate's folder, and this crate fills the same
-//! templates.
+//! This code does not run in production. Production mail servers use the same configuration templates, which are in the folder of this crate.
 
 mod daemon;
 mod dovecot;

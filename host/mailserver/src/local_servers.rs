@@ -15,16 +15,17 @@ use crate::milter::{self, MilterOptions};
 use crate::ports::{Ports, StartupState, loopback, wait_for_greeting};
 use crate::{dovecot, postfix, requirements};
 
-/// The timeout for starting all daemons. A start takes half a second on an idle machine, and longer if every core is busy.
+/// Timeout for starting all daemons. A start takes half a second on an idle machine, and longer on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Maximum number of attempts to start the daemons. Each attempt uses other ports, because another process may take a port before a daemon opens it.
+/// Maximum number of attempts to start the daemons. Each attempt uses other ports, because another process can take a free port before a daemon opens it.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// Error messages of a daemon whose port is in use, or whose folder is still used by an earlier daemon that has not ended yet.
+/// Error messages of a daemon if its port is in use, or if a daemon of an earlier start still uses its folder.
 const CONFLICTS: [&str; 2] = ["Address already in use", "unable to set exclusive lock"];
 
-/// The running mail servers. They end shortly after this value is dropped or this process dies. [`LocalServers::stop`] also waits until they have ended.
+/// The running mail servers. The servers end shortly after this value is dropped or this process dies. [`LocalServers::stop`] also waits until the servers have
+/// ended.
 #[derive(Debug)]
 pub struct LocalServers {
     /// The address for IMAP without TLS (RFC 9051).
@@ -35,7 +36,7 @@ pub struct LocalServers {
     pub smtp: SocketAddr,
     /// The address for LMTP (RFC 2033).
     pub lmtp: SocketAddr,
-    /// The address of Dovecot's doveadm API (HTTP). Its clients can end open sessions.
+    /// The address of Dovecot's doveadm API (HTTP). Clients of this API can end open sessions.
     pub doveadm: SocketAddr,
     /// The file with the API key of doveadm.
     pub doveadm_key: PathBuf,
@@ -49,7 +50,7 @@ pub struct LocalServers {
     ports: Ports,
     instance: String,
     dovecot_command: Vec<String>,
-    /// `None` while Dovecot is stopped to test an outage.
+    /// `None` while Dovecot is stopped. Tests stop Dovecot to simulate an outage.
     dovecot: Option<Daemon>,
     postfix: Daemon,
     sink_daemon: Daemon,
@@ -59,7 +60,7 @@ pub struct LocalServers {
 
 /// The reason why a start failed.
 enum StartError {
-    /// Another process uses a port or holds a lock. Another attempt may succeed.
+    /// Another process uses a port or has a lock. Another attempt may succeed.
     Conflict(String),
     /// Another attempt would fail too.
     Permanent(anyhow::Error),
@@ -72,19 +73,19 @@ impl<E: Into<anyhow::Error>> From<E> for StartError {
 }
 
 impl LocalServers {
-    /// Starts the mail servers and waits until each of them has sent its greeting. Preserves the mail and the queue that an earlier start has left in `folder`.
+    /// Starts the mail servers and waits until each server has sent its greeting. Keeps the mail and the queue of an earlier start in `folder`.
     ///
     /// # Errors
-    /// Returns an error if a program is missing, if the folder cannot be used (see [`crate::check_folder`]), or if a daemon exits. If a daemon exits, the error
+    /// Returns an error if a program is missing, if the folder cannot be used (see [`crate::check_folder`]), or if a daemon exits. The error about a daemon
     /// contains the last output of the daemon.
     pub async fn start(folder: &Path, lookup: &Lookup) -> anyhow::Result<Self> {
         Self::start_with_retries(folder, lookup, None, None).await
     }
 
-    /// Starts the mail servers together with the service's milter, which checks the sender of each message.
+    /// Starts the mail servers together with the service's milter. The milter checks the sender of each message.
     ///
     /// # Errors
-    /// Returns the errors of [`LocalServers::start`].
+    /// Returns an error under the same conditions as [`LocalServers::start`].
     pub async fn start_with_milter(
         folder: &Path,
         lookup: &Lookup,
@@ -93,10 +94,10 @@ impl LocalServers {
         Self::start_with_retries(folder, lookup, Some(milter), None).await
     }
 
-    /// Starts mail servers that outlive this process and this value. The mail servers end when the last process that writes to `pipe` closes the pipe.
+    /// Starts mail servers that can outlive this process. The servers end when the last process with the write end of `pipe` closes the pipe.
     ///
     /// # Errors
-    /// Returns the errors of [`LocalServers::start`].
+    /// Returns an error under the same conditions as [`LocalServers::start`].
     #[cfg(feature = "testing")]
     pub async fn start_shared(
         folder: &Path,
@@ -180,7 +181,7 @@ impl LocalServers {
         Ok(servers)
     }
 
-    /// Ends the mail servers and waits until all their processes have ended. Their folder remains.
+    /// Ends the mail servers and waits until all their processes have ended. Does not delete the folder.
     ///
     /// # Errors
     /// Returns an error if a daemon does not end after SIGKILL.
@@ -195,7 +196,7 @@ impl LocalServers {
         dovecot.and(postfix).and(sink).and(milter)
     }
 
-    /// Ends the milter. Postfix then accepts no mail.
+    /// Ends the milter. Without the milter, Postfix accepts no mail.
     ///
     /// # Errors
     /// Returns an error if the milter does not end after SIGKILL.
@@ -212,10 +213,10 @@ impl LocalServers {
         stop_daemon(&mut self.dovecot).await
     }
 
-    /// Starts Dovecot again on the same ports and waits for its greeting. Does nothing if Dovecot is running.
+    /// Starts Dovecot on the same ports as before, and waits for its greeting. Does nothing if Dovecot is running.
     ///
     /// # Errors
-    /// Returns an error with the last output of Dovecot, for example if another process took a port.
+    /// Returns an error if Dovecot does not start, for example because another process uses a port. The error contains the last output of Dovecot.
     pub async fn start_imap(&mut self) -> anyhow::Result<()> {
         if self.dovecot.is_some() {
             return Ok(());
@@ -239,10 +240,10 @@ impl LocalServers {
             })
     }
 
-    /// Restarts Dovecot on the same ports. All connections are closed, and the mail is preserved.
+    /// Restarts Dovecot on the same ports. Closes all connections and keeps the mail.
     ///
     /// # Errors
-    /// Returns the errors of [`LocalServers::stop_imap`] and [`LocalServers::start_imap`].
+    /// Returns an error under the same conditions as [`LocalServers::stop_imap`] and [`LocalServers::start_imap`].
     pub async fn restart_imap(&mut self) -> anyhow::Result<()> {
         self.stop_imap().await?;
         self.start_imap().await
@@ -311,8 +312,7 @@ fn require_ready(
     }
 }
 
-/// Returns six random hexadecimal digits. The digits distinguish the greetings and sockets of these servers from those of other local servers on the same
-/// machine.
+/// Returns six random hexadecimal digits. The digits distinguish the greetings and sockets of these servers from those of other local servers.
 fn random_instance() -> anyhow::Result<String> {
     let mut random = [0_u8; 4];
     getrandom::fill(&mut random)

@@ -1,4 +1,4 @@
-//! The database that the mail servers read, in the configuration syntax of Dovecot and of Postfix.
+//! The database that the mail servers read. This module creates the database settings for Dovecot and Postfix.
 
 use std::path::{Path, PathBuf};
 
@@ -8,44 +8,44 @@ use url::Url;
 
 use crate::layout::share_lookup_file;
 
-/// The URL parameter that sets a role which can read only the data that mail servers need. The local servers set this role, so that they have the same
-/// privileges as mail servers in production.
+/// The URL parameter that sets the database role of mail servers. The role can read only the data that mail servers need. Mail servers in production use the
+/// same role.
 const ROLE: &str = "options=-crole%3Dlatchmail_mailserver";
 
-/// The connection parameters that Dovecot 2.4's configuration supports, with libpq's names.
+/// The connection parameters that Dovecot 2.4 supports, with their names in libpq.
 const PARAMETERS: [&str; 6] = ["host", "port", "user", "password", "dbname", "sslmode"];
 
-/// The value of each of [`PARAMETERS`]. An empty value means libpq's default.
+/// The value of each parameter in [`PARAMETERS`]. An empty value means libpq's default.
 pub(crate) type Parameters = [(&'static str, String); PARAMETERS.len()];
 
-/// The database that the mail servers read: the views `mailserver_*`, see `docs/mailserver.md`.
+/// The database that the mail servers read. `docs/mailserver.md` describes its views `mailserver_*`.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// An SQLite file that contains the tables. An empty file is created if it does not exist. The mail servers get write access to its folder.
+    /// The path of an SQLite file. The file is created if it does not exist. The mail servers get write access to the folder of the file.
     Sqlite(PathBuf),
-    /// The `postgres://` URL of a database that contains the views. The login must be a member of the role `latchmail_mailserver`.
+    /// The `postgres://` URL of a database with the views. The login must be a member of the role `latchmail_mailserver`.
     Postgres(String),
 }
 
-/// The settings for the database in the syntax of Dovecot and of Postfix.
+/// The database settings, in the syntax of Dovecot and of Postfix.
 #[derive(Clone, Debug)]
 pub(crate) struct LookupSettings {
     /// The value of Dovecot's setting `driver`.
     pub(crate) driver: &'static str,
-    /// The value of `connect` for Dovecot 2.3. For an SQLite database, Dovecot 2.4 uses this value as the path of the file.
+    /// The value of `connect` for Dovecot 2.3. For an SQLite database, Dovecot 2.4 uses the same value as the path of the file.
     pub(crate) dovecot: String,
-    /// The URL of a `PostgreSQL` database without the role. [`parameters`] splits it.
+    /// The URL of a `PostgreSQL` database, without the parameter for the role. [`parameters`] splits this URL.
     pub(crate) url: Option<String>,
-    /// Like `dovecot`, but for the database of the last log-ins, which Dovecot writes.
+    /// Like `dovecot`, but for the database to which Dovecot writes the last log-ins.
     pub(crate) last_logins: String,
     /// The type of Postfix's lookup tables.
     pub(crate) maps: &'static str,
-    /// The line of Postfix's configuration that contains the location of the database.
+    /// The line of Postfix's configuration with the location of the database.
     pub(crate) postfix: String,
 }
 
 impl LookupSettings {
-    /// Creates the settings. Creates an SQLite file if it does not exist, and lets the mail servers read the file.
+    /// Creates the settings. Creates the SQLite file if it does not exist, and lets the mail servers read the file.
     pub(crate) fn new(lookup: &Lookup) -> anyhow::Result<Self> {
         match lookup {
             Lookup::Sqlite(file) => {
@@ -69,7 +69,7 @@ impl LookupSettings {
     }
 
     fn postgres(given: &str) -> Self {
-        // libpq accepts both scheme names. Postfix recognizes only the longer one as a URL.
+        // libpq accepts the schemes `postgres` and `postgresql`. Postfix recognizes only `postgresql`.
         let rest = given.split_once("://").map_or(given, |(_, rest)| rest);
         let separator = if rest.contains('?') { '&' } else { '?' };
         let url = format!("postgresql://{rest}{separator}{ROLE}");
@@ -84,8 +84,8 @@ impl LookupSettings {
     }
 }
 
-/// Splits a database URL into parameters by libpq's rules (`PostgreSQL` documentation, section "Connection URIs"). Dovecot 2.4 accepts no URL, but these
-/// parameters.
+/// Splits a database URL into parameters by libpq's rules (`PostgreSQL` documentation, section "Connection URIs"). Dovecot 2.4 accepts these parameters, but no
+/// URL.
 pub(crate) fn parameters(url: &str) -> anyhow::Result<Parameters> {
     let url = Url::parse(url).context("the database URL is not valid")?;
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();

@@ -12,7 +12,7 @@ use crate::lookup::Lookup;
 use crate::ports::{POLL_INTERVAL, Ports, StartupState, loopback};
 use crate::private_file::write_private;
 
-/// The time before the milter is killed. It is short, because Postfix returns a temporary error to its client if the milter ends during a message.
+/// The time before the milter is killed. Postfix sends a temporary error to its client if the milter ends during a message, so a short time is enough.
 pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 
 /// The options for starting the service's milter.
@@ -20,16 +20,16 @@ pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 pub struct MilterOptions {
     /// The path of the program `latchmail`.
     pub program: PathBuf,
-    /// Additional configuration lines in dotted form, besides those for the database, the address and the log.
+    /// Additional configuration lines in dotted form. They must not set the database, the address or the log.
     pub settings: String,
     /// `true` if the milter uses the DNS.
     pub dns: bool,
-    /// The text that the milter logs when it accepts connections: `latchmail_milter::READY`. This crate does not depend on the crate `latchmail_milter`.
+    /// The text that the milter logs when it accepts connections. Callers pass `latchmail_milter::READY`, because this crate does not depend on that crate.
     pub ready_text: &'static str,
 }
 
 impl MilterOptions {
-    /// Writes the configuration and returns the command that starts the milter with it.
+    /// Writes the configuration and returns the command that starts the milter.
     pub(crate) fn configure(
         &self,
         layout: &Layout,

@@ -1,4 +1,4 @@
-//! Finds free loopback ports, and waits until a daemon sends its greeting on a port.
+//! Finds free loopback ports, and waits for the greeting of a daemon on a port.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,7 +16,7 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The timeout of one attempt to read a greeting.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The lowest port that is chosen. Well-known services use lower ports.
+/// The lowest port that can be chosen. Well-known services use lower ports.
 const MIN_PORT: u16 = 10_000;
 
 /// The ports of the local servers.
@@ -43,7 +43,7 @@ pub(crate) enum StartupState {
 }
 
 impl Ports {
-    /// Returns ports that are currently free. Another process may take a port before the daemon opens it.
+    /// Returns ports that are currently free. Another process can take a port before the daemon opens it.
     pub(crate) fn choose() -> anyhow::Result<Self> {
         let listeners = [
             free_port()?,
@@ -69,11 +69,11 @@ impl Ports {
     }
 }
 
-/// Returns a listener on a free loopback port. The port is outside the range that the system uses for outgoing connections. Otherwise an outgoing connection
-/// could take a daemon's port while the daemon restarts.
+/// Returns a listener on a free loopback port. The port is outside the port range for outgoing connections. Therefore no outgoing connection can take the port
+/// of a daemon while the daemon restarts.
 ///
 /// # Errors
-/// Returns the error of the operating system.
+/// Returns an error if the system cannot supply a random number or cannot open the port.
 pub fn free_port() -> io::Result<TcpListener> {
     let end = first_outgoing_port();
     loop {
@@ -86,8 +86,7 @@ pub fn free_port() -> io::Result<TcpListener> {
     }
 }
 
-/// Returns the lowest port that the system uses for outgoing connections (ip(7), `ip_local_port_range`). Returns Linux's default if the value is unknown or
-/// leaves too few ports below it.
+/// Returns the lowest port for outgoing connections (ip(7), `ip_local_port_range`). Returns Linux's default if the value is unknown or too low.
 fn first_outgoing_port() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let first = range.ok().and_then(|range| {
@@ -99,7 +98,6 @@ fn first_outgoing_port() -> u16 {
         .unwrap_or(32_768)
 }
 
-/// Returns a loopback address with this port.
 pub(crate) fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }

@@ -1,4 +1,5 @@
-//! Writes Postfix's configuration from the templates in `host/mailserver/postfix`, and builds the command of the sink, which receives outgoing mail.
+//! Writes Postfix's configuration from the templates in `host/mailserver/postfix`. Also builds the command of the sink, a program that receives the outgoing
+//! mail.
 
 use std::fs;
 use std::path::Path;
@@ -23,23 +24,24 @@ const TABLES: [(&str, &str); 5] = [
     ("senders.cf", include_str!("../postfix/senders.cf")),
 ];
 
-/// The folder of Postfix's libraries on Debian and Ubuntu, including those that read databases.
+/// The folder of Postfix's libraries on Debian and Ubuntu. The database drivers are also in this folder.
 const LIBRARIES: &str = "/usr/lib/postfix";
 
-/// The path of Postfix's master on Debian and Ubuntu. The command `postfix start` takes a hundred times longer, because it runs checks.
+/// The path of Postfix's master on Debian and Ubuntu. The command `postfix start` is not used, because its checks take a hundred times longer.
 pub(crate) const PROGRAM: &str = "/usr/lib/postfix/sbin/master";
 
-/// The time between SIGTERM and the kill of the master. On SIGTERM, the master ends all other processes and sleeps for a second. A kill does not damage the
+/// The time between SIGTERM and SIGKILL of the master. On SIGTERM, the master ends all other processes and sleeps for a second. SIGKILL does not damage the
 /// queue.
 pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 
-/// The path of the sink, which is a part of Postfix. The sink accepts all mail and stores each message in a file.
+/// The path of the sink, a program of Postfix. The sink accepts all mail and stores each message in a file.
 pub(crate) const SINK: &str = "/usr/sbin/smtp-sink";
 
-/// The recipient of mail to `postmaster` without a domain. The local servers have no operator, so the mail goes to the sink. The domain is reserved (RFC 2606).
+/// The recipient of mail to `postmaster` without a domain. The local servers have no operator, so the sink receives this mail. The domain is reserved (RFC
+/// 2606).
 const POSTMASTER: &str = "postmaster@sink.invalid";
 
-/// Writes the configuration and returns the command that starts Postfix with it.
+/// Writes the configuration and returns the command that starts Postfix.
 pub(crate) fn configure(
     layout: &Layout,
     settings: &LookupSettings,
@@ -91,7 +93,7 @@ pub(crate) fn configure(
     {
         layout.write(&layout.postfix.join(name), &fill(template, &values)?)?;
     }
-    // Postfix's programs run as several users, and each of these users must be able to read the settings.
+    // Postfix's programs run as several users. All these users must be able to read the settings.
     for name in ["main.cf", "master.cf"] {
         use std::os::unix::fs::PermissionsExt as _;
         let path = layout.postfix.join(name);
@@ -103,12 +105,12 @@ pub(crate) fn configure(
     Ok([PROGRAM, "-c", &config, "-d"].map(Into::into).to_vec())
 }
 
-/// Copies the library that reads the database into the configuration folder, and configures the copy. Postfix loads a library only if root owns it, and root of
-/// a user namespace does not own the files of installed packages.
+/// Copies the database driver into the configuration folder, and writes the path of the copy into `dynamicmaps.cf`. Postfix loads a library only if root owns
+/// the file. In a user namespace, root does not own the files of installed packages.
 fn copy_library(layout: &Layout, driver: &str) -> anyhow::Result<()> {
     let name = format!("postfix-{driver}.so");
     let (from, to) = (Path::new(LIBRARIES).join(&name), layout.postfix.join(&name));
-    // The old file is removed instead of overwritten, because an earlier daemon that is still ending may use it.
+    // An earlier daemon that is still ending may use the old file. Therefore the old file is removed instead of overwritten.
     let _ = fs::remove_file(&to);
     fs::copy(&from, &to)
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;

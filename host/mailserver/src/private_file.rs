@@ -8,7 +8,7 @@ use std::path::Path;
 /// Writes a text and a line break to a file that only its owner can read.
 ///
 /// # Errors
-/// Returns the error of the operating system.
+/// Returns an error if the file cannot be created or written.
 pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)

@@ -1,4 +1,4 @@
-//! Checks whether the machine can run the local servers: the installed packages, and root privileges.
+//! Checks whether the machine can run the local servers. The local servers need installed packages and root privileges.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use anyhow::bail;
 use crate::lookup::Lookup;
 use crate::{dovecot, postfix};
 
-/// Files that must exist, and the Debian packages that contain them.
+/// Required files, and the Debian packages that contain these files.
 const ALWAYS: [(&str, &str); 5] = [
     (dovecot::PROGRAM, "dovecot-core"),
     ("/usr/lib/dovecot/imap", "dovecot-imapd"),
@@ -33,7 +33,7 @@ const POSTGRES: [(&str, &str); 2] = [
 /// Checks whether the local servers can be started on this machine.
 ///
 /// # Errors
-/// Returns an error that says what is missing and how to install it.
+/// Returns an error if a requirement is missing. The error contains the missing requirement and the way to install it.
 pub(crate) fn check(lookup: &Lookup) -> anyhow::Result<()> {
     let database_files = match lookup {
         Lookup::Sqlite(_) => SQLITE,

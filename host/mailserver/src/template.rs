@@ -1,11 +1,12 @@
-//! Fills the placeholders in the configuration templates. Unknown placeholders, and values that would change the structure of a file, are errors.
+//! Fills the placeholders in the configuration templates. An unknown placeholder is an error. A value that would change the structure of a file is an error
+//! too.
 
 use anyhow::{Context as _, bail};
 
-/// Fills every `{{name}}` of a template.
+/// Replaces every `{{name}}` of a template with its value.
 ///
 /// # Errors
-/// Returns an error that names the placeholder if it has no value, or if its value contains a line break or braces.
+/// Returns an error if a placeholder has no value, or if its value contains a line break or braces. The error contains the name of the placeholder.
 pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> anyhow::Result<String> {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;

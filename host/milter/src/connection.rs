@@ -1,4 +1,4 @@
-//! Handles one connection of the mail server. The connection transfers the messages of one client of the mail server at a time, one after the other.
+//! Handles one connection from the mail server. The connection transfers the messages of one client of the mail server after the other.
 
 use std::io;
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ pub(crate) struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    /// Creates the state. `body_memory` has one permit per KiB.
+    /// Creates the initial state. `body_memory` has one permit per KiB.
     pub(crate) fn new(policy: &'a Policy, body_memory: &'a Arc<Semaphore>) -> Self {
         Self {
             policy,
@@ -42,7 +42,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Serves the connection until the mail server closes it.
+    /// Handles commands until the mail server closes the connection.
     pub(crate) async fn run(mut self, stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let (read, mut write) = stream.into_split();
@@ -109,7 +109,7 @@ impl<'a> Connection<'a> {
         };
         match self.policy.check(envelope, &message).await {
             Ok(checks) => {
-                // Delete the fields from the last to the first, because each deletion changes the indexes of later fields.
+                // Delete the fields from the last to the first, because a deletion changes the indexes of the fields after it.
                 for index in message.forged_results.iter().rev() {
                     replies.delete(*index, results::NAME);
                 }

@@ -1,9 +1,11 @@
 //! `latchmail milter`: checks the sender of each message before the mail server accepts it.
 //!
-//! Postfix passes every message through this milter. A message from the internet is checked with SPF, DKIM and DMARC, and rejected or marked if it names a
-//! local sender for which DMARC does not pass. A message that an account submits may name only the account's own addresses as senders. In both cases the milter
-//! writes the result into an `Authentication-Results` field, and deletes the received `Authentication-Results` fields that claim to come from this server.
-//! `docs/senders.md` is the description for operators.
+//! Postfix passes every message through this milter. The milter verifies a message from the internet with SPF, DKIM and DMARC. It rejects or marks such a
+//! message if a sender in the message is local and DMARC does not pass for this sender. In a message that an account submits, all senders must be addresses of
+//! the account.
+//!
+//! For all messages, the milter writes the result into an `Authentication-Results` field. It deletes received `Authentication-Results` fields that claim to
+//! come from this server. `docs/senders.md` is the description for operators.
 //!
 //! This crate neither stores mail nor connects to the mail server.
 //!
@@ -44,13 +46,13 @@ use connection::Connection;
 use policy::Policy;
 use verify::Verifier;
 
-/// Maximum number of concurrent connections of the mail server. Postfix has 100 processes per port by default.
+/// Maximum number of concurrent connections from the mail server. Postfix has 100 processes per port by default.
 const MAX_CONNECTIONS: usize = 1000;
 
-/// Memory for the bodies of signed messages that are being received, in KiB.
+/// Maximum memory for the bodies of signed messages, in KiB. All messages that the milter is receiving share this memory.
 const BODY_MEMORY_KIB: usize = 512 * 1024;
 
-/// Pause after a failure to accept a connection.
+/// Pause after an error while the milter accepts a connection.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The text that the program logs after the milter has started to accept connections.
@@ -63,10 +65,10 @@ pub struct Milter {
 }
 
 impl Milter {
-    /// Listens for connections of the mail server. If `dns` is `false`, the milter does not use DNS and does not verify senders from the internet.
+    /// Listens for connections from the mail server. If `dns` is `false`, the milter does not use DNS and does not verify senders from the internet.
     ///
     /// # Errors
-    /// Returns an error that names the setting that is missing or cannot be used.
+    /// Returns an error if a setting is missing or cannot be used. The error contains the name of the setting.
     pub async fn bind(config: &Config, dns: bool) -> anyhow::Result<Self> {
         let inbound = &config.inbound;
         if !inbound.listen.ip().is_loopback() {
@@ -107,12 +109,12 @@ impl Milter {
     /// Returns the address that the milter listens on.
     ///
     /// # Errors
-    /// Returns the error of the operating system.
+    /// Returns an error if the operating system cannot report the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Handles connections of the mail server until the future is dropped.
+    /// Handles connections from the mail server until the future is dropped.
     pub async fn serve(self) {
         let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let body_memory = Arc::new(Semaphore::new(BODY_MEMORY_KIB));

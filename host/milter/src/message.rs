@@ -1,4 +1,4 @@
-//! Collects one message while it is received: the senders that its header names, and a copy of limited size for the verification of signatures.
+//! Collects one message while the milter receives it. Collects the senders in the header, and a copy of limited size to verify the signatures.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::results;
 use super::senders::{MAX_SENDERS, Senders};
 
-/// The fields besides From that name the sender of a submission. Resent-From and Resent-Sender name the account that sends a message again (RFC 5322, section
+/// The fields besides From that contain the sender of a submission. Resent-From and Resent-Sender contain the account that resends a message (RFC 5322, section
 /// 3.6.6).
 const OTHER_SENDER_FIELDS: [&str; 3] = ["Sender", "Resent-From", "Resent-Sender"];
 
-/// Maximum number of signatures that are verified. The others are ignored.
+/// Maximum number of signatures that are verified. Further signatures are ignored.
 const MAX_SIGNATURES: usize = 10;
 
-/// Maximum length of a signature in bytes. A longer one is ignored.
+/// Maximum length of a signature in bytes. A longer signature is ignored.
 const MAX_SIGNATURE_LENGTH: usize = 8 * 1024;
 
-/// Maximum number of fields, and maximum size of the header in bytes. The signatures of a message with a larger header are not verified.
+/// Maximum number of header fields, and maximum size of the header in bytes. The signatures of a message with a larger header are not verified.
 const MAX_FIELDS: usize = 1000;
 const MAX_HEADER_SIZE: usize = 512 * 1024;
 
-/// A message that is being received.
+/// A message that the milter is receiving.
 #[derive(Debug, Default)]
 pub(crate) struct Message {
     /// The log-in name of the client. `None` if the message is not a submission.
@@ -33,14 +33,14 @@ pub(crate) struct Message {
     pub(crate) from_fields: usize,
     /// The senders in each field of [`OTHER_SENDER_FIELDS`], for submissions only.
     pub(crate) other_senders: Vec<(&'static str, Senders)>,
-    /// The indexes of the `Authentication-Results` fields that claim to come from this server. The first `Authentication-Results` field has index 1.
+    /// The indexes of the `Authentication-Results` fields that claim to come from this server. The index of the first `Authentication-Results` field is 1.
     pub(crate) forged_results: Vec<u32>,
-    /// The From fields as they were received.
+    /// The From fields in their received form.
     from_text: Vec<u8>,
     results_fields: u32,
     fields: usize,
     signatures: usize,
-    /// The header fields and the body that are needed to verify the message.
+    /// The header fields and the body for the verification.
     copy: Vec<u8>,
     is_header_too_large: bool,
     permits: Option<OwnedSemaphorePermit>,
@@ -49,7 +49,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Adds a header field. `value` is folded with LF.
+    /// Adds a header field. Lines of a folded `value` are separated by LF.
     pub(crate) fn add_field(&mut self, name: &[u8], value: &[u8], authserv_id: &str) {
         let is = |known: &str| name.trim_ascii().eq_ignore_ascii_case(known.as_bytes());
         if is(results::NAME) {
@@ -96,15 +96,15 @@ impl Message {
     /// Ends the header.
     pub(crate) fn end_header(&mut self) {
         if self.is_header_too_large {
-            // Use only the From fields, because SPF and DMARC need only the domain of From.
+            // Use only the From fields, because SPF and DMARC need no other field.
             self.copy.clone_from(&self.from_text);
             self.signatures = 0;
         }
         self.copy.extend_from_slice(b"\r\n");
     }
 
-    /// Adds a piece of the body if the message has signatures to verify. `memory` has one permit per KiB. If no permits are left, discards the copy and sets
-    /// `out_of_memory`.
+    /// Adds a piece of the body if the message has signatures to verify. `memory` has one permit per KiB. If no permits are left, discards the copy of the body
+    /// and sets `out_of_memory`.
     pub(crate) fn add_body(&mut self, piece: &[u8], memory: &Arc<Semaphore>) {
         if self.login.is_some() || self.signatures == 0 || self.out_of_memory {
             return;
@@ -129,7 +129,7 @@ impl Message {
     }
 }
 
-/// Replaces LF with CRLF. The mail server sends fields with LF, but the sender signed them with CRLF.
+/// Replaces LF with CRLF. The sender signed the fields with CRLF, but the mail server sends LF.
 fn with_crlf(value: &[u8]) -> Vec<u8> {
     let mut replaced = Vec::with_capacity(value.len() + 8);
     for (number, line) in value.split(|byte| *byte == b'\n').enumerate() {

@@ -19,7 +19,7 @@ const LOCAL_SENDER: &str =
     "550 5.7.1 The sender address is local to this server: log in to send from it";
 const TOO_MANY_SENDERS: &str = "550 5.7.1 The message names too many senders";
 
-/// The configuration and the data that the decisions depend on.
+/// The configuration and the data for the decisions.
 pub(crate) struct Policy {
     pub(crate) authserv_id: String,
     pub(crate) local_from: LocalFrom,
@@ -41,7 +41,7 @@ impl Policy {
         }
     }
 
-    /// Checks that a submission names only addresses of its account.
+    /// Checks that all senders in a submission are addresses of its account.
     async fn check_submission(&self, login: &str, message: &Message) -> Result<Vec<Check>, String> {
         if message.from_fields != 1 {
             return Err(format!(
@@ -94,7 +94,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Checks that a message from another server names a local sender only if DMARC passes for that sender.
+    /// Checks a message from another server. A local sender in the message is allowed only if DMARC passes for this sender.
     async fn check_incoming(
         &self,
         envelope: Envelope<'_>,
@@ -108,7 +108,7 @@ impl Policy {
         }
         let mut verified = self.verifier.verify(envelope, message.copy()).await;
         let domain = only_domain(message);
-        // Accept the result only if the verified domain is the only domain that any program can read from the message.
+        // Accept the result only if no program can read another domain from the From field than the verified domain.
         let is_unambiguous = message.from_fields == 1 && domain == Some(&verified.domain);
         if verified.dmarc.has_result("pass") && !is_unambiguous {
             verified.dmarc.set_result("permerror");
@@ -132,7 +132,7 @@ impl Policy {
         Ok(verified.checks)
     }
 
-    /// Returns `true` if the envelope or From names a local domain other than `proven`, the domain for which DMARC passed.
+    /// Returns `true` if the envelope or From contains a local domain other than `proven`. DMARC passed for the domain `proven`.
     async fn names_other_local_domain(
         &self,
         message: &Message,
@@ -150,20 +150,20 @@ impl Policy {
         Ok(false)
     }
 
-    /// Returns `true` if a message that names a local sender without proof is marked instead of rejected.
+    /// Returns `true` if a message with an unproven local sender is marked instead of rejected.
     fn tolerates_local_senders(&self, client: Option<IpAddr>) -> bool {
         let is_list_server = |ip: IpAddr| self.list_servers.iter().any(|one| one.contains(&ip));
         self.local_from == LocalFrom::Mark || client.is_some_and(is_list_server)
     }
 }
 
-/// Returns the domain of From, or `None` if From has no or several domains.
+/// Returns the domain of From. Returns `None` if From has no domain or several domains.
 fn only_domain(message: &Message) -> Option<&String> {
     let domains = &message.from.domains;
     domains.first().filter(|_| domains.len() == 1)
 }
 
-/// Logs an error of the directory and returns the SMTP reply.
+/// Logs an error of the directory and returns an SMTP reply for a temporary error.
 fn unavailable(error: &latchmail_directory::Error) -> String {
     tracing::error!(%error, "cannot read the directory");
     UNAVAILABLE.into()

@@ -1,19 +1,19 @@
 //! The milter protocol, version 6: frames, commands and replies.
 //!
-//! This module does not interpret messages. The only specification of the protocol is libmilter's `mfdef.h`. Postfix implements it in `milter8.c`.
+//! This module does not interpret messages. The only specification of the protocol is libmilter's `mfdef.h`. Postfix implements the protocol in `milter8.c`.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The version of the protocol that this program uses. It is the oldest version that supports [`ACTIONS`] and [`STEPS`].
+/// The protocol version of this program. No earlier version supports [`ACTIONS`] and [`STEPS`].
 const VERSION: u32 = 6;
 
-/// Maximum length of a frame in bytes. Postfix sends at most 64 KiB of a body at a time, and one header field of at most `header_size_limit` bytes (100 KiB).
+/// Maximum length of a frame in bytes. Postfix sends at most 64 KiB of a body in one frame. A header field has at most `header_size_limit` bytes (100 KiB).
 const MAX_FRAME_LENGTH: usize = 1024 * 1024;
 
-/// Actions that the milter takes: add and change header fields.
+/// Actions of the milter: add header fields (0x01) and change header fields (0x10).
 const ACTIONS: u32 = 0x01 | 0x10;
 
 /// Options of the protocol. The mail server does not send recipients (0x08), unknown commands (0x100) and DATA (0x200). The milter does not reply to header
@@ -25,16 +25,16 @@ const STEPS: u32 =
 /// A command of the mail server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// The version, actions and steps that the mail server offers.
+    /// The protocol version, actions and steps that the mail server supports.
     Negotiate([u32; 3]),
-    /// The names and values of macros. The macros belong to the next command.
+    /// The names and values of macros. The macros belong to the command that follows.
     Macros(Vec<(String, String)>),
-    /// The IP address of the mail server's client. `None` if the client uses a UNIX socket.
+    /// The IP address of the client that is connected to the mail server. `None` if the client uses a UNIX socket.
     Connect(Option<IpAddr>),
     Hello(String),
     /// The envelope sender without angle brackets. Empty for the null sender.
     Sender(String),
-    /// A header field. Its value is folded with LF only.
+    /// A header field. Lines of a folded value are separated by LF.
     Field {
         name: Vec<u8>,
         value: Vec<u8>,
@@ -42,12 +42,12 @@ pub(crate) enum Command {
     EndOfHeader,
     Body(Vec<u8>),
     EndOfMessage,
-    /// The mail server cancelled the message before its end.
+    /// The mail server cancelled the message before the end of the message.
     Abort,
     /// The commands of another client follow on the same connection.
     NewClient,
     Quit,
-    /// A command that needs a reply and has no effect.
+    /// Another command, which has no effect but needs a reply.
     Other,
 }
 
@@ -105,7 +105,7 @@ fn parse(code: u8, data: Vec<u8>) -> io::Result<Command> {
     })
 }
 
-/// Returns the address of a client. `data` contains the client's name, a zero byte, the address family, the port, the address and a zero byte.
+/// Returns the IP address of a client. `data` contains the client's name, a zero byte, the address family, the port, the address and a zero byte.
 fn client_address(data: &[u8]) -> Option<IpAddr> {
     let after_name = data.iter().position(|byte| *byte == 0)? + 1;
     let (family, rest) = data.get(after_name..)?.split_first()?;
@@ -156,7 +156,7 @@ impl Replies {
     /// Replies with the version, actions and steps that the milter needs.
     ///
     /// # Errors
-    /// Returns an error if the mail server does not offer this version and all of these actions and steps.
+    /// Returns an error if the mail server does not support this protocol version or one of the actions and steps.
     pub(crate) fn negotiate(&mut self, [version, actions, steps]: [u32; 3]) -> io::Result<()> {
         if version < VERSION || actions & ACTIONS != ACTIONS || steps & STEPS != STEPS {
             return Err(io::Error::new(
@@ -187,7 +187,7 @@ impl Replies {
         self.frame(b'm', &[&index.to_be_bytes(), name.as_bytes(), &[0, 0]]);
     }
 
-    /// Inserts a header field above all others. `value` begins with a space.
+    /// Inserts a header field before all other fields. `value` begins with a space.
     pub(crate) fn insert(&mut self, name: &str, value: &str) {
         let parts: [&[u8]; 5] = [&[0; 4], name.as_bytes(), &[0], value.as_bytes(), &[0]];
         self.frame(b'i', &parts);

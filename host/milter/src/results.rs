@@ -1,19 +1,19 @@
-//! The `Authentication-Results` field (RFC 8601): recognizes fields that claim to come from this server, and writes the field of this server.
+//! The `Authentication-Results` field (RFC 8601). This module recognizes fields that claim to come from this server, and writes the field of this server.
 
 use mail_auth::{DkimResult, DmarcResult, SpfResult};
 
-/// The name of the field.
+/// The name of the header field.
 pub(crate) const NAME: &str = "Authentication-Results";
 
-/// Returns `true` if a field claims to come from this server: its authserv-id contains the id of this server, in upper or lower case. [`latchmail_mailbox`]
-/// reads only fields that begin with exactly the id of this server, so it reads no field for which this function returns `false`.
+/// Returns `true` if a field claims to come from this server. In such a field, the authserv-id contains the id of this server, in upper or lower case.
+/// [`latchmail_mailbox`] reads only fields that begin with exactly this id. So this function returns `true` for every field that the service reads.
 pub(crate) fn claims_to_be_from(value: &[u8], authserv_id: &str) -> bool {
     let value = String::from_utf8_lossy(value).to_ascii_lowercase();
     let id = value.split(';').next().unwrap_or_default();
     id.contains(&authserv_id.to_ascii_lowercase())
 }
 
-/// One check: its method, its result, and properties such as `header.from`.
+/// One check with its method, its result, and properties such as `header.from`.
 #[derive(Debug)]
 pub(crate) struct Check {
     method: &'static str,
@@ -30,7 +30,7 @@ impl Check {
         }
     }
 
-    /// Adds a property. Omits a value that would need quotes, because the sender may have chosen it to forge a result.
+    /// Adds a property. Omits a value that needs quotes, because the sender may have chosen the value to forge a result.
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if !value.is_empty() && value.len() <= 255 && value.bytes().all(plain) {
@@ -39,7 +39,6 @@ impl Check {
         self
     }
 
-    /// Returns `true` if the result is `result`.
     pub(crate) fn has_result(&self, result: &str) -> bool {
         self.result == result
     }
@@ -49,7 +48,7 @@ impl Check {
     }
 }
 
-/// Returns the value of the field, with its leading space.
+/// Returns the value of the field, including its leading space.
 pub(crate) fn value(authserv_id: &str, checks: &[Check]) -> String {
     let mut value = format!(" {authserv_id}");
     for check in checks {

@@ -1,25 +1,25 @@
 //! Extracts the addresses and domains from a header field such as From.
 //!
-//! Different programs can read a malformed field in different ways. Therefore the result contains every address that this service shows for the field, and
-//! every domain that follows an `@` outside of quotes and comments.
+//! Different programs can read a malformed field in different ways. Therefore the result contains every address that this service displays for the field. The
+//! result also contains every domain after an `@` outside of quotes and comments.
 
 use std::collections::BTreeSet;
 
 use latchmail_core::address;
 
-/// Maximum length of an encoded word in bytes. RFC 2047 allows 75, and some programs write more.
+/// Maximum length of an encoded word in bytes. RFC 2047 allows 75 characters, but some programs write more.
 const MAX_WORD_LENGTH: usize = 1000;
 
-/// Maximum number of addresses in a sender field of a submission. It is also the maximum number of sender fields besides From in a submission, and the maximum
-/// number of domains in From of incoming mail. A message that exceeds one of these limits is rejected.
+/// Maximum number of addresses in a sender field of a submission. Also the maximum number of sender fields besides From in a submission, and of domains in the
+/// From fields of incoming mail. A message that exceeds one of these limits is rejected.
 pub(crate) const MAX_SENDERS: usize = 100;
 
-/// The senders that a header field names.
+/// The senders in a header field.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Senders {
-    /// The addresses that the service shows, unchanged.
+    /// The addresses that the service displays, unchanged.
     pub(crate) addresses: Vec<String>,
-    /// Every domain that any program may show, in lower case and ASCII.
+    /// Every domain that a program can display, in lower case and ASCII.
     pub(crate) domains: BTreeSet<String>,
     /// `true` if all programs read the field in the same way.
     pub(crate) is_unambiguous: bool,
@@ -46,21 +46,21 @@ impl Senders {
         }
     }
 
-    /// Adds the domains of another field of the same name. The addresses are not needed: a submission with two From fields is rejected, and incoming mail needs
-    /// only the domains.
+    /// Adds the domains of another field of the same name. The addresses are not needed. A submission with two From fields is rejected, and only the domains of
+    /// incoming mail are checked.
     pub(crate) fn merge(&mut self, other: Self) {
         self.domains.extend(other.domains);
         self.is_unambiguous = false;
     }
 }
 
-/// Returns a domain in the form that the directory uses: lower case and ASCII. If the domain is invalid, only converts it to lower case.
+/// Converts a domain to lower case and ASCII, as in the directory. An invalid domain is only converted to lower case.
 pub(crate) fn fold_domain(domain: &str) -> String {
     let domain = domain.trim_end_matches('.');
     address::fold_domain(domain).unwrap_or_else(|| domain.to_lowercase())
 }
 
-/// Returns the domains that follow an `@` outside of quotes, comments and encoded words, and `true` if all quotes and comments are closed.
+/// Returns the domains after an `@` outside of quotes, comments and encoded words. The second value is `true` if all quotes and comments are closed.
 fn written_domains(value: &[u8]) -> (Vec<String>, bool) {
     let text = String::from_utf8_lossy(value);
     let mut domains = Vec::new();
@@ -91,7 +91,7 @@ fn written_domains(value: &[u8]) -> (Vec<String>, bool) {
     (domains, comments == 0)
 }
 
-/// Returns the length of a quoted string after its first quote, including its last quote.
+/// Returns the length of a quoted string. `rest` begins after the first quote, and the length includes the last quote.
 fn quoted_length(rest: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, character) in rest.char_indices() {

@@ -1,4 +1,4 @@
-//! Verifies SPF, DKIM and DMARC of one message with the crate mail-auth, with limits on time and CPU use.
+//! Verifies SPF, DKIM and DMARC of one message with the crate mail-auth. Limits the time and the CPU use.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::results::{self, Check};
 
-/// Timeout of all DNS lookups of one message together.
+/// Timeout of all DNS lookups for one message together.
 const DNS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of messages that are hashed concurrently.
@@ -24,7 +24,7 @@ const MAX_HASHING: usize = 4;
 pub(crate) struct Verification {
     pub(crate) checks: Vec<Check>,
     pub(crate) dmarc: Check,
-    /// The domain of the DMARC result. Empty if there is none.
+    /// The domain of the DMARC result. Empty if there is no DMARC result.
     pub(crate) domain: String,
 }
 
@@ -38,7 +38,7 @@ impl Verification {
     }
 }
 
-/// The client of the mail server, and the envelope sender of the message.
+/// The envelope sender of a message, and the client that sent the message to the mail server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope<'a> {
     pub(crate) ip: Option<IpAddr>,
@@ -46,7 +46,7 @@ pub(crate) struct Envelope<'a> {
     pub(crate) sender: &'a str,
 }
 
-/// A verifier of messages.
+/// Verifies messages with limits on time and CPU use.
 pub(crate) struct Verifier {
     /// `None` if the milter uses no DNS.
     authenticator: Option<MessageAuthenticator>,
