@@ -1,4 +1,4 @@
-//! Accounts. This module creates an account with its address and its profile. All accounts and aliases share one namespace of addresses.
+//! Creates accounts with their addresses and profiles. All accounts and aliases share one namespace of addresses.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ const INSERT_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last
 const BY_ADDRESS: &str =
     "SELECT id, address, password_hash, admin, active FROM accounts WHERE address = $1";
 
-/// The plan of a new account, unless the operator chooses another plan.
+/// The default plan of a new account.
 pub const DEFAULT_PLAN: &str = "default";
 
 /// An account.
@@ -34,7 +34,7 @@ pub struct Account {
     pub address: String,
     /// The argon2id hash of the password, as a PHC string.
     pub password_hash: String,
-    /// Whether the account has administrator rights.
+    /// Whether the account is active. An account that is not active cannot sign in, and its mail credentials do not work.
     pub admin: bool,
     /// Whether the account can sign in and its mail credentials work.
     pub active: bool,
@@ -97,13 +97,13 @@ pub struct NewProfile {
 pub enum Creation {
     /// The account was created.
     Created,
-    /// The address is not available: an account or an alias has or had the address, the operator reserves the address, or an account has verified the domain of
+    /// The address is not available. An account or an alias has or had the address, the operator reserves the address, or an account has verified the domain of
     /// the address.
     AddressTaken,
 }
 
 impl Directory {
-    /// Creates an account with its address and its mailbox row, in one transaction. Also creates the profile and the first session, if they are given.
+    /// Creates an account with its address and its mailbox row, in one transaction. Also creates the profile and the first session if the caller passes them.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
@@ -116,7 +116,7 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         let domain = domain_of(&account.address);
         tx.lock_domain_shared(domain).await?;
-        // The domain was a platform domain when the request was checked. If an account has verified the domain since then, that account owns every address on
+        // The domain was a platform domain when the request was checked. If an account has verified the domain since then, this account owns every address on
         // the domain.
         if domains::holder(&mut tx, domain).await?.is_some() {
             return Ok(Creation::AddressTaken);
@@ -140,7 +140,7 @@ impl Directory {
         Ok(Creation::Created)
     }
 
-    /// Returns the account with this address, active or not, or `None` if no account has the address. Does not find an account by the address of an alias.
+    /// Returns the account with this address, active or not. Returns `None` if no account has the address. The address of an alias does not match an account.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

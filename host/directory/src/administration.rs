@@ -22,7 +22,7 @@ const DELETE: &str = "DELETE FROM accounts WHERE id = $1 RETURNING address";
 const DOMAINS: &str =
     "SELECT domain FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
 
-/// Deleting an app password also deletes the session or other credential that refers to it, by foreign key.
+/// Deletes app passwords. By foreign key, also deletes the session or other credential of each app password.
 const DELETE_APP_PASSWORDS: &str = "DELETE FROM app_passwords WHERE account_id = $1 RETURNING id";
 
 const RESERVE_ADDRESSES: &str =
@@ -34,11 +34,11 @@ const FREE_ADDRESS: &str = "DELETE FROM addresses WHERE address = $1 AND NOT liv
 #[derive(Clone, Debug, FromRow)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Overview {
-    /// An opaque id, which is also the name of the mailbox's folder on the mail server.
+    /// An opaque id. The folder of the mailbox on the mail server has this id as its name.
     pub id: String,
     /// The account's address, in lower case.
     pub address: String,
-    /// Whether the account can sign in and its mail credentials work.
+    /// Whether the account is active. An account that is not active cannot sign in, and its mail credentials do not work.
     pub active: bool,
     /// Whether the account has administrator rights.
     pub admin: bool,
@@ -55,7 +55,7 @@ pub struct Overview {
 /// The result of releasing an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressRelease {
-    /// The address can be used again.
+    /// The address can be used for a new account or alias.
     Released,
     /// No account ever had the address, or the address was already released.
     NotReserved,
@@ -64,7 +64,7 @@ pub enum AddressRelease {
 }
 
 impl Directory {
-    /// Returns summaries of accounts: of the account with this address, or of all accounts, sorted by address, if `address` is empty.
+    /// Returns a summary of the account with this address. If `address` is empty, returns summaries of all accounts, sorted by address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -74,9 +74,10 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Sets an account's password. Ends all web sessions and OAuth grants of the account, and revokes all its API tokens. The app passwords of mail clients,
-    /// and the app password that acts for the members of the mailbox, remain valid. Returns the ids of the app passwords that were deleted, or `None` if the
-    /// account does not exist.
+    /// Sets an account's password. Ends all web sessions and OAuth grants of the account, and revokes all its API tokens. The app passwords of mail clients
+    /// remain valid. The app password for the members of the mailbox remains valid too.
+    ///
+    /// Returns the ids of the deleted app passwords, or `None` if the account does not exist.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -104,8 +105,8 @@ impl Directory {
         Ok(Some(ended))
     }
 
-    /// Disables an account. Deletes all its app passwords, which ends its sessions and OAuth grants, and revokes its API tokens. Returns `true` if anything was
-    /// changed.
+    /// Disables an account. Deletes all its app passwords and revokes its API tokens. Deleting the app passwords also ends the sessions and OAuth grants.
+    /// Returns `true` if anything was changed.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -135,7 +136,8 @@ impl Directory {
         Ok(true)
     }
 
-    /// Enables an account. The password is then the account's only credential. Returns `false` if the account was already enabled.
+    /// Enables an account. The account then has only its password, because all other credentials were deleted. Returns `false` if the account was already
+    /// enabled.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -155,8 +157,8 @@ impl Directory {
         Ok(true)
     }
 
-    /// Deletes an account and all data that refers to it. The addresses of the account stay reserved until the operator releases them. Returns `false` if the
-    /// account does not exist.
+    /// Deletes an account and all data that refers to the account. The addresses of the account remain reserved until the operator releases them. Returns
+    /// `false` if the account does not exist.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -169,7 +171,7 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         teams::lock_with_mailboxes(&mut tx, account_id).await?;
         teams::leave_all(&mut tx, account_id, now, origin).await?;
-        // The event is recorded before the deletion, because it contains the account's address.
+        // Record the event before the deletion, because the event contains the account's address.
         let deleted = Event::of(Kind::AccountDeleted, account_id, now).about(account_id);
         events::record(&mut tx, deleted, origin).await?;
         on_tx!(&mut tx, db => sqlx::query(RESERVE_ADDRESSES)
@@ -193,7 +195,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Releases the address of a deleted account or alias, so that the address can be used again.
+    /// Releases the address of a deleted account or alias. Other accounts can then use the address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -254,7 +256,7 @@ impl Directory {
         .await
     }
 
-    /// Grants administrator rights to an account, or revokes them. Returns `false` if nothing was changed.
+    /// Grants administrator rights to an account, or revokes these rights. Returns `false` if nothing was changed.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

@@ -1,5 +1,5 @@
 //! App passwords: the secrets that the mail server accepts. Every session, API token, OAuth grant and mail client has its own app password. The directory
-//! stores a selector and a hash of each app password, but never the app password itself.
+//! stores only a selector and a hash of each app password.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,8 +23,8 @@ const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
 const COUNT: &str =
     "SELECT COUNT(*) FROM app_passwords WHERE account_id = $1 AND kind = 'app_password'";
-/// Lists the app passwords of an account. Includes OAuth grants only if $3 is true, which is the case for the operator. Excludes web sessions that have ended
-/// but that the sweep has not deleted yet.
+/// Lists the app passwords of an account. Includes OAuth grants only if $3 is true. Only the operator sets $3 to true. Excludes ended web sessions that the
+/// sweep has not deleted yet.
 const LIST: &str = "SELECT p.id, p.kind, p.label, p.created_at, p.last_used_at, p.expires_at, t.id AS token_id, t.scopes \
     FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
     WHERE p.account_id = $1 AND (p.kind <> 'oauth_grant' OR $3) AND (p.kind <> 'web_session' OR p.expires_at > $2) \
@@ -34,7 +34,7 @@ const FIND: &str = "SELECT p.kind, p.label, t.id FROM app_passwords p LEFT JOIN 
 const SET_LAST_USED: &str = "UPDATE app_passwords SET last_used_at = $2 \
     WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
 
-/// The use of an app password.
+/// The purpose of an app password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppPasswordKind {
     /// A web session.
@@ -58,7 +58,7 @@ impl AppPasswordKind {
         Self::TeamKey,
     ];
 
-    /// Returns the kind with this name in the database. The database can contain no other name, because the column has a constraint.
+    /// Returns the kind with this name in the database. A constraint of the column excludes other names.
     fn named(name: &str) -> Self {
         let kind = Self::ALL.into_iter().find(|kind| kind.name() == name);
         kind.unwrap_or(Self::AppPassword)
@@ -82,15 +82,16 @@ impl AppPasswordKind {
 pub struct NewAppPassword {
     /// An opaque id.
     pub id: String,
-    /// The use of the app password.
+    /// The purpose of the app password.
     pub kind: AppPasswordKind,
-    /// The label by which people recognize the app password.
+    /// The label that people see.
     pub label: String,
-    /// The public first half of the secret. No other app password has the same selector.
+    /// The public first half of the secret. The selector is unique among all app passwords.
     pub selector: String,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
-    /// The time at which the app password expires, or `None` if it does not expire. Ignored for a web session, whose app password expires with the session.
+    /// The time at which the app password expires, or `None` if it does not expire. Ignored for a web session, because its app password expires together with
+    /// the session.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -111,17 +112,17 @@ impl fmt::Debug for NewAppPassword {
 pub struct Credential {
     /// The app password's id.
     pub id: String,
-    /// The use of the app password.
+    /// The purpose of the app password.
     pub kind: AppPasswordKind,
-    /// The label by which people recognize the credential.
+    /// The label that people see.
     pub label: String,
     /// The time at which the credential was created.
     pub created_at: Timestamp,
-    /// The time of the last use that this table records, or `None` if it records none.
+    /// The time of the last use in the app password's row. `None` if the row contains no use.
     pub last_used_at: Option<Timestamp>,
     /// The time at which the credential expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// The id and the scopes of the API token that the app password acts for, if any.
+    /// The id and the scopes of the API token, if the app password acts for an API token.
     pub token: Option<(String, Vec<Scope>)>,
 }
 
@@ -139,9 +140,9 @@ pub enum CredentialCreation {
 /// The result of revoking an app password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// The app password was deleted, together with the session or other credential that it acted for.
+    /// The app password was deleted. Its session or other credential was deleted too.
     Revoked,
-    /// The app password acts for an API token, which must be revoked instead. Nothing was changed.
+    /// The app password acts for an API token. The caller must revoke this token instead. Nothing was changed.
     BacksToken {
         /// The token's id.
         id: String,
@@ -165,7 +166,7 @@ struct Row {
 }
 
 impl Directory {
-    /// Stores an app password for a mail client, if the account has fewer than [`MAX_APP_PASSWORDS`] app passwords for mail clients.
+    /// Stores an app password for a mail client. The account must have fewer than [`MAX_APP_PASSWORDS`] such app passwords.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -194,7 +195,7 @@ impl Directory {
         Ok(CredentialCreation::Created)
     }
 
-    /// Returns all credentials that give access to an account at `now`, newest first, without OAuth grants.
+    /// Returns the credentials for access to an account at `now`, newest first. Excludes OAuth grants.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -206,7 +207,7 @@ impl Directory {
         self.list_credentials(account_id, now, false).await
     }
 
-    /// Returns all credentials that give access to an account at `now`, newest first, including OAuth grants.
+    /// Returns the credentials for access to an account at `now`, newest first. Includes OAuth grants.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -243,7 +244,7 @@ impl Directory {
         Ok(rows.into_iter().map(credential).collect())
     }
 
-    /// Revokes an app password of an account, unless it acts for an API token. Revoking the app password of a web session ends the session.
+    /// Revokes an app password of an account. Does not revoke the app password of an API token. Revoking the app password of a web session ends the session.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -276,15 +277,15 @@ impl Directory {
         Ok(Revocation::Revoked)
     }
 
-    /// Records when app passwords were last used. An earlier time never replaces a later one.
+    /// Records the last uses of app passwords. An earlier time does not replace a later time.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails. Some rows may already be written; writing them again is harmless.
+    /// Returns [`Error`] if the database fails. Some rows may already be written. Writing these rows again is harmless.
     pub async fn write_uses(&self, uses: &HashMap<String, Timestamp>) -> Result<(), Error> {
         let uses: Vec<_> = uses.iter().collect();
         for batch in uses.chunks(BATCH) {
             match &self.db {
-                // The transactions are short, because other writers wait for them.
+                // Keep the transactions short, because other writers wait for a transaction.
                 Db::Sqlite(_) => {
                     let mut tx = self.db.begin().await?;
                     for (id, at) in batch {
@@ -295,7 +296,7 @@ impl Directory {
                     }
                     tx.commit().await?;
                 }
-                // Each statement locks a single row, so it cannot deadlock.
+                // Each statement locks a single row, so the statements cannot deadlock.
                 Db::Postgres(pool) => {
                     for (id, at) in batch {
                         let written = sqlx::query(SET_LAST_USED).bind(id).bind(at.millis());

@@ -1,12 +1,12 @@
-//! The database of the directory, which is an SQLite database or a PostgreSQL database. This module opens and migrates the database. The text of a query is the
-//! same for SQLite and PostgreSQL, because both accept `$1` as a parameter.
+//! The database of the directory. The database is an SQLite database or a PostgreSQL database. This module opens and migrates it. The text of a query is the
+//! same for SQLite and PostgreSQL, because both databases accept `$1` as a parameter.
 //!
 //! ```ignore
 //! const BY_ID: &str = "SELECT id, address FROM accounts WHERE id = $1";
 //! on!(&self.db, pool => sqlx::query_as::<_, Row>(BY_ID).bind(id).fetch_optional(pool).await)?
 //! ```
 //!
-//! SQLite and PostgreSQL are opened in different ways, see [`sqlite`] and [`postgres`]. Rows are also locked in different ways, see [`Tx::lock_account`],
+//! SQLite and PostgreSQL are opened in different ways, see [`sqlite`] and [`postgres`]. Locks on rows also differ, see [`Tx::lock_account`],
 //! [`Tx::lock_domain`], [`Tx::lock_domain_shared`] and [`Tx::lock_module_shared`].
 
 mod lookup;
@@ -29,38 +29,38 @@ pub(super) use sqlite::LastLoginsFile;
 pub(super) use sqlite::mailserver_file;
 pub(crate) use sqlite::projection::Source;
 
-/// The maximum time that a request waits for a connection of the pool. After this time, the request fails.
+/// Maximum time that a request waits for a connection of the pool. After this time, the request fails.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sets READ COMMITTED explicitly, because the default of a database can be changed. A transaction that waited for [`Tx::lock_account`] must see the changes of
-/// the transaction that had the lock.
+/// READ COMMITTED is set explicitly, because the default of a database can be different. A transaction that waited for [`Tx::lock_account`] must read the
+/// changes of the previous holder of the lock.
 const BEGIN_POSTGRES: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_SQLITE: &str = "BEGIN IMMEDIATE";
 
-/// Reads a view that mail servers also read, so that the query fails if mail servers cannot read their data.
+/// Reads a view of the mail servers. So the query fails if mail servers cannot read their data.
 const PING: &str = "SELECT version FROM mailserver_version";
 
-/// Locks the row of an account. Because of `NO KEY`, other transactions can concurrently write rows that refer to the account.
+/// Locks the row of an account. `NO KEY` allows other transactions to write rows that refer to the account.
 const LOCK_ACCOUNT: &str = "SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE";
 
-/// Locks a domain with an advisory lock. A row lock is not enough, because several accounts can claim a domain that has no row yet. The number is used only for
-/// this lock.
+/// Locks a domain with an advisory lock. A row lock is not enough, because several accounts can claim a domain that has no row yet. No other lock uses this
+/// number.
 const LOCK_DOMAIN: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 6016254202))";
 const LOCK_DOMAIN_SHARED: &str =
     "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 6016254202))";
 
-/// Returns a row if a module is installed. On PostgreSQL, also locks the row with `KEY SHARE`: other transactions can enable, disable or roll back the module,
-/// but cannot remove it. SQLite needs no lock, because it has one writer at a time.
+/// Returns a row if a module is installed. On PostgreSQL, also locks the row with `KEY SHARE`. Other transactions can then enable, disable or roll back the
+/// module, but not remove it. SQLite needs no lock, because SQLite has one writer at a time.
 const LOCK_MODULE_SHARED_SQLITE: &str = "SELECT 1 FROM modules WHERE module = $1";
 const LOCK_MODULE_SHARED_POSTGRES: &str = "SELECT 1 FROM modules WHERE module = $1 FOR KEY SHARE";
 
-/// The reason why a database operation failed. The details are for the log.
+/// The reason why a database operation failed. The details are only for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The database failed or is unreachable.
     #[error("the database failed: {0}")]
     Database(#[from] sqlx::Error),
-    /// A lookup in SQLite on the calling thread failed.
+    /// An SQLite lookup on the calling thread failed.
     #[error("the database failed: {0}")]
     Lookup(#[from] rusqlite::Error),
     /// The migrations failed.
@@ -77,7 +77,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// A connection pool of either database.
+/// A connection pool of an SQLite or PostgreSQL database.
 #[derive(Clone, Debug)]
 pub enum Db {
     /// SQLite.
@@ -89,13 +89,13 @@ pub enum Db {
 /// An open database.
 pub(super) struct Opened {
     pub(super) db: Db,
-    /// The source of lookups of single rows.
+    /// The source of single-row lookups.
     pub(super) lookup: Lookup,
-    /// The location of the log-ins that mail servers record.
+    /// The location of the log-ins that the mail servers record.
     pub(super) last_logins: LastLogins,
 }
 
-/// The location in which the mail server records log-ins.
+/// The location of the log-ins that the mail servers record.
 #[derive(Clone, Debug)]
 pub(super) enum LastLogins {
     /// A separate SQLite file.
@@ -104,16 +104,16 @@ pub(super) enum LastLogins {
     Table(PgPool),
 }
 
-/// A transaction on either database. It is rolled back if it is dropped without [`Tx::commit`].
+/// A transaction on an SQLite or PostgreSQL database. Dropping the transaction without [`Tx::commit`] rolls back the changes.
 #[derive(Debug)]
 pub enum Tx {
-    /// A transaction on SQLite. It begins as IMMEDIATE, so that it waits for other writers at its start and not at its first change.
+    /// A transaction on SQLite. The transaction begins as IMMEDIATE. It waits for other writers at its start, and not at its first change.
     Sqlite(Transaction<'static, Sqlite>),
     /// A transaction on PostgreSQL, with the isolation level READ COMMITTED.
     Postgres(Transaction<'static, Postgres>),
 }
 
-/// Evaluates an expression for either database: `on!(db, pool => …)`. `db` is a `&Db`. `pool` is an executor for any number of queries.
+/// Evaluates an expression for SQLite or PostgreSQL: `on!(db, pool => …)`. `db` is a `&Db`. `pool` is an executor for any number of queries.
 macro_rules! on {
     ($db:expr, $executor:ident => $body:expr) => {
         match $db {
@@ -142,7 +142,7 @@ macro_rules! on_tx {
 pub(crate) use {on, on_tx};
 
 impl Db {
-    /// Opens the database. Migrates its tables and the tables that mail servers read. Several services can open the same database concurrently.
+    /// Opens the database. Migrates the tables of the service and the tables of the mail servers. Several services can open the same database concurrently.
     ///
     /// # Errors
     /// Returns [`Error`] if the database cannot be opened or migrated.
@@ -150,7 +150,7 @@ impl Db {
         Ok(Self::open_all(config).await?.db)
     }
 
-    /// Opens the database, and returns it with the source of lookups and the location of log-ins.
+    /// Opens the database. Returns the database, the source of lookups and the location of log-ins.
     pub(super) async fn open_all(config: &config::Database) -> Result<Opened, Error> {
         match config.url.split_once(':') {
             Some(("sqlite", _)) => {
@@ -169,17 +169,17 @@ impl Db {
                     last_logins: LastLogins::Table(pool),
                 })
             }
-            // The value can contain a password, so the error message does not contain the value.
+            // The value can contain a password. Therefore the error message does not contain the value.
             _ => Err(Error::Unusable(
                 "`database.url` is neither `sqlite:FILE` nor `postgres://…`".into(),
             )),
         }
     }
 
-    /// Begins a transaction that can write.
+    /// Begins a write transaction.
     ///
     /// # Errors
-    /// Returns [`Error::Database`] if no transaction can be begun.
+    /// Returns [`Error::Database`] if the database cannot begin a transaction.
     pub async fn begin(&self) -> Result<Tx, Error> {
         Ok(match self {
             Self::Sqlite(pool) => Tx::Sqlite(pool.begin_with(BEGIN_SQLITE).await?),
@@ -196,7 +196,7 @@ impl Db {
         Ok(())
     }
 
-    /// Rebuilds the data for mail servers from the tables. Does nothing on PostgreSQL, where mail servers read the tables.
+    /// Rebuilds the data for mail servers from the tables of the service. Does nothing on PostgreSQL, because mail servers read the tables of the service.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails. Nothing is changed in that case.
@@ -207,16 +207,17 @@ impl Db {
         }
     }
 
-    /// Closes every connection after the operations in progress have ended.
+    /// Waits until the current operations have ended, and closes all connections.
     pub async fn close(&self) {
         on!(self, pool => pool.close().await);
     }
 }
 
 impl Tx {
-    /// Locks an account until the end of the transaction, so that transactions that change the credentials of one account run one after the other. Each such
-    /// transaction must call this function before its other queries, so that two of them cannot deadlock. The queries after this call see the changes of the
-    /// transaction that had the lock before. Does nothing on SQLite, which has one writer at a time.
+    /// Locks an account until the end of the transaction. Transactions that change credentials of the same account then run one after the other. Such a
+    /// transaction must call this function before its other queries. Otherwise two such transactions can deadlock.
+    ///
+    /// Queries after this call see the changes of the previous holder of the lock. Does nothing on SQLite, because SQLite has one writer at a time.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -230,8 +231,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Returns `true` if a module is installed. In that case, the module cannot be removed before the end of the transaction. A transaction that also locks an
-    /// account must lock the account first.
+    /// Returns `true` if a module is installed. In that case, no other transaction can remove the module before the end of this transaction. A transaction that
+    /// also locks an account must lock the account first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -253,8 +254,8 @@ impl Tx {
         Ok(installed.is_some())
     }
 
-    /// Locks a domain until the end of the transaction, so that transactions that change the owner of the domain run one after the other. A transaction that
-    /// also locks an account must lock the account first.
+    /// Locks a domain until the end of the transaction. Transactions that change the domain's owner then run one after the other. A transaction that also locks
+    /// an account must lock the account first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -262,8 +263,8 @@ impl Tx {
         self.advisory(LOCK_DOMAIN, domain).await
     }
 
-    /// Prevents changes of a domain's owner until the end of the transaction. First waits for transactions that are currently changing the owner. Transactions
-    /// that call this function do not wait for each other. A transaction that also locks an account must lock the account first.
+    /// Prevents changes of a domain's owner until the end of the transaction. Waits for transactions that are currently changing the owner. Several
+    /// transactions can have this lock at the same time. A transaction that also locks an account must lock the account first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -271,7 +272,7 @@ impl Tx {
         self.advisory(LOCK_DOMAIN_SHARED, domain).await
     }
 
-    /// Takes an advisory lock on the domain `of`. Does nothing on SQLite, which has one writer at a time.
+    /// Locks the domain `of` with an advisory lock. Does nothing on SQLite, because SQLite has one writer at a time.
     async fn advisory(&mut self, lock: &'static str, of: &str) -> Result<(), Error> {
         if let Self::Postgres(tx) = self {
             sqlx::query(lock).bind(of).execute(&mut **tx).await?;
@@ -279,8 +280,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Copies the part `source` of the directory to the file that mail servers read. The caller must have changed this part in the same transaction. Does
-    /// nothing on PostgreSQL, where mail servers read views. See [`sqlite::projection`] for the guarantee.
+    /// Copies the part `source` of the directory to the file of the mail servers. The caller must change this part in the same transaction, before this call.
+    /// Does nothing on PostgreSQL, because mail servers read views there. [`sqlite::projection`] describes the guarantee.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -291,7 +292,7 @@ impl Tx {
         }
     }
 
-    /// Commits the transaction. On SQLite, also deletes from the milter's file the keys that the milter must no longer have.
+    /// Commits the transaction. On SQLite, also deletes withdrawn keys from the milter's file.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that case.

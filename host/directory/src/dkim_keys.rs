@@ -1,6 +1,6 @@
 //! The sealed signing keys of verified domains.
 //!
-//! A key is read from the database at each use, so that the service stops signing for a domain when the domain is released.
+//! The service reads a key from the database at each use. So the service ends signing for a domain when the domain is released.
 
 use super::db::{FromLookup, Row, on};
 use super::{Directory, Error};
@@ -56,7 +56,8 @@ impl Directory {
         Ok(rows.into_iter().map(key).collect())
     }
 
-    /// Replaces the sealed key `sealed` of a domain with `anew`, the same key sealed again, unless the domain's key was changed concurrently.
+    /// Replaces the sealed key `sealed` of a domain with `anew`. `anew` must be the same key, sealed again. Does nothing if a concurrent request changed the
+    /// domain's key.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,8 +1,8 @@
-//! Custom domains of accounts, and the claims of accounts to domains. A claim is pending until the account has verified the domain. Several accounts can claim
-//! the same domain, but only one of them can verify it.
+//! Custom domains of accounts, and the accounts' claims to domains. A claim is pending until the account has verified the domain. Several accounts can claim
+//! the same domain, but only one account can verify it.
 //!
-//! Callers pass domain names in lower case and ASCII (`dns::name`), and check whether the challenge is published in the DNS. The keys that sign mail of a
-//! domain are stored in the domain's row and are deleted with the row.
+//! Callers pass domain names in lower case and ASCII (`dns::name`). Callers also check that the DNS contains the challenge. The domain's row contains the keys
+//! that sign mail of the domain. Deleting the row also deletes the keys.
 
 use std::fmt;
 
@@ -26,12 +26,12 @@ const LIST: &str = select!("WHERE account_id = $1 ORDER BY created_at DESC, doma
 const PLAN: &str = "SELECT plan FROM accounts WHERE id = $1";
 const COUNT: &str = "SELECT COUNT(*) FROM domains WHERE account_id = $1";
 const HOLDER: &str = "SELECT account_id FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
-/// Returns a row if the domain is a platform domain, or if it was one and other accounts still have addresses on it.
+/// Returns a row if the domain is a platform domain. Also returns a row for a former platform domain if other accounts have addresses on this domain.
 const PLATFORM: &str = "SELECT 1 WHERE EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
     OR EXISTS (SELECT 1 FROM addresses WHERE domain = $1 AND live AND kind = 'account') \
     OR EXISTS (SELECT 1 FROM addresses a WHERE a.domain = $1 AND a.live AND a.kind = 'alias' AND a.account_id <> $2 \
         AND NOT EXISTS (SELECT 1 FROM domains d WHERE d.domain = $1 AND d.account_id = a.account_id AND d.verified_at IS NOT NULL))";
-/// Lists the claims to one domain, or to all domains if $1 is empty. The verified owner comes before pending claims.
+/// Lists the claims to one domain, or to all domains if $1 is empty. Verified domains come before pending claims.
 const CLAIMS: &str = "SELECT d.domain AS name, d.challenge, d.created_at, d.verified_at, d.dkim_selector, d.dkim_public_key, \
         a.id AS account_id, a.address AS owner \
     FROM domains d JOIN accounts a ON a.id = d.account_id WHERE ($1 = '' OR d.domain = $1) \
@@ -40,7 +40,7 @@ const INSERT: &str =
     "INSERT INTO domains (account_id, domain, challenge, created_at) VALUES ($1, $2, $3, $4)";
 const ACTIVATE: &str = "UPDATE domains SET verified_at = $3, dkim_selector = $4, dkim_public_key = $5, dkim_private_key = $6 \
     WHERE account_id = $1 AND domain = $2";
-/// Deletes the pending claims of other accounts. No other account can have verified the domain, because the unique index allows only one verified owner.
+/// Deletes the pending claims of other accounts. No other account can have verified the domain, because a unique index allows one verified owner.
 const VOID_OTHERS: &str = "DELETE FROM domains \
     WHERE domain = $1 AND account_id <> $2 AND verified_at IS NULL RETURNING account_id";
 const DELETE: &str = "DELETE FROM domains WHERE account_id = $1 AND domain = $2";
@@ -48,7 +48,7 @@ const LIVE_ALIASES: &str = "SELECT COUNT(*) FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live";
 const END_ALIASES: &str = "UPDATE addresses SET live = FALSE, changed_at = $3 \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live RETURNING address";
-/// Deletes the rows of the account's deleted aliases on a domain, so that the next owner of the domain can create these aliases. Keeps the addresses that the
+/// Deletes the rows of the account's deleted aliases on a domain. The next owner of the domain can then create these aliases. Keeps the addresses that the
 /// operator reserves, and the addresses of other accounts.
 const FORGET_ALIASES: &str = "DELETE FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND NOT live \
@@ -80,7 +80,7 @@ pub struct PublicKey {
     pub key: String,
 }
 
-/// A domain or a claim, with the account that has it, for the operator.
+/// A domain or a claim, with its account. For the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The domain.
@@ -91,7 +91,7 @@ pub struct Claim {
     pub owner: String,
 }
 
-/// The new key pair of a domain that is being activated.
+/// The new key pair of a domain.
 #[derive(Clone)]
 pub struct NewKeys {
     /// The public key, which is published in the DNS.
@@ -108,23 +108,23 @@ impl fmt::Debug for NewKeys {
     }
 }
 
-/// The caller that changes the domains of an account: a session of the account, or the operator.
+/// The caller of a change to domains: a session of the account, or the operator.
 #[derive(Clone, Copy, Debug)]
 pub struct DomainCaller<'a> {
     /// The account's id.
     pub account_id: &'a str,
-    /// The id of the caller's session, which must be live, or `None` if the operator makes the change.
+    /// The id of the caller's session, which must be live. `None` if the operator makes the change.
     pub sid: Option<&'a str>,
     /// The current time.
     pub at: Timestamp,
 }
 
-/// The treatment of an account's aliases on a domain that is released.
+/// The action for an account's aliases on a domain that is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remaining {
-    /// The domain is not released while the account has aliases on it.
+    /// The domain is not released if the account has aliases on the domain.
     Keep,
-    /// The aliases are deleted with the domain.
+    /// The aliases are deleted together with the domain.
     Delete,
 }
 
@@ -133,7 +133,7 @@ pub enum Remaining {
 pub enum Claimed {
     /// The claim is new and pending.
     New(Domain),
-    /// The account already had the domain or a claim to it. Nothing was changed.
+    /// The account already had the domain or a claim to the domain. Nothing was changed.
     Existing(Domain),
     /// The domain belongs to the platform.
     Platform,
@@ -148,13 +148,13 @@ pub enum Claimed {
 /// The result of verifying a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verified {
-    /// The account owns the domain. The account may have verified the domain already before this call.
+    /// The account owns the domain. The account may have verified the domain before this call.
     Active(Domain),
     /// Another account verified the domain first.
     Taken,
-    /// The domain now belongs to the platform.
+    /// The domain has become a platform domain.
     Platform,
-    /// The claim that was checked no longer exists.
+    /// The claim does not exist any longer.
     Gone,
     /// The caller's session ended.
     SessionOver,
@@ -167,7 +167,7 @@ pub enum Released {
     Released,
     /// The account still has aliases on the domain.
     HasAliases,
-    /// The account has neither this domain nor a claim to it.
+    /// The account has neither the domain nor a claim to the domain.
     Unknown,
     /// The caller's session ended.
     SessionOver,
@@ -205,7 +205,7 @@ impl From<Row> for Domain {
 }
 
 impl DomainCaller<'_> {
-    /// Locks the account. Then returns `true` if the caller's session is live or if the operator makes the change.
+    /// Locks the account. After that, returns `true` if the caller's session is live or if the operator makes the change.
     async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         let Some(sid) = self.sid else {
             tx.lock_account(self.account_id).await?;
@@ -242,7 +242,7 @@ impl Directory {
         Ok(rows.into_iter().map(Domain::from).collect())
     }
 
-    /// Returns one domain or claim of an account, or `None` if the account does not have it.
+    /// Returns one domain or claim of an account. Returns `None` if the account has neither the domain nor a claim to the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -254,8 +254,8 @@ impl Directory {
         Ok(row.map(Domain::from))
     }
 
-    /// Returns the verified domain with this name and all pending claims to it, or all verified domains and all claims if `name` is empty. The result is sorted
-    /// by name. A verified domain comes before the pending claims to it.
+    /// Returns the verified domain with this name and all pending claims to it. If `name` is empty, returns all verified domains and all claims. The result is
+    /// sorted by name. A verified domain comes before its pending claims.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -271,7 +271,7 @@ impl Directory {
         Ok(rows.into_iter().map(claim).collect())
     }
 
-    /// Claims a domain for an account that has fewer than `at_most` domains and claims together. Concurrent claims cannot exceed this limit.
+    /// Claims a domain for an account. The account must have fewer than `at_most` domains and claims together. Concurrent claims cannot exceed this limit.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is claimed in that case.
@@ -294,7 +294,7 @@ impl Directory {
         if is_platforms(&mut tx, by.account_id, name).await? {
             return Ok(Claimed::Platform);
         }
-        // An account whose plan allows no custom domains must not learn whether another account has this domain.
+        // If a plan allows no custom domains, its accounts must not learn whether another account has this domain.
         if at_most == 0 {
             return Ok(Claimed::Full);
         }
@@ -324,8 +324,8 @@ impl Directory {
         }))
     }
 
-    /// Marks a claimed domain as verified. The caller has found `challenge` in the DNS. Deletes the claims of other accounts to the domain, and the rows of
-    /// deleted aliases that other accounts had on the domain.
+    /// Marks a claimed domain as verified. The caller must have found `challenge` in the DNS. Deletes the claims of other accounts to the domain. Also deletes
+    /// the rows of other accounts' deleted aliases on the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -348,7 +348,7 @@ impl Directory {
             _ if holder(&mut tx, name).await?.is_some() => return Ok(Verified::Taken),
             _ => return Ok(Verified::Gone),
         };
-        // A claim can coexist with a verified owner only if the tables were edited by hand.
+        // The tables contain no claim to a domain with a verified owner, unless a person edited the tables.
         if holder(&mut tx, name).await?.is_some() {
             return Ok(Verified::Taken);
         }
@@ -420,7 +420,7 @@ impl Directory {
                 }
             }
         }
-        // A pending claim does not prove that the addresses belong to the account.
+        // A pending claim does not prove that the account owns the addresses.
         if domain.verified_at.is_some() {
             on_tx!(&mut tx, db => sqlx::query(FORGET_ALIASES)
                 .bind(name)
@@ -476,7 +476,7 @@ async fn own(tx: &mut Tx, account_id: &str, name: &str) -> Result<Option<Domain>
     Ok(row.map(Domain::from))
 }
 
-/// Returns the account that has verified a domain, or `None`.
+/// Returns the account that has verified a domain. Returns `None` if no account has verified the domain.
 pub(super) async fn holder(tx: &mut Tx, name: &str) -> Result<Option<String>, Error> {
     Ok(on_tx!(tx, db => sqlx::query_scalar(HOLDER)
         .bind(name)

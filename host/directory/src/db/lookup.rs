@@ -1,8 +1,11 @@
-//! Lookups of single rows by key. Nearly every request needs a lookup.
+//! Looks up single rows by key. Nearly every request needs a lookup.
 //!
-//! On SQLite, lookups read on the calling thread. A pooled connection of sqlx works on its own thread, and switching between the threads takes several times as
-//! long as reading a row. A lookup does not block the calling thread for long: it reads one row through an index, and in WAL mode a reader does not wait for a
-//! writer. After a crash, SQLite locks the file exclusively while it recovers the log. Lookups are retried during this time.
+//! On SQLite, lookups read on the calling thread. A pooled sqlx connection uses its own thread, and a switch between threads takes several times as long as a
+//! lookup.
+//!
+//! A lookup does not block the calling thread for long. It reads one row through an index. In WAL mode, a reader does not wait for a writer.
+//!
+//! After a crash, SQLite recovers the log and locks the file exclusively. Lookups are retried during this time.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,10 +21,10 @@ use tokio::time::{Instant, sleep};
 use super::Error;
 use super::sqlite::BUSY_TIMEOUT;
 
-/// The time before a lookup is retried, if another connection has locked the file exclusively.
+/// The time before a lookup is retried because another connection has locked the file exclusively.
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// The names of a lookup's parameters.
+/// The names of the parameters in a query.
 const NAMES: [&str; 3] = ["$1", "$2", "$3"];
 
 /// The source of lookups.
@@ -40,7 +43,7 @@ pub(crate) enum Parameter<'a> {
     Number(i64),
 }
 
-/// A row of either database.
+/// A row of an SQLite or PostgreSQL database.
 pub(crate) enum Row<'a> {
     Sqlite(&'a rusqlite::Row<'a>),
     Postgres(&'a PgRow),
@@ -55,23 +58,23 @@ pub(crate) trait FromLookup: Sized {
     fn of(row: &Row<'_>) -> Result<Self, Error>;
 }
 
-/// Reads only whether a row exists.
+/// Checks only whether a row exists.
 impl FromLookup for () {
     fn of(_row: &Row<'_>) -> Result<Self, Error> {
         Ok(())
     }
 }
 
-/// A type that can be read from a column of both databases.
+/// A type that can be read from a column of SQLite and of PostgreSQL.
 pub(crate) trait Column: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres> {}
 
 impl<T: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres>> Column for T {}
 
-/// An SQLite file and its idle connections. There are at most as many connections as concurrent lookups.
+/// An SQLite file with idle connections. Each concurrent lookup uses one connection.
 #[derive(Clone)]
 pub(crate) struct File {
     path: Arc<Path>,
-    /// `None` once the file is closed.
+    /// `None` after the file was closed.
     idle: Arc<Mutex<Option<Vec<Connection>>>>,
 }
 
@@ -84,7 +87,7 @@ impl fmt::Debug for File {
 }
 
 impl Lookup {
-    /// Returns the row that the query finds, or `None` if it finds no row.
+    /// Returns the row that matches the query, or `None` if no row matches.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -109,7 +112,8 @@ impl Lookup {
         }
     }
 
-    /// Closes the idle connections, so that the last connection of the pool is also the last connection to the file. A later lookup opens a new connection.
+    /// Closes the idle connections. After that, the last connection of the pool is also the last connection to the file. A lookup after this call opens a new
+    /// connection.
     pub(crate) fn close(&self) {
         if let Self::Sqlite(file) = self {
             *file.idle() = None;
@@ -149,7 +153,7 @@ impl File {
         let idle = self.idle().as_mut().and_then(Vec::pop);
         let connection = idle.map_or_else(|| self.connect(), Ok)?;
         let looked = first(&connection, query, parameters)?;
-        // A connection whose query failed is not reused.
+        // Do not reuse a connection after a failed query.
         if let Some(idle) = self.idle().as_mut() {
             idle.push(connection);
         }
@@ -157,7 +161,7 @@ impl File {
     }
 
     fn connect(&self) -> Result<Connection, rusqlite::Error> {
-        // SQLite's mutex is not needed, because each connection is used by one thread at a time.
+        // SQLite's mutex is not needed, because only one thread at a time uses a connection.
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(Duration::ZERO)?;
@@ -175,7 +179,7 @@ fn first<T: FromLookup>(
     parameters: &[Parameter<'_>],
 ) -> Result<Option<T>, Error> {
     let mut statement = connection.prepare_cached(query)?;
-    // Parameters are bound by name, because SQLite numbers them in the order of their first use in the query.
+    // Bind parameters by name, because SQLite numbers parameters in the order of their first use in the query.
     for (at, parameter) in parameters.iter().enumerate() {
         let name = NAMES.get(at).copied().unwrap_or_default();
         let index = statement.parameter_index(name)?;

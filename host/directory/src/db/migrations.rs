@@ -1,6 +1,6 @@
-//! The migrations of the database, which are embedded in the program. Each migration has one SQL text for SQLite and one for PostgreSQL.
+//! The database migrations, which are embedded in the program. Each migration has one SQL text for SQLite and one for PostgreSQL.
 //!
-//! `sqlx::migrate!` is not used, because it adds sqlx's query macros to every build and does not notice a new file in an incremental build.
+//! `sqlx::migrate!` is not used. The macro adds sqlx's query macros to every build, and an incremental build does not notice a new migration file.
 
 use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{PgConnection, SqlStr, SqliteConnection};
@@ -12,7 +12,7 @@ struct Step {
     postgres: &'static str,
 }
 
-/// A released migration is never changed, because each database stores the checksums of the migrations that it ran.
+/// Do not change a released migration, because each database stores the checksums of its migrations.
 const STEPS: &[Step] = &[Step {
     version: 1,
     description: "initial",
@@ -20,18 +20,18 @@ const STEPS: &[Step] = &[Step {
     postgres: include_str!("../../migrations/postgres/0001_initial.sql"),
 }];
 
-/// Runs the migrations that the database does not have yet. The caller must begin a write transaction first, because the migrator does not lock an SQLite
-/// database.
+/// Runs the missing migrations. The caller must begin a write transaction first, because the migrator does not lock an SQLite database.
 pub(super) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
     run(|step| step.sqlite, connection).await
 }
 
-/// Runs the migrations that the database does not have yet. The migrator takes an advisory lock.
+/// Runs the missing migrations. The migrator takes an advisory lock.
 pub(super) async fn postgres(connection: &mut PgConnection) -> Result<(), MigrateError> {
     run(|step| step.postgres, connection).await
 }
 
-/// Returns a digest of all migrations. Tests use it in the name of a template database, which they copy instead of running the migrations again.
+/// Returns a digest of all migrations. Tests copy a template database instead of running the migrations. The name of the template database contains this
+/// digest.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn digest() -> String {
     let texts: Vec<&str> = STEPS
@@ -41,7 +41,7 @@ pub(crate) fn digest() -> String {
     latchmail_core::secrets::sha256_hex(&texts.concat())[..16].to_owned()
 }
 
-/// Runs the missing migrations in one SQL dialect. Uses `run_direct`, because the future of `Migrator::run` is not `Send`.
+/// Runs the missing migrations in one SQL dialect. `Migrator::run` is not used, because its future is not `Send`.
 async fn run<C: Migrate>(
     dialect: fn(&Step) -> &'static str,
     connection: &mut C,

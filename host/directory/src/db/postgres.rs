@@ -1,4 +1,4 @@
-//! Opens a PostgreSQL database: creates the connection pool, runs the migrations, and grants the privileges on the data for mail servers.
+//! Opens a PostgreSQL database. Creates the connection pool, runs the migrations, and grants the mail servers access to their data.
 
 use std::str::FromStr;
 
@@ -11,11 +11,11 @@ use crate::network::is_local;
 
 const GRANTS: &str = include_str!("../../migrations/mailserver/postgres.sql");
 const MILTER_GRANTS: &str = include_str!("../../migrations/mailserver/milter_postgres.sql");
-/// Deletes the keys that were stored while an earlier configuration had a milter.
+/// Deletes the stored keys if the configuration no longer has a milter.
 const NO_MILTER: &str = "DELETE FROM mailserver_dkim_keys";
 
-/// Migrates the database, grants the privileges, and returns the connection pool. Services that start concurrently wait for each other, because the migrations
-/// and the grants take advisory locks.
+/// Migrates the database, grants the privileges, and returns the connection pool. The migrations and the grants take advisory locks. So services that start
+/// concurrently wait for each other.
 pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
     let pool = PgPoolOptions::new()
         .max_connections(config.max_connections.max(1))
@@ -35,12 +35,13 @@ pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
     Ok(pool)
 }
 
-/// Returns the options of connections from the configuration.
+/// Returns the connection options from the configuration.
 ///
 /// # Errors
-/// Returns [`Error::Unusable`] if the URL is invalid, or if the server is on another machine, the URL does not require TLS, and `database.insecure` is not set.
+/// Returns [`Error::Unusable`] if the URL is invalid. Also returns [`Error::Unusable`] if the server is on another machine and the URL does not require TLS.
+/// `database.insecure` permits such a URL.
 pub(crate) fn options(config: &config::Database) -> Result<PgConnectOptions, Error> {
-    // The error of sqlx is not shown, because it can contain the password from the URL.
+    // The message omits the error of sqlx, because this error can contain the password from the URL.
     let options = PgConnectOptions::from_str(&config.url)
         .map_err(|_| Error::Unusable("`database.url` is not a PostgreSQL URL".into()))?
         .application_name("latchmail");
@@ -53,7 +54,7 @@ pub(crate) fn options(config: &config::Database) -> Result<PgConnectOptions, Err
     Ok(options)
 }
 
-/// Returns the server's host if the server is on another machine and the connection can be established without TLS.
+/// Returns the server's host if the server is on another machine and the connection might not use TLS.
 fn unencrypted(options: &PgConnectOptions) -> Option<&str> {
     let encrypted = matches!(
         options.get_ssl_mode(),

@@ -1,10 +1,15 @@
-//! Opens an SQLite database: creates the files with their modes, and runs the migrations. [`projection`] keeps the data for mail servers in sync.
+//! Opens an SQLite database. Creates the files with their modes, and runs the migrations. [`projection`] copies data to the file of the mail servers.
 //!
-//! Only the service can access the main file and its -wal and -shm (mode 0600). The data for mail servers is in a separate file (mode 0660) in a separate
-//! folder (mode 2750), because a reader of a database in WAL mode must be able to write the -wal and the -shm. The file has the group of its folder. The
-//! operator sets this group. Existing files and folders keep their mode and group, with one exception: the service makes the folder writable for the owner
-//! only. [`shared`] describes how the service opens files that mail daemons can write. The file to which mail servers write log-ins is in the same folder, see
-//! [`last_logins`]. The file for a milter is in another folder, see [`milter`].
+//! The main file has mode 0600. Only the service can access the main file and the main file's -wal and -shm files.
+//!
+//! The data for mail servers is in a separate file (mode 0660) in a separate folder (mode 2750). This file also has a -wal file and a -shm file. In WAL mode, a
+//! reader of a database must be able to write to these two files.
+//!
+//! The file of the mail servers has the same group as its folder. The operator sets this group. Existing files and folders keep their mode and group, with one
+//! exception: the service restricts write access to the folder to the owner.
+//!
+//! [`shared`] describes how the service opens a file that mail daemons can write. The file for log-ins is in the same folder, see [`last_logins`]. The file for
+//! a milter is in another folder, see [`milter`].
 
 mod last_logins;
 mod milter;
@@ -35,18 +40,18 @@ const MAILSERVER_CONNECTION: &str =
 const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
-/// The maximum time that a query waits for a locked file. A mail daemon or another service can hold the lock.
+/// Maximum time that a query waits for a locked file. A mail daemon or another service can have the lock.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The mode of the main file's folder. Mail daemons can pass through this folder to their own folder, but cannot list its files.
+/// The mode of the main file's folder. Mail daemons can enter the folder to reach their own folder, but they cannot list the files.
 const FOLDER_MODE: u32 = 0o711;
 const MAIN_MODE: u32 = 0o600;
-/// The mode of the folder for mail servers. It includes setgid, so that new files in the folder get the folder's group.
+/// The mode of the folder for mail servers. Because of setgid, new files in the folder get the folder's group.
 const MAILSERVER_FOLDER_MODE: u32 = 0o2750;
 const MAILSERVER_MODE: u32 = 0o660;
 
-/// Creates missing files, migrates the database and opens it. Returns the connection pool, the path of the main file, and the location of the file of last
-/// log-ins. Services that start concurrently wait for each other.
+/// Creates missing files, migrates the database and opens it. Returns the connection pool, the path of the main file, and the location of the last log-ins.
+/// Services that start concurrently wait for each other.
 pub(super) async fn open(
     config: &config::Database,
 ) -> Result<(SqlitePool, PathBuf, LastLoginsFile), Error> {
@@ -69,7 +74,7 @@ pub(super) async fn open(
 
     let attached = files.mailserver.to_string_lossy().into_owned();
     let (main, mailserver) = (files.main.clone(), files.mailserver.clone());
-    // At least one connection stays open, so that the -wal files persist and keep the modes that they were created with.
+    // At least one connection remains open. Therefore SQLite does not remove the -wal files, and the files keep their modes.
     let pool = SqlitePoolOptions::new()
         .max_connections(config.max_connections.max(1))
         .min_connections(1)
@@ -102,7 +107,7 @@ pub(super) async fn open(
     Ok((pool, files.main.clone(), files.last_logins.clone()))
 }
 
-/// Attaches the file that mail servers read to a connection.
+/// Attaches the file of the mail servers to a connection.
 async fn attach(
     connection: &mut SqliteConnection,
     attached: &str,
@@ -123,7 +128,7 @@ async fn attach(
     Ok(())
 }
 
-/// Corrects the file that mail servers read, so that it matches the tables of the main file.
+/// Corrects the file of the mail servers to match the tables of the main file.
 pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
     let mut tx = pool.begin_with(BEGIN_SQLITE).await?;
     projection::repair(&mut tx).await?;
@@ -133,31 +138,31 @@ pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
 
 /// Returns the options for opening the main file.
 ///
-/// `synchronous` is FULL, because in WAL mode NORMAL can lose the latest commits when the power fails. A change that a response confirmed must not be lost, for
-/// example a new account, a revoked password or the number of a message. FULL costs one fsync per transaction.
+/// `synchronous` is FULL. In WAL mode, NORMAL can lose the latest commits in a power failure. A change must not be lost after the service has confirmed the
+/// change to a client. FULL costs one fsync per transaction.
 fn options(file: &Path) -> SqliteConnectOptions {
     shared_options(file).journal_mode(SqliteJournalMode::Wal)
 }
 
-/// Returns the options for opening a file. If mail daemons can write the file, the caller must call [`shared::guard`] before it opens the file, and
-/// [`shared::make_wal`] afterwards.
+/// Returns the options for opening a file. If mail daemons can write the file, the caller must call [`shared::guard`] before opening the file. After opening
+/// the file, the caller must call [`shared::make_wal`].
 fn shared_options(file: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(file)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
-        // With this setting, REPLACE also fires delete triggers, so that no query can bypass the triggers of `milter_connection.sql`.
+        // REPLACE then also fires delete triggers. No query can bypass the triggers of `milter_connection.sql`.
         .pragma("recursive_triggers", "ON")
-        // Mail daemons can write the attached file, so its schema is not trusted.
+        // Mail daemons can write the attached file. Therefore the schema of the file is not trusted.
         .pragma("trusted_schema", "OFF")
         .pragma("temp_store", "MEMORY")
-        // Overwrites deleted data, also in databases that are attached later. Deleted keys, secrets and hashes must not remain in the files.
+        // Overwrite deleted data, also in attached databases. Deleted keys, secrets and hashes must not remain in the files.
         .pragma("secure_delete", "ON")
 }
 
-/// Runs the migrations in one transaction. The connection does not have the temporary views and triggers of the pool's connections, because a migration can
-/// change the tables to which these refer.
+/// Runs the migrations in one transaction. The connection must not have the temporary views and triggers of the pool's connections. A migration can change the
+/// tables that these views and triggers use.
 async fn migrate(main: &Path) -> Result<(), Error> {
     let mut connection = options(main).connect().await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
@@ -189,10 +194,10 @@ fn main_file(config: &config::Database) -> Result<PathBuf, Error> {
     std::path::absolute(named).map_err(|error| unusable(named, &error))
 }
 
-/// Returns the absolute path of the file that mail servers read.
+/// Returns the absolute path of the file for mail servers.
 ///
 /// # Errors
-/// Returns [`Error::Unusable`] if `database.url` does not name a file.
+/// Returns [`Error::Unusable`] if `database.url` contains no file name.
 pub(crate) fn mailserver_file(config: &config::Database) -> Result<PathBuf, Error> {
     if config.mailserver.as_os_str().is_empty() {
         let main = main_file(config)?;
@@ -210,8 +215,8 @@ struct Files {
     with_milter: bool,
 }
 
-/// The absolute paths of all files of the database, after the missing files were created. The value holds a lock. Until the value is dropped, other services
-/// wait at their start.
+/// The absolute paths of all files of the database. The files exist. This value contains a lock, so other services wait at their start until this value is
+/// dropped.
 struct Prepared {
     main: PathBuf,
     mailserver: PathBuf,
@@ -238,8 +243,8 @@ impl Files {
         })
     }
 
-    /// Waits until no other service is starting, then creates the missing files with their modes. A separate lock is necessary, because SQLite's own locks do
-    /// not prevent two services from converting a new file to WAL mode at the same time.
+    /// Waits until no other service is starting. Creates the missing files with their modes. A separate lock is necessary, because SQLite's own locks allow two
+    /// services to convert a new file to WAL mode concurrently.
     fn prepare(self) -> Result<Prepared, Error> {
         make_folder(&self.main, FOLDER_MODE)?;
         let mut lock = self.main.clone().into_os_string();
@@ -271,7 +276,7 @@ impl Files {
     }
 }
 
-/// Creates the folder of `file` with the mode `mode` if the folder is missing. The umask has no effect on the mode.
+/// Creates the folder of `file` with the mode `mode`, independent of the umask. Does nothing if the folder exists.
 fn make_folder(file: &Path, mode: u32) -> Result<(), Error> {
     let Some(folder) = file.parent() else {
         return Ok(());
@@ -284,8 +289,8 @@ fn make_folder(file: &Path, mode: u32) -> Result<(), Error> {
         .map_err(|error| unusable(folder, &error))
 }
 
-/// Creates the file with the mode `mode` if it is missing. An empty file is an empty SQLite database. SQLite creates the -wal and the -shm of a database with
-/// the database's mode.
+/// Creates the file with the mode `mode`. Does nothing if the file exists. An empty file is a valid SQLite database. SQLite creates the -wal and the -shm files
+/// with the mode of the database file.
 fn make_file(file: &Path, mode: u32) -> Result<(), Error> {
     match OpenOptions::new()
         .write(true)

@@ -1,8 +1,10 @@
-//! The SQLite file to which mail servers write log-ins. The service creates the file if it is missing, and opens it again for every access.
+//! The SQLite file to which mail servers write log-ins. The service creates the file if it is missing. It opens the file for every access and closes the file
+//! after the access.
 //!
-//! The service does not depend on this file. Mail daemons can write anything to it, so it is opened as described in [`shared`]. The file is opened only if it
-//! does not exceed a maximum size and if its table is a plain table without computed columns. Reads use a read-only connection. Queries have a time limit, and
-//! callers must validate what they read.
+//! The service does not depend on this file. Mail daemons can write any data to the file, so the service opens the file as described in [`shared`].
+//!
+//! The service refuses a file that exceeds a maximum size. The table must be a plain table without computed columns. Reads use a read-only connection. Queries
+//! have a time limit, and callers must validate the data.
 
 use std::fs;
 use std::io;
@@ -18,22 +20,22 @@ const CREATE_TABLE: &str = include_str!("../../../migrations/mailserver/sqlite/l
 
 const NAME: &str = "last-logins.db";
 
-/// Maximum size of the file. A row takes about 100 bytes with its index. The maximum also limits the size of a row, because a daemon can write any text to a
-/// row.
+/// Maximum size of the file. A row takes about 100 bytes with its index. The maximum also limits the size of a row, because a daemon can write a text of any
+/// length.
 const MAX_SIZE: u64 = 64 * 1024 * 1024;
 
-/// Returns `true` if the table is a plain table. It is not plain if it is a view or a virtual table, or if it has computed columns, additional indexes or
-/// triggers. Each of these could compute a value of a gigabyte.
+/// Returns `true` if the table is a plain table. A view, a virtual table, computed columns, additional indexes and triggers are not allowed. Each of these
+/// objects could compute a value of a gigabyte.
 const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
         WHERE name = 'mailserver_last_logins' AND type = 'table' AND rootpage > 0) \
     AND NOT EXISTS (SELECT 1 FROM sqlite_schema \
         WHERE lower(tbl_name) = 'mailserver_last_logins' AND type IN ('index', 'trigger') AND sql IS NOT NULL) \
     AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_last_logins') WHERE hidden <> 0)";
 
-/// The maximum time to wait for a locked file.
+/// Maximum time to wait for a locked file.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The number of steps of SQLite's virtual machine between two checks of the time limit. This number of steps takes some tens of microseconds.
+/// The number of steps of SQLite's virtual machine between two checks of the time limit. SQLite runs these steps in some tens of microseconds.
 const STEPS_PER_CHECK: i32 = 10_000;
 
 /// The paths of the file of last log-ins and of the main file.
@@ -44,7 +46,7 @@ pub(crate) struct LastLoginsFile {
 }
 
 impl LastLoginsFile {
-    /// Returns the location of the file, which is in the folder of the file that mail servers read.
+    /// Returns the location of the file. The file is in the folder of the file for mail servers.
     pub(super) fn beside(main: &Path, mailserver: &Path) -> Result<Self, Error> {
         let file = mailserver.with_file_name(NAME);
         if file == main || file == mailserver {
@@ -71,14 +73,14 @@ impl LastLoginsFile {
         Ok(())
     }
 
-    /// Opens a read-only connection. All its queries together take at most about `patience`, whatever the file contains.
+    /// Opens a read-only connection. `patience` limits the total time of the connection's queries, for any content of the file.
     pub(crate) async fn open_to_read(&self, patience: Duration) -> Result<SqliteConnection, Error> {
         let mut connection = self.connect(true).await?;
         self.bound(&mut connection, "BEGIN", patience).await?;
         Ok(connection)
     }
 
-    /// Opens a connection that can delete rows. All its queries together take at most about `patience`.
+    /// Opens a connection that can delete rows. `patience` limits the total time of the connection's queries.
     pub(crate) async fn open_writable(
         &self,
         patience: Duration,
@@ -106,8 +108,8 @@ impl LastLoginsFile {
         Ok(options.connect().await?)
     }
 
-    /// Starts the time limit and the transaction for all queries of the connection, and checks that the table is a plain table. The transaction prevents mail
-    /// daemons from replacing the table after the check.
+    /// Starts the time limit and a transaction for all queries of the connection. Checks that the table is a plain table. Because of the transaction, mail
+    /// daemons cannot replace the table after the check.
     async fn bound(
         &self,
         connection: &mut SqliteConnection,

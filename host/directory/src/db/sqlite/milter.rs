@@ -1,6 +1,7 @@
-//! The SQLite file for a milter. It contains private keys, so it is in a separate folder that no other daemon can access.
+//! The SQLite file for a milter. The file contains private keys. Therefore it is in a separate folder that no other daemon can access.
 //!
-//! The file is opened as described in [`shared`], because a milter can write it. If no milter is configured, the file is missing or contains no keys.
+//! A milter can write the file, so the service opens the file as described in [`shared`]. If no milter is configured, the file does not exist or contains no
+//! keys.
 
 use std::path::{Path, PathBuf};
 
@@ -21,18 +22,18 @@ const WITHDRAW: &str = include_str!("../../../migrations/mailserver/sqlite/withd
 const ANY_WITHDRAWN: &str = "SELECT EXISTS (SELECT 1 FROM temp.withdrawn_keys)";
 const ATTACH: &str = "ATTACH DATABASE $1 AS milter";
 const JOURNAL_MODE: &str = "PRAGMA milter.journal_mode";
-/// Deletes all keys, and overwrites the deleted data in the file and in its write-ahead log.
+/// Deletes all keys. Overwrites the deleted data in the file and in the write-ahead log.
 const EMPTY: &str =
     "PRAGMA secure_delete = ON; DELETE FROM mailserver_dkim_keys; PRAGMA wal_checkpoint(TRUNCATE)";
 
-/// Creates the temporary table in which triggers record the keys that a transaction withdraws. Every connection has this table, even if no milter is
-/// configured.
+/// Creates the temporary table for withdrawn keys. Triggers record each key that a transaction withdraws in this table. Every connection has the table, even if
+/// no milter is configured.
 pub(super) async fn create_withdrawn_table(connection: &mut SqliteConnection) -> Result<(), Error> {
     sqlx::raw_sql(WITHDRAWN).execute(connection).await?;
     Ok(())
 }
 
-/// Deletes from the milter's file the keys that this connection's transaction withdraws.
+/// Deletes the keys that the connection's transaction withdraws from the milter's file.
 pub(in crate::db) async fn withdraw(connection: &mut SqliteConnection) -> Result<(), Error> {
     let any: bool = sqlx::query_scalar(ANY_WITHDRAWN)
         .fetch_one(&mut *connection)
@@ -51,7 +52,7 @@ pub(super) struct MilterFile {
 }
 
 impl MilterFile {
-    /// Returns the location from the configuration. If none is configured, the file is in a folder beside the main file.
+    /// Returns the location from the configuration. The default location is in a folder next to the main file.
     pub(super) fn from_config(
         config: &config::Database,
         main: &Path,
@@ -90,7 +91,7 @@ impl MilterFile {
         Ok(())
     }
 
-    /// Deletes all keys from the file if it exists. They were stored while an earlier configuration had a milter.
+    /// Deletes all keys from the file if the file exists. The keys come from an earlier configuration with a milter.
     pub(super) async fn empty(&self) -> Result<(), Error> {
         if !self.file.exists() {
             return Ok(());
@@ -109,7 +110,7 @@ impl MilterFile {
         Ok(connection)
     }
 
-    /// Attaches the file to a connection, and creates the triggers that record the keys that a transaction withdraws.
+    /// Attaches the file to a connection. Creates the triggers that record the withdrawn keys of a transaction.
     pub(super) async fn attach(&self, connection: &mut SqliteConnection) -> Result<(), Error> {
         shared::guard(&self.main, &self.file)?;
         sqlx::query(ATTACH)

@@ -1,14 +1,17 @@
-//! Protects the folder that mail daemons share with the service, and describes how the service opens a file in this folder.
+//! Protects the folder that mail daemons share with the service. Describes how the service opens a file in this folder.
 //!
-//! Daemons can write the files in the folder, because a reader of a database in WAL mode must be able to write the database. So the service does not trust the
-//! contents of these files. Daemons must not be able to create other files in the folder. The reason is SQLite's rollback journal: before SQLite reads a
-//! database, it plays back the journal that belongs to the database, and then deletes a file whose name is in the journal. So before the service opens a file,
-//! it makes the folder writable for the owner only, and refuses the file if it has a journal. The service itself never creates a journal, because a journal
-//! gets the mode of its database, and daemons could write it.
+//! In WAL mode, a reader of a database must be able to write to the database's files. Therefore mail daemons can write the files in this folder, and the
+//! service does not trust the contents of these files.
 //!
-//! Daemons cannot create the -wal and the -shm of a database, so both files must persist. When the last connection to a database closes, SQLite removes both
-//! files, unless the last connection is read-only. Therefore, every connection that can write attaches the database a second time, read-only. SQLite closes
-//! this second attachment last.
+//! Daemons must not be able to create other files in the folder, because of SQLite's rollback journal. Before SQLite reads a database, it plays back the
+//! journal of the database. After that, SQLite deletes a file whose name is in the journal.
+//!
+//! Therefore the service restricts write access to the folder to the owner before it opens a file. It refuses a file that has a journal. The service never
+//! creates a journal, because the journal would have the mode of the database, and daemons could write it.
+//!
+//! Daemons cannot create the -wal and the -shm files of a database, so these files must persist. SQLite removes both files when the last connection to the
+//! database closes, unless this connection is read-only. Therefore, every connection that can write attaches the database a second time, read-only. SQLite
+//! closes this second attachment last.
 
 use std::fs::{self, Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -18,13 +21,14 @@ use sqlx::SqliteConnection;
 
 use super::{Error, same_file, unusable};
 
-/// The permissions of the group and of other users to create, rename and remove files in a folder.
+/// The mode bits that let the group and other users create, rename and remove files in a folder.
 const OTHERS_WRITE: u32 = 0o022;
 
 const ATTACH_KEEPER: &str = "ATTACH DATABASE $1 AS $2";
 
-/// Makes the folder of `file` writable for its owner only. Returns an error if a daemon may have prepared `file` for an attack: if it is not a plain file, if
-/// it is a second name (hard link) of the main file or of any other file, or if it has a journal.
+/// Restricts write access to the folder of `file` to the owner. Returns an error if a daemon may have prepared `file` for an attack.
+///
+/// `file` must be a plain file without a journal. It must not be a hard link to the main file or to any other file.
 pub(super) fn guard(main: &Path, file: &Path) -> Result<(), Error> {
     let ours = fs::metadata(main).map_err(|error| unusable(main, &error))?;
     close_folder(file, &ours)?;
@@ -50,7 +54,7 @@ pub(super) fn guard(main: &Path, file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the folder of `file` writable for its owner only. The new mode also applies to processes that already have the folder open.
+/// Restricts write access to the folder of `file` to the owner. The new mode also applies to processes that have already opened the folder.
 fn close_folder(file: &Path, ours: &Metadata) -> Result<(), Error> {
     let Some(folder) = file.parent() else {
         return Ok(());
@@ -104,7 +108,7 @@ pub(super) fn beside(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Converts `file`, on which the connection was opened, to WAL mode without creating a journal on disk. Then calls [`keep`].
+/// Converts `file` to WAL mode without creating a journal on the disk. Then calls [`keep`]. `connection` must have `file` open.
 pub(super) async fn make_wal(connection: &mut SqliteConnection, file: &Path) -> Result<(), Error> {
     let mode = |query| sqlx::query_scalar::<_, String>(query);
     let mut is = mode("PRAGMA main.journal_mode")
@@ -122,7 +126,7 @@ pub(super) async fn make_wal(connection: &mut SqliteConnection, file: &Path) -> 
     keep(connection, file, "keeper").await
 }
 
-/// Checks that the journal mode that SQLite reports is WAL.
+/// Checks that the journal mode from SQLite is WAL.
 pub(super) fn wal(mode: &str, file: &Path) -> Result<(), Error> {
     if mode == "wal" {
         return Ok(());
@@ -133,8 +137,8 @@ pub(super) fn wal(mode: &str, file: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Attaches a file that this connection already has open for writing a second time, read-only and with the name `name`. So SQLite does not remove the -wal and
-/// the -shm of the file when the connection closes.
+/// Attaches `file` a second time, read-only and with the name `name`. The connection must already have `file` open for writing. Because of this attachment,
+/// SQLite does not remove the -wal and the -shm of `file` when the connection closes.
 pub(super) async fn keep(
     connection: &mut SqliteConnection,
     file: &Path,
@@ -148,7 +152,6 @@ pub(super) async fn keep(
     Ok(())
 }
 
-/// Returns the SQLite URI that opens the file read-only.
 fn to_read(file: &Path) -> String {
     use std::fmt::Write as _;
 
