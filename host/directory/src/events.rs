@@ -1,5 +1,5 @@
-//! The record of security events: which actor changed which account, when, and from where. An event is written in the transaction of the change that it
-//! describes, so the record contains exactly the committed changes. Events never contain secrets.
+//! The record of security events. An event contains the actor, the changed account, the time and the client. An event is written in the same transaction as its
+//! change, so the record contains exactly the committed changes. Events never contain secrets.
 
 mod kind;
 mod recording;
@@ -16,9 +16,9 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::network::network;
 
-/// Maximum number of events that one transaction deletes. On SQLite, other writers wait for this transaction.
+/// Maximum number of events that one transaction deletes. On SQLite, other writers wait for the transaction.
 const BATCH: i64 = 1000;
-/// Maximum number of transactions in one call that deletes old events. The next call deletes the rest.
+/// Maximum number of transactions in one call that deletes old events. The next call deletes the remaining events.
 const BATCHES: usize = 50;
 
 const ACCOUNT: &str = "SELECT id FROM accounts WHERE address = $1";
@@ -27,7 +27,7 @@ const ACCOUNT: &str = "SELECT id FROM accounts WHERE address = $1";
 const CLIENTS: &str = "SELECT client FROM security_events WHERE account_id = (SELECT id FROM accounts WHERE address = $1) \
     AND kind IN ('account_created', 'signed_in', 'client_agreed_to') AND client IS NOT NULL ORDER BY at DESC, id DESC LIMIT 500";
 
-/// Selects the newest events of a period. `$whose` is a condition on $1.
+/// Selects the newest events of a period. `$whose` is a condition that uses $1.
 macro_rules! list {
     ($whose:literal) => {
         concat!(
@@ -38,8 +38,7 @@ macro_rules! list {
     };
 }
 const LIST_ALL: &str = list!("$1 = ''");
-/// Filters by account id, because another account may have had the address before. Includes failed sign-ins to the address from the time when no account had
-/// it.
+/// Selects by account id, because another account may have had the same address earlier. Also selects failed sign-ins to the address while no account had it.
 const LIST_ACCOUNT: &str = list!(
     "(account_id = $1 OR (account_id IS NULL AND address = (SELECT address FROM accounts WHERE id = $1)))"
 );
@@ -52,13 +51,13 @@ const FORGET: &str = "DELETE FROM security_events \
 pub struct Event<'a> {
     /// The kind of the event.
     pub kind: Kind,
-    /// The id of the account that the event concerns, or `None` if the event concerns no account.
+    /// The id of the account. `None` if the event concerns no account.
     pub account: Option<&'a str>,
-    /// The address to record if the event concerns no account, or if the account does not exist.
+    /// The address to record if `account` is `None` or the account does not exist.
     pub address: &'a str,
-    /// The subject: the id of a token or an app password, or an address.
+    /// The subject of the event: the id of a token or an app password, or an address.
     pub subject: Option<&'a str>,
-    /// Details for people, such as a label or the reason of a failure.
+    /// Details for readers of the record, such as a label or the reason for a failure.
     pub detail: Option<&'a str>,
     /// The time of the event.
     pub at: Timestamp,
@@ -96,13 +95,13 @@ impl<'a> Event<'a> {
 /// A recorded event.
 #[derive(Clone, Debug, sqlx_macros::FromRow)]
 pub struct Recorded {
-    /// The number of the event. An event that was recorded later has a higher number.
+    /// The number of the event. A later event has a higher number.
     pub id: i64,
     /// The time, in milliseconds since the epoch.
     pub at: i64,
     /// The name of the event's [`Kind`].
     pub kind: String,
-    /// The address of the account, or the address of a failed sign-in if no account has it.
+    /// The address of the account. For a failed sign-in without an account, the address that the client sent.
     pub address: String,
     /// The actor: an address, `operator` or `service`. Empty if the actor is not authenticated.
     pub actor: String,
@@ -110,21 +109,21 @@ pub struct Recorded {
     pub credential: Option<String>,
     /// The client's IP address.
     pub client: Option<String>,
-    /// The id of the request, as in the log.
+    /// The id of the request. The log contains the same id.
     pub request_id: Option<String>,
     /// The subject: an id or an address.
     pub subject: Option<String>,
-    /// Details for people.
+    /// Details for readers of the record.
     pub detail: Option<String>,
-    /// The number of similar events of the same day that have no row of their own, because there were too many of them.
+    /// The number of similar events on the same day without their own rows. Such events are only counted after the row limit of the day.
     pub unlisted: i64,
 }
 
 /// A filter for events.
 #[derive(Clone, Debug)]
 pub struct EventFilter {
-    /// Selects the events of the account that has this address. If no account has it, selects the events of former accounts with this address, and the failed
-    /// sign-ins to it. An empty address selects all events.
+    /// Selects the events of the account with this address. If no account has the address, selects the events of former accounts with this address. In that
+    /// case, also selects failed sign-ins to the address. An empty address selects all events.
     pub address: String,
     /// Selects events at or after this time.
     pub since: Timestamp,
@@ -164,7 +163,7 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Returns `true` if the owner of the account with this address registered or signed in from the network of this client before.
+    /// Returns `true` if the owner of the account with this address has registered or signed in from the client's network.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -180,10 +179,10 @@ impl Directory {
         Ok(clients.iter().any(is_there))
     }
 
-    /// Deletes the events before a time, up to a limit per call.
+    /// Deletes the events before a time. Each call deletes at most a fixed number of events.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails. Rows that were already deleted stay deleted.
+    /// Returns [`Error`] if the database fails. Earlier transactions of this call remain committed.
     pub async fn delete_events_before(&self, before: Timestamp) -> Result<(), Error> {
         for _ in 0..BATCHES {
             let forgotten = on!(&self.db, pool => sqlx::query(FORGET)

@@ -1,8 +1,9 @@
-//! The last log-ins of mail clients, as the mail server records them.
+//! Reads the last log-ins of mail clients. The mail server records these log-ins.
 //!
-//! The mail server can write any data to this table. On SQLite, it can even replace the file of the table. Therefore, results contain only the account's own
-//! app passwords for mail clients, and only plausible times. If the file cannot be read, the result is empty and a warning is logged, but the request does not
-//! fail.
+//! The mail server can write any data to the table. On SQLite, the mail server can even replace the file of the table. Therefore, results contain only the
+//! account's own app passwords for mail clients, and only plausible times.
+//!
+//! If the file cannot be read, the result is empty and a warning is logged. The request does not fail.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,18 +14,18 @@ use super::db::{LastLogins, LastLoginsFile, on};
 use super::{Directory, Error};
 use crate::clock::{Clock, Timestamp};
 
-/// The maximum time by which the mail server's clock may be ahead of the service's clock.
+/// Maximum time by which the mail server's clock can be ahead of the service's clock.
 const MAX_CLOCK_SKEW: Duration = Duration::from_mins(1);
 
-/// The time limits for reading rows from the SQLite file and for deleting rows. They are necessary, because other programs write the file.
+/// Time limits for reading rows from the SQLite file and for deleting rows. The limits are necessary, because other programs write to the file.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of rows that are read for one account.
 const MAX_ROWS: i64 = 10_000;
 
-/// The time for which a sweep keeps the row of an app password that is not in the sweep's list of app passwords, counted from the last log-in. Such an app
-/// password may have been created after the sweep read the list.
+/// The retention of a row whose app password is not in the sweep's list, counted from the last log-in. The app password may have been created after the sweep
+/// read the list.
 const RETENTION: Duration = Duration::from_hours(24);
 
 const CLIENTS: &str =
@@ -32,7 +33,7 @@ const CLIENTS: &str =
 const ALL_CLIENTS: &str =
     "SELECT json_group_array(id) FROM app_passwords WHERE kind = 'app_password'";
 
-/// Returns one row for each id in $1, whatever the table contains.
+/// Returns one row for each id in $1, independent of the contents of the table.
 const IN_FILE: &str = "SELECT c.value, (SELECT l.last_login FROM mailserver_last_logins l \
         WHERE l.app_password_id = c.value AND typeof(l.last_login) = 'integer' LIMIT 1) \
     FROM json_each($1) c";
@@ -42,18 +43,18 @@ const DELETE_IN_FILE: &str = "DELETE FROM mailserver_last_logins \
 
 const IN_TABLE: &str = "SELECT app_password_id, last_login FROM mailserver_last_logins \
     WHERE app_password_id = ANY($1) LIMIT $2";
-/// Skips rows that the mail server has locked. The next sweep deletes them.
+/// Skips rows that the mail server has locked. The next sweep deletes the skipped rows.
 const DELETE_IN_TABLE: &str = "DELETE FROM mailserver_last_logins WHERE app_password_id IN ( \
     SELECT l.app_password_id FROM mailserver_last_logins l WHERE l.last_login NOT BETWEEN $1 AND $2 AND NOT EXISTS ( \
         SELECT 1 FROM app_passwords p WHERE p.id = l.app_password_id AND p.kind = 'app_password') \
     FOR UPDATE SKIP LOCKED)";
 
 impl Directory {
-    /// Returns the last log-in of each of the account's app passwords for mail clients, by the id of the app password. Omits app passwords without a recorded
+    /// Returns the last log-ins of the account's app passwords for mail clients. The key is the id of the app password. Omits app passwords without a recorded
     /// log-in.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails. An unreadable file of the mail server is not an error.
+    /// Returns [`Error`] if the database fails. Does not return an error if the file of the mail server cannot be read.
     pub async fn last_logins(&self, account_id: &str) -> Result<HashMap<String, Timestamp>, Error> {
         let clients: Vec<String> = on!(&self.db, pool => sqlx::query_scalar(CLIENTS)
             .bind(account_id)
@@ -79,7 +80,7 @@ impl Directory {
         Ok(known.collect())
     }
 
-    /// Deletes the last log-ins of app passwords that do not exist, if they are older than [`RETENTION`] or if their time is not plausible.
+    /// Deletes the last log-ins of app passwords that do not exist. A row is deleted if it is older than [`RETENTION`] or if its time is not plausible.
     pub(super) async fn sweep_last_logins(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         let kept = (

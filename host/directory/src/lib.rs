@@ -1,8 +1,9 @@
 //! The directory: accounts, their profiles and their credentials, in SQLite or PostgreSQL.
 //!
-//! Each file covers one table. Every query is a constant at the top of the file that uses it, with one text for both databases. This crate contains all SQL of
-//! the service, and does not connect to a mail server. Callers pass secrets only as hashes or as sealed bytes. There is one exception: if `dkim.milter` is set,
-//! [`milter`] stores private keys in plain text.
+//! Each file covers one table. Each query is a constant at the top of its file, with one text for SQLite and PostgreSQL. This crate contains all SQL of the
+//! service. This crate does not connect to a mail server.
+//!
+//! Callers pass secrets only as hashes or as sealed bytes, with one exception: if `dkim.milter` is set, [`milter`] stores private keys in plain text.
 
 pub mod accounts;
 pub mod addresses;
@@ -52,8 +53,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the database, migrates its tables, repairs the data for mail servers, and writes the configured platform domains. On SQLite, also records an
-    /// unknown outcome for the sendings that an earlier process did not finish.
+    /// Opens the database and migrates its tables. Repairs the data for mail servers, and writes the configured platform domains. On SQLite, marks the
+    /// unfinished sendings of earlier processes as sendings with an unknown outcome.
     ///
     /// # Errors
     /// Returns [`Error`] if the database cannot be opened or migrated, or if an account has verified one of `platform_domains`.
@@ -67,7 +68,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Opens and migrates the database, for a program that may run at the same time as the service. Does not write the platform domains, and does not change
+    /// Opens and migrates the database for a program that can run at the same time as the service. Does not write the platform domains. Does not change
     /// unfinished sendings.
     ///
     /// # Errors
@@ -93,13 +94,13 @@ impl Directory {
         self.db.ping().await
     }
 
-    /// Closes every connection after the operations in progress have ended.
+    /// Waits until the current operations have ended, and closes all connections.
     pub async fn close(&self) {
         self.lookup.close();
         self.db.close().await;
     }
 
-    /// Returns the database itself, for the functions of [`message_index`] and [`endings`], and for tests.
+    /// Returns the database. The functions of [`message_index`] and [`endings`] need this value.
     #[must_use]
     pub fn db(&self) -> &Db {
         &self.db

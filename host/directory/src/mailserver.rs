@@ -1,4 +1,5 @@
-//! Reads the tables for mail servers, for a milter: which domains receive mail here, and from which addresses a log-in may send.
+//! Reads the tables for mail servers on behalf of a milter. The tables contain the domains that receive mail here, and the addresses from which a log-in may
+//! send.
 
 use std::time::Duration;
 
@@ -16,15 +17,15 @@ const MAY_SEND: &str = "SELECT COUNT(*) FROM mailserver_senders WHERE address = 
 
 const CONNECTIONS: u32 = 4;
 
-/// The timeout of the database. It is shorter than the time that Postfix waits for a milter.
+/// Timeout for the database. It is shorter than the time that Postfix waits for a milter.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The access of a mail server to the directory. Connects at the first query.
+/// The access of a mail server to the directory. The first query opens the connection.
 #[derive(Clone, Debug)]
 pub struct MailServerView(Db);
 
 impl MailServerView {
-    /// Prepares the access to the database of this configuration. Does not connect yet.
+    /// Prepares the access to the configured database. Does not connect to the database.
     ///
     /// # Errors
     /// Returns [`Error::Unusable`] if the configuration is not valid.
@@ -36,7 +37,8 @@ impl MailServerView {
             let options = db::postgres_options(config)?;
             return Ok(Self(Db::Postgres(pool.connect_lazy_with(options))));
         }
-        // The connections are read-only. Otherwise, closing the last connection would delete the `-wal` file, and mail daemons cannot create this file.
+        // The connections are read-only. If the last connection could write, closing this connection would delete the `-wal` file. Mail daemons cannot create
+        // this file.
         let options = SqliteConnectOptions::new()
             .filename(db::mailserver_file(config)?)
             .read_only(true)
@@ -47,7 +49,7 @@ impl MailServerView {
         Ok(Self(Db::Sqlite(pool.connect_lazy_with(options))))
     }
 
-    /// Returns `true` if a domain receives mail here. `domain` is in lower case and ASCII.
+    /// Returns `true` if a domain receives mail here. `domain` must be in lower case and ASCII.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -59,7 +61,7 @@ impl MailServerView {
         Ok(count > 0)
     }
 
-    /// Returns `true` if a log-in may send from an address. `address` is in lower case and ASCII.
+    /// Returns `true` if a log-in is allowed to send from an address. `address` must be in lower case and ASCII.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,7 +1,10 @@
-//! The database index of messages: the service's own number of each message, and its location (folder, UIDVALIDITY, IMAP UID).
+//! The index of messages in the database. The index contains the service's own number and the location of each message. A location consists of the folder, the
+//! UIDVALIDITY and the IMAP UID.
 //!
-//! Each mailbox has one sequence of numbers, and a number is never reused. If a folder's UIDVALIDITY changes, all its messages have new locations. The rows
-//! with the old locations remain, so that the messages can be recognized at their new locations by their identity. This module does not access the mail server.
+//! Each mailbox has one sequence of numbers. A number is never reused. If a folder's UIDVALIDITY changes, all messages of the folder have new locations. The
+//! rows with the old locations remain, and their identities help to recognize the messages at the new locations.
+//!
+//! This module does not access the mail server.
 
 mod changes;
 mod folders;
@@ -13,32 +16,32 @@ use sqlx::QueryBuilder;
 use crate::Db;
 use crate::db::{Error, Tx, on, on_tx};
 
-/// Returns one row for each indexed message of a folder, or one row without a message if the index has the folder but none of these messages. Conditions are
-/// appended.
+/// Returns one row for each indexed message of a folder. If the index contains the folder but none of these messages, returns one row without a message.
+/// Callers append conditions.
 const KNOWN: &str = "SELECT f.id, f.uid_validity, m.imap_uid, m.uid FROM folders f \
      LEFT JOIN messages m ON m.folder_id = f.id AND m.uid_validity = ";
-/// Conditions are appended to `LOCATIONS` and `WITH_IDENTITIES`.
+/// Callers append conditions to `LOCATIONS` and `WITH_IDENTITIES`.
 const LOCATIONS: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
 const WITH_IDENTITIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
-/// Changes a message's location, unless the location was changed concurrently.
+/// Changes a message's location, unless a concurrent request changed the location.
 const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8";
-/// Reserves $2 numbers and returns the number after the last reserved one.
+/// Reserves $2 numbers. Returns the number after the last reserved number.
 const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) VALUES ($1, 1 + CAST($2 AS BIGINT)) \
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
 const ADD_MESSAGES: &str =
     "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";
-/// Marks each message that has a number of at least $2 and has copies. Also marks these copies.
+/// Marks each message that has copies and whose number is at least $2. Also marks the copies.
 const MARK_COPIES: &str = "UPDATE messages SET copied = TRUE WHERE account_id = $1 AND NOT copied AND identity IN \
      (SELECT n.identity FROM messages n JOIN messages o \
      ON o.account_id = n.account_id AND o.identity = n.identity AND o.uid <> n.uid WHERE n.account_id = $1 AND n.uid >= $2)";
 
-/// Maximum number of messages in one statement. Both databases limit the number of parameters.
+/// Maximum number of messages in one statement. SQLite and PostgreSQL limit the number of parameters.
 const MAX_PER_STATEMENT: usize = 500;
 
-/// A value that stays the same when a message is moved. A copy has the same identity as its original.
+/// A value that does not change when a message is moved. A copy has the same identity as its original.
 pub type Identity = [u8; 16];
 
 /// The last known location of a message.
@@ -69,7 +72,7 @@ pub struct IndexedMessage {
 }
 
 impl Location {
-    /// Returns the folder's UIDVALIDITY for which [`Location::imap_uid`] is valid.
+    /// Returns the UIDVALIDITY that belongs to [`Location::imap_uid`].
     #[must_use]
     pub fn uid_validity(&self) -> u32 {
         u32::try_from(self.uid_validity).unwrap_or(0)
@@ -93,9 +96,9 @@ struct Row {
 /// The indexed data of a folder and of some of its messages.
 #[derive(Default)]
 pub struct Known {
-    /// The service's id of the folder, or `None` if the index does not contain the folder with the given UIDVALIDITY.
+    /// The service's id of the folder. `None` if the index does not contain the folder with the requested UIDVALIDITY.
     pub folder: Option<String>,
-    /// The service's numbers of the messages that have one, by IMAP UID.
+    /// The service's numbers by IMAP UID. Messages without a number are omitted.
     pub numbers: HashMap<u32, u64>,
 }
 
@@ -114,7 +117,7 @@ pub async fn known(
     Ok(Known::of(rows, uid_validity))
 }
 
-/// Returns the last known location of the message with the number `uid`, or `None` if the index has no such number.
+/// Returns the last known location of the message with the number `uid`. Returns `None` if the index does not contain this number.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -123,7 +126,7 @@ pub async fn location(db: &Db, account: &str, uid: u64) -> Result<Option<Locatio
     Ok(locations.pop().map(|(_, place)| place))
 }
 
-/// Returns the last known locations of messages. Omits numbers that are not in the index.
+/// Returns the last known locations of messages. Omits messages whose numbers are not in the index.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -147,7 +150,7 @@ pub async fn locations(
     Ok(locations)
 }
 
-/// Returns the messages with one of these identities. Messages with the same identity are copies of each other, or one message before and after a move.
+/// Returns the messages with one of these identities. Messages with the same identity are copies, or are the same message before and after a move.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -173,12 +176,13 @@ pub async fn with_identities(
     Ok(messages)
 }
 
-/// Assigns numbers to the messages of a folder that have none, in one transaction. Returns the numbers of `messages` by IMAP UID, or `None` if the index does
-/// not contain the folder with this UIDVALIDITY.
+/// Assigns numbers to the messages of a folder without a number, in one transaction. Returns the numbers of `messages` by IMAP UID. Returns `None` if the index
+/// does not contain the folder with this UIDVALIDITY.
 ///
-/// `messages` contains the IMAP UID and the identity of each message. `moved` contains messages that were moved to this folder, each with its new IMAP UID. A
-/// moved message keeps its number, unless its location was changed concurrently. All other messages without a number get new numbers, in the order of their
-/// IMAP UIDs.
+/// `messages` contains the IMAP UID and the identity of each message. `moved` contains messages that were moved to this folder, each with its new IMAP UID.
+///
+/// A moved message keeps its number, unless a concurrent request changed the location. All other messages without a number get new numbers, in the order of
+/// their IMAP UIDs.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -192,7 +196,7 @@ pub async fn assign_numbers(
 ) -> Result<Option<HashMap<u32, u64>>, Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
-    // A concurrent request may have assigned numbers before the lock was taken.
+    // A concurrent request may have assigned numbers before this transaction got the lock.
     let uids: Vec<u32> = messages.iter().map(|(imap_uid, _)| *imap_uid).collect();
     let rows = on_tx!(&mut tx, tx => knowing(account, path, uid_validity, &uids).build_query_as().fetch_all(tx).await)?;
     let Known {
@@ -280,7 +284,7 @@ impl IndexedMessage {
         self.identity.as_slice().try_into().unwrap_or_default()
     }
 
-    /// Changes the location of this message, unless the location was changed concurrently. Returns `true` if it was changed by this call.
+    /// Changes the location of this message, unless a concurrent request changed the location. Returns `true` if this call changed the location.
     async fn relocate(
         &self,
         tx: &mut Tx,
@@ -319,7 +323,7 @@ where
     let mut query = QueryBuilder::new(KNOWN);
     query.push_bind(i64::from(uid_validity));
     query.push(" AND m.imap_uid IN (");
-    // An empty list is not valid in SQL, so the list begins with 0, which is not a valid IMAP UID.
+    // An empty list is not valid in SQL. Therefore the list begins with 0, which is not a valid IMAP UID.
     query.push("0");
     for imap_uid in imap_uids {
         query.push(", ").push_bind(i64::from(*imap_uid));

@@ -1,7 +1,7 @@
 //! The private keys of signing domains, in plain text, for a milter of the mail server.
 //!
-//! The table of these keys is used only if `dkim.milter` is set. This module inserts keys and corrects the table. Triggers delete a domain's key in the
-//! transaction that releases the domain or removes it from the platform's domains.
+//! The table of these keys is used only if `dkim.milter` is set. This module inserts keys and corrects the table. When a transaction releases a domain or
+//! removes a platform domain, triggers delete the domain's key in the same transaction.
 
 use sqlx::AssertSqlSafe;
 use zeroize::Zeroizing;
@@ -9,17 +9,17 @@ use zeroize::Zeroizing;
 use super::db::{Tx, on_tx};
 use super::{Db, Directory, Error};
 
-/// Maximum number of keys that one transaction writes. On SQLite, other writers wait for this transaction.
+/// Maximum number of keys that one transaction writes. On SQLite, other writers wait for the transaction.
 const BATCH: usize = 100;
 
-/// Locks the rows of these domains, so that no domain is released or removed before the end of the transaction.
+/// Locks the rows of these domains. No other transaction can release or remove the domains before the end of the transaction.
 const LOCKS_POSTGRES: [&str; 2] = [
     "SELECT 1 FROM platform_domains WHERE domain = ANY($1) ORDER BY domain FOR SHARE",
     "SELECT 1 FROM domains WHERE domain = ANY($1) AND verified_at IS NOT NULL ORDER BY domain FOR SHARE",
 ];
 
-/// `{table}` is the name of the table. A configured key is inserted only while its domain is a platform domain. A generated key is inserted only while it is
-/// the key of its domain.
+/// `{table}` is the name of the table. A configured key is inserted only if its domain is a platform domain. A generated key is inserted only if it is the
+/// current key of its domain.
 const UPSERT: &str = "INSERT INTO {table} AS k (domain, selector, private_key) SELECT $1, $2, $3 \
     WHERE CASE WHEN $4 THEN EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
         ELSE EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND dkim_selector = $2 AND verified_at IS NOT NULL) END \
@@ -33,13 +33,13 @@ const OVERWRITE_SQLITE: &str = "PRAGMA milter.wal_checkpoint(TRUNCATE)";
 
 /// A key for a milter.
 pub struct MilterKey {
-    /// The domain that signs with the key, in lower case and ASCII.
+    /// The signing domain, in lower case and ASCII.
     pub domain: String,
     /// The selector of the DKIM record.
     pub selector: String,
     /// The private key in PEM.
     pub private_key: Zeroizing<String>,
-    /// Whether the key comes from the configuration. Such a key is valid while its domain is a platform domain.
+    /// Whether the key comes from the configuration. A configured key is valid only while its domain is a platform domain.
     pub configured: bool,
 }
 
@@ -53,10 +53,10 @@ impl std::fmt::Debug for MilterKey {
 }
 
 impl Directory {
-    /// Writes keys for a milter. Skips keys of domains that are no longer verified or no longer platform domains.
+    /// Writes keys for a milter. Skips the key of a domain that is neither a platform domain nor a verified domain any longer.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails, or if no milter reads this database.
+    /// Returns [`Error`] if the database fails, or if no milter is configured for this database.
     pub async fn add_milter_keys(&self, keys: &[MilterKey]) -> Result<(), Error> {
         for batch in keys.chunks(BATCH) {
             let mut tx = self.db.begin().await?;
@@ -85,10 +85,10 @@ impl Directory {
         Ok(())
     }
 
-    /// Replaces the milter's keys with these keys. Keeps the keys of domains that were verified concurrently.
+    /// Replaces the milter's keys with `keys`. Keeps the keys of domains that were verified concurrently.
     ///
     /// # Errors
-    /// See [`Directory::add_milter_keys`].
+    /// Returns an error under the same conditions as [`Directory::add_milter_keys`].
     pub async fn set_milter_keys(&self, keys: &[MilterKey]) -> Result<(), Error> {
         self.add_milter_keys(keys).await?;
         let domains: Vec<&str> = keys.iter().map(|key| key.domain.as_str()).collect();
@@ -98,7 +98,7 @@ impl Directory {
                     .bind(serde_json::Value::from(domains).to_string())
                     .execute(pool)
                     .await?;
-                // If another connection is reading, this query does not truncate the log. The next call then truncates it.
+                // This query does not truncate the log while another connection is reading. In that case, the next call truncates the log.
                 sqlx::raw_sql(OVERWRITE_SQLITE).execute(pool).await?;
             }
             Db::Postgres(pool) => {

@@ -1,4 +1,4 @@
-//! The installed modules: the active version of each, and the bytes of all stored versions.
+//! The installed modules. For each module, the database contains the active version and the bytes of all stored versions.
 //!
 //! This module does not parse components and does not decide whether they can be loaded.
 
@@ -13,7 +13,7 @@ const VERSIONS: &str = "SELECT digest, version, size, rank, served, installed_at
     WHERE module = $1 ORDER BY rank DESC";
 const COMPONENT: &str = "SELECT component FROM module_components WHERE module = $1 AND digest = $2";
 
-/// Gives the highest rank to a version that is installed again.
+/// Sets the highest rank for a version that is installed again.
 const RENEW: &str = "UPDATE module_versions SET installed_at = $3, \
     rank = (SELECT MAX(rank) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
 const KEEP: &str = "INSERT INTO module_versions (module, digest, version, size, rank, installed_at) \
@@ -26,11 +26,11 @@ const SERVE: &str = "INSERT INTO modules (module, digest, enabled, source_digest
 const FORGET_OLD: &str = "DELETE FROM module_versions WHERE module = $1 \
     AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 ORDER BY rank DESC LIMIT $2) \
     AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 AND served IS NOT NULL ORDER BY served DESC LIMIT 2)";
-/// Gives a version the highest number in `served`, because the version is activated.
+/// Sets the highest number in `served` for a version that is activated.
 const BEGIN: &str = "UPDATE module_versions \
     SET served = (SELECT COALESCE(MAX(served), 0) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
-/// Clears `served` of the versions that were activated after version $2, because the rollback to version $2 replaces them. Changes nothing if `served` of
-/// version $2 is NULL.
+/// Clears `served` of the versions that were activated after version $2, because a rollback to version $2 replaces these versions. Changes nothing if `served`
+/// of version $2 is NULL.
 const LEAVE: &str = "UPDATE module_versions SET served = NULL WHERE module = $1 \
     AND served > (SELECT served FROM module_versions WHERE module = $1 AND digest = $2)";
 const ROLL_BACK: &str =
@@ -45,11 +45,11 @@ const REMOVE_VERSIONS: &str = "DELETE FROM module_versions WHERE module = $1";
 pub struct Installed {
     /// The module's name.
     pub module: String,
-    /// The digest of the version that serves, or would serve if the module were enabled.
+    /// The digest of the active version. A disabled module has an active version too.
     pub digest: String,
-    /// Whether the module serves requests.
+    /// Whether the module handles requests.
     pub enabled: bool,
-    /// The digest of the configured file when it was last read, or `None` if no file was ever configured.
+    /// The digest of the configured file at the last read. `None` if the module never had a configured file.
     pub source_digest: Option<String>,
 }
 
@@ -62,9 +62,9 @@ pub struct Version {
     pub version: String,
     /// The size of the component in bytes.
     pub size: i64,
-    /// The order of installation: a version that was installed later has a higher rank.
+    /// The order of installation. A version that was installed later has a higher rank.
     pub rank: i64,
-    /// The order of activation: a version that was activated later has a higher number. `None` if a rollback replaced the version.
+    /// The order of activation. A version that was activated later has a higher number. `None` if a rollback replaced the version.
     pub served: Option<i64>,
     /// The time of the last installation, in milliseconds since the epoch.
     pub installed_at: i64,
@@ -119,8 +119,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Stores and activates versions, all of them or none. For each module, keeps the `keep` versions that were installed last, the version that serves, and
-    /// the version that served before it. Returns the stored versions of each module, like [`Directory::module_versions`].
+    /// Stores and activates versions, all of them or none. For each module, keeps the `keep` versions that were installed last, the active version, and the
+    /// previously active version. Returns the stored versions of each module, like [`Directory::module_versions`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -164,8 +164,8 @@ impl Directory {
         Ok(versions)
     }
 
-    /// Activates a stored version again. Versions that were activated after this version no longer count as previously active. If an earlier rollback replaced
-    /// this version, it counts as activated after the version that serves now.
+    /// Activates a stored version. Versions that were activated after this version do not count as previously active any longer. If an earlier rollback
+    /// replaced this version, this activation counts as later than the activation of the current version.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails or the version is not stored. Nothing is changed in that case.
@@ -228,7 +228,7 @@ impl Directory {
         tx.commit().await
     }
 
-    /// Stores the digest of the configured file that was read.
+    /// Stores the digest of the configured file.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -253,7 +253,7 @@ impl Directory {
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
         let mut gone = 0;
-        // Deletes the module's row first. Transactions that store data for the module lock this row, so the deletion waits for them.
+        // Delete the module's row first. Transactions that store data for the module lock this row, so the deletion waits for these transactions.
         for query in [REMOVE, REMOVE_VERSIONS] {
             gone += on_tx!(&mut tx, db => sqlx::query(query)
                 .bind(module)
@@ -272,7 +272,7 @@ impl Directory {
     }
 }
 
-/// Stores a version. Writes its component only if the version is not stored yet.
+/// Stores a version. Writes the component only if the version is not stored.
 async fn store_version(tx: &mut Tx, new: &NewVersion<'_>, now: Timestamp) -> Result<(), Error> {
     let renewed = on_tx!(tx, db => sqlx::query(RENEW)
         .bind(new.module)

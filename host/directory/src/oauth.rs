@@ -1,7 +1,7 @@
-//! The tables of the authorization server: clients, approvals, waiting devices, grants and their tokens.
+//! The tables of the authorization server: clients, approvals, waiting devices, grants and tokens.
 //!
-//! Codes and tokens are stored as hashes. The app password of a grant is stored with each of its tokens, sealed under a key that is derived from the token. The
-//! `oauth` crate validates requests and writes the error messages.
+//! Codes and tokens are stored as hashes. Each row of a token also contains the app password of the grant, sealed under a key that is derived from the token.
+//! The `oauth` crate validates requests and writes the error messages.
 
 mod approvals;
 mod clients;
@@ -19,7 +19,7 @@ use super::db::{Tx, on_tx};
 const FORGET_CODES: &str = "DELETE FROM oauth_codes WHERE account_id = $1 AND grant_id IS NULL";
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE account_id = $1";
 
-/// Deletes an account's approvals that have not become grants yet. Callers that end all grants of an account call this function too.
+/// Deletes an account's approvals without a grant. Callers that end all grants of an account must call this function too.
 pub(super) async fn delete_approvals(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
     for forget in [FORGET_CODES, FORGET_DEVICES] {
         on_tx!(tx, db => sqlx::query(forget).bind(account_id).execute(db).await.map(drop))?;

@@ -27,13 +27,13 @@ kinds! {
     SignInFailed = "sign_in_failed",
     /// The account's owner ended every web session.
     SignedOut = "signed_out",
-    /// A refresh token was used a second time, and its session was ended.
+    /// A refresh token was used a second time. The session of the token was ended.
     RefreshTokenReused = "refresh_token_reused",
-    /// An account was created, by its owner or the operator.
+    /// An account was created by its owner or by the operator.
     AccountCreated = "account_created",
-    /// An account was disabled, and all its credentials were ended.
+    /// An account was disabled. All credentials of the account were ended.
     AccountDisabled = "account_disabled",
-    /// An account was enabled again.
+    /// A disabled account was enabled.
     AccountEnabled = "account_enabled",
     /// An account was deleted.
     AccountDeleted = "account_deleted",
@@ -41,13 +41,13 @@ kinds! {
     AccountChanged = "account_changed",
     /// A reserved address was released.
     AddressFreed = "address_freed",
-    /// The operator reserved an address, so no account can have it.
+    /// The operator reserved an address. No account can have a reserved address.
     AddressHeld = "address_held",
     /// A domain was claimed.
     DomainClaimed = "domain_claimed",
-    /// A domain was verified and now belongs to the account.
+    /// An account verified a domain. The domain belongs to the account.
     DomainVerified = "domain_verified",
-    /// A claim was deleted, because another account verified the domain or the domain became a platform domain.
+    /// A claim was deleted, because another account verified the domain or because the domain became a platform domain.
     DomainClaimVoided = "domain_claim_voided",
     /// A domain or a claim was released.
     DomainReleased = "domain_released",
@@ -59,7 +59,7 @@ kinds! {
     ProfileChanged = "profile_changed",
     /// A password was changed.
     PasswordChanged = "password_changed",
-    /// A signed-in caller tried to change the password, but gave a wrong current password.
+    /// A signed-in caller tried to change the password with a wrong current password.
     PasswordChangeFailed = "password_change_failed",
     /// A second factor was enabled.
     TwoFactorOn = "two_factor_on",
@@ -77,19 +77,19 @@ kinds! {
     AppPasswordRevoked = "app_password_revoked",
     /// A single web session was ended.
     SessionRevoked = "session_revoked",
-    /// A person approved a client of the authorization server by signing in.
+    /// A person approved an OAuth client by signing in.
     ClientAgreedTo = "client_agreed_to",
-    /// A client got its first tokens after a person approved it.
+    /// An OAuth client got its first tokens after a person approved the client.
     OAuthGrantMade = "oauth_grant_made",
-    /// The operator ended a client's grant, or the account had too many grants.
+    /// The operator ended an OAuth grant, or the account had too many grants.
     OAuthGrantEnded = "oauth_grant_ended",
-    /// A client's code or refresh token was used a second time, and its grant was ended.
+    /// A code or refresh token of an OAuth client was used a second time. The grant was ended.
     OAuthGrantReused = "oauth_grant_reused",
-    /// The operator created a client that has a secret.
+    /// The operator created an OAuth client with a secret.
     ClientAdded = "client_added",
-    /// The operator removed a client and ended all its grants.
+    /// The operator removed an OAuth client and ended all grants of the client.
     ClientRemoved = "client_removed",
-    /// An alias was created, or created again.
+    /// An alias was created, or a deleted alias was created again.
     AliasCreated = "alias_created",
     /// An alias was enabled.
     AliasEnabled = "alias_enabled",
@@ -97,30 +97,30 @@ kinds! {
     AliasDisabled = "alias_disabled",
     /// An alias was deleted.
     AliasDeleted = "alias_deleted",
-    /// Another account became a member of the account's mailbox and got its first grant.
+    /// Another account became a member of the account's mailbox. The member got a first grant.
     MemberAdded = "member_added",
     /// A member was removed.
     MemberRemoved = "member_removed",
-    /// A member got another grant.
+    /// A member got an additional grant.
     GrantAdded = "grant_added",
     /// The rights of a grant were changed.
     GrantChanged = "grant_changed",
     /// A grant was revoked.
     GrantRevoked = "grant_revoked",
-    /// An app password that acts for the members of the account's mailbox was created.
+    /// An app password for the members of the account's mailbox was created.
     TeamKeyCreated = "team_key_created",
-    /// A signed-in caller tried to invite a member, but gave a wrong password.
+    /// A signed-in caller tried to invite a member with a wrong password.
     InvitationFailed = "invitation_failed",
     /// A member sent a message from an address of the account.
     SentByGuest = "sent_by_guest",
     /// A version of a module was installed and activated.
     ModuleInstalled = "module_installed",
-    /// An earlier version of a module was activated again.
+    /// An earlier version of a module was activated.
     ModuleRolledBack = "module_rolled_back",
     /// A module was enabled.
     ModuleEnabled = "module_enabled",
     /// A module was disabled.
     ModuleDisabled = "module_disabled",
-    /// A module was removed, with all its versions.
+    /// A module was removed together with all its versions.
     ModuleRemoved = "module_removed",
 }

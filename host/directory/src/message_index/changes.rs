@@ -1,4 +1,4 @@
-//! Updates the index after the service moved or deleted messages, and after a message with copies was lost.
+//! Updates the index for messages that the service moved or deleted, and for lost messages that have copies.
 
 use sqlx::QueryBuilder;
 
@@ -8,10 +8,10 @@ use crate::db::{Error, on, on_tx};
 
 const FOLDER: &str =
     "SELECT id FROM folders WHERE account_id = $1 AND path = $2 AND uid_validity = $3";
-/// Conditions and values are appended to `CLEAR` and `MOVE`.
+/// Callers append conditions and values to `CLEAR` and `MOVE`.
 const CLEAR: &str = "DELETE FROM messages WHERE folder_id = ";
 const MOVE: &str = "UPDATE messages SET folder_id = ";
-/// Deletes nothing if the message's location was changed concurrently.
+/// Deletes nothing if a concurrent request changed the message's location.
 const REMOVE_LOST: &str = "DELETE FROM messages \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $3 AND uid_validity = $4 AND imap_uid = $5";
 const COPIED_FOLDERS: &str = "SELECT f.path FROM folders f WHERE f.account_id = $1 \
@@ -21,7 +21,9 @@ const COPIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder
 const REMOVE: &str = "DELETE FROM messages WHERE account_id = ";
 
 /// Sets the new locations of messages that were moved to the folder `path`. `messages` contains the number and the new IMAP UID of each message. The messages
-/// keep their numbers. Returns `false` and changes nothing if the index does not contain the folder with this UIDVALIDITY.
+/// keep their numbers.
+///
+/// Returns `false` and changes nothing if the index does not contain the folder with this UIDVALIDITY.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -50,8 +52,8 @@ pub async fn moved(
         .collect();
     // The statements need up to three parameters for each message.
     for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
-        // A concurrent request may have found a message in the new folder and may have assigned a new number to it, as to a copy. The row with the new number
-        // is deleted, so that the message keeps its old number.
+        // A concurrent request may have found a message in the new folder and assigned a new number to the message. The row with the new number is deleted, so
+        // that the message keeps its old number.
         on_tx!(&mut tx, tx => {
             let mut query = QueryBuilder::new(CLEAR);
             query.push_bind(folder.clone()).push(" AND uid_validity = ").push_bind(validity);
@@ -83,7 +85,7 @@ pub async fn moved(
     Ok(true)
 }
 
-/// Removes the index entries of messages that were deleted permanently. Their numbers are never assigned again.
+/// Removes the index entries of messages that were deleted permanently. The numbers of these messages are not reused.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -103,7 +105,7 @@ pub async fn remove(db: &Db, account: &str, uids: &[u64]) -> Result<(), Error> {
     tx.commit().await
 }
 
-/// Removes the index entries of messages that have copies and are no longer at their stored location. Their numbers are never assigned again.
+/// Removes the index entries of messages that have copies and are not at their stored location any longer. The numbers of these messages are not reused.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -123,7 +125,7 @@ pub async fn remove_lost(db: &Db, account: &str, messages: &[IndexedMessage]) ->
     Ok(())
 }
 
-/// Returns the paths of the folders with messages that are marked as copied.
+/// Returns the paths of all folders that contain messages marked as copied.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.

@@ -1,4 +1,5 @@
-//! The index of folders. For each folder, it contains the path, the ids, the UIDVALIDITY, and the lowest IMAP UID that has not been reconciled yet.
+//! The index of folders. For each folder, the index contains the path, the ids and the UIDVALIDITY. It also contains the lowest IMAP UID that has not been
+//! reconciled.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,8 +13,8 @@ const ADD: &str = "INSERT INTO folders (account_id, id, path, uid_validity, uid_
 const CHANGE: &str = "UPDATE folders SET path = $3, uid_validity = $4, uid_next = $5, object_id = $6 WHERE account_id = $1 AND id = $2";
 const SET_UID_NEXT: &str = "UPDATE folders SET uid_next = $4 \
      WHERE account_id = $1 AND path = $2 AND uid_validity = $3 AND uid_next < $4";
-/// Replaces the path of a folder with one that no folder can have, because folder names contain no line feed. A deleted folder keeps its row and its messages'
-/// rows.
+/// Replaces the path of a folder with a path that no folder can have, because folder names contain no line feed. The index keeps the row of a deleted folder
+/// and the rows of the folder's messages.
 const CLEAR_PATH: &str = "UPDATE folders SET path = '\n' || id WHERE id = $1";
 
 /// A folder in the index.
@@ -21,7 +22,7 @@ const CLEAR_PATH: &str = "UPDATE folders SET path = '\n' || id WHERE id = $1";
 pub struct IndexedFolder {
     /// The service's own id of the folder.
     pub id: String,
-    /// The folder's path, or a path that begins with a line feed if another folder has its former path.
+    /// The folder's path. If another folder has taken this path, a path that begins with a line feed.
     pub path: String,
     uid_validity: i64,
     uid_next: i64,
@@ -35,20 +36,20 @@ pub struct ListedFolder<'a> {
     pub path: &'a str,
     /// The folder's UIDVALIDITY.
     pub uid_validity: u32,
-    /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not report it.
+    /// UIDNEXT: the smallest UID that the next message can get. 0 if the server does not report UIDNEXT.
     pub uid_next: u32,
-    /// The mail server's id of the folder, if the server has folder ids.
+    /// The mail server's id of the folder. `None` if the server has no folder ids.
     pub object_id: Option<&'a str>,
 }
 
 impl IndexedFolder {
-    /// Returns the folder's id for clients: the mail server's id if it has one, otherwise the service's id.
+    /// Returns the folder's id for clients. This is the mail server's id if the server has folder ids. Otherwise it is the service's id.
     #[must_use]
     pub fn public_id(&self) -> &str {
         self.object_id.as_deref().unwrap_or(&self.id)
     }
 
-    /// Returns the mail server's id of the folder, if known.
+    /// Returns the mail server's id of the folder. Returns `None` if the index contains no such id.
     #[must_use]
     pub fn object_id(&self) -> Option<&str> {
         self.object_id.as_deref()
@@ -60,14 +61,13 @@ impl IndexedFolder {
         u32::try_from(self.uid_validity).unwrap_or(0)
     }
 
-    /// Returns the lowest IMAP UID that has not been reconciled yet.
+    /// Returns the lowest IMAP UID that has not been reconciled.
     #[must_use]
     pub fn uid_next(&self) -> u32 {
         u32::try_from(self.uid_next).unwrap_or(1)
     }
 
-    /// Returns `true` if the listed folder is this folder and has the same path. If the mail server lists the folder without an id, the id of this folder is
-    /// not compared.
+    /// Returns `true` if the listed folder is this folder and has the same path. The ids are not compared if the mail server lists the folder without an id.
     #[must_use]
     pub fn is(&self, listed: &ListedFolder<'_>) -> bool {
         self.path == listed.path
@@ -75,7 +75,7 @@ impl IndexedFolder {
             && (listed.object_id.is_none() || self.object_id() == listed.object_id)
     }
 
-    /// Returns this folder with the values of the listed folder. If the UIDVALIDITY has changed, all messages have new locations and must be reconciled again.
+    /// Returns this folder with the values of the listed folder. After a change of the UIDVALIDITY, all messages of the folder must be reconciled.
     fn as_listed(&self, listed: &ListedFolder<'_>, object_id: Option<&str>) -> Self {
         let same = self.uid_validity() == listed.uid_validity;
         Self {
@@ -106,13 +106,16 @@ pub async fn folders(db: &Db, account: &str) -> Result<Vec<IndexedFolder>, Error
     Ok(on!(db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?)
 }
 
-/// Updates the index with all listed folders of an account, and returns their entries in the listed order.
+/// Updates the index with all listed folders of an account. Returns the index entries of these folders, in the listed order.
 ///
-/// A listed folder matches the entry that has the same id of the mail server. If the listed folder or the entry has no such id, the two match if they have the
-/// same path and the same UIDVALIDITY. A listed folder without a matching entry is new. All messages of a new folder are reconciled later. There is one
-/// exception: if the index contains no folder of the account yet, only messages that arrive later are reconciled, because no message can have been moved from a
-/// known location. If a folder is no longer listed, its entry remains, so that the folder's messages are recognized if they appear in another folder. The entry
-/// loses its path if a listed folder has this path.
+/// A listed folder matches the entry with the same id of the mail server. If the listed folder or the entry has no such id, the path and the UIDVALIDITY must
+/// be equal. A listed folder without a matching entry is new.
+///
+/// All messages of a new folder must be reconciled. There is one exception: if the index contains no folder of the account, only later messages are reconciled.
+/// In this case, no message can have come from a known location.
+///
+/// If a folder is not listed any longer, its entry remains. So the folder's messages are recognized if they appear in another folder. If another listed folder
+/// has the same path, the entry loses its path.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -129,7 +132,7 @@ pub async fn update_folders(
     let are: HashMap<&str, &IndexedFolder> = now.iter().map(|n| (n.id.as_str(), n)).collect();
     let taken: HashMap<&str, &IndexedFolder> = now.iter().map(|n| (n.path.as_str(), n)).collect();
     for was in &indexed {
-        // Folders may have swapped paths, so all old paths are cleared before new ones are written.
+        // Folders may have swapped their paths. Therefore all old paths are cleared before new paths are written.
         let moves = are.get(was.id.as_str()).is_some_and(|n| n.path != was.path);
         let displaced = taken.get(was.path.as_str()).is_some_and(|n| n.id != was.id);
         if moves || displaced {
@@ -149,7 +152,7 @@ pub async fn update_folders(
     Ok(now)
 }
 
-/// Returns the entry of each listed folder, in the listed order.
+/// Returns the index entries of the listed folders, in the listed order.
 fn matched(
     folders: &[ListedFolder<'_>],
     indexed: &[IndexedFolder],
@@ -160,8 +163,8 @@ fn matched(
         .iter()
         .filter_map(|n| Some((n.object_id()?, n)))
         .collect();
-    // A server may list one folder under several paths. Only one of these paths gets the folder's id: the path in the index, or the first listed path if none
-    // of them is in the index.
+    // A server may list one folder under several paths. The folder's id belongs to only one path: the path in the index, or the first listed path if the index
+    // contains none of the paths.
     let mut owners: HashMap<&str, &str> = HashMap::new();
     for listed in folders {
         if let Some(id) = listed.object_id {
@@ -175,7 +178,7 @@ fn matched(
     let mut now: Vec<IndexedFolder> = Vec::with_capacity(folders.len());
     let mut places: HashMap<&str, usize> = HashMap::new();
     for listed in folders {
-        // Two listed folder names can result in the same path for clients.
+        // Two listed folder names can have the same path for clients.
         if let Some(place) = places.insert(listed.path, now.len()) {
             now.push(now[place].clone());
             continue;
@@ -219,7 +222,7 @@ impl IndexedFolder {
     }
 }
 
-/// Records that all messages of a folder with an IMAP UID below `uid_next` have been reconciled.
+/// Records that all messages with an IMAP UID below `uid_next` have been reconciled.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.

@@ -1,5 +1,5 @@
-//! Approvals of clients. A person approves a client by signing in. There are two forms of approval. Either the client gets a code, which it can exchange once
-//! for tokens, within a minute. Or a device that waits for the person is approved.
+//! Approvals of clients. A person approves a client by signing in. The client then gets a code. It can exchange this code for tokens within a minute, only one
+//! time. Alternatively, the person approves a waiting device.
 
 use super::super::db::{Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
@@ -15,7 +15,7 @@ const INSERT: &str = "INSERT INTO oauth_codes \
 const USE_CLIENT: &str = "UPDATE oauth_clients SET used_at = $2 WHERE id = $1";
 const FIND: &str = "SELECT account_id, client_id, client_name, redirect_uri, challenge, resource, scope FROM oauth_codes WHERE code_hash = $1";
 const OWNER: &str = "SELECT account_id FROM oauth_codes WHERE code_hash = $1";
-/// If a code is exchanged twice concurrently, the second exchange matches no row, because the row already has a grant.
+/// If two calls exchange the same code concurrently, the second call matches no row, because the row already has a grant.
 const MARK_EXCHANGED: &str = "UPDATE oauth_codes SET grant_id = $2 WHERE code_hash = $1 AND grant_id IS NULL AND expires_at > $3 \
     AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_codes.account_id AND a.active)";
 const APP_PASSWORD_OF_CODE: &str = "SELECT g.app_password_id FROM oauth_codes c JOIN oauth_grants g ON g.id = c.grant_id WHERE c.code_hash = $1";
@@ -27,7 +27,7 @@ pub struct NewCode {
     pub hash: String,
     /// The client's id.
     pub client_id: String,
-    /// The name that the client gives itself.
+    /// The client's name, chosen by the client.
     pub client_name: String,
     /// The URI to which the person is redirected.
     pub redirect_uri: String,
@@ -46,7 +46,7 @@ pub struct NewCode {
 pub enum Approval<'a> {
     /// The client gets this code.
     Code(&'a NewCode),
-    /// The device that shows this user code is approved.
+    /// The device with this user code is approved.
     Device(&'a str),
 }
 
@@ -55,22 +55,22 @@ pub enum Approval<'a> {
 pub enum ApprovalOutcome {
     /// The approval was stored, and the second factor's code was consumed.
     Approved,
-    /// The second factor's code was consumed concurrently, or too many wrong codes were tried.
+    /// A concurrent request consumed the second factor's code, or too many wrong codes were tried.
     CodeUsed,
-    /// The account was disabled or deleted concurrently, or its password or factor was changed.
+    /// A concurrent request disabled or deleted the account, or changed its password or second factor.
     AccountChanged,
     /// No waiting device has this user code any longer.
     NoDevice,
 }
 
-/// A code that a client presents. The code may have been exchanged before, or may have expired.
+/// A code that a client sent. The code may have been exchanged or may have expired.
 #[derive(Clone, Debug, sqlx_macros::FromRow)]
 pub struct Presented {
     /// The account whose mailbox the tokens are for.
     pub account_id: String,
     /// The client that the code was created for.
     pub client_id: String,
-    /// The name that the client gives itself.
+    /// The client's name, chosen by the client.
     pub client_name: String,
     /// The URI to which the person was redirected.
     pub redirect_uri: String,
@@ -92,7 +92,7 @@ pub enum Exchange {
     },
     /// The code expired or does not exist, or its account is not active.
     Gone,
-    /// The code was exchanged before. Its grant was ended, because two parties have the code.
+    /// The code was already exchanged. The grant was ended, because two parties have the code.
     Replayed {
         /// The id of the app password that was deleted with the grant.
         ended: String,
@@ -100,7 +100,7 @@ pub enum Exchange {
 }
 
 impl Directory {
-    /// Stores the approval of a person who signed in, and consumes the second factor's code, in one transaction.
+    /// Stores the approval of a signed-in person and consumes the second factor's code, in one transaction.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -141,7 +141,7 @@ impl Directory {
         Ok(ApprovalOutcome::Approved)
     }
 
-    /// Returns the code with this hash, or `None`.
+    /// Returns the code with this hash. Returns `None` if no code has this hash.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -151,7 +151,7 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Exchanges a code for `grant`. A code can be exchanged once. If it is presented again, its grant is ended.
+    /// Exchanges a code for `grant`. A code can be exchanged only one time. A second exchange ends the grant of the code.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The code is unchanged in that case.

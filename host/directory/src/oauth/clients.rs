@@ -1,5 +1,5 @@
-//! OAuth clients that registered themselves or that the operator created. A client that registered itself is deleted after some time if no person signs in for
-//! it, because any program can register clients.
+//! OAuth clients. Clients can register themselves, and the operator can create clients. Any program can register a client. Therefore a self-registered client
+//! is deleted after some time if no person signs in for the client.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,14 +11,15 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::network::{network, region};
 
-/// The age at which a client that registered itself is deleted, if no person has signed in for it.
+/// The age at which a self-registered client is deleted if no person has signed in for the client.
 const UNUSED: Duration = Duration::from_hours(24);
-/// The time after the last sign-in for a client. After this time, a client that registered itself is deleted if it has no grant.
+/// The time since the last sign-in after which a self-registered client without a grant is deleted.
 const IDLE: Duration = Duration::from_hours(90 * 24);
 
-/// Maximum number of clients that registered themselves and that no person has signed in for. If a registration exceeds the maximum, the oldest such client is
-/// deleted from the network that has the most of them. So a party that registers many clients displaces only its own clients. First the region with the most
-/// such clients is chosen, then the network within this region, because one party can have a /48 of IPv6 addresses, which contains 65,536 networks.
+/// Maximum number of self-registered clients without a sign-in. If a registration exceeds the maximum, one old client is deleted: the oldest client of the
+/// network with the most such clients. So a party that registers many clients displaces only its own clients.
+///
+/// The region with the most such clients is chosen first, then a network in this region. One party can have an IPv6 /48, which contains 65,536 networks.
 const MAX_UNUSED: i64 = 10_000;
 
 const INSERT: &str = "INSERT INTO oauth_clients (id, name, redirect_uris, grant_types, secret_hash, created_at, network, region) \
@@ -36,7 +37,7 @@ const ALL: &str = "SELECT id, name, redirect_uris, grant_types, secret_hash, cre
 const DELETE: &str = "DELETE FROM oauth_clients WHERE id = $1";
 const CODES: &str = "DELETE FROM oauth_codes WHERE client_id = $1 AND grant_id IS NULL";
 const DEVICES: &str = "DELETE FROM oauth_devices WHERE client_id = $1";
-/// The accounts are sorted, so that two transactions that lock accounts cannot deadlock.
+/// The accounts are sorted. Therefore two transactions that lock accounts cannot deadlock.
 const OWNERS: &str =
     "SELECT DISTINCT account_id FROM oauth_grants WHERE client_id = $1 ORDER BY account_id";
 const GRANTS: &str = "DELETE FROM app_passwords WHERE id IN \
@@ -50,24 +51,24 @@ const SWEEP: &str = "DELETE FROM oauth_clients WHERE secret_hash IS NULL \
 pub struct Client {
     /// An opaque id.
     pub id: String,
-    /// The name that the client gives itself. May be empty.
+    /// The client's name, chosen by the client. The name can be empty.
     pub name: String,
-    /// The URIs to which people may be redirected.
+    /// The URIs to which the client may redirect people.
     pub redirect_uris: Vec<String>,
-    /// The grant types that the client may use, in the protocol's names.
+    /// The grant types that the client may use, with their names in the protocol.
     pub grant_types: Vec<String>,
     /// SHA-256 of the client's secret, lower-case hexadecimal. Only clients that the operator created have a secret.
     pub secret_hash: Option<String>,
 }
 
-/// A client with its times, for the operator.
+/// A client with its times. For the operator.
 #[derive(Clone, Debug)]
 pub struct ClientRow {
     /// The client.
     pub client: Client,
     /// The time of the registration or creation.
     pub created_at: Timestamp,
-    /// The time of the last sign-in for the client, or `None` if no person has signed in for it.
+    /// The time of the last sign-in for the client. `None` if no person has signed in for the client.
     pub used_at: Option<Timestamp>,
 }
 
@@ -104,7 +105,7 @@ impl From<Row> for ClientRow {
 }
 
 impl Directory {
-    /// Stores a client that registered itself from the IP address `from`. The redirect URIs of the client must not contain line feeds.
+    /// Stores a client that registered itself from the IP address `from`. The client's redirect URIs must not contain line feeds.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -148,7 +149,7 @@ impl Directory {
         events::commit(tx, added, origin).await
     }
 
-    /// Returns the client with this id, or `None`.
+    /// Returns the client with this id. Returns `None` if no client has this id.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -168,8 +169,9 @@ impl Directory {
         Ok(rows.into_iter().map(ClientRow::from).collect())
     }
 
-    /// Removes a client and all its grants. The client does not need to be stored: the id of a client can be the URL of its metadata document. Returns the ids
-    /// of the app passwords that were deleted. Returns `None` if there is no such client, and no approval or grant for it.
+    /// Removes a client and all its grants. The client does not need to have a row, because the id can be the URL of the client's metadata document.
+    ///
+    /// Returns the ids of the deleted app passwords. Returns `None` if there is no client, approval or grant with this client id.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -183,7 +185,7 @@ impl Directory {
         let mut known = on_tx!(&mut tx, db => sqlx::query(DELETE)
             .bind(id)
             .execute(db).await.map(|done| done.rows_affected()))?;
-        // These queries delete approvals that have not become grants yet.
+        // These queries delete approvals without a grant.
         for forget in [CODES, DEVICES] {
             known += on_tx!(&mut tx, db => sqlx::query(forget)
                 .bind(id)
@@ -222,7 +224,7 @@ impl Directory {
         Ok(Some(ended))
     }
 
-    /// Deletes unused clients that registered themselves.
+    /// Deletes unused self-registered clients.
     pub(crate) async fn sweep_clients(&self, now: Timestamp) -> Result<(), Error> {
         on!(&self.db, pool => sqlx::query(SWEEP)
             .bind(now.minus(UNUSED).millis())

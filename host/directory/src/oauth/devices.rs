@@ -1,7 +1,7 @@
-//! Devices without a browser that wait until a person signs in for them on another device (RFC 8628). A device shows an eight-letter user code and polls for
-//! the result.
+//! Devices without a browser (RFC 8628). A device displays a user code of eight letters. It waits until a person signs in for the device on another device, and
+//! polls for the result.
 //!
-//! This module stores devices and looks them up. Callers generate the codes.
+//! This module stores devices and looks up devices. Callers generate the codes.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::grants::{self, NewGrant};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// The time by which a device's polling interval increases each time the device polls too soon (RFC 8628, section 3.5).
+/// The increase of a device's polling interval after each poll that is too early (RFC 8628, section 3.5).
 const SLOW_DOWN: Duration = Duration::from_secs(5);
 
-/// Minimum time that a device has to fetch its grant after the sign-in.
+/// Minimum time after the sign-in in which a device can fetch its grant.
 const MIN_FETCH_TIME: Duration = Duration::from_mins(1);
 
 const INSERT: &str = "INSERT INTO oauth_devices \
@@ -24,18 +24,18 @@ const WAITING: &str = "SELECT client_id, client_name, scope FROM oauth_devices \
 /// If two people sign in concurrently, the second update matches no row, because the row already has an account.
 const APPROVE: &str = "UPDATE oauth_devices SET account_id = $2, expires_at = CASE WHEN expires_at < $4 THEN $4 ELSE expires_at END \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $3";
-/// Denies a device that waits for a sign-in, or an approved device that has not fetched its grant.
+/// Denies access for a device that waits for a sign-in, or for an approved device that has not fetched its grant.
 const DENY: &str = "UPDATE oauth_devices SET denied = TRUE WHERE user_code = $1 AND NOT denied AND expires_at > $2";
 const EXISTS: &str = "SELECT COUNT(*) FROM oauth_devices WHERE device_hash = $1 AND client_id = $2";
 const STATE: &str = "SELECT client_id, client_name, resource, scope, account_id, denied, patience, asked_at, expires_at \
     FROM oauth_devices WHERE device_hash = $1";
 const RECORD_POLL: &str =
     "UPDATE oauth_devices SET asked_at = $2, patience = $3 WHERE device_hash = $1";
-/// If a device code is exchanged twice concurrently, the second exchange matches no row.
+/// If two calls exchange the same device code concurrently, the second call matches no row.
 const CONSUME: &str = "DELETE FROM oauth_devices WHERE device_hash = $1 AND account_id = $2 AND NOT denied AND expires_at > $3 \
     AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_devices.account_id AND a.active)";
 
-/// A device that starts to wait for a sign-in.
+/// A new device that waits for a sign-in.
 #[derive(Clone, Debug)]
 pub struct NewDevice {
     /// SHA-256 of the device code, lower-case hexadecimal.
@@ -44,7 +44,7 @@ pub struct NewDevice {
     pub user_code: String,
     /// The client's id.
     pub client_id: String,
-    /// The name that the client gives itself.
+    /// The client's name, chosen by the client.
     pub client_name: String,
     /// The resource that the tokens are for.
     pub resource: String,
@@ -56,7 +56,7 @@ pub struct NewDevice {
     pub expires_at: Timestamp,
 }
 
-/// A waiting device, as shown to the person who signs in for it.
+/// A waiting device. The person who signs in sees this data.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct Device {
     /// The client's id.
@@ -70,9 +70,9 @@ pub struct Device {
 /// The result of a poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// No person has signed in yet.
+    /// No person has signed in.
     Pending,
-    /// No person has signed in yet, and the device polled too soon.
+    /// No person has signed in, and the device polled too early.
     SlowDown,
     /// The person denied access.
     Denied,
@@ -84,7 +84,7 @@ pub enum Poll {
     Approved {
         /// The account whose mailbox the grant is for.
         account_id: String,
-        /// The name that the client gives itself.
+        /// The client's name, chosen by the client.
         client_name: String,
         /// The resource that the tokens are for.
         resource: String,
@@ -107,10 +107,10 @@ struct State {
 }
 
 impl Directory {
-    /// Stores a device that starts to wait for a sign-in.
+    /// Stores a new device that waits for a sign-in.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails, or if another device waits with the same user code.
+    /// Returns [`Error`] if the database fails, or if another waiting device has the same user code.
     pub async fn add_device(&self, device: &NewDevice) -> Result<(), Error> {
         on!(&self.db, pool => sqlx::query(INSERT)
             .bind(&device.hash)
@@ -125,7 +125,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Returns the device that waits with this user code, or `None`.
+    /// Returns the waiting device with this user code. Returns `None` if there is no such device.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -140,7 +140,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Denies the device with this user code, if it is waiting or has not fetched its grant yet. Returns `true` if there was such a device.
+    /// Denies access for the device with this user code. The device must be waiting, or must not have fetched its grant. Returns `true` if there was such a
+    /// device.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -152,7 +153,7 @@ impl Directory {
         Ok(denied == 1)
     }
 
-    /// Returns `true` if the client has this device, expired or not.
+    /// Returns `true` if the device belongs to the client. The device can be expired.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -164,7 +165,7 @@ impl Directory {
         Ok(devices == 1)
     }
 
-    /// Returns the state of a device that polls. If a device polls too soon, its polling interval increases.
+    /// Returns the state of a device that polls. A poll that is too early increases the polling interval.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -211,11 +212,11 @@ impl Directory {
         Ok(if soon { Poll::SlowDown } else { Poll::Pending })
     }
 
-    /// Creates the grant that a device waits for, and deletes the device, so that it gets only one grant. Returns the ids of the app passwords that were
-    /// deleted because the account had too many grants. Returns `None` if the device can no longer get the grant.
+    /// Creates the grant of a device, and deletes the device. So a device gets only one grant. Returns the ids of the app passwords that were deleted because
+    /// the account had too many grants. Returns `None` if the device cannot get the grant any longer.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails. The device keeps waiting in that case.
+    /// Returns [`Error`] if the database fails. The device continues to wait in that case.
     pub async fn exchange_device(
         &self,
         device_hash: &str,
@@ -238,7 +239,7 @@ impl Directory {
     }
 }
 
-/// Approves the device that waits with this user code. Returns the client's id and name, or `None` if no device waits with this code.
+/// Approves the waiting device with this user code. Returns the client's id and name. Returns `None` if no waiting device has this code.
 pub(super) async fn approve(
     tx: &mut Tx,
     user_code: &str,
