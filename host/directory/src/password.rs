@@ -1,4 +1,4 @@
-//! Changes an account's password, and ends the credentials that do not remain valid after the change.
+//! Changes an account's password. Ends the credentials that must not remain valid after the change.
 
 use super::credentials::{self, NewAppPassword};
 use super::db::{Source, Tx, on, on_tx};
@@ -25,11 +25,11 @@ const END: &str = "DELETE FROM app_passwords WHERE account_id = $1 AND id <> $2 
 pub struct Change<'a> {
     /// The account's id.
     pub account_id: &'a str,
-    /// The hash that the current password was checked against.
+    /// The password hash with which the caller checked the current password.
     pub checked: &'a str,
     /// The argon2id hash of the new password, as a PHC string.
     pub password_hash: &'a str,
-    /// The session that requests the change. It remains valid.
+    /// The session that requests the change. This session remains valid.
     pub session: Renewed<'a>,
     /// The current time.
     pub at: Timestamp,
@@ -40,9 +40,9 @@ pub struct Change<'a> {
 pub enum Outcome {
     /// The password was changed, and the app passwords with these ids were deleted.
     Changed(Vec<String>),
-    /// The password was changed concurrently, so the password that was checked is no longer current.
+    /// A concurrent request changed the password after the caller checked the old password.
     AnotherPassword,
-    /// The caller's session ended, possibly because its account was deleted.
+    /// The caller's session ended, for example because its account was deleted.
     SessionOver,
 }
 
@@ -51,7 +51,7 @@ pub enum Outcome {
 pub struct Renewed<'a> {
     /// The session's id.
     pub sid: &'a str,
-    /// The new app password. It gets the label and the expiry of the previous one.
+    /// The new app password. Its label and expiry are copied from the previous app password.
     pub app_password: &'a NewAppPassword,
     /// The new app password, sealed.
     pub sealed_password: &'a [u8],
@@ -77,8 +77,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Sets a password. The caller's session gets a new app password. Every other web session, every OAuth grant and every API token ends. The app passwords of
-    /// mail clients, and the app password that acts for the members of the mailbox, remain valid.
+    /// Sets a password and replaces the app password of the caller's session. Ends every other web session, every OAuth grant and every API token. The app
+    /// passwords of mail clients remain valid. The app password for the members of the mailbox remains valid too.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -112,12 +112,13 @@ impl Directory {
     }
 }
 
-/// Returns the details of the event, with the number of ended app passwords and the number of revoked API tokens.
+/// Returns the event detail with the number of ended app passwords and the number of revoked API tokens.
 pub(super) fn event_detail(passwords: usize, tokens: u64) -> String {
     format!("app passwords ended: {passwords}, API tokens revoked: {tokens}")
 }
 
-/// Gives the caller's session its new app password and deletes the old one. Returns the id of the old app password, or `None` if the session is not live.
+/// Stores the new app password of the caller's session and deletes the old app password. Returns the id of the old app password. Returns `None` if the session
+/// is not live.
 async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error> {
     let Renewed {
         sid,
@@ -157,7 +158,7 @@ async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error
     Ok(Some(before.app_password_id))
 }
 
-/// Deletes the app passwords of all web sessions, OAuth grants and API tokens of an account, except the app password with the id `kept`. Also deletes pending
+/// Deletes the app passwords of all web sessions, OAuth grants and API tokens of an account. Keeps the app password with the id `kept`. Also deletes pending
 /// approvals of OAuth clients. Returns the ids of the deleted app passwords.
 pub(super) async fn end_all(
     tx: &mut Tx,

@@ -1,4 +1,4 @@
-//! The platform's domains. The domains in the configuration are written to the database at every start. The operator can add further domains.
+//! The platform domains. The service writes the configured domains to the database at every start. The operator can add further domains.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const CONFIGURED: &str = "SELECT domain FROM platform_domains WHERE added_at IS NULL";
-/// If the operator added the domain before, it becomes a configured domain.
+/// Converts a domain that the operator added to a configured domain.
 const ADD_CONFIGURED: &str = "INSERT INTO platform_domains (domain) VALUES ($1) \
     ON CONFLICT (domain) DO UPDATE SET added_at = NULL";
 const REMOVE: &str = "DELETE FROM platform_domains WHERE domain = $1";
@@ -47,7 +47,7 @@ pub struct InUse {
 /// The result of adding a platform domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// The domain was added, and all claims to it were deleted.
+    /// The domain was added. All claims to the domain were deleted.
     Added {
         /// The number of deleted claims.
         voided: usize,
@@ -72,16 +72,17 @@ pub enum Removed {
 }
 
 impl Directory {
-    /// Sets the configured domains to exactly `domains`, converted to lower case. Keeps the domains that the operator added. A domain that the operator added
-    /// becomes a configured domain if it is in `domains`. Fails without any change if an account has verified one of `domains`, because all other accounts
-    /// could otherwise create aliases on this domain.
+    /// Sets the configured domains to exactly `domains`, converted to lower case. Keeps domains that the operator added. If such a domain is also in `domains`,
+    /// it becomes a configured domain.
+    ///
+    /// Fails without any change if an account has verified one of `domains`. Otherwise all other accounts could create aliases on the domain of this account.
     pub(super) async fn set_platform_domains(&self, domains: &[String]) -> Result<(), Error> {
         let wanted: BTreeSet<String> = domains.iter().map(|d| d.to_lowercase()).collect();
         let mut tx = self.db.begin().await?;
         let present: Vec<String> =
             on_tx!(&mut tx, db => sqlx::query_scalar(CONFIGURED).fetch_all(db).await)?;
         let present = BTreeSet::from_iter(present);
-        // Domains are locked in the order of their names, so that services that start concurrently cannot deadlock.
+        // Lock domains in the order of their names. So services that start concurrently cannot deadlock.
         for changed in present.symmetric_difference(&wanted) {
             tx.lock_domain(changed).await?;
         }
@@ -103,7 +104,7 @@ impl Directory {
         tx.commit().await
     }
 
-    /// Returns the platform's domains, sorted by name.
+    /// Returns all platform domains, sorted by name.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -141,7 +142,8 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Adds a platform domain. All accounts can then create aliases on it, and the operator can create accounts on it. Deletes all claims to the domain.
+    /// Adds a platform domain and deletes all claims to the domain. All accounts can then create aliases on the domain. The operator can then create accounts
+    /// on the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -180,7 +182,7 @@ impl Directory {
         })
     }
 
-    /// Removes a platform domain that the operator added, if it has no live addresses.
+    /// Removes a platform domain. The operator must have added the domain, and the domain must have no live addresses.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -219,7 +221,7 @@ async fn one(tx: &mut Tx, domain: &str) -> Result<Option<PlatformDomain>, Error>
         .fetch_optional(db).await)?)
 }
 
-/// Returns the address of the account with the id `account`, or the id if there is no such account.
+/// Returns the address of the account with the id `account`. Returns the id if there is no such account.
 async fn address_of(tx: &mut Tx, account: String) -> Result<String, Error> {
     let address: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER)
         .bind(&account)

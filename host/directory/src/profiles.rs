@@ -1,4 +1,5 @@
-//! Profiles: the name and date of birth that a person entered. An account that the operator created has no profile until its owner creates one.
+//! Profiles. A profile contains the name and the date of birth that a person entered. An account that the operator created has no profile until its owner
+//! creates a profile.
 
 use super::db::{on, on_tx};
 use super::events::{self, Event, Kind};
@@ -30,13 +31,13 @@ pub struct Profile {
 pub enum Change {
     /// The profile has the requested values.
     Changed,
-    /// There is no profile, and a value for creating it is missing.
+    /// There is no profile, and the request does not contain all values of a new profile.
     Incomplete,
     /// The caller's session ended.
     SessionOver,
 }
 
-/// The changes to a profile. A field that is `None` leaves its value unchanged.
+/// The changes to a profile. If a field is `None`, its value does not change.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// The new first name, 1 to 64 characters.
@@ -71,7 +72,7 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Changes a profile, or creates it if there is none and all values are given.
+    /// Changes a profile. If there is no profile, creates a profile, provided that the request contains all values.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

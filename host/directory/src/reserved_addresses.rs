@@ -1,4 +1,5 @@
-//! Addresses that the operator reserves, such as the address of a mailing list. No account can have such an address, and this service accepts no mail for it.
+//! Addresses that the operator reserves, such as the address of a mailing list. No account can have a reserved address. This service accepts no mail for
+//! reserved addresses.
 
 use super::db::{Tx, on_tx};
 use super::events::{self, Event, Kind};
@@ -16,7 +17,7 @@ const RELEASE: &str = "DELETE FROM addresses WHERE address = $1 AND kind = 'held
 /// The result of reserving an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservation {
-    /// The address is reserved now.
+    /// The address was reserved by this call.
     Reserved,
     /// The address was already reserved.
     Already,
@@ -25,7 +26,7 @@ pub enum Reservation {
 }
 
 impl Directory {
-    /// Reserves an address that no account or alias has. A deleted account or alias may have had the address.
+    /// Reserves an address. An account or alias must not have the address. A deleted account or alias may have had the address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -56,7 +57,7 @@ impl Directory {
         Ok(Reservation::Reserved)
     }
 
-    /// Releases an address that the operator reserved. Returns `true` if it was reserved.
+    /// Releases an address that the operator reserved. Returns `true` if the address was reserved.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

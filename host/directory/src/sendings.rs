@@ -1,6 +1,6 @@
-//! Records of messages that clients send with an idempotency key. If a client repeats a request with the same key, the message is not sent again.
+//! Records of messages that clients send with an idempotency key. If a client repeats a request with the same key, the service does not send a second message.
 //!
-//! Before a message is sent, a row with the state `begun` is written. If the row still has this state after the process that wrote it has ended, it is unknown
+//! Before the service sends a message, it writes a row with the state `begun`. A process may end without changing this state. In that case, it is unknown
 //! whether the message was sent.
 
 use std::time::Duration;
@@ -26,7 +26,7 @@ const RELEASE: &str = "DELETE FROM sendings WHERE account_id = $1 AND key_hash =
 const ABANDON: &str = "UPDATE sendings SET state = 'unknown' WHERE state = 'begun'";
 const SWEEP: &str = "DELETE FROM sendings WHERE begun_at <= $1";
 
-/// The key that a client chose for one message. Keys are unique within an account.
+/// The key that a client chose for one message. A key is unique within an account.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The account's id.
@@ -44,26 +44,26 @@ pub struct Sending {
     pub process: String,
     state: String,
     begun_at: i64,
-    /// The Message-ID, angle brackets included.
+    /// The Message-ID, including angle brackets.
     pub message_id: String,
-    /// The folder in which a copy was stored.
+    /// The folder that contains a copy of the message.
     pub saved_to: Option<String>,
 }
 
 impl Sending {
-    /// Returns `true` if it was recorded that the message was sent.
+    /// Returns `true` if the record states that the message was sent.
     #[must_use]
     pub fn is_sent(&self) -> bool {
         self.state == "sent"
     }
 
-    /// Returns `true` if no outcome was recorded.
+    /// Returns `true` if the record contains no outcome.
     #[must_use]
     pub fn is_begun(&self) -> bool {
         self.state == "begun"
     }
 
-    /// Returns when the sending was begun.
+    /// Returns the time at which the sending began.
     #[must_use]
     pub fn begun_at(&self) -> Timestamp {
         Timestamp::from_millis(self.begun_at)
@@ -71,7 +71,7 @@ impl Sending {
 }
 
 impl Directory {
-    /// Records that a message will be sent with a key. If the key was already used in the last 24 hours, records nothing and returns the earlier sending.
+    /// Records that a message will be sent with a key. If the key was already used in the last 24 hours, returns the earlier sending and records nothing.
     /// Otherwise returns `None`.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl Directory {
         self.set_state(UNKNOWN, key).await
     }
 
-    /// Records that the message was not sent. The key can be used again.
+    /// Records that the message was not sent. A client can then use the key for another attempt.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -161,8 +161,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Records an unknown outcome for all sendings that an earlier process did not finish. Called at the start of the service. Does nothing on PostgreSQL,
-    /// where other processes may still be sending.
+    /// Records an unknown outcome for all unfinished sendings of earlier processes. The service calls this function at its start. Does nothing on PostgreSQL,
+    /// because other processes may be sending these messages.
     pub(super) async fn abandon_sendings(&self) -> Result<(), Error> {
         if let Db::Sqlite(pool) = &self.db {
             sqlx::query(ABANDON).execute(pool).await?;

@@ -1,8 +1,10 @@
 //! Web sessions and their refresh tokens.
 //!
-//! A session has one app password, which is stored sealed. Deleting the app password ends the session, so the mail server and the service refuse the session
-//! from the same moment. A refresh token can be used once. Used tokens are stored until they expire, so that a second use is detected. The time of the first
-//! use then shows whether the token may have been stolen or whether a second browser tab used it.
+//! A session has one app password, which is stored sealed. Deleting the app password ends the session. So the mail server and the service refuse the session
+//! from the same time.
+//!
+//! A refresh token can be used one time. Used tokens are stored until they expire, to detect a second use. The time between the two uses distinguishes a stolen
+//! token from a second browser tab.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// A second use of a refresh token within this time counts as a second browser tab or a retry. A later second use ends the session.
+/// A second use of a refresh token within this time counts as a retry or as a second browser tab. A second use after this time ends the session.
 pub const REUSE_GRACE: Duration = Duration::from_secs(10);
 
 const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
@@ -22,22 +24,22 @@ const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, se
 /// Maximum number of web sessions of an account. Each session has its own rate limits, so this maximum also limits the requests of an account. If an account
 /// exceeds the maximum, the sessions that were refreshed longest ago are ended.
 const MAX_SESSIONS: i64 = 100;
-/// Ends all sessions of an account except the $2 that were refreshed last. The LIMIT has no effect: it is there because SQLite requires a LIMIT before OFFSET.
+/// Ends all sessions of an account except the $2 most recently refreshed sessions. The LIMIT has no effect. SQLite requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \
     WHERE account_id = $1 ORDER BY expires_at DESC, sid LIMIT 1000000 OFFSET $2) RETURNING id";
 const SET_END: &str = "UPDATE sessions SET expires_at = $2 WHERE sid = $1";
 const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
     FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.expires_at > $2 AND a.active";
-/// Ends all web sessions of an account. Deleting the app password of a session also deletes the session and its refresh tokens, by foreign key.
+/// Ends all web sessions of an account. When an app password is deleted, the database also deletes the session and its refresh tokens, by foreign key.
 const END_ALL: &str = "DELETE FROM app_passwords \
     WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1) RETURNING id";
 
 const INSERT_TOKEN: &str =
     "INSERT INTO refresh_tokens (hash, sid, created_at, expires_at) VALUES ($1, $2, $3, $4)";
 const USE_TOKEN: &str = "UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1";
-/// Maximum number of used refresh tokens that are stored for a session. Older used tokens are deleted. A session that is refreshed every 15 minutes reaches
-/// this number after more than ten days.
+/// Maximum number of used refresh tokens that are stored for a session. The oldest used tokens are deleted. A session that is refreshed every 15 minutes
+/// reaches this number after more than ten days.
 const MAX_USED_TOKENS: i64 = 1000;
 const DELETE_USED: &str = "DELETE FROM refresh_tokens WHERE hash IN (SELECT hash FROM refresh_tokens \
     WHERE sid = $1 AND used_at IS NOT NULL ORDER BY used_at DESC, hash LIMIT 1000000 OFFSET $2)";
@@ -54,7 +56,7 @@ pub struct NewSession {
     pub sid: String,
     /// The account's id.
     pub account_id: String,
-    /// The app password that acts for the session at the mail server, until the session ends.
+    /// The app password that acts for the session at the mail server.
     pub app_password: NewAppPassword,
     /// The app password, sealed.
     pub sealed_password: Vec<u8>,
@@ -62,7 +64,7 @@ pub struct NewSession {
     pub refresh_hash: String,
     /// The current time.
     pub created_at: Timestamp,
-    /// The time at which the session ends unless it is refreshed.
+    /// The time at which the session ends without a further refresh.
     pub expires_at: Timestamp,
 }
 
@@ -78,7 +80,7 @@ impl fmt::Debug for NewSession {
     }
 }
 
-/// A live session with the fields of its account that a request needs.
+/// A live session, with the data of its account that a request needs.
 #[derive(Clone, sqlx_macros::FromRow)]
 pub struct Session {
     /// The session's id.
@@ -120,14 +122,14 @@ impl FromLookup for Session {
     }
 }
 
-/// The result of presenting a refresh token.
+/// The result of using a refresh token.
 #[derive(Clone, Debug)]
 pub enum Rotation {
-    /// The token was valid and is now used. The new token replaces it, and the session's end was moved.
+    /// The token was valid. A new token replaced it, and the session has a later end.
     Rotated(Session),
-    /// The token was used before, at most [`REUSE_GRACE`] ago. The token is refused, and the session continues.
+    /// The token was already used, at most [`REUSE_GRACE`] ago. The token is refused, but the session continues.
     UsedJustNow,
-    /// The token was used before, more than [`REUSE_GRACE`] ago. The token's session was ended.
+    /// The token was already used, more than [`REUSE_GRACE`] ago. The token's session was ended.
     Stolen {
         /// The id of the app password that was deleted with the session.
         app_password_id: String,
@@ -136,7 +138,7 @@ pub enum Rotation {
     Unknown,
 }
 
-/// A refresh token that was presented, and its live session.
+/// A refresh token that a client sent, and its live session.
 #[derive(sqlx_macros::FromRow)]
 struct Presented {
     used_at: Option<i64>,
@@ -145,7 +147,7 @@ struct Presented {
 }
 
 impl Directory {
-    /// Creates a session with its app password and its first refresh token, in one transaction and without checking a password. For tests; people sign in with
+    /// Creates a session with its app password and its first refresh token, in one transaction. Does not check a password. Only for tests. People sign in with
     /// [`Directory::sign_in`].
     ///
     /// # Errors
@@ -161,7 +163,7 @@ impl Directory {
         events::commit(tx, begun, origin).await
     }
 
-    /// Returns the session `sid`, or `None` if it is not live at `now` or its account is not active.
+    /// Returns the session `sid`. Returns `None` if the session is not live at `now` or the session's account is not active.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -170,8 +172,8 @@ impl Directory {
         self.lookup.one(LIVE, &live).await
     }
 
-    /// Consumes the refresh token whose hash is `presented` and replaces it with `next`. The session then ends at `expires_at`. If two calls present the same
-    /// token concurrently, exactly one returns [`Rotation::Rotated`].
+    /// Consumes the refresh token with the hash `presented` and stores `next` instead. The session then ends at `expires_at`. If two calls use the same token
+    /// concurrently, only the first call returns [`Rotation::Rotated`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The token is unchanged in that case.
@@ -218,11 +220,13 @@ impl Directory {
         Ok(Rotation::Rotated(session))
     }
 
-    /// Ends every web session of an account and deletes the app passwords of these sessions. The refresh token whose hash is `presented` must be live and
-    /// unused, and must belong to the account. Returns the ids of the app passwords that were deleted, or `None` if the token does not meet these conditions.
+    /// Ends every web session of an account and deletes the app passwords of these sessions. The refresh token with the hash `presented` must be live and
+    /// unused, and must belong to the account.
+    ///
+    /// Returns the ids of the deleted app passwords. Returns `None` if the token does not meet the conditions.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails. Nothing is ended in that case.
+    /// Returns [`Error`] if the database fails. No session is ended in that case.
     pub async fn end_sessions(
         &self,
         account_id: &str,
@@ -249,7 +253,7 @@ impl Directory {
     }
 }
 
-/// Returns the token whose hash is `presented`, used or not, if the token and its session are live at `now`. Locks the account of the session.
+/// Returns the token with the hash `presented`, used or unused. The token and its session must be live at `now`. Locks the account of the session.
 async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Presented>, Error> {
     let owner: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER_OF_TOKEN)
         .bind(presented)
@@ -258,15 +262,15 @@ async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Pre
         return Ok(None);
     };
     tx.lock_account(&owner).await?;
-    // The token is read after the lock was taken, because another request may have used the token or ended the session while this call waited.
+    // Read the token after taking the lock. Another request may have used the token or ended the session while this call waited for the lock.
     Ok(on_tx!(tx, db => sqlx::query_as(SESSION_OF_TOKEN)
         .bind(presented)
         .bind(now.millis())
         .fetch_optional(db).await)?)
 }
 
-/// Creates a session with its app password and its first refresh token. If the account then has more than [`MAX_SESSIONS`] sessions, the sessions that were
-/// refreshed longest ago are ended.
+/// Creates a session with its app password and its first refresh token. If the account has more than [`MAX_SESSIONS`] sessions, ends the sessions with the
+/// earliest last refresh.
 pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
     let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
         .bind(&session.account_id)

@@ -1,4 +1,4 @@
-//! Reads the data about a shared mailbox that a member's request needs: the credential that opens the mailbox, and the member's grants.
+//! Reads the data of a shared mailbox for the request of a member: the credential for the mailbox, and the member's grants.
 //!
 //! Changes to teams are in [`super::teams`].
 
@@ -8,8 +8,8 @@ use super::db::on;
 use super::{Directory, Error};
 use crate::permissions::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
 
-/// Returns one row for each grant of a member, or one row without a grant if the member has none. Returns no row if the owner of the mailbox is disabled or if
-/// the mailbox has no key, because the mailbox is not shared in that case.
+/// Returns one row for each grant of a member. For a member without a grant, returns one row without a grant. Returns no row if the mailbox is not shared. A
+/// mailbox is not shared if its owner is disabled or if the mailbox has no key.
 const SHARED: &str = "SELECT a.address, k.app_password_id, k.sealed_password, g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox JOIN team_keys k ON k.mailbox = m.mailbox \
     LEFT JOIN team_grants g ON g.membership = m.id \
@@ -19,7 +19,7 @@ const SHARED: &str = "SELECT a.address, k.app_password_id, k.sealed_password, g.
 pub struct SharedMailbox {
     /// The mailbox's address.
     pub address: String,
-    /// The id of the app password that acts for the members.
+    /// The id of the app password for the members.
     pub app_password_id: String,
     /// The app password, sealed under the service's key for the mailbox's id.
     pub sealed_password: Vec<u8>,
@@ -46,7 +46,7 @@ struct Row {
     grant: GrantRow,
 }
 
-/// The columns of a grant. They are `None` for a member without a grant.
+/// The columns of a grant. The values are `None` for a member without a grant.
 #[derive(sqlx_macros::FromRow)]
 pub(super) struct GrantRow {
     resource_kind: Option<String>,
@@ -56,7 +56,7 @@ pub(super) struct GrantRow {
 }
 
 impl Directory {
-    /// Returns the data about the mailbox `mailbox` with the grants of the account `member`. Returns `None` if the mailbox is not shared with this account.
+    /// Returns the data of the mailbox `mailbox` with the grants of the account `member`. Returns `None` if the mailbox is not shared with this account.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -80,7 +80,7 @@ impl Directory {
 }
 
 impl GrantRow {
-    /// Returns the grant, or `None` if the row contains no grant or an unknown resource.
+    /// Returns the grant. Returns `None` if the row contains no grant or an unknown resource.
     pub(super) fn granted(&self) -> Option<Granted> {
         let resource = resource(
             self.resource_kind.as_deref()?,

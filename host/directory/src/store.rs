@@ -1,27 +1,27 @@
-//! Storage of modules for accounts: a separate set of keys and values for each module and account.
+//! Storage of modules. Each module has a separate set of keys and values for each account.
 //!
-//! The size of a set is stored in its row in `stores`. The transaction that changes a set also updates its size.
+//! The table `stores` contains the size of each set. A transaction that changes a set also updates the size.
 
 use super::aliases::AliasCaller;
 use super::db::{Tx, on, on_tx};
 use super::{Directory, Error};
 
-/// Bytes that each entry counts toward the quota in addition to its key and its value.
+/// Number of bytes that each entry adds to the quota besides its key and its value.
 pub const ENTRY_OVERHEAD: usize = 64;
 
 const GET: &str =
     "SELECT value FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
-/// $5 is the first string after all strings that begin with the prefix, or empty if there is none.
+/// $5 is the first string after all strings with the prefix. $5 is empty if there is no such string.
 const LIST: &str = "SELECT key FROM store_entries WHERE account_id = $1 AND module = $2 \
     AND key > $3 AND key >= $4 AND ($5 = '' OR key < $5) ORDER BY key LIMIT $6";
-/// Reads the size of a set and locks its row until the end of the transaction, so that the row cannot be deleted concurrently.
+/// Reads the size of a set. Locks the row of the set until the end of the transaction, so that no other transaction can delete the row.
 const LOCK: &str = "INSERT INTO stores (account_id, module, used) VALUES ($1, $2, 0) \
     ON CONFLICT (account_id, module) DO UPDATE SET used = stores.used RETURNING used";
 const COUNT: &str = "UPDATE stores SET used = used + $3 WHERE account_id = $1 AND module = $2";
 const SET: &str = "INSERT INTO store_entries (account_id, module, key, value) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (account_id, module, key) DO UPDATE SET value = EXCLUDED.value";
 const DELETE: &str = "DELETE FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
-/// Also deletes the entries, by foreign key.
+/// By foreign key, also deletes the entries.
 const FORGET: &str = "DELETE FROM stores WHERE module = $1";
 
 /// The name of a module, and a key in its storage.
@@ -33,19 +33,19 @@ pub struct Entry<'a> {
     pub key: &'a str,
 }
 
-/// The condition on a key's value before a change.
+/// The condition for a change. It applies to the current value of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected<'a> {
     /// Any value or no value.
     Any,
-    /// This value, or no value if it is `None`.
+    /// The key must have this value. `None` means that the key must have no value.
     Value(Option<&'a [u8]>),
 }
 
 /// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The key has the requested value, or has no value if the deletion was requested.
+    /// The change was made. The key has the requested value, or was deleted.
     Done,
     /// The key does not have the expected value.
     Unexpected,
@@ -58,7 +58,7 @@ pub enum Change {
 }
 
 impl Directory {
-    /// Returns the value that a module stores for an account under a key, or `None` if it stores none.
+    /// Returns the value that a module stores for an account under a key. Returns `None` if there is no value.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -74,7 +74,7 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Returns up to `limit` keys that a module stores for an account, in byte order. Includes only keys that begin with `prefix` and follow `after`.
+    /// Returns up to `limit` keys that a module stores for an account, in byte order. Includes only keys after `after` that begin with `prefix`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -96,8 +96,10 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Sets the value of a key, or deletes the key if `value` is `None`. Changes nothing if the key does not have the expected value, or if the data of the
-    /// module for the account would exceed `quota` bytes. A change that does not increase the size is always within the quota.
+    /// Sets the value of a key. Deletes the key if `value` is `None`. Changes nothing if the key does not have the expected value.
+    ///
+    /// Also changes nothing if the module's data for the account would exceed `quota` bytes. The quota does not apply to a change that does not increase the
+    /// size.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -115,7 +117,7 @@ impl Directory {
         }
         let account_id = caller.account_id;
         let Entry { module, key } = entry;
-        // A request that is in progress while its module is removed must not leave data behind.
+        // While a module is removed, requests of the module may be in progress. Such a request must not leave data.
         if !tx.lock_module_shared(module).await? {
             return Ok(Change::Removed);
         }
@@ -171,18 +173,18 @@ pub(super) async fn forget(tx: &mut Tx, module: &str) -> Result<u64, Error> {
         .execute(db).await.map(|done| done.rows_affected()))?)
 }
 
-/// Returns the bytes that an entry counts toward the quota. A missing entry counts 0.
+/// Returns the number of bytes that an entry adds to the quota. A missing entry adds no bytes.
 fn size(key: &str, value: Option<&[u8]>) -> i64 {
     value.map_or(0, |value| {
         i64::try_from(key.len() + value.len() + ENTRY_OVERHEAD).unwrap_or(i64::MAX)
     })
 }
 
-/// Returns the first string, in byte order, that follows all strings that begin with `prefix`, or an empty string if there is none.
+/// Returns the first string in byte order after all strings that begin with `prefix`. Returns an empty string if there is no such string.
 fn after_prefix(prefix: &str) -> String {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
-        // The order of code points is the byte order of their UTF-8.
+        // The order of code points is equal to the byte order in UTF-8.
         if let Some(next) = (last..=char::MAX).nth(1) {
             text.push(next);
             return text;

@@ -1,7 +1,7 @@
-//! Teams. A team is a shared mailbox with its members, the grants of each member, and the key of the mailbox: the app password that acts for all members.
+//! Teams. A team is a shared mailbox with its members and their grants. The key of the mailbox is an app password for all members.
 //!
-//! The id of a team is the id of the owner's account. This file reads teams. [`caller`] decides who may change a team. The other submodules make the changes.
-//! [`super::shared`] reads the data that a member's request needs.
+//! The id of a team is the account id of the owner. This file reads teams. [`caller`] checks the caller of a change. The other submodules make the changes.
+//! [`super::shared`] reads the data for requests of members.
 
 mod caller;
 mod grants;
@@ -24,15 +24,15 @@ use crate::permissions::{Granted, Grants, Resource, Rights};
 
 const OWN: &str = "SELECT a.address, p.first_name, p.last_name FROM accounts a \
     LEFT JOIN profiles p ON p.account_id = a.id WHERE a.id = $1";
-/// Returns one row for each grant that an account has in other accounts' mailboxes. Omits a mailbox if its owner is disabled or if it has no key, because such
-/// a mailbox is not shared.
+/// Returns one row for each grant of an account in other accounts' mailboxes. Omits mailboxes that are not shared. A mailbox is not shared if its owner is
+/// disabled or if the mailbox has no key.
 const SHARED_WITH: &str = "SELECT m.mailbox, a.address, p.first_name, p.last_name, g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox JOIN team_keys k ON k.mailbox = m.mailbox \
     JOIN team_grants g ON g.membership = m.id LEFT JOIN profiles p ON p.account_id = a.id \
     WHERE m.member = $1 AND a.active";
 const OWNER: &str = "SELECT address, plan, active, created_at, EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = accounts.id) AS shared \
     FROM accounts WHERE id = $1";
-/// Returns one row for each grant of each member, and one row for each member without a grant.
+/// Returns one row for each grant of each member. Also returns one row for each member without a grant.
 const MEMBERS: &str = "SELECT m.member, a.address, m.joined_at, g.id, g.resource_kind, g.resource_id, g.uid_validity, g.resource_label, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.member LEFT JOIN team_grants g ON g.membership = m.id \
     WHERE m.mailbox = $1 ORDER BY g.created_at, g.id";
@@ -40,14 +40,14 @@ const MEMBERS: &str = "SELECT m.member, a.address, m.joined_at, g.id, g.resource
 const MEMBER: &str = "SELECT m.id, a.address FROM team_members m JOIN accounts a ON a.id = m.member \
     WHERE m.mailbox = $1 AND m.member = $2";
 
-/// A team in the list of an account's teams. The account has at least one right in it.
+/// A team in the list of an account's teams. The account has at least one right in the team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The mailbox's id.
     pub mailbox: String,
     /// The mailbox's address.
     pub address: String,
-    /// The owner's first and last name, or `None` if the owner has no profile.
+    /// The owner's first and last name. `None` if the owner has no profile.
     pub person: Option<(String, String)>,
     /// The grants of the account in this team.
     pub grants: Grants,
@@ -64,7 +64,7 @@ pub struct Team {
     pub active: bool,
     /// The time at which the owner's account was created.
     pub created_at: Timestamp,
-    /// Whether the mailbox has a key that acts for its members.
+    /// Whether the mailbox has a key for its members.
     pub shared: bool,
     /// The members, sorted by address.
     pub members: Vec<Member>,
@@ -84,7 +84,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Returns the member's grants, converted to [`Grants`].
+    /// Returns the member's grants as [`Grants`].
     #[must_use]
     pub fn held(&self) -> Grants {
         let granted = self.grants.iter().map(|grant| Granted {
@@ -100,9 +100,9 @@ impl Member {
 pub struct Grant {
     /// An opaque id.
     pub id: String,
-    /// The resource that the grant applies to.
+    /// The resource of the grant.
     pub resource: Resource,
-    /// The name of the resource, given by the caller that made the grant.
+    /// The name of the resource. The caller that made the grant chose this name.
     pub label: Option<String>,
     /// The granted rights.
     pub rights: Rights,
@@ -139,8 +139,8 @@ struct MemberRow {
 }
 
 impl Directory {
-    /// Returns the teams of an account. The first team is the account's own mailbox, if the account exists. The other teams are the mailboxes that are shared
-    /// with the account and in which it has at least one right, sorted by address.
+    /// Returns the teams of an account. The first team is the account's own mailbox, if the account exists. The other teams are shared mailboxes in which the
+    /// account has at least one right, sorted by address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -161,7 +161,7 @@ impl Directory {
         Ok(own.into_iter().chain(summaries(rows)).collect())
     }
 
-    /// Returns a team, or `None` if there is no such mailbox.
+    /// Returns a team. Returns `None` if there is no such mailbox.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -186,7 +186,7 @@ impl Directory {
     }
 }
 
-/// Returns the id of the membership and the address of a member, or `None` if there is no such member.
+/// Returns the id of the membership and the address of a member. Returns `None` if there is no such member.
 async fn find_member(
     tx: &mut Tx,
     mailbox: &str,

@@ -1,5 +1,7 @@
-//! Personal API tokens. For each token, the database stores a selector, a hash, and the token's app password, sealed under a key that is derived from the
-//! token. The row of a revoked token is kept, so that a client that presents the token learns that it was revoked.
+//! Personal API tokens. For each token, the database stores a selector, a hash and an app password. The app password is sealed under a key that is derived from
+//! the token.
+//!
+//! A revoked token keeps its row. So a client with a revoked token can learn that the token was revoked.
 
 use std::fmt;
 
@@ -11,7 +13,7 @@ use super::{Directory, Error};
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
 
-/// Maximum number of revoked tokens of an account whose rows are kept.
+/// Maximum number of revoked tokens of an account in the database.
 const MAX_REVOKED: i64 = 1000;
 
 const INSERT: &str = "INSERT INTO api_tokens \
@@ -29,8 +31,7 @@ const OWN: &str =
 const REVOKE: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL WHERE id = $1";
 const REVOKE_ALL: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL \
     WHERE account_id = $1 AND revoked_at IS NULL";
-/// Deletes all revoked tokens of an account except the $2 that were revoked last. The LIMIT has no effect: it is there because SQLite requires a LIMIT before
-/// OFFSET.
+/// Deletes all revoked tokens of an account except the $2 most recently revoked tokens. The LIMIT has no effect. SQLite requires a LIMIT before OFFSET.
 const DELETE_OLDEST: &str = "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens \
     WHERE account_id = $1 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT 1000000 OFFSET $2)";
 
@@ -41,11 +42,11 @@ pub struct NewToken {
     pub id: String,
     /// The account's id.
     pub account_id: String,
-    /// The label by which people recognize the token.
+    /// The label that people see.
     pub label: String,
     /// The token's scopes, in canonical order and without duplicates.
     pub scopes: Vec<Scope>,
-    /// The public beginning of the secret. No other token has the same selector.
+    /// The public first part of the secret. The selector is unique among all tokens.
     pub selector: String,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
@@ -53,7 +54,7 @@ pub struct NewToken {
     pub hint: String,
     /// The app password that acts for the token at the mail server.
     pub app_password: NewAppPassword,
-    /// The app password, sealed under the token's own key.
+    /// The app password, sealed under a key that is derived from the token.
     pub sealed_password: Vec<u8>,
     /// The current time.
     pub created_at: Timestamp,
@@ -73,12 +74,12 @@ impl fmt::Debug for NewToken {
     }
 }
 
-/// A token as its owner sees it.
+/// A token in the list of its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// An opaque id.
     pub id: String,
-    /// The label by which people recognize the token.
+    /// The label that people see.
     pub label: String,
     /// The token's scopes, in canonical order.
     pub scopes: Vec<Scope>,
@@ -94,7 +95,7 @@ pub struct Token {
     pub app_password_id: Option<String>,
 }
 
-/// A token that a client presents, valid or not.
+/// A token that a client sent, valid or not.
 #[derive(Clone)]
 pub struct Presented {
     /// The token's id.
@@ -174,7 +175,7 @@ struct ListedRow {
 }
 
 impl Directory {
-    /// Stores a token with its app password, in one transaction. The account must have fewer than `at_most` tokens, including expired ones. Concurrent calls
+    /// Stores a token with its app password, in one transaction. The account must have fewer than `at_most` tokens, including expired tokens. Concurrent calls
     /// cannot exceed this limit.
     ///
     /// # Errors
@@ -229,7 +230,7 @@ impl Directory {
         Ok(CredentialCreation::Created)
     }
 
-    /// Returns the token with this selector, valid or not, or `None` if there is no such token. All tokens of an inactive account count as revoked.
+    /// Returns the token with this selector, valid or not. Returns `None` if there is no such token. All tokens of an inactive account count as revoked.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -237,7 +238,7 @@ impl Directory {
         self.lookup.one(BY_SELECTOR, &[selector.into()]).await
     }
 
-    /// Returns an account's tokens, newest first, including expired ones and excluding revoked ones.
+    /// Returns an account's tokens, newest first. Includes expired tokens and excludes revoked tokens.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -297,8 +298,7 @@ impl Directory {
     }
 }
 
-/// Revokes every token of an account and returns the number of tokens that were revoked. The caller must delete the app passwords of these tokens in the same
-/// transaction.
+/// Revokes every token of an account. Returns the number of revoked tokens. The caller must delete the app passwords of these tokens in the same transaction.
 pub(super) async fn revoke_all(
     tx: &mut Tx,
     account_id: &str,

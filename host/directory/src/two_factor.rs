@@ -1,7 +1,7 @@
 //! Second factors: time-based codes and recovery codes. Each code can be used once, and wrong codes are rate-limited.
 //!
-//! The `accounts` crate opens the sealed secrets and checks codes. This module marks a code as used, in the transaction that creates the session. So a sign-in
-//! that fails for another reason does not use up a code.
+//! The `accounts` crate opens the sealed secrets and checks codes. This module marks a code as used in the same transaction that creates the session. So a
+//! failed sign-in does not consume a code if the failure has another reason.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// After this number of consecutive wrong codes, codes are refused for some time.
+/// Maximum number of consecutive wrong codes. After this number, codes are refused for some time.
 const MAX_WRONG_CODES: u32 = 10;
-/// The time for which codes are refused at first. Each further wrong code doubles this time.
+/// The first time for which codes are refused. Each further wrong code doubles the time.
 const FIRST_WAIT: Duration = Duration::from_mins(1);
 const LONGEST_WAIT: Duration = Duration::from_hours(24);
 
@@ -32,11 +32,12 @@ const DELETE_CODES: &str = "DELETE FROM recovery_codes WHERE account_id = $1";
 const COUNT_CODES: &str = "SELECT COUNT(*) FROM recovery_codes WHERE account_id = $1";
 const IS_ENABLED: &str = "SELECT 1 FROM two_factor WHERE account_id = $1";
 
-/// Returns a row if the account is active and its password has not changed since it was checked.
+/// Returns a row if the account is active and its password has not changed since the check of the password.
 const UNCHANGED: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active AND password_hash = $2";
-/// Marks the time step of a code as used. Concurrent sign-ins update the row one after the other, so the second sign-in with the same code matches no row. The
-/// query also matches no row if too many wrong codes were tried, or if the secret was replaced after the code was checked. `created_at` identifies the secret:
-/// it stays the same when the secret is sealed again.
+/// Marks the time step of a code as used. Concurrent sign-ins update the row one after the other. So the second sign-in with the same code matches no row.
+///
+/// The query also matches no row if too many wrong codes were tried, or if the secret was replaced after the check of the code. `created_at` identifies the
+/// secret, because sealing the secret again does not change `created_at`.
 const CONSUME_STEP: &str = "UPDATE two_factor SET last_step = $2, wrong_codes = 0, refused_until = 0 \
     WHERE account_id = $1 AND last_step < $2 AND refused_until <= $3 AND created_at = $4";
 const RESET_WRONG_CODES: &str =
@@ -54,9 +55,9 @@ pub struct TwoFactor {
     pub sealed_secret: Vec<u8>,
     /// The time at which the account got the secret.
     pub created_at: Timestamp,
-    /// The latest time step whose code was accepted.
+    /// The latest time step with an accepted code.
     pub last_step: i64,
-    /// The time until which codes are refused, because too many codes in a row were wrong. Recovery codes are still accepted.
+    /// The time until which codes are refused after too many consecutive wrong codes. Recovery codes are accepted during this time.
     pub refused_until: Timestamp,
     /// SHA-256 of each unused recovery code, lower-case hexadecimal.
     pub recovery_codes: Vec<String>,
@@ -73,7 +74,7 @@ impl fmt::Debug for TwoFactor {
     }
 }
 
-/// The second factor that a person presents with the password.
+/// The second factor in a sign-in request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Factor {
     /// No factor, because the account has no second factor.
@@ -82,7 +83,7 @@ pub enum Factor {
     Code {
         /// The time step of the code.
         step: i64,
-        /// The time at which the account got the secret with which the code was checked.
+        /// The time at which the account got the secret. The code was checked with this secret.
         since: Timestamp,
     },
     /// The recovery code with this hash.
@@ -94,7 +95,7 @@ pub enum Factor {
 pub struct Person<'a> {
     /// The account's id.
     pub account_id: &'a str,
-    /// The hash that the password was checked against.
+    /// The password hash with which the password was checked.
     pub password_hash: &'a str,
     /// The second factor.
     pub factor: &'a Factor,
@@ -102,29 +103,29 @@ pub struct Person<'a> {
     pub at: Timestamp,
 }
 
-/// The result of consuming a second factor while the account is locked.
+/// The result of consuming a second factor. The account is locked.
 pub(super) enum Consumption {
     /// The factor is valid, and its code was consumed. The caller appends the text `with` to the detail of its event.
     Valid { with: String },
-    /// The code was consumed concurrently, the factor was replaced, or too many wrong codes were tried.
+    /// A concurrent request consumed the code or replaced the factor, or too many wrong codes were tried.
     Used,
-    /// The account was disabled or deleted concurrently, or its password or factor was changed.
+    /// A concurrent request disabled or deleted the account, or changed its password or second factor.
     AccountChanged,
 }
 
-/// The result of a sign-in whose password and code were correct.
+/// The result of a sign-in with a correct password and a correct code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignIn {
     /// The session was created and the code was consumed.
     Begun,
-    /// The code was consumed concurrently, the factor was replaced, or too many wrong codes were tried.
+    /// A concurrent request consumed the code or replaced the factor, or too many wrong codes were tried.
     CodeUsed,
-    /// The account was disabled or deleted concurrently, or its password or factor was changed.
+    /// A concurrent request disabled or deleted the account, or changed its password or second factor.
     AccountChanged,
 }
 
 impl Directory {
-    /// Returns the second factor of an account, or `None` if it has none.
+    /// Returns the second factor of an account. Returns `None` if the account has no second factor.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -147,8 +148,8 @@ impl Directory {
         }))
     }
 
-    /// Creates a session and consumes the code, in one transaction. If two sign-ins use the same code concurrently, only one succeeds. The account must be
-    /// unchanged since its password was checked against `password_hash`.
+    /// Creates a session and consumes the code, in one transaction. If two sign-ins use the same code concurrently, only one sign-in succeeds. The account must
+    /// not have changed since its password was checked against `password_hash`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. No session is created and no code is consumed in that case.
@@ -182,8 +183,8 @@ impl Directory {
         Ok(SignIn::Begun)
     }
 
-    /// Counts a wrong code that was presented with the correct password, and records the failed sign-in. From the tenth wrong code in a row, codes are refused
-    /// for a time that doubles with each further wrong code, up to one day. A correct code or a recovery code resets the count.
+    /// Counts a wrong code in a sign-in with a correct password. Records the failed sign-in. From the tenth consecutive wrong code, codes are refused for some
+    /// time. Each further wrong code doubles this time, up to one day. A correct code or a recovery code resets the count.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is counted in that case.
@@ -218,7 +219,7 @@ impl Directory {
         events::commit(tx, failed, origin).await
     }
 
-    /// Consumes a factor for a purpose other than a sign-in. Returns `true` if the factor is valid, and also for [`Factor::None`].
+    /// Consumes a factor for another purpose than a sign-in. Returns `true` if the factor is valid. [`Factor::None`] is always valid.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. No code is consumed in that case.
@@ -233,7 +234,7 @@ impl Directory {
         Ok(right)
     }
 
-    /// Adds a second factor to an account. Returns `false` if the account already has one.
+    /// Adds a second factor to an account. Returns `false` if the account already has a second factor.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -269,7 +270,8 @@ impl Directory {
         Ok(on!(&self.db, pool => sqlx::query_as(SECRETS).fetch_all(pool).await)?)
     }
 
-    /// Replaces the sealed secret `before` of an account with `after`, the same secret sealed again, unless the secret was changed concurrently.
+    /// Replaces the sealed secret `before` of an account with `after`. `after` must be the same secret, sealed again. Does nothing if a concurrent request
+    /// changed the secret.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -336,7 +338,7 @@ impl Directory {
     }
 }
 
-/// Consumes the factor that a person presented. The caller has locked the account. The account must be unchanged since its password was checked.
+/// Consumes the factor of a person. The caller must lock the account first. The account must not have changed since the check of the password.
 pub(super) async fn consume(tx: &mut Tx, person: Person<'_>) -> Result<Consumption, Error> {
     let account = person.account_id;
     let unchanged: Option<i32> = on_tx!(&mut *tx, db => sqlx::query_scalar(UNCHANGED)
@@ -380,7 +382,7 @@ pub(super) async fn consume(tx: &mut Tx, person: Person<'_>) -> Result<Consumpti
     Ok(Consumption::Valid { with })
 }
 
-/// Returns the time for which codes are refused after this number of wrong codes in a row.
+/// Returns the time for which codes are refused after this number of consecutive wrong codes.
 fn wait_after(wrong: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(wrong.saturating_sub(MAX_WRONG_CODES));
     FIRST_WAIT.saturating_mul(doubled).min(LONGEST_WAIT)

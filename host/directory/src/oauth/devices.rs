@@ -61,7 +61,7 @@ pub struct NewDevice {
 pub struct Device {
     /// The client's id.
     pub client_id: String,
-    /// The name that the client gives itself.
+    /// The client's name, chosen by the client.
     pub client_name: String,
     /// The scopes of the grant, separated by spaces.
     pub scope: String,

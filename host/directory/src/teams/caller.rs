@@ -1,5 +1,5 @@
-//! The caller of a change to a team, and the caller's right to make the change. The transaction that makes the change checks both, so that a right that was
-//! revoked before has no effect.
+//! The caller of a change to a team, and the caller's right to make the change. The transaction with the change checks the session and the right of the caller.
+//! So a right that was revoked before the change has no effect.
 
 use super::super::Error;
 use super::super::db::{Tx, on_tx};
@@ -7,7 +7,7 @@ use super::super::session_caller::SessionCaller;
 use super::super::shared::GrantRow;
 use crate::permissions::{Granted, Grants, Resource, Right};
 
-/// Returns one row for each grant of the member, or one row without a grant if the member has none.
+/// Returns one row for each grant of the member. For a member without a grant, returns one row without a grant.
 const RELATION: &str = "SELECT a.active AND EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = m.mailbox) AS open, \
         g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox LEFT JOIN team_grants g ON g.membership = m.id \
@@ -31,19 +31,19 @@ pub enum Refusal {
     /// The mailbox does not exist, or it is not shared with the caller.
     #[error("there is no such team")]
     NoTeam,
-    /// The caller may not manage the members.
+    /// The caller is not allowed to manage the members.
     #[error("the caller may not manage the members")]
     NotManaging,
-    /// The caller does not have all of these rights over the complete resource.
+    /// The caller does not have all requested rights over the complete resource.
     #[error("the caller does not hold these rights")]
     NotHeld,
-    /// Some of these rights do not apply to the resource of the grant.
+    /// Some of the requested rights do not apply to the resource of the grant.
     #[error("these rights do not apply to {0:?}")]
     NotApplicable(Resource),
     /// No active account has this address.
     #[error("there is no such user")]
     NoUser,
-    /// The owner is not a member, so it can get no grants and cannot be removed.
+    /// The owner is not a member. The owner cannot get grants and cannot be removed.
     #[error("the account is the mailbox's owner")]
     Owner,
     /// The owner cannot be invited.
@@ -55,7 +55,7 @@ pub enum Refusal {
     /// The mailbox has no such alias.
     #[error("there is no such alias")]
     NoAlias,
-    /// The mailbox's owner may not have aliases on the domain.
+    /// The owner of the mailbox is not allowed to have aliases on the domain.
     #[error("the mailbox's owner may not have aliases on the domain")]
     NoDomain,
     /// The mailbox has no such folder.
@@ -70,13 +70,13 @@ pub enum Refusal {
     /// The account is already a member.
     #[error("the account is already a member")]
     Member,
-    /// The plan's limit of members is reached.
+    /// The mailbox has the maximum number of members in the owner's plan.
     #[error("the plan's limit of members is reached")]
     Full,
-    /// The member's limit of grants is reached.
+    /// The member has the maximum number of grants.
     #[error("the member's limit of grants is reached")]
     TooManyGrants,
-    /// The directory failed.
+    /// The directory returned an error.
     #[error(transparent)]
     Directory(#[from] Error),
 }
@@ -90,7 +90,7 @@ impl From<sqlx::Error> for Refusal {
 /// The caller's relation to a mailbox.
 pub(super) enum Relation {
     Owner,
-    /// `open` is `false` if the mailbox's owner is disabled or if the mailbox has no key. In that case, no member has access.
+    /// `open` is `false` if the mailbox's owner is disabled or if the mailbox has no key. In that case, members have no access.
     Member {
         open: bool,
         grants: Grants,
@@ -105,8 +105,8 @@ struct Row {
 }
 
 impl TeamCaller<'_> {
-    /// Locks the account of the caller, the account of the mailbox, and the account `other`, in the order of their ids, so that transactions cannot deadlock.
-    /// Fails if the caller's session is not live.
+    /// Locks the accounts of the caller and of the mailbox, and the account `other`. The locks are taken in the order of the account ids, so that transactions
+    /// cannot deadlock. Fails if the caller's session is not live.
     pub(super) async fn lock(&self, tx: &mut Tx, other: Option<&str>) -> Result<(), Refusal> {
         let mut accounts = vec![self.session.account_id, self.mailbox];
         accounts.extend(other);
@@ -137,15 +137,16 @@ impl TeamCaller<'_> {
         Ok(Relation::Member { open, grants })
     }
 
-    /// Returns the caller's grants if the caller may manage the members of the mailbox, and a [`Refusal`] otherwise.
+    /// Returns the caller's grants if the caller is allowed to manage the members of the mailbox. Otherwise returns a [`Refusal`].
     pub(super) async fn manager_grants(&self, tx: &mut Tx) -> Result<Grants, Refusal> {
         self.relation(tx).await?.manager_grants()
     }
 }
 
 impl Relation {
-    /// Returns the caller's grants if the caller may manage the members of the mailbox, and a [`Refusal`] otherwise. While members have no access, only the
-    /// owner may manage them, so that no member can restore its own access or that of another member.
+    /// Returns the caller's grants if the caller is allowed to manage the members of the mailbox. Otherwise returns a [`Refusal`].
+    ///
+    /// While members have no access, only the owner can manage the members. Otherwise a member could restore its own access or the access of another member.
     pub(super) fn manager_grants(self) -> Result<Grants, Refusal> {
         match self {
             Self::Owner => Ok(Grants::owner()),

@@ -1,4 +1,4 @@
-//! Adds, changes and revokes grants. A caller can grant only rights that the caller has over the complete resource.
+//! Adds, changes and revokes grants. A caller can grant a right only if the caller has this right over the complete resource.
 
 use super::super::aliases::{DomainOwner, owner_of};
 use super::super::db::{Tx, on_tx};
@@ -11,7 +11,7 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::permissions::{AliasSet, Granted, Grants, Resource, Rights};
 
-/// Maximum number of grants of a member in a mailbox.
+/// Maximum number of grants of one member in one mailbox.
 pub const MAX_GRANTS: u32 = 100;
 
 const ALIAS: &str =
@@ -33,10 +33,10 @@ struct Found {
 }
 
 impl Directory {
-    /// Adds a grant to a member of a team. In a grant for a folder, the UIDVALIDITY 0 means that the mail server has no such folder.
+    /// Adds a grant to a member of a team. In a grant for a folder, a UIDVALIDITY of 0 means that the mail server has no such folder.
     ///
     /// # Errors
-    /// Returns [`Refusal`]. Nothing is granted in that case.
+    /// Returns [`Refusal`] if the request is not allowed or the database fails. Nothing is granted in that case.
     pub async fn add_grant(
         &self,
         caller: TeamCaller<'_>,
@@ -68,10 +68,10 @@ impl Directory {
         Ok(events::commit(tx, added, origin).await?)
     }
 
-    /// Changes the rights of a grant of a team.
+    /// Changes the rights of a grant.
     ///
     /// # Errors
-    /// Returns [`Refusal`]. Nothing is changed in that case.
+    /// Returns [`Refusal`] if the request is not allowed or the database fails. Nothing is changed in that case.
     pub async fn change_grant(
         &self,
         caller: TeamCaller<'_>,
@@ -88,7 +88,7 @@ impl Directory {
         if !rights.within(resource.takes()) {
             return Err(Refusal::NotApplicable(resource));
         }
-        // The caller does not need to have the rights that are already in the grant.
+        // The caller needs only the rights that the grant does not already contain.
         if !rights.within(held.over(&resource).and(before.rights)) {
             return Err(Refusal::NotHeld);
         }
@@ -110,10 +110,10 @@ impl Directory {
         Ok(events::commit(tx, changed, origin).await?)
     }
 
-    /// Revokes a grant of a team. The account that had the grant remains a member.
+    /// Revokes a grant. The account with the grant remains a member.
     ///
     /// # Errors
-    /// Returns [`Refusal`]. Nothing is changed in that case.
+    /// Returns [`Refusal`] if the request is not allowed or the database fails. Nothing is changed in that case.
     pub async fn revoke_grant(
         &self,
         caller: TeamCaller<'_>,
@@ -134,10 +134,11 @@ impl Directory {
     }
 }
 
-/// Checks that a caller with the grants `held` may make a grant.
+/// Checks that a caller with the grants `held` is allowed to make a grant.
 ///
 /// # Errors
-/// Returns [`Refusal::NotApplicable`], [`Refusal::NotHeld`], the refusal for a missing resource, or [`Refusal::Directory`].
+/// Returns [`Refusal::NotApplicable`] if rights do not apply to the resource, and [`Refusal::NotHeld`] if the caller does not have all the rights. Returns
+/// another [`Refusal`] if the resource does not exist or the database fails.
 pub(super) async fn authorize(
     tx: &mut Tx,
     mailbox: &str,
@@ -148,7 +149,7 @@ pub(super) async fn authorize(
     if !grant.rights.within(resource.takes()) {
         return Err(Refusal::NotApplicable(resource.clone()));
     }
-    // The caller's rights are checked first, so that a caller without these rights does not learn whether the resource exists.
+    // Check the caller's rights first. A caller without these rights must not learn whether the resource exists.
     if !grant.rights.within(held.over(resource)) {
         return Err(Refusal::NotHeld);
     }
@@ -180,7 +181,7 @@ async fn exists(tx: &mut Tx, mailbox: &str, resource: &Resource) -> Result<bool,
     })
 }
 
-/// Returns the address of the member that has a grant, and the grant.
+/// Returns a grant and the address of its member.
 async fn find(tx: &mut Tx, mailbox: &str, id: &str) -> Result<(String, Granted), Refusal> {
     let found: Option<Found> = on_tx!(tx, db => sqlx::query_as(FIND)
         .bind(id)
@@ -216,7 +217,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Returns the kind and the id of a resource, as the database stores them.
+/// Returns the kind and the id of a resource for the database.
 fn columns(resource: &Resource) -> (&'static str, Option<String>) {
     match resource {
         Resource::Mailbox => ("mailbox", None),

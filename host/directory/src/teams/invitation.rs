@@ -1,5 +1,5 @@
-//! Invitations. An invited account becomes a member immediately, without its consent. The key that acts for the members of a mailbox is created if the mailbox
-//! has none.
+//! Invitations. An invited account becomes a member immediately, without its consent. If the mailbox has no key, the invitation also creates the key for the
+//! members.
 
 use std::fmt;
 
@@ -27,18 +27,18 @@ pub struct Invitation {
     pub membership: String,
     /// The address of the account, in lower case.
     pub address: String,
-    /// The first grant. In a grant for a folder, the UIDVALIDITY 0 means that the mail server has no such folder.
+    /// The first grant. In a grant for a folder, a UIDVALIDITY of 0 means that the mail server has no such folder.
     pub grant: Grant,
-    /// The key that acts for the members of the mailbox. It is stored only if the mailbox has no key.
+    /// The key for the members of the mailbox. The key is stored only if the mailbox has no key.
     pub key: NewKey,
     /// The maximum number of members in the owner's plan.
     pub at_most: u32,
 }
 
-/// A new key that acts for the members of a mailbox.
+/// A new key for the members of a mailbox.
 #[derive(Clone)]
 pub struct NewKey {
-    /// The app password, which is the key.
+    /// The app password of the key.
     pub app_password: NewAppPassword,
     /// The app password, sealed for the mailbox's id.
     pub sealed_password: Vec<u8>,
@@ -53,10 +53,10 @@ impl fmt::Debug for NewKey {
 }
 
 impl Directory {
-    /// Adds a member to a team, with a first grant. Concurrent invitations cannot exceed the plan's limit.
+    /// Adds a member to a team, with a first grant. Concurrent invitations cannot exceed the limit of the plan.
     ///
     /// # Errors
-    /// Returns [`Refusal`]. No member is added in that case.
+    /// Returns [`Refusal`] if the request is not allowed or the database fails. No member is added in that case.
     pub async fn invite(
         &self,
         caller: TeamCaller<'_>,
@@ -69,7 +69,7 @@ impl Directory {
         let before = account(&mut tx, address).await?;
         caller.lock(&mut tx, before.as_deref()).await?;
         let held = caller.manager_grants(&mut tx).await?;
-        // The account is read again, because the address may have changed to another account before the lock was taken.
+        // Read the account a second time. Another account may have got the address before this transaction took the lock.
         let member = account(&mut tx, address).await?;
         let member = member
             .filter(|member| before.as_ref() == Some(member))
@@ -117,7 +117,7 @@ async fn account(tx: &mut Tx, address: &str) -> Result<Option<String>, Refusal> 
         .fetch_optional(db).await)?)
 }
 
-/// Stores the key that acts for the members of a mailbox, if the mailbox has no key.
+/// Stores the key for the members of a mailbox, if the mailbox has no key.
 async fn store_key_if_missing(
     tx: &mut Tx,
     caller: TeamCaller<'_>,

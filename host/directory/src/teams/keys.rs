@@ -1,5 +1,5 @@
-//! The sealed keys of shared mailboxes, which act for the members. When the service's own key is replaced, each of these keys is read, sealed with the new key,
-//! and stored again.
+//! The sealed keys of shared mailboxes. A key is an app password for the members. When the service's own key is replaced, all keys of mailboxes must be sealed
+//! with the new key.
 
 use super::super::db::on;
 use super::super::{Directory, Error};
@@ -17,7 +17,8 @@ impl Directory {
         Ok(on!(&self.db, pool => sqlx::query_as(SEALED).fetch_all(pool).await)?)
     }
 
-    /// Replaces the sealed key `before` of a mailbox with `after`, the same key sealed again, unless the key was changed concurrently.
+    /// Replaces the sealed key `before` of a mailbox with `after`. `after` must be the same key, sealed again. Does nothing if a concurrent request changed the
+    /// key.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,5 +1,5 @@
-//! Removes members from teams. A member can remove itself, a caller who manages the members can remove it, and it is removed when its account is deleted. When
-//! the last member is removed, the key of the mailbox is deleted.
+//! Removes members from teams. A member is removed by itself, by a caller who manages the members, or when the member's account is deleted. When the last
+//! member is removed, the key of the mailbox is deleted.
 
 use super::super::db::{Tx, on_tx};
 use super::super::events::{self, Event, Kind};
@@ -16,10 +16,10 @@ const IDLE_KEY: &str = "SELECT k.app_password_id, p.label FROM team_keys k JOIN 
     WHERE k.mailbox = $1 AND NOT EXISTS (SELECT 1 FROM team_members m WHERE m.mailbox = $1)";
 
 impl Directory {
-    /// Removes a member and all its grants from a team. If this was the last member, returns the id of the app password that was deleted.
+    /// Removes a member and all grants of the member from a team. If the last member was removed, returns the id of the deleted app password.
     ///
     /// # Errors
-    /// Returns [`Refusal`]. The account is still a member in that case.
+    /// Returns [`Refusal`] if the request is not allowed or the database fails. The account remains a member in that case.
     pub async fn remove_member(
         &self,
         caller: TeamCaller<'_>,
@@ -30,7 +30,7 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         caller.lock(&mut tx, None).await?;
         let relation = caller.relation(&mut tx).await?;
-        // A member may remove itself even while members have no access.
+        // A member can remove itself even while members have no access.
         if member != caller.session.account_id {
             relation.manager_grants()?;
         }
@@ -44,7 +44,8 @@ impl Directory {
     }
 }
 
-/// Locks an account that will be deleted and the mailboxes that are shared with it, in the order of their ids, so that transactions cannot deadlock.
+/// Locks an account that will be deleted, and the mailboxes that are shared with the account. The locks are taken in the order of the ids, so that transactions
+/// cannot deadlock.
 pub(crate) async fn lock_with_mailboxes(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
     let mut accounts = mailboxes(tx, account_id).await?;
     accounts.push(account_id.to_owned());
@@ -55,7 +56,7 @@ pub(crate) async fn lock_with_mailboxes(tx: &mut Tx, account_id: &str) -> Result
     Ok(())
 }
 
-/// Removes an account from every team that it is a member of.
+/// Removes an account from every team in which the account is a member.
 pub(crate) async fn leave_all(
     tx: &mut Tx,
     account_id: &str,
