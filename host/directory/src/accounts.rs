@@ -60,7 +60,7 @@ pub struct NewAccount {
     pub address: String,
     /// The argon2id hash of the password, as a PHC string.
     pub password_hash: String,
-    /// The profile to create with the account, or `None`.
+    /// The profile to create with the account. `None` if the account gets no profile.
     pub profile: Option<NewProfile>,
     /// The account's plan.
     pub plan: String,
@@ -161,7 +161,7 @@ async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error>
     Ok(claimed == 1)
 }
 
-/// Stores an account, its mailbox row and its profile. The caller has inserted the address.
+/// Stores an account, its mailbox row and its profile. The caller must insert the address first.
 async fn insert(tx: &mut Tx, account: &NewAccount) -> Result<(), Error> {
     on_tx!(tx, db => sqlx::query(INSERT)
         .bind(&account.id)

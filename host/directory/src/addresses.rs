@@ -18,7 +18,7 @@ pub enum AddressRelation {
     Own,
     /// An address on a domain that the account may use. The account is not allowed to send from the address.
     Foreign,
-    /// An address on a domain that the account may not use.
+    /// An address on a domain that the account is not allowed to use.
     ForeignDomain,
 }
 

@@ -51,8 +51,8 @@ const AVAILABILITY: &str = "SELECT \
         SELECT 1 FROM domains d WHERE d.account_id = $1 AND d.verified_at IS NOT NULL \
             AND substr(a.address, length(a.address) - length(d.domain)) = '@' || d.domain \
             AND NOT EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = d.domain))) AS count";
-/// Inserts an alias, or restores a deleted alias of the account. Changes no row if another account has or had the address. This also applies if a concurrent
-/// transaction inserted the address.
+/// Inserts an alias, or restores a deleted alias of the account. Changes no row if another account has or had the address. A concurrent transaction may have
+/// inserted the address.
 const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at, made_by) VALUES ($1, 'alias', $2, $3, $3, $4) \
     ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
         made_by = EXCLUDED.made_by \
@@ -108,7 +108,7 @@ impl<'a> AliasCaller<'a> {
         if let Some(shared) = &caller.shared {
             return Self {
                 account_id: &shared.account,
-                // This app password acts for all members. It is deleted when no member has access any longer.
+                // This app password acts for all members. The app password is deleted when no member has access any longer.
                 app_password_id: Some(&shared.mail.id),
                 sid: "",
                 at,
@@ -155,7 +155,7 @@ pub struct Alias {
     pub created_at: Option<Timestamp>,
     /// The time of the last change, or `None` if this service did not create the alias.
     pub modified_at: Option<Timestamp>,
-    /// The account of the member who created the alias, or `None` if the owner created it.
+    /// The account of the member who created the alias, or `None` if the owner created the alias.
     pub made_by: Option<String>,
 }
 

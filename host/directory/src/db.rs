@@ -1,5 +1,5 @@
-//! The database of the directory. The database is an SQLite database or a PostgreSQL database. This module opens and migrates it. The text of a query is the
-//! same for SQLite and PostgreSQL, because both databases accept `$1` as a parameter.
+//! The database of the directory. The database is an SQLite database or a PostgreSQL database. This module opens and migrates the database. The text of a query
+//! is the same for SQLite and PostgreSQL, because both databases accept `$1` as a parameter.
 //!
 //! ```ignore
 //! const BY_ID: &str = "SELECT id, address FROM accounts WHERE id = $1";

@@ -132,7 +132,7 @@ async fn delete_in_file(
     Ok(())
 }
 
-/// Converts seconds since the epoch to a time that is not after `now`. Returns `None` if the value is not plausible.
+/// Converts seconds since the epoch to a time. A time after `now` becomes `now`. Returns `None` if the value is not plausible.
 fn instant(seconds: i64, now: Timestamp) -> Option<Timestamp> {
     let at = Timestamp::from_millis(seconds.checked_mul(1000)?);
     let possible = seconds > 0 && at <= now.plus(MAX_CLOCK_SKEW);

@@ -17,7 +17,7 @@ const MAY_SEND: &str = "SELECT COUNT(*) FROM mailserver_senders WHERE address = 
 
 const CONNECTIONS: u32 = 4;
 
-/// Timeout for the database. It is shorter than the time that Postfix waits for a milter.
+/// Timeout for the database. This timeout is shorter than the time that Postfix waits for a milter.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The access of a mail server to the directory. The first query opens the connection.

@@ -1,6 +1,6 @@
 //! Records of messages that clients send with an idempotency key. If a client repeats a request with the same key, the service does not send a second message.
 //!
-//! Before the service sends a message, it writes a row with the state `begun`. A process may end without changing this state. In that case, it is unknown
+//! Before sending a message, the service writes a row with the state `begun`. A process may end without changing this state. In that case, it is unknown
 //! whether the message was sent.
 
 use std::time::Duration;

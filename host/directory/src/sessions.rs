@@ -22,7 +22,7 @@ pub const REUSE_GRACE: Duration = Duration::from_secs(10);
 const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
 /// Maximum number of web sessions of an account. Each session has its own rate limits, so this maximum also limits the requests of an account. If an account
-/// exceeds the maximum, the sessions that were refreshed longest ago are ended.
+/// exceeds the maximum, the sessions with the earliest last refresh are ended.
 const MAX_SESSIONS: i64 = 100;
 /// Ends all sessions of an account except the $2 most recently refreshed sessions. The LIMIT has no effect. SQLite requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \

@@ -33,7 +33,7 @@ pub struct Entry<'a> {
     pub key: &'a str,
 }
 
-/// The condition for a change. It applies to the current value of the key.
+/// The condition for a change, about the current value of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected<'a> {
     /// Any value or no value.

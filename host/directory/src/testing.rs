@@ -1,7 +1,7 @@
-//! Fresh databases for tests: each test body runs on a new SQLite file and on a new database of a PostgreSQL server.
+//! New databases for tests. Each test body runs on a new SQLite file and on a new database of a PostgreSQL server.
 //!
-//! `LATCHMAIL_TEST_POSTGRES` is the URL of the server, with a role that can create databases and roles. Without this variable, the PostgreSQL tests fail. They
-//! are never skipped.
+//! `LATCHMAIL_TEST_POSTGRES` is the URL of the server. The role in the URL must be able to create databases and roles. Without this variable, the PostgreSQL
+//! tests fail. These tests are never skipped.
 //!
 //! ```ignore
 //! async fn an_account_is_found_by_its_address(fresh: Fresh) { … }
@@ -48,21 +48,21 @@ pub(crate) use both;
 /// A new, open database without platform domains.
 #[derive(Debug)]
 pub struct Fresh {
-    /// The configuration that the database was opened with, for opening it again.
+    /// The configuration of the database. Tests use this value to open the database a second time.
     pub config: config::Database,
     /// The directory in the database.
     pub directory: Directory,
 }
 
 impl Fresh {
-    /// Returns the file that mail servers read, or `None` on PostgreSQL.
+    /// Returns the path of the file for mail servers. Returns `None` on PostgreSQL.
     #[must_use]
     pub fn mailserver_file(&self) -> Option<PathBuf> {
         let main = Path::new(self.config.url.strip_prefix("sqlite:")?);
         Some(main.with_file_name("mailserver").join("mailserver.db"))
     }
 
-    /// Returns a pool with the access of a mail daemon: its file on SQLite, its role on PostgreSQL.
+    /// Returns a pool with the access rights of a mail daemon. On SQLite, opens the file for mail servers. On PostgreSQL, uses the role of mail servers.
     ///
     /// # Errors
     /// Returns an error if the pool cannot be opened.
@@ -87,10 +87,9 @@ impl Fresh {
     }
 }
 
-/// Runs `body` on a new SQLite file, which is removed afterwards.
+/// Runs `body` on a new SQLite file, and then removes the file.
 ///
-/// # Errors
-/// Returns an error if the database cannot be created. Propagates a panic of the body.
+/// # Errors Returns an error if the database cannot be created. Panics if the body panics.
 pub async fn on_sqlite<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -101,7 +100,7 @@ where
     in_folder(&folder, body).await
 }
 
-/// Runs `body` on an SQLite file that is not a copy: [`Directory::open`] creates the file and its folder.
+/// Runs `body` on an SQLite file that [`Directory::open`] creates together with its folder. The file is not a copy of a template.
 #[cfg(test)]
 pub(crate) async fn on_created_sqlite<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
@@ -122,10 +121,9 @@ where
     run(fresh, body, async || Ok(std::fs::remove_dir_all(folder)?)).await
 }
 
-/// Runs `body` on a new database of the PostgreSQL server, which is dropped afterwards.
+/// Runs `body` on a new database of the PostgreSQL server, and then drops the database.
 ///
-/// # Errors
-/// Returns an error if no server is configured or the database cannot be created. Propagates a panic of the body.
+/// # Errors Returns an error if no server is configured or the database cannot be created. Panics if the body panics.
 pub async fn on_postgres<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -139,7 +137,7 @@ where
     run(fresh, body, async || database.drop().await).await
 }
 
-/// Copies an SQLite database that has every table and no row to `file`. The migrations run once per schema; the result is stored beside the test binaries.
+/// Copies an SQLite database with every table and no row to `file`. The migrations run one time per schema. The result is stored next to the test binaries.
 ///
 /// # Errors
 /// Returns an error if the database cannot be created or copied.
@@ -156,7 +154,7 @@ pub async fn copy_sqlite(file: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(&folder)?;
         let new = folder.join("latchmail.db");
         let directory = open_directory(format!("sqlite:{}", new.display())).await?;
-        // The last connection to close moves the write-ahead log into the file.
+        // Closing the last connection moves the write-ahead log into the file.
         directory.close().await;
         std::fs::rename(&new, &template)?;
         std::fs::remove_dir_all(&folder)?;
@@ -165,7 +163,7 @@ pub async fn copy_sqlite(file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A database of the PostgreSQL server that has every table and no row.
+/// A database of the PostgreSQL server, with every table and no row.
 #[derive(Debug)]
 pub struct PostgresDatabase {
     /// The database's URL.
@@ -174,7 +172,7 @@ pub struct PostgresDatabase {
 }
 
 impl PostgresDatabase {
-    /// Copies a new database from a template, which the first test on a server creates.
+    /// Copies a new database from a template. The first test on a server creates the template.
     ///
     /// # Errors
     /// Returns an error if no server is configured or the database cannot be created.
@@ -192,10 +190,9 @@ impl PostgresDatabase {
         Ok(Self { url, name })
     }
 
-    /// Drops the database and ends the connections to it.
+    /// Drops the database and ends all connections to the database.
     ///
-    /// # Errors
-    /// Returns an error if the server fails.
+    /// # Errors Returns an error if the server cannot drop the database.
     pub async fn drop(self) -> anyhow::Result<()> {
         let mut administrator = administrator().await?;
         execute_on(
@@ -207,7 +204,7 @@ impl PostgresDatabase {
     }
 }
 
-/// Removes every row from a database, except the record of its migrations. Connections of mail servers to it stay open.
+/// Removes every row from a database, except the record of its migrations. Connections of mail servers to the database remain open.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -242,7 +239,7 @@ async fn administrator() -> anyhow::Result<PgConnection> {
         .with_context(|| format!("the PostgreSQL server in {SERVER} does not respond"))
 }
 
-/// Returns the server's URL with another database. Edits the URL as text, because mail daemons also read it and do not know sqlx's own parameters.
+/// Returns the server's URL with another database. Edits the URL as text, because mail daemons also read the URL and do not support sqlx's own parameters.
 fn postgres_url(name: &str) -> anyhow::Result<String> {
     let server = server()?;
     let (address, options) = server.split_at(server.find('?').unwrap_or(server.len()));
@@ -250,7 +247,7 @@ fn postgres_url(name: &str) -> anyhow::Result<String> {
     Ok(format!("{host}/{name}{options}"))
 }
 
-/// Returns the name of the server's template, which is created if it is missing. Test processes wait for each other.
+/// Returns the name of the server's template. Creates the template if it is missing. Test processes wait for each other.
 async fn template(administrator: &mut PgConnection) -> anyhow::Result<String> {
     const EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)";
     let name = format!("latchmail_template_{}", migrations::digest());
@@ -269,7 +266,7 @@ async fn template(administrator: &mut PgConnection) -> anyhow::Result<String> {
         .await?;
     if !exists(&mut *administrator).await? {
         let new = fresh_name()?;
-        // The database is copied from template0, because a template with a connected client cannot be copied, and no client can connect to template0.
+        // A template with a connected client cannot be copied. Therefore the database is copied from template0, because no client can connect to template0.
         execute_on(
             &mut *administrator,
             format!("CREATE DATABASE {new} TEMPLATE template0"),
@@ -463,7 +460,7 @@ mod fixtures {
             rows
         }
 
-        /// Stores a domain of an account: a verified one if `verified` is `true`, otherwise a pending claim.
+        /// Stores a domain of an account: a verified domain if `verified` is `true`, otherwise a pending claim.
         pub async fn domain(&self, account_id: &str, domain: &str, verified: bool) {
             const INSERT: &str = "INSERT INTO domains (account_id, domain, challenge, created_at, verified_at, \
                 dkim_selector, dkim_public_key, dkim_private_key) VALUES ($1, $2, 'c', 0, $3, $4, $4, $5)";

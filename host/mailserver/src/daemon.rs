@@ -1,7 +1,7 @@
 //! Runs one daemon of the local servers. The daemon ends on request, and also if this process dies for any reason.
 //!
-//! A supervisor process runs between this process and the daemon. The supervisor is a short bash script. It reads from a pipe that only this process can write
-//! to.
+//! A supervisor process runs between this process and the daemon. The supervisor is a short bash script. The script reads from a pipe, and only this process
+//! can write to the pipe.
 //!
 //! When the write end of the pipe closes, the supervisor ends the process group of the daemon. So the daemon also ends after a SIGKILL of this process. If
 //! several processes share a daemon, the caller supplies the pipe.

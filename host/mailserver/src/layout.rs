@@ -1,5 +1,5 @@
-//! The private folder of the local servers. This module checks the folder's path. It creates the subfolders and files of the daemons, with the required owners
-//! and modes.
+//! The private folder of the local servers. This module checks the folder's path. This module also creates the subfolders and files of the daemons, with the
+//! required owners and modes.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions, Permissions};
@@ -162,8 +162,8 @@ impl Layout {
 /// Gives the mail servers access to the SQLite database `file`, and write access to its folder. In WAL mode, a reader of a database must be able to write to
 /// the folder. Creates an empty file if `file` does not exist. The service creates the tables.
 ///
-/// A compromised mail server could replace the file with a link. Therefore this function does not follow links. It changes the group and the mode only of a
-/// regular file.
+/// A compromised mail server could replace the file with a link. Therefore this function does not follow links. The function changes the group and the mode
+/// only of a regular file.
 pub(crate) fn share_lookup_file(file: &Path) -> anyhow::Result<PathBuf> {
     let folder = file
         .parent()

@@ -20,11 +20,11 @@ pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 pub struct MilterOptions {
     /// The path of the program `latchmail`.
     pub program: PathBuf,
-    /// Additional configuration lines in dotted form. They must not set the database, the address or the log.
+    /// Additional configuration lines in dotted form. These lines must not set the database, the address or the log.
     pub settings: String,
     /// `true` if the milter uses the DNS.
     pub dns: bool,
-    /// The text that the milter logs when it accepts connections. Callers pass `latchmail_milter::READY`, because this crate does not depend on that crate.
+    /// The text that the milter logs when it accepts connections. This crate does not depend on `latchmail_milter`, so callers pass `latchmail_milter::READY`.
     pub ready_text: &'static str,
 }
 

@@ -1,11 +1,11 @@
 //! `latchmail milter`: checks the sender of each message before the mail server accepts it.
 //!
-//! Postfix passes every message through this milter. The milter verifies a message from the internet with SPF, DKIM and DMARC. It rejects or marks such a
-//! message if a sender in the message is local and DMARC does not pass for this sender. In a message that an account submits, all senders must be addresses of
-//! the account.
+//! Postfix passes every message through this milter. The milter verifies a message from the internet with SPF, DKIM and DMARC. The milter rejects or marks such
+//! a message if a sender in the message is local and DMARC does not pass for this sender. In a message that an account submits, all senders must be addresses
+//! of the account.
 //!
-//! For all messages, the milter writes the result into an `Authentication-Results` field. It deletes received `Authentication-Results` fields that claim to
-//! come from this server. `docs/senders.md` is the description for operators.
+//! For all messages, the milter writes the result into an `Authentication-Results` field. The milter deletes received `Authentication-Results` fields that
+//! claim to come from this server. `docs/senders.md` is the description for operators.
 //!
 //! This crate neither stores mail nor connects to the mail server.
 //!

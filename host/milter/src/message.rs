@@ -26,7 +26,7 @@ const MAX_HEADER_SIZE: usize = 512 * 1024;
 pub(crate) struct Message {
     /// The log-in name of the client. `None` if the message is not a submission.
     pub(crate) login: Option<String>,
-    /// The envelope sender. It is empty for the null sender.
+    /// The envelope sender. Empty for the null sender.
     pub(crate) sender: String,
     /// The senders in all From fields.
     pub(crate) from: Senders,

@@ -3,7 +3,7 @@
 //! On SQLite, lookups read on the calling thread. A pooled sqlx connection uses its own thread, and a switch between threads takes several times as long as a
 //! lookup.
 //!
-//! A lookup does not block the calling thread for long. It reads one row through an index. In WAL mode, a reader does not wait for a writer.
+//! A lookup does not block the calling thread for long. A lookup reads one row through an index. In WAL mode, a reader does not wait for a writer.
 //!
 //! After a crash, SQLite recovers the log and locks the file exclusively. Lookups are retried during this time.
 

@@ -43,7 +43,7 @@ pub struct ListedFolder<'a> {
 }
 
 impl IndexedFolder {
-    /// Returns the folder's id for clients. This is the mail server's id if the server has folder ids. Otherwise it is the service's id.
+    /// Returns the folder's id for clients. Returns the mail server's id if the server has folder ids. Otherwise returns the service's id.
     #[must_use]
     pub fn public_id(&self) -> &str {
         self.object_id.as_deref().unwrap_or(&self.id)

@@ -1,5 +1,5 @@
-//! Approvals of clients. A person approves a client by signing in. The client then gets a code. It can exchange this code for tokens within a minute, only one
-//! time. Alternatively, the person approves a waiting device.
+//! Approvals of clients. A person approves a client by signing in. The client then gets a code. The client can exchange this code for tokens one time, within a
+//! minute. Alternatively, the person approves a waiting device.
 
 use super::super::db::{Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};

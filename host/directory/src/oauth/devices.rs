@@ -1,5 +1,5 @@
-//! Devices without a browser (RFC 8628). A device displays a user code of eight letters. It waits until a person signs in for the device on another device, and
-//! polls for the result.
+//! Devices without a browser (RFC 8628). A device displays a user code of eight letters. The device polls for the result until a person signs in on another
+//! device.
 //!
 //! This module stores devices and looks up devices. Callers generate the codes.
 

@@ -3,13 +3,13 @@
 //! In WAL mode, a reader of a database must be able to write to the database's files. Therefore mail daemons can write the files in this folder, and the
 //! service does not trust the contents of these files.
 //!
-//! Daemons must not be able to create other files in the folder, because of SQLite's rollback journal. Before SQLite reads a database, it plays back the
+//! Daemons must not be able to create other files in the folder, because of SQLite's rollback journal. Before SQLite reads a database, SQLite plays back the
 //! journal of the database. After that, SQLite deletes a file whose name is in the journal.
 //!
-//! Therefore the service restricts write access to the folder to the owner before it opens a file. It refuses a file that has a journal. The service never
-//! creates a journal, because the journal would have the mode of the database, and daemons could write it.
+//! Therefore the service restricts write access to the folder to the owner before the service opens a file. The service refuses a file that has a journal. The
+//! service never creates a journal, because the journal would have the mode of the database, and daemons could write it.
 //!
-//! Daemons cannot create the -wal and the -shm files of a database, so these files must persist. SQLite removes both files when the last connection to the
+//! Daemons cannot create the -wal and the -shm files of a database, so these files must persist. SQLite removes these files when the last connection to the
 //! database closes, unless this connection is read-only. Therefore, every connection that can write attaches the database a second time, read-only. SQLite
 //! closes this second attachment last.
 
@@ -28,7 +28,7 @@ const ATTACH_KEEPER: &str = "ATTACH DATABASE $1 AS $2";
 
 /// Restricts write access to the folder of `file` to the owner. Returns an error if a daemon may have prepared `file` for an attack.
 ///
-/// `file` must be a plain file without a journal. It must not be a hard link to the main file or to any other file.
+/// `file` must be a plain file without a journal. `file` must not be a hard link to the main file or to any other file.
 pub(super) fn guard(main: &Path, file: &Path) -> Result<(), Error> {
     let ours = fs::metadata(main).map_err(|error| unusable(main, &error))?;
     close_folder(file, &ours)?;
