@@ -1,16 +1,15 @@
-//! Splits a long text into pieces. The result of a tool contains one piece and the offset of the next piece.
+//! Splits a long text into pieces. A tool result contains one piece and the offset of the next piece.
 
 use crate::hidden;
 
 /// The maximum length of a piece, in characters.
 pub(crate) const MAX_PIECE: usize = 50_000;
-/// The maximum size of a piece in the text of a result, in bytes. The text contains JSON escapes, which are larger than the characters that they stand for.
+/// The maximum size of a piece with JSON escapes, in bytes. An escape is longer than the escaped character.
 const MAX_ESCAPED: usize = 4 * MAX_PIECE;
 
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// The text of the piece.
     pub(crate) text: String,
     /// The offset of the next piece, in characters, or `None` if this is the last piece.
     pub(crate) next: Option<usize>,

@@ -9,10 +9,10 @@ use crate::revision::Revision;
 use crate::rpc::{self, Message, Response, RpcError};
 use crate::{Capabilities, headers, methods, origin};
 
-/// The maximum number of messages in a batch. The messages of a batch share the limits of one HTTP request.
+/// The maximum number of messages in a batch. All messages of a batch share the limits of one HTTP request.
 pub(crate) const MAX_BATCH: usize = 10;
-/// The budget of a batch, in bytes. The size of each response counts, and the size of the HTML that was converted for it. If the budget is exceeded, the
-/// remaining messages of the batch get an error. The budget and one more message together stay within the response size and the time that a module may use.
+/// The budget of a batch, in bytes. Each response and the HTML converted for the response count towards the budget. After the budget is exceeded, each
+/// remaining message gets an error. The budget leaves enough time and response size for one more message.
 const BATCH_BUDGET: usize = 1024 * 1024;
 
 /// A message of JSON-RPC 2.0.
@@ -113,11 +113,9 @@ fn write<T: Serialize>(status: u16, body: &T) -> Result<Reply, Failure> {
 
 /// The responses to a request body.
 enum Responses {
-    /// No response, because the body contained only notifications.
+    /// The body contained only notifications.
     None,
-    /// The response to a single message.
     One(Box<Response>),
-    /// The responses to a batch.
     Several(Vec<Response>),
 }
 
@@ -168,7 +166,6 @@ fn respond(host: &impl Capabilities, request: &Request) -> Result<Responses, Rpc
     })
 }
 
-/// The position of a message in the request body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
     /// The message is the whole body.
@@ -199,7 +196,7 @@ fn respond_to(
     }
 }
 
-/// Returns the id for an error that belongs to no request: null, or `None` if the revision omits the id of such errors.
+/// Returns the id of an error response that belongs to no request: null, or `None` if the revision omits such ids.
 fn null_id(request: &Request) -> Option<Value> {
     let revision = headers::revision(request).unwrap_or(Revision::R2025_11_25);
     (!revision.may_lack_id()).then_some(Value::Null)

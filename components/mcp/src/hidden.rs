@@ -1,5 +1,5 @@
-//! Detects invisible characters. People cannot see these characters, but models read them, so a text can have one meaning for a person and another for the
-//! person's agent. Warnings report invisible characters, and the text of a result contains them as JSON escapes. No character is removed.
+//! Detects invisible characters. People cannot see these characters, but models read them. A text can therefore have different meanings for a person and an
+//! agent. Warnings report invisible characters. JSON escapes represent the characters in the result; no character is removed.
 
 use std::fmt::Write as _;
 use std::io;
@@ -8,7 +8,7 @@ use latchmail_shape::{Invisible, invisible};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
-/// The kinds of invisible characters that are reported, and their names in warnings. A single joiner is legitimate, so it is not reported.
+/// The reported kinds of invisible characters, with their names in warnings. A single joiner is legitimate and is not reported.
 const KINDS: [(Invisible, &str); 3] = [
     (
         Invisible::Direction,
@@ -24,13 +24,13 @@ const KINDS: [(Invisible, &str); 3] = [
     ),
 ];
 
-/// Returns whether a character is escaped in the text of a result, because the character is invisible or can look like a line break.
+/// Returns whether a character must be escaped in a result. Invisible characters and characters that look like a line break are escaped.
 fn is_escaped(c: char) -> bool {
     let ends_a_line = matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}');
     ends_a_line || invisible(c).is_some()
 }
 
-/// Returns the size of a character in the text of a result, in bytes.
+/// Returns the size of a character in a result, in bytes. The size includes JSON escapes.
 pub(crate) fn escaped_size(c: char) -> usize {
     match c {
         _ if is_escaped(c) => 6 * c.len_utf16(),
@@ -40,21 +40,21 @@ pub(crate) fn escaped_size(c: char) -> usize {
     }
 }
 
-/// Returns whether two consecutive characters are joiners that can encode a hidden text. A zero-width joiner after the variation selector of an emoji is
+/// Returns whether two consecutive characters are joiners. Joiners can encode a hidden text. A zero-width joiner after an emoji's variation selector is
 /// legitimate.
 fn is_joiner_pair(before: char, c: char) -> bool {
     let joiner = Some(Invisible::Joiner);
     invisible(before) == joiner && invisible(c) == joiner && (before, c) != ('\u{fe0f}', '\u{200d}')
 }
 
-/// The kinds of invisible characters that were found in a message.
+/// The kinds of invisible characters found in a message.
 #[derive(Debug, Default)]
 pub(crate) struct InvisibleCharacters {
     found: [Vec<&'static str>; KINDS.len()],
 }
 
 impl InvisibleCharacters {
-    /// Scans a text of the message. `part` is the name of the text in the warnings.
+    /// Scans a text of the message. Warnings use `part` as the name of the text.
     pub(crate) fn scan(&mut self, part: &'static str, text: &str) {
         let mut has = [false; KINDS.len()];
         let mut mark = |found: Invisible| {
@@ -78,8 +78,7 @@ impl InvisibleCharacters {
         }
     }
 
-    /// Returns one warning for each kind of invisible characters that was found. `message` is the name of the message in the warnings, which contain no text of
-    /// the message.
+    /// Returns one warning for each kind of invisible characters found. Warnings use `message` as the name of the message, and contain no text of the message.
     pub(crate) fn warnings(&self, message: &str) -> Vec<String> {
         let kinds = KINDS.iter().zip(&self.found);
         kinds
@@ -92,15 +91,15 @@ impl InvisibleCharacters {
 /// Serializes a value as JSON and escapes invisible characters.
 ///
 /// # Errors
-/// Returns the errors of [`serde_json::to_string`].
+/// Returns an error if the value cannot be serialized as JSON.
 pub(crate) fn json<T: Serialize>(value: &T) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut bytes, EscapeInvisible))?;
-    // `serde_json` passes complete characters to the formatter.
+    // `serde_json` passes only complete characters to the formatter, so the bytes are valid UTF-8.
     Ok(String::from_utf8(bytes).unwrap_or_default())
 }
 
-/// `serde_json`'s compact format, with escapes for invisible characters.
+/// The compact format of `serde_json`, with escapes for invisible characters.
 struct EscapeInvisible;
 
 impl Formatter for EscapeInvisible {

@@ -1,7 +1,7 @@
-//! The agent endpoint (specification, section 4.9): mail and aliases as tools of the Model Context Protocol, over its Streamable HTTP transport.
+//! The agent endpoint (specification, section 4.9). It provides mail and aliases as tools of the Model Context Protocol, over Streamable HTTP.
 //!
-//! Requests are independent of each other: there is no session and no push, and each response is one JSON document. The scopes of the caller determine which
-//! tools are available. The host authenticates the caller. This file contains the list of routes.
+//! Requests are independent of each other: there are no sessions and no push messages. Each response is one JSON document. The host authenticates the caller.
+//! The caller's scopes determine the available tools.
 
 mod cut;
 mod endpoint;
@@ -25,7 +25,7 @@ use latchmail_sdk::capability::{Aliases, Caller, Config, Mailbox, Outbox};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// The maximum size of a request body, in bytes. It allows for a message that an agent writes, without attachments.
+/// The maximum size of a request body, in bytes. The limit is sufficient for a message without attachments.
 const MAX_BODY: u32 = 1024 * 1024;
 
 /// The host capabilities that the endpoint uses.
@@ -46,7 +46,7 @@ pub fn module<H: Capabilities>() -> Module<H> {
     let mine = |route: Route<H>| route.oauth().bucket("mcp");
     Module::new("mcp", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(
-            // Sending a message takes as long as on the send route.
+            // The deadline equals the deadline of the send route.
             mine(Route::new("callAgentEndpoint", endpoint::post))
                 .takes(MAX_BODY)
                 .within(120),

@@ -1,17 +1,20 @@
-//! Decides which web pages may call the endpoint. The transport requires servers to check `Origin` as a protection against DNS rebinding.
+//! Decides which web pages may call the endpoint. The protocol requires servers to check `Origin`, as a protection against DNS rebinding.
 //!
-//! A request without `Origin` does not come from a web page. The endpoint accepts three kinds of origins: the service's own origin, the origins that the
-//! operator allows (the setting `origins`), and loopback origins such as `http://localhost:3000`. Programs on the user's machine that act for agents send
-//! loopback origins. A web page with a loopback origin still needs a CORS preflight, which the host accepts only for the operator's origins. No response
-//! depends on cookies, so a page cannot use a credential of its visitor.
+//! A request without `Origin` does not come from a web page. The endpoint accepts these origins:
+//!
+//! - the service's own origin;
+//! - the origins in the setting `origins`;
+//! - loopback origins such as `http://localhost:3000`, because agent programs on the user's machine send such origins.
+//!
+//! A web page with a loopback origin also needs a successful CORS preflight. The host accepts preflights only from the origins in the setting `origins`.
+//! Responses do not depend on cookies, so a page cannot use its visitor's credential.
 
 use latchmail_sdk::Request;
 use latchmail_sdk::capability::Config;
 
-/// The error message for a page whose origin is not allowed.
 pub(crate) const REFUSAL: &str = "This origin may not call the agent endpoint";
 
-/// Returns whether every `Origin` header of the request names an allowed origin. A request without the header is allowed too.
+/// Returns whether every `Origin` header of the request contains an allowed origin. A request without the header is also allowed.
 pub(crate) fn may_call(request: &Request, host: &impl Config) -> bool {
     let allowed = host.get("origins").unwrap_or_default();
     request

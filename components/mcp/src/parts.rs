@@ -1,8 +1,8 @@
-//! Compares the plain text of a message with its HTML. Mail clients usually show the HTML, but agents read the plain text. A sender can therefore show one
-//! message to people and another message to agents.
+//! Compares the plain text of a message with its HTML. Mail clients usually display the HTML, but agents read the plain text. A sender can therefore send one
+//! text to people and another text to agents.
 //!
-//! The comparison ignores the layout, punctuation and URLs: each part is a sequence of words. A word is shared if it belongs to three consecutive words that
-//! both parts contain.
+//! The comparison ignores layout, punctuation and URLs. Each part is a sequence of words. A word is shared if both parts contain the same three consecutive
+//! words, including this word.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,21 +11,22 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 const MAX_WORDS: usize = 100_000;
 /// The number of consecutive words that are compared as a unit.
 const SEQUENCE: usize = 3;
-/// Parts differ if one of them has at least this number of unshared words, and at least one of [`MIN_SHARE`] words in it is unshared.
+/// The parts differ if a part has at least this number of unshared words, and at least one in [`MIN_SHARE`] of the part's words is unshared.
 const MIN_UNSHARED: usize = 4;
 const MIN_SHARE: usize = 3;
-/// Parts also differ if the plain text has this number of consecutive unshared words.
+/// If the plain text has this number of consecutive unshared words, the parts differ.
 const MIN_RUN_IN_TEXT: usize = 20;
-/// Parts also differ if the HTML has this number of consecutive unshared words. HTML often has a footer that the plain text lacks, so this limit is higher.
+/// If the HTML has this number of consecutive unshared words, the parts differ. This limit is higher, because HTML often has a footer that the plain text
+/// lacks.
 const MIN_RUN_IN_HTML: usize = 60;
 
-/// Returns whether the plain text and the visible text of the HTML differ in substance.
+/// Returns whether the words of the plain text and of the visible HTML differ substantially.
 pub(crate) fn differ(text: &str, html: &str) -> bool {
     let (text, html) = (words(text), words(html));
     lacks(&html, &text, MIN_RUN_IN_TEXT) || lacks(&text, &html, MIN_RUN_IN_HTML)
 }
 
-/// Returns whether many words of `part`, or `min_run` consecutive words, are missing from `other`.
+/// Returns whether `other` lacks many words of `part`, or `min_run` consecutive words of `part`.
 fn lacks(other: &[u64], part: &[u64], min_run: usize) -> bool {
     let known: HashSet<&[u64]> = other.windows(SEQUENCE).collect();
     let mut shared = vec![false; part.len()];
@@ -34,7 +35,7 @@ fn lacks(other: &[u64], part: &[u64], min_run: usize) -> bool {
             shared[at..at + SEQUENCE].fill(true);
         }
     }
-    // A part with fewer words than a sequence is compared by single words.
+    // If a part has fewer than three words, single words are compared.
     if part.len().min(other.len()) < SEQUENCE {
         let known: HashSet<&u64> = other.iter().collect();
         shared = part.iter().map(|word| known.contains(word)).collect();
@@ -45,10 +46,10 @@ fn lacks(other: &[u64], part: &[u64], min_run: usize) -> bool {
         || unshared >= MIN_UNSHARED && unshared * MIN_SHARE >= part.len()
 }
 
-/// Returns the hashes of the words of a text in lower case.
+/// Returns the hashes of the words in a text. Words are converted to lower case.
 fn words(text: &str) -> Vec<u64> {
     let mut words = Vec::new();
-    // The text that people see in HTML contains no link targets.
+    // Words with link targets are ignored, because people do not see link targets in HTML.
     let visible = text
         .split_whitespace()
         .filter(|word| !word.contains("://") && !word.starts_with("<mailto:"));
@@ -82,7 +83,7 @@ fn hash(word: &str) -> u64 {
     hasher.finish()
 }
 
-/// Returns whether a character belongs to a script without spaces between words.
+/// Returns whether a single character counts as a word. Some scripts have no spaces between words.
 fn is_word(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}')
 }

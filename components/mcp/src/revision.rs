@@ -1,16 +1,16 @@
-//! The supported revisions of the protocol. In the newest revision, there is no handshake and every request names its revision. In the older revisions, a
-//! client begins with a handshake, which this server does not store. A header of every later request names the revision.
+//! The supported revisions of the protocol. In the newest revision, there is no handshake and every request contains its revision. In older revisions, a client
+//! starts with a handshake. The server does not store the handshake, so a header of each following request contains the revision.
 
-/// A revision. The variants are ordered from the oldest to the newest.
+/// The variants are ordered from the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Revision {
-    /// 2025-03-26: the first revision over Streamable HTTP, with batches and without the revision header.
+    /// The first revision with Streamable HTTP. Only this revision has batches and lacks the revision header.
     R2025_03_26,
-    /// 2025-06-18: structured results.
+    /// Adds structured results.
     R2025_06_18,
-    /// 2025-11-25: errors may lack an id.
+    /// Allows errors without an id.
     R2025_11_25,
-    /// 2026-07-28: no handshake.
+    /// Removes the handshake.
     R2026_07_28,
 }
 
@@ -33,13 +33,12 @@ impl Revision {
         }
     }
 
-    /// Returns the revision with this name, or `None` if it is not supported.
+    /// Returns the revision with this name, or `None` if the name is not supported.
     pub(crate) fn named(name: &str) -> Option<Self> {
         ALL.into_iter().find(|revision| revision.name() == name)
     }
 
-    /// Returns the revision to use after a handshake: the requested revision, or the newest revision with a handshake if the requested revision is not
-    /// available.
+    /// Returns the revision to use after a handshake. If the requested revision is not available, returns the newest revision with a handshake.
     pub(crate) fn negotiate(requested: &str) -> Self {
         Self::named(requested)
             .filter(|revision| !revision.is_stateless())
@@ -61,7 +60,7 @@ impl Revision {
         self >= Self::R2025_06_18
     }
 
-    /// Returns whether an error that belongs to no request omits its id. In earlier revisions the id is null, as in JSON-RPC.
+    /// Returns whether errors that belong to no request have no id. In earlier revisions the id is null, as in JSON-RPC.
     pub(crate) fn may_lack_id(self) -> bool {
         self >= Self::R2025_11_25
     }

@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 as used by the protocol: messages from clients, error codes, and responses.
+//! JSON-RPC 2.0: messages from clients, error codes, and responses.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// Parameters of a request.
 pub(crate) type Params = Map<String, Value>;
 
 /// A message from a client.
@@ -16,9 +15,7 @@ pub(crate) enum Message {
     Request {
         /// A string or an integer.
         id: Value,
-        /// The name of the method.
         method: String,
-        /// The parameters.
         params: Params,
     },
     /// A message that expects no response.
@@ -35,10 +32,10 @@ pub(crate) struct RpcError {
     message: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Value>,
-    /// The HTTP status of a response that contains only this error.
+    /// The HTTP status. Used only if this error is the whole response.
     #[serde(skip)]
     pub(crate) status: u16,
-    /// The `WWW-Authenticate` header of a response that contains only this error.
+    /// The `WWW-Authenticate` header. Used only if this error is the whole response.
     #[serde(skip)]
     pub(crate) challenge: Option<String>,
 }
@@ -59,12 +56,12 @@ impl RpcError {
         Self::new(-32700, 400, "The body is not JSON")
     }
 
-    /// Creates the error for a request whose body or headers are not valid in the protocol.
+    /// Creates the error for a request whose body or headers violate the protocol.
     pub(crate) fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32600, 400, message)
     }
 
-    /// Creates the error for a method that does not exist. In stateless revisions the status is 404.
+    /// Creates the error for an unknown method. In stateless revisions the status is 404.
     pub(crate) fn no_method(stateless: bool) -> Self {
         let status = if stateless { 404 } else { 200 };
         Self::new(-32601, status, "Method not found")
@@ -75,7 +72,7 @@ impl RpcError {
         Self::new(-32602, 200, message)
     }
 
-    /// Creates the error for a request in which a field that the protocol revision requires is missing or malformed.
+    /// Creates the error for a missing or malformed field that the protocol revision requires.
     pub(crate) fn malformed(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(-32602, 400, message)
     }
@@ -99,7 +96,7 @@ impl RpcError {
         }
     }
 
-    /// Creates the error for a token without this scope (RFC 6750, section 3.1).
+    /// Creates the error for a token that lacks this scope (RFC 6750, section 3.1).
     pub(crate) fn insufficient_scope(scope: &str) -> Self {
         Self {
             challenge: Some(format!(
@@ -113,7 +110,6 @@ impl RpcError {
         }
     }
 
-    /// Returns the same error with another status.
     pub(crate) fn with_status(self, status: u16) -> Self {
         Self { status, ..self }
     }
@@ -122,7 +118,7 @@ impl RpcError {
 /// Parses a message.
 ///
 /// # Errors
-/// Returns the error, and the id of the message if the id is valid.
+/// Returns an error if the message is not a valid request or notification. The error includes the id of the message if the id is valid.
 pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)> {
     let Value::Object(mut message) = message else {
         let error = RpcError::invalid_request("A message must be an object");
@@ -135,7 +131,7 @@ pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)>
         return invalid("jsonrpc must be \"2.0\"");
     }
     if message.contains_key("result") || message.contains_key("error") {
-        // The id of a response belongs to a request of this server, not of the client.
+        // The id of a response refers to a request from this server, so the error must not contain the id.
         let error = "This server sends no requests, so it accepts no responses";
         return Err((None, RpcError::invalid_request(error)));
     }
@@ -160,7 +156,6 @@ fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 
-/// The result of a method.
 pub(crate) struct MethodResult {
     /// The result, serialized as JSON.
     pub(crate) result: Box<RawValue>,
@@ -180,7 +175,7 @@ pub(crate) struct Response {
     error: Option<RpcError>,
     #[serde(skip)]
     pub(crate) status: u16,
-    /// The `WWW-Authenticate` header of a response that contains only this message.
+    /// The `WWW-Authenticate` header. Used only if this message is the whole response.
     #[serde(skip)]
     pub(crate) challenge: Option<String>,
     /// The number of bytes of HTML that were converted to text.
@@ -189,7 +184,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Creates the response to the request with this id.
+    /// Creates the response to the request with the id `id`.
     pub(crate) fn to(id: Value, outcome: Result<MethodResult, RpcError>) -> Self {
         match outcome {
             Ok(MethodResult {
@@ -208,13 +203,13 @@ impl Response {
         }
     }
 
-    /// Returns the number of bytes that the response counts towards the budget of a batch: its own size and the size of the converted HTML.
+    /// Returns the cost of the response in the budget of a batch: its size plus the size of the converted HTML.
     pub(crate) fn cost(&self) -> usize {
         let size = self.result.as_ref().map_or(0, |result| result.get().len());
         size + self.converted_bytes
     }
 
-    /// Creates an error response. `id` is null or `None` if the error belongs to no request.
+    /// Creates an error response. If the error belongs to no request, `id` is null or `None`.
     pub(crate) fn error(id: Option<Value>, mut error: RpcError) -> Self {
         Self {
             jsonrpc: "2.0",

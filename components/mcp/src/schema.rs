@@ -1,5 +1,5 @@
-//! JSON Schemas (2020-12) of tool arguments and results, derived from the types. References (`$ref`) are replaced by the schemas that they refer to, because
-//! some clients do not support references.
+//! JSON Schemas (2020-12) of tool arguments and results, derived from Rust types. Each reference (`$ref`) is replaced with the referenced schema, because some
+//! clients do not support references.
 
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -16,14 +16,14 @@ pub(crate) fn of<T: ToSchema>() -> Value {
         .map(|(name, schema)| (name, json!(schema)))
         .collect();
     let mut schema = resolve(json!(T::schema()), &components);
-    // The tool's own description covers the type.
+    // The description of the tool replaces the description of the type.
     if let Value::Object(schema) = &mut schema {
         schema.remove("description");
     }
     schema
 }
 
-/// Returns the schema of a result that contains mail: the fields of the type, and the fields that mark the content as untrusted.
+/// Returns the schema of a result with mail: the fields of the type, and the fields that mark the content as untrusted.
 pub(crate) fn of_mail<T: ToSchema>() -> Value {
     let mut schema = of::<T>();
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -48,7 +48,7 @@ pub(crate) fn of_mail<T: ToSchema>() -> Value {
     schema
 }
 
-/// Replaces references by the schemas that they refer to, and removes keywords of OpenAPI.
+/// Replaces references with the referenced schemas, and removes keywords of OpenAPI.
 fn resolve(schema: Value, components: &Map<String, Value>) -> Value {
     match schema {
         Value::Object(mut schema) => {
@@ -65,11 +65,11 @@ fn resolve(schema: Value, components: &Map<String, Value>) -> Value {
                 }
                 return found;
             }
-            // A format such as `int32` describes the Rust type and is not a limit of the tool.
+            // A format such as `int32` describes the Rust type, not a limit of the tool.
             if schema.get("type") == Some(&json!("integer")) {
                 schema.remove("format");
             }
-            // `example` is a keyword of OpenAPI. If the value is an object, `example` is the name of a property instead.
+            // `example` is a keyword of OpenAPI if its value is a string. If its value is an object, `example` is the name of a property.
             if schema.get("example").is_some_and(Value::is_string) {
                 schema.remove("example");
             }
@@ -87,12 +87,12 @@ fn resolve(schema: Value, components: &Map<String, Value>) -> Value {
     }
 }
 
-/// Merges the parts of `allOf` into one object schema.
+/// Merges the schemas in `allOf` into one object schema.
 fn merged(mut schema: Map<String, Value>) -> Value {
     let Some(Value::Array(parts)) = schema.remove("allOf") else {
         return schema.into();
     };
-    // A composition of one schema only adds a description to it.
+    // An `allOf` with one schema only adds a description to this schema.
     if let [Value::Object(only)] = &parts[..] {
         let mut only = only.clone();
         only.extend(schema);

@@ -29,21 +29,21 @@ pub(crate) struct Tool<H> {
     title: &'static str,
     /// The description for models.
     description: &'static str,
-    /// The scope that the caller needs. The list of tools omits the tool if the caller does not have the scope.
+    /// The required scope. The list of tools contains the tool only for callers with this scope.
     pub(crate) scope: Scope,
     hints: Hints,
     input: fn() -> Value,
     output: fn() -> Value,
-    /// The function that calls the tool. Its second argument contains the tool's arguments, as a JSON object.
+    /// The function that calls the tool. Its second argument is a JSON object with the tool's arguments.
     pub(crate) call: fn(&H, &[u8]) -> Result<Outcome, Failure>,
 }
 
-/// The hints for clients about the effects of a tool.
+/// Hints for clients about the effects of a tool.
 #[derive(Clone, Copy)]
 enum Hints {
     /// The tool reads the account's own data.
     ReadsOwn,
-    /// The tool reads mail, which other people wrote.
+    /// The tool reads mail written by other people.
     ReadsMail,
     /// The tool adds something to the account.
     Adds,
@@ -64,7 +64,6 @@ pub(crate) fn all<H: Capabilities>(_: &H) -> [Tool<H>; 7] {
     ]
 }
 
-/// A tool in the format of the tool list.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ListedTool {
@@ -79,15 +78,15 @@ pub(crate) struct ListedTool {
 }
 
 impl<H: Config> Tool<H> {
-    /// Returns whether a token can have the scope of the tool. Returns `false` for sending if the operator has not allowed agents to send.
+    /// Returns whether a token can have the scope of the tool. Returns `false` for sending unless the operator allows agents to send.
     pub(crate) fn exists(&self, host: &H) -> bool {
         self.scope != Scope::MailSend || host.get("send_tool").as_deref() == Some("true")
     }
 }
 
 impl<H> Tool<H> {
-    /// Returns the scope that a client must request to use the tool. No client can request `aliases:write`: at this endpoint, the host adds the scope to tokens
-    /// with `aliases:read`.
+    /// Returns the scope that a client must request to use the tool. Clients cannot request `aliases:write`. Instead, the host adds `aliases:write` to each
+    /// token of this endpoint that has `aliases:read`.
     pub(crate) fn requested_scope(&self) -> &'static str {
         scope::name(match self.scope {
             Scope::AliasesWrite => Scope::AliasesRead,
@@ -95,7 +94,8 @@ impl<H> Tool<H> {
         })
     }
 
-    /// Returns the tool in the format of the tool list. If `structured` is `true`, adds the title and the output schema, which older revisions do not support.
+    /// Returns the tool in the format of the tool list. If `structured` is `true`, adds the title and the output schema. Older revisions do not support these
+    /// fields.
     pub(crate) fn listed(&self, structured: bool) -> ListedTool {
         ListedTool {
             name: self.name,
@@ -129,12 +129,12 @@ impl Hints {
 /// Parses the arguments of a call.
 ///
 /// # Errors
-/// Returns 400 with a message that names the invalid argument.
+/// Returns 400 if an argument is invalid. The error message contains the name of the argument.
 fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
     latchmail_shape::read(json).map_err(|error| Failure::bad_request(error.message()))
 }
 
-/// Returns the given folder, or the inbox if no folder is given.
+/// Returns the requested folder, or the inbox if the call requests no folder.
 fn folder(named: Option<&str>) -> &str {
     named.filter(|name| !name.is_empty()).unwrap_or("INBOX")
 }

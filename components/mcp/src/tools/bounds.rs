@@ -1,5 +1,5 @@
-//! Limits the size of all fields of a message in a result, except the body. For example, a message can have a thousand recipients. Warnings name the fields
-//! that were cut.
+//! Limits the size of a message's fields in a result, except the body. For example, a message can have a thousand recipients. Warnings list the shortened
+//! fields.
 
 use latchmail_common::{Address, Detail, Headline, Summary};
 
@@ -7,25 +7,25 @@ use latchmail_common::{Address, Detail, Headline, Summary};
 const MAX_ADDRESSES: usize = 50;
 /// The maximum number of attachments.
 const MAX_ATTACHMENTS: usize = 100;
-/// The maximum number of Message-IDs of a thread. The last Message-IDs are preserved, because they belong to the nearest messages in the thread.
+/// The maximum number of Message-IDs of a thread. The last Message-IDs are kept, because they identify the nearest messages.
 const MAX_REFERENCES: usize = 20;
 /// The maximum number of flags and keywords.
 const MAX_FLAGS: usize = 50;
-/// The maximum length of a subject or a Message-ID, in characters. A line of a mail has the same limit (RFC 5322, section 2.1.1).
+/// The maximum length of a subject or a Message-ID, in characters. Lines of a mail have the same limit (RFC 5322, section 2.1.1).
 const MAX_LINE: usize = 998;
 /// The maximum length of a name, in characters.
 const MAX_NAME: usize = 255;
 /// The maximum length of an address, in characters.
 const MAX_ADDRESS: usize = 320;
 
-/// Limits the fields of a message, and records the names of the fields that were cut.
+/// Limits the fields of a message, and records the names of the shortened fields.
 #[derive(Default)]
 pub(super) struct Bounds {
     cut: Vec<&'static str>,
 }
 
 impl Bounds {
-    /// Limits the fields of a message in a list.
+    /// Limits the fields of a message in a message list.
     pub(super) fn summary(&mut self, summary: &mut Summary) {
         self.headline(&mut summary.headline);
     }
@@ -55,7 +55,7 @@ impl Bounds {
         }
     }
 
-    /// Returns a warning that names the fields that were cut, or `None` if no field was cut. The warning contains no text of the message.
+    /// Returns a warning with the names of the shortened fields, or `None` if no field was shortened. The warning contains no text of the message.
     pub(super) fn warning(&self, message: &str) -> Option<String> {
         let cut = || self.cut.join(", ");
         (!self.cut.is_empty()).then(|| format!("{message} was cut in: {}", cut()))

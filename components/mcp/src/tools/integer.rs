@@ -1,4 +1,4 @@
-//! Parses integers in arguments, including `5.0`. Error messages name the limits of the tool, not those of the Rust type.
+//! Parses integers in arguments, including `5.0`. Error messages contain the limits of the tool, not the limits of the Rust type.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ pub(super) fn page<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     u32_of(deserializer, "an integer, at least 1")
 }
 
-/// Parses a number of entries per page.
+/// Parses the number of entries per page.
 pub(super) fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     u32_of(deserializer, "an integer from 1 to 100")
 }
 
-/// Parses an offset in a text.
+/// Parses an offset in a text, in characters.
 pub(super) fn offset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     u32_of(deserializer, "an integer, at least 0")
 }

@@ -1,4 +1,4 @@
-//! `list_aliases`: returns the mailbox's address and its aliases.
+//! `list_aliases`: returns the mailbox's own address and its aliases.
 
 use latchmail_common::aliases::{self, AliasList};
 use latchmail_sdk::Failure;

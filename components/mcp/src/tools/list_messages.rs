@@ -1,4 +1,4 @@
-//! `list_messages`: returns a page of a folder.
+//! `list_messages`: returns a page of a folder's messages.
 
 use latchmail_common::reading::{self, MessageList};
 use latchmail_sdk::Failure;

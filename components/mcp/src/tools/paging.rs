@@ -1,4 +1,4 @@
-//! Reads which page of a list a call requests.
+//! Parses the page number and the page size of a call.
 
 use latchmail_sdk::{Failure, Paging};
 

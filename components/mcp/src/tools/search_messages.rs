@@ -1,4 +1,4 @@
-//! `search_messages`: returns the messages of a folder that contain a term.
+//! `search_messages`: returns the messages in a folder that contain a term.
 
 use latchmail_common::reading::{self, Found};
 use latchmail_sdk::Failure;

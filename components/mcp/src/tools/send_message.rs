@@ -1,4 +1,4 @@
-//! `send_message`: sends a message, if the operator allows agents to send.
+//! `send_message`: sends a message. The tool exists only if the operator allows agents to send.
 
 use latchmail_common::sending::{self, SendRequest, SendResult};
 use latchmail_common::{MessageIds, Recipients};

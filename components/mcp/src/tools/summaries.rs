@@ -5,7 +5,7 @@ use latchmail_common::{Address, Summary};
 use super::bounds::Bounds;
 use crate::hidden::InvisibleCharacters;
 
-/// Limits the fields of each message. Returns the warnings about fields that were cut and about invisible characters.
+/// Limits the fields of each message. Returns warnings about shortened fields and invisible characters.
 pub(super) fn bounded(messages: &mut [Summary]) -> Vec<String> {
     let of = |summary: &mut Summary| {
         let message = format!("Message {}", summary.headline.uid);
