@@ -1,8 +1,8 @@
-//! Converts HTML to readable text. Content that the sender hides from people is left out and reported.
+//! Converts HTML to readable text. Omits and reports content that the sender hides from people.
 //!
-//! The tokenizer and the rules for the end of elements ([`tree`]) follow the HTML standard. Style sheets ([`sheet`]), styles ([`style`]), colours and positions
-//! determine the visibility of text. Time and memory grow at most linearly with the HTML, also for deeply nested or malformed HTML. The cost of style sheets is
-//! bounded.
+//! The tokenizer and the module [`tree`] follow the HTML standard. Style sheets ([`sheet`]), styles ([`style`]), colours and positions determine the visibility
+//! of text. Time and memory grow at most linearly with the size of the HTML, even for deeply nested or malformed HTML. [`Steps`] limits the cost of style
+//! sheets.
 
 mod colour;
 mod length;
@@ -23,14 +23,12 @@ use steps::Steps;
 use style::{Cascade, INHERITED, Style, VISIBILITY};
 use tree::{Nodes, Stack};
 
-/// The result of a conversion.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readable {
-    /// The text.
     pub(crate) text: String,
     /// Whether hidden text was found.
     pub(crate) hidden: bool,
-    /// Whether the visibility of some text could not be determined. The text may then contain hidden text.
+    /// Whether the visibility of some text is unknown. In this case, the output might contain hidden text.
     pub(crate) incomplete: bool,
 }
 
@@ -70,7 +68,7 @@ fn tokens(html: &str) -> impl Iterator<Item = Token> {
     Tokenizer::new_with_emitter(html, emitter).flatten()
 }
 
-/// Returns the rules of all style elements. The rules also apply to elements before the style element.
+/// Returns the rules of all style elements. A rule also applies to elements before its style element.
 fn rules(html: &str) -> Rules {
     let mut rules = Rules::default();
     let mut bytes = html.as_bytes().windows(6);
@@ -102,16 +100,14 @@ fn rules(html: &str) -> Rules {
     rules
 }
 
-/// The visibility of text in an element.
 #[derive(Clone, Copy, Debug)]
 struct Visibility {
-    /// The style of the element itself.
     style: Style,
-    /// The index of the element in the tree for selectors.
+    /// The index of the element in [`Nodes`].
     node: Option<usize>,
-    /// Whether the whole content of the element is invisible.
+    /// Whether all content of the element is invisible.
     invisible: bool,
-    /// Whether the content of the element is not text for people, such as a script.
+    /// Whether people never see the content of the element as text. An example is a script.
     no_text: bool,
     /// For each inherited property, whether the property hides the text.
     hidden_by: [bool; INHERITED],
@@ -119,7 +115,6 @@ struct Visibility {
     background: Paint,
 }
 
-/// The visibility outside all elements.
 const INITIAL: Visibility = Visibility {
     style: Style {
         invisible: false,
@@ -135,7 +130,7 @@ const INITIAL: Visibility = Visibility {
     background: colour::WHITE,
 };
 
-/// Compares only the styles. [`Stack`] uses the comparison to detect repeated formatting elements.
+/// Compares only the styles. [`Stack`] needs this comparison to detect repeated formatting elements.
 impl PartialEq for Visibility {
     fn eq(&self, other: &Self) -> bool {
         self.style == other.style
@@ -143,7 +138,6 @@ impl PartialEq for Visibility {
 }
 
 impl Visibility {
-    /// Returns the visibility of text in a child element.
     fn of_child(&self, name: &[u8], style: Style, node: Option<usize>) -> Self {
         let mut hidden_by = self.hidden_by;
         for (hidden_by, own) in hidden_by.iter_mut().zip(style.hides) {
@@ -161,7 +155,6 @@ impl Visibility {
         }
     }
 
-    /// Returns whether the content of the element is ignored.
     fn is_skipped(&self) -> bool {
         self.invisible || self.no_text
     }
@@ -171,46 +164,40 @@ impl Visibility {
         self.invisible || self.hidden_by.contains(&true)
     }
 
-    /// Returns whether text has the colour of its background.
+    /// Returns whether the colour of the text makes the text invisible on its background.
     fn blends(&self) -> bool {
         colour::is_invisible(self.colour, self.background)
     }
 }
 
-/// A link whose end was not found yet.
+/// A link whose end tag was not processed yet.
 struct Link {
     target: String,
     /// The offset of the link's text in the output.
     begins: usize,
-    /// Whether the link contains an image.
     image: bool,
 }
 
-/// Converts the tokens of HTML to text.
 struct Writer<'s> {
     text: String,
     /// The number of line breaks to write before the next word.
     pending_lines: usize,
     /// Whether to write a space before the next word.
     pending_space: bool,
-    /// The open elements.
     stack: Stack<Visibility>,
     nodes: Nodes,
     sheet: &'s Sheet<'s>,
     steps: &'s Steps,
-    /// Whether hidden text was found.
     hidden: bool,
-    /// Whether the output contains text that may be hidden.
+    /// Whether the visibility of some text in the output is unknown.
     uncertain: bool,
-    /// The number of open elements that preserve spaces.
+    /// The number of open elements that preserve white space, such as `pre`.
     preformatted: usize,
     link: Option<Link>,
-    /// The base URL of relative links.
     base: Option<Url>,
 }
 
 impl Writer<'_> {
-    /// Processes a start tag.
     fn open(&mut self, tag: &StartTag<()>) {
         let name: &[u8] = &tag.name;
         if name == b"base" && self.base.is_none() {
@@ -233,8 +220,8 @@ impl Writer<'_> {
                 return;
             }
         } else {
-            // An element beyond the depth limit counts as content of the innermost open element. If the element is hidden, all following content of the open
-            // element is treated as hidden.
+            // Content of an element beyond the depth limit counts as content of the innermost open element. If such an element is hidden, all following content
+            // of the open element counts as hidden.
             if !self.stack.is_within_limit()
                 && let Some(top) = self.stack.top_mut()
             {
@@ -270,12 +257,11 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the visibility of text at the current position.
     fn visibility(&self) -> Visibility {
         self.stack.top().copied().unwrap_or(INITIAL)
     }
 
-    /// Returns the style of an element from its attributes, the style sheets and its own `style`.
+    /// Returns the style of an element. The sources are the element's attributes, the style sheets and the `style` attribute.
     fn style(&self, tag: &StartTag<()>, node: Option<usize>) -> Style {
         let mut cascade = Cascade::default();
         tree::presentational_hints(tag, |property, value| cascade.hint(property, value));
@@ -288,7 +274,7 @@ impl Writer<'_> {
         cascade.style(&tag.name)
     }
 
-    /// Recomputes the visibility of text in the open elements, from the element at index `from` on.
+    /// Recomputes the visibility of the open elements, starting at index `from`.
     fn update_visibility(&mut self, from: Option<usize>) {
         let Some(from) = from else { return };
         let mut parent = self.stack.parent_of(from).copied().unwrap_or(INITIAL);
@@ -298,13 +284,12 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns whether text at the current position would be hidden.
+    /// Returns whether text at the current position is hidden.
     fn hides_text(&self) -> bool {
         let top = self.visibility();
         top.is_hidden() || top.blends() && !self.sheet.skipped_background
     }
 
-    /// Processes an end tag.
     fn close(&mut self, name: &[u8]) {
         match self.stack.close(name) {
             Some((from, ended)) => {
@@ -326,7 +311,6 @@ impl Writer<'_> {
         }
     }
 
-    /// Processes text.
     fn text(&mut self, text: &str) {
         let top = self.visibility();
         if top.no_text {
@@ -362,10 +346,10 @@ impl Writer<'_> {
         self.pending_space |= text.ends_with(is_space);
     }
 
-    /// Writes the pending line breaks and spaces, and then a word.
+    /// Writes pending line breaks and spaces, and then a word.
     fn word(&mut self, word: &str) {
         if !self.text.is_empty() {
-            // Two line breaks make one empty line, which is the maximum.
+            // The output has at most one empty line between two paragraphs.
             for _ in 0..self.pending_lines.min(2) {
                 self.text.push('\n');
             }
@@ -378,13 +362,13 @@ impl Writer<'_> {
         self.text.push_str(word);
     }
 
-    /// Ends the current line. `lines` is the minimum number of line breaks.
+    /// Ends the current line with at least `lines` line breaks.
     fn break_lines(&mut self, lines: usize) {
         self.pending_lines = self.pending_lines.max(lines);
     }
 
     fn image(&mut self, tag: &StartTag<()>) {
-        // Images of one pixel are not visible. Senders use them to detect that the mail was opened.
+        // Images of one pixel are invisible. Senders use such images to detect the opening of a message.
         let is_pixel = [&b"width"[..], b"height"]
             .iter()
             .any(|size| matches!(attribute(tag, size).trim(), "0" | "1"));
@@ -404,7 +388,6 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the link of an `area` element, which is a part of an image.
     fn area(&mut self, tag: &StartTag<()>) {
         if let Some(target) = link::target(&attribute(tag, b"href"), self.base.as_ref()) {
             self.alt(tag);
@@ -423,7 +406,7 @@ impl Writer<'_> {
         });
     }
 
-    /// Writes the target of a link, unless the text of the link is the target.
+    /// Writes the target of a link, unless the link's text equals the target.
     fn end_link(&mut self) {
         let Some(link) = self.link.take() else {
             return;
@@ -436,7 +419,6 @@ impl Writer<'_> {
         }
     }
 
-    /// Completes the conversion after the last token.
     fn finish(mut self) -> Readable {
         self.end_link();
         Readable {
@@ -457,7 +439,7 @@ fn attribute(tag: &StartTag<()>, name: &[u8]) -> String {
     found.unwrap_or_default()
 }
 
-/// Returns whether the content of an element is not text for people.
+/// Returns whether people never see the content of an element as text.
 fn is_no_text(name: &[u8]) -> bool {
     matches!(
         name,

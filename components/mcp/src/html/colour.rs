@@ -2,11 +2,11 @@
 
 use csscolorparser::Color;
 
-/// The maximum length of a colour value, in bytes. The colour of a longer value is unknown.
+/// The maximum length of a colour value, in bytes. Longer values count as an unknown colour.
 const MAX_LENGTH: usize = 256;
-/// The maximum difference between text and background, in each colour channel, at which the text is invisible.
+/// Text is invisible if each colour channel differs from the background by at most this value.
 const MAX_DIFFERENCE: f32 = 20.0 / 255.0;
-/// The minimum opacity at which a colour is visible.
+/// The minimum opacity of a visible colour.
 const MIN_OPACITY: f32 = 0.05;
 
 /// A colour in a style.
@@ -16,7 +16,6 @@ pub(super) enum Paint {
     Opaque([f32; 3]),
     /// Red, green, blue and the opacity.
     Translucent([f32; 3], f32),
-    /// Nothing is painted.
     Transparent,
     /// An image, a gradient, or a colour that could not be parsed.
     Unknown,
@@ -25,7 +24,7 @@ pub(super) enum Paint {
 pub(super) const BLACK: Paint = Paint::Opaque([0.0; 3]);
 pub(super) const WHITE: Paint = Paint::Opaque([1.0; 3]);
 
-/// Parses a colour in lower case. Returns `None` if a browser ignores the value.
+/// Parses a colour value in lower case. Returns `None` if browsers ignore the value.
 pub(super) fn parse(value: &str) -> Option<Paint> {
     match value {
         "inherit" | "unset" | "revert" | "revert-layer" | "currentcolor" => return None,
@@ -41,7 +40,7 @@ pub(super) fn parse(value: &str) -> Option<Paint> {
     }
 }
 
-/// Returns whether browsers may support a colour value that `csscolorparser` cannot parse.
+/// Returns whether browsers might support a colour value that `csscolorparser` cannot parse.
 fn is_computed(value: &str) -> bool {
     const FUNCTIONS: [&str; 12] = [
         "var(",
@@ -70,7 +69,7 @@ fn paint(colour: &Color) -> Paint {
     }
 }
 
-/// Parses a background: a shorthand or a single colour.
+/// Parses a background, which is a shorthand or a single colour.
 pub(super) fn background(value: &str) -> Option<Paint> {
     if is_image(value) {
         return Some(Paint::Unknown);
@@ -83,7 +82,7 @@ pub(super) fn background(value: &str) -> Option<Paint> {
     }
     let mut words = value.split_ascii_whitespace();
     words.clone().find_map(parse).or_else(|| {
-        // A shorthand without a colour resets the colour.
+        // A shorthand without a colour makes the background transparent.
         words.next().map(|_| Paint::Transparent)
     })
 }
@@ -95,7 +94,7 @@ pub(super) fn is_image(value: &str) -> bool {
         .any(|image| value.contains(image))
 }
 
-/// Returns the colour that results if `paint` is painted over `behind`.
+/// Returns the resulting colour if `paint` is painted over `behind`.
 pub(super) fn blend(paint: Paint, behind: Paint) -> Paint {
     match (paint, behind) {
         (Paint::Transparent, behind) => behind,
@@ -111,7 +110,7 @@ pub(super) fn blend(paint: Paint, behind: Paint) -> Paint {
     }
 }
 
-/// Returns whether text of this colour is invisible on this background.
+/// Returns whether people cannot distinguish text of this colour from the background.
 pub(super) fn is_invisible(text: Paint, background: Paint) -> bool {
     if text == Paint::Transparent {
         return true;

@@ -1,6 +1,6 @@
 //! Parses CSS lengths.
 
-/// The maximum number of terms read from a `calc()` expression.
+/// The maximum number of terms in a `calc()` expression. The length of a longer expression is unknown.
 const MAX_TERMS: usize = 16;
 
 /// Splits a length into a number and its unit.
@@ -32,7 +32,7 @@ pub(super) fn measure(value: &str) -> Option<(f32, &str)> {
     Some((number, unit))
 }
 
-/// Returns the approximate length in pixels. Percentages are relative to 600 pixels, the usual width of a mail.
+/// Returns the approximate length in pixels. A percentage is relative to 600 pixels, the usual width of a mail.
 pub(super) fn pixels(value: &str) -> Option<f32> {
     if let Some(sum) = value.strip_prefix("calc(") {
         return calculated(sum.strip_suffix(')')?);
@@ -55,7 +55,7 @@ pub(super) fn pixels(value: &str) -> Option<f32> {
     Some(number * each)
 }
 
-/// Returns the sum of a `calc()` expression that only adds and subtracts.
+/// Returns the sum of a `calc()` expression. Supports only addition and subtraction.
 fn calculated(sum: &str) -> Option<f32> {
     let mut total = 0.0;
     let mut sign = 1.0;
@@ -79,7 +79,7 @@ fn calculated(sum: &str) -> Option<f32> {
     Some(total)
 }
 
-/// Returns whether a length is zero or too small to be seen, or `None` if the value is not a valid length.
+/// Returns whether a length is too small to be seen. Returns `None` if the length is invalid.
 pub(super) fn is_negligible(value: &str) -> Option<bool> {
     match measure(value)? {
         (number, _) if number < 0.0 => None,

@@ -1,11 +1,11 @@
-//! Resolves link targets as browsers do. For example, `https:/x`, `https:\\x` and `//x` all lead to the host `x`.
+//! Resolves link targets in the same way as browsers. For example, `https:/x`, `https:\\x` and `//x` all lead to the host `x`.
 
 use url::Url;
 
 /// The maximum length of a displayed target, in characters.
 const MAX_TARGET: usize = 4000;
 
-/// Returns the target of a link, or `None` if the link does not lead outside the message. `base` is the base URL that the message declares for relative links.
+/// Returns the target of a link, or `None` if the target is inside the message. `base` is the message's base URL for relative links.
 pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
     let href = href.trim_matches(|c: char| c <= ' ');
     if href.is_empty() || href.starts_with('#') {
@@ -15,13 +15,13 @@ pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
         Ok(url) => url,
         Err(url::ParseError::RelativeUrlWithoutBase) => match base {
             Some(base) => base.join(href).ok()?,
-            // A link without a scheme, such as `//host/path`, gets the scheme of the page that displays the mail.
+            // A link such as `//host/path` has no scheme. Browsers use the scheme of the page that displays the mail.
             None if starts_a_host(href) => {
                 Url::parse("https://mail.invalid/").ok()?.join(href).ok()?
             }
             None => return None,
         },
-        // Browsers do not follow an invalid URL, but other programs might.
+        // Browsers ignore an invalid URL, but other programs might open it.
         Err(_) => return Some(shortened(href)),
     };
     if matches!(
@@ -35,13 +35,13 @@ pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
     Some(shortened(if is_same { href } else { whole }))
 }
 
-/// Parses the base URL of relative links. `href` is the attribute of a `base` element.
+/// Parses the base URL for relative links. `href` is the attribute of a `base` element.
 pub(super) fn base(href: &str) -> Option<Url> {
     let url = Url::parse(href.trim_matches(|c: char| c <= ' ')).ok()?;
     matches!(url.scheme(), "http" | "https").then_some(url)
 }
 
-/// Returns whether the text of a link is its target.
+/// Returns whether the displayed text of a link equals the target.
 pub(super) fn names(shown: &str, target: &str) -> bool {
     let plain = target.strip_prefix("mailto:").unwrap_or(target);
     let same = |target: &str| shown == target || shown == target.trim_end_matches('/');
@@ -53,7 +53,7 @@ fn starts_a_host(href: &str) -> bool {
     (0..2).all(|_| slashes.next().is_some_and(|c| matches!(c, '/' | '\\')))
 }
 
-/// Returns the target as one line without spaces, so that no part of it looks like the surrounding text.
+/// Returns the target as one line without spaces. The target therefore cannot imitate the surrounding text.
 fn shortened(target: &str) -> String {
     let mut line = String::new();
     for c in target.chars().filter(|c| !c.is_control()).take(MAX_TARGET) {

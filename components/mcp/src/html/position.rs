@@ -1,11 +1,11 @@
-//! Detects elements that are outside the page, clipped to nothing, or transformed out of sight.
+//! Detects elements that are invisible because of their position, clipping or transformation.
 
 use super::length::{measure, pixels};
 
-/// The largest offset from the upper or left edge, in pixels, at which an element is outside the page. Negative offsets move an element upwards or to the left.
+/// The limit for negative offsets, in pixels. An offset of this value or less moves an element beyond the upper or left edge of the page.
 const MIN_OFFSET: f32 = -500.0;
-/// The smallest offset to the right or downwards, in pixels, at which an element is outside the page. The value exceeds the width of screens, because a page
-/// can be scrolled.
+/// The limit for positive offsets, in pixels. An offset of this value or more moves an element outside the page. Pages can be scrolled, so the limit is larger
+/// than screens.
 const MAX_OFFSET: f32 = 5000.0;
 
 /// Returns whether an offset or a margin moves an element outside the page.
@@ -16,7 +16,7 @@ pub(super) fn is_outside(value: &str) -> Option<bool> {
     }
 }
 
-/// Returns the length for the upper side and the length for the left side, from a shorthand for four sides.
+/// Returns the upper and the left length of a shorthand for four sides.
 pub(super) fn upper_and_left(value: &str) -> Option<(&str, &str)> {
     let mut sides = value.split_ascii_whitespace();
     let top = sides.next()?;
@@ -41,7 +41,7 @@ pub(super) fn clip(value: &str) -> Option<bool> {
     let [top, right, bottom, left] = sides[..] else {
         return None;
     };
-    // `auto` means the edge of the element.
+    // `auto` is the edge of the element.
     let is_narrow = |from: Option<f32>, to: Option<f32>| {
         to.is_some_and(|to| to - from.unwrap_or_default() < 2.0)
     };
@@ -60,7 +60,7 @@ pub(super) fn clip_path(value: &str) -> Option<bool> {
     let of = of.split(" round ").next().unwrap_or(of);
     let lengths = || of.split_ascii_whitespace().map(pixels);
     Some(match shape.trim() {
-        // An inset hides the element if the lengths of two opposite sides together cover the usual width of 600 pixels.
+        // An inset hides the element if the insets of two opposite sides cover the whole width. The usual width is 600 pixels.
         "inset" => {
             let sides: Vec<f32> = lengths().map(Option::unwrap_or_default).collect();
             let side = |at: usize, or: usize, else_or: usize| {
@@ -80,7 +80,7 @@ pub(super) fn clip_path(value: &str) -> Option<bool> {
     })
 }
 
-/// Returns whether a transformation hides an element or moves it outside the page.
+/// Returns whether a transformation hides an element or moves the element outside the page.
 pub(super) fn transform(value: &str) -> Option<bool> {
     if matches!(value, "none" | "initial" | "unset") {
         return Some(false);
@@ -107,7 +107,7 @@ pub(super) fn transform(value: &str) -> Option<bool> {
     Some(hides)
 }
 
-/// Returns whether one of these scale factors hides the element.
+/// Returns whether at least one of these scale factors hides the element.
 pub(super) fn scales_to_nothing(factors: &[&str]) -> bool {
     factors.iter().any(|factor| {
         let number = measure(factor).map(|(number, unit)| match unit {
@@ -118,8 +118,8 @@ pub(super) fn scales_to_nothing(factors: &[&str]) -> bool {
     })
 }
 
-/// Returns whether one of these lengths moves an element outside the page. Percentages are relative to the size of the element. Small percentages are common:
-/// centring moves an element by half of its size.
+/// Returns whether at least one of these lengths moves an element outside the page. Percentages are relative to the size of the element. Centring moves an
+/// element by half of the element's size, so small percentages are allowed.
 pub(super) fn moves_outside(lengths: &[&str]) -> bool {
     lengths.iter().any(|length| match measure(length) {
         Some((number, "%")) => number.abs() >= 200.0,
@@ -127,7 +127,7 @@ pub(super) fn moves_outside(lengths: &[&str]) -> bool {
     })
 }
 
-/// Returns whether one of these angles rotates the element so that only its edge faces the viewer.
+/// Returns whether at least one of these angles turns the element edge-on. Such an element is invisible.
 fn rotates_edge_on(angles: &[&str]) -> bool {
     angles.iter().any(|angle| {
         let degrees = match angle.strip_suffix("deg") {
@@ -141,7 +141,7 @@ fn rotates_edge_on(angles: &[&str]) -> bool {
     })
 }
 
-/// Splits the arguments of a function at commas and spaces.
+/// Splits the arguments of a CSS function at commas and spaces.
 fn arguments<'v>(value: &'v str, function: &str) -> Option<impl Iterator<Item = &'v str>> {
     let inner = value.strip_prefix(function)?.trim_start();
     let inner = inner.strip_prefix('(')?.strip_suffix(')')?;

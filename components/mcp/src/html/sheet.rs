@@ -1,7 +1,7 @@
-//! The rules of style elements that affect visibility.
+//! Processes the rules in style elements. Only rules with an effect on visibility are relevant.
 //!
-//! Rules are split as browsers split them. The crate `simplecss` parses and matches selectors. If it does not support a selector, the rule is skipped, and
-//! [`Sheet::is_incomplete`] reports that a skipped rule may hide text. [`Steps`] bounds the cost of a sheet.
+//! Rules are split in the same way as in browsers. The crate `simplecss` parses and matches selectors. If `simplecss` does not support a selector, the rule is
+//! skipped. [`Sheet::is_incomplete`] reports whether a skipped rule might hide text. [`Steps`] limits the cost of a sheet.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -13,26 +13,26 @@ use super::steps::Steps;
 use super::style::{Cascade, Declaration, declarations};
 use super::tree::Node;
 
-/// The maximum size of all sheets of a message, in bytes. The sheets of a newsletter have up to 100,000 bytes.
+/// The maximum size of all style sheets in a message, in bytes. Newsletters have up to 100,000 bytes of style sheets.
 const MAX_SIZE: usize = 256 * 1024;
-/// The maximum number of rules. A rule with several selectors counts once for each selector.
+/// The maximum number of rules. Each selector of a rule counts separately.
 const MAX_RULES: usize = 4000;
 /// The maximum nesting depth of blocks.
 const MAX_DEPTH: usize = 8;
-/// The maximum number of parts of a selector. Matching recurses once for each part.
+/// The maximum number of parts of a selector. Matching a selector recurses for each part.
 const MAX_PARTS: usize = 32;
 /// The maximum length of the selectors of a nested block, in bytes.
 const MAX_NESTED: usize = 4096;
-/// The window width that media queries are evaluated for, in pixels.
+/// The assumed width of the window in media queries, in pixels.
 const WINDOW: f32 = 1024.0;
 
-/// The rules of a message's style sheets. The selectors are not parsed yet.
+/// The rules of a message's style sheets, with unparsed selectors.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     all: Vec<Rule>,
-    /// Whether some rules were left out because of a limit.
+    /// Whether rules were omitted because of a limit.
     incomplete: bool,
-    /// The total size of the style sheets that were added, in bytes.
+    /// The total size of the added style sheets, in bytes.
     size: usize,
 }
 
@@ -43,7 +43,7 @@ struct Rule {
 }
 
 impl Rules {
-    /// Adds the rules of a style element. `text` is its content, and `media` is its media query.
+    /// Adds the rules of a style element. `text` is the content of the element, and `media` is the element's media query.
     pub(super) fn add(&mut self, text: &str, media: &str) {
         if !matches_window(media) {
             return;
@@ -57,7 +57,7 @@ impl Rules {
         self.add_block(&plain, "", 0);
     }
 
-    /// Adds the rules of a block. `outer` is the selector of the enclosing rule, or an empty string.
+    /// Adds the rules of a block. `outer` is the selector of the enclosing rule, or empty.
     fn add_block(&mut self, text: &str, outer: &str, depth: usize) {
         if depth > MAX_DEPTH {
             self.incomplete = true;
@@ -78,7 +78,7 @@ impl Rules {
         }
     }
 
-    /// Adds the rules of a nested block. `prelude` is the selector or at-rule before the block.
+    /// Adds the rules of a nested block. `prelude` is the text before the block: a selector or an at-rule.
     fn add_nested(&mut self, prelude: &str, body: &str, outer: &str, depth: usize) {
         let Some(at_rule) = prelude.strip_prefix('@') else {
             return match nested_selectors(outer, prelude) {
@@ -120,17 +120,17 @@ impl Rules {
     }
 }
 
-/// The rules of a message with parsed selectors.
+/// The rules of a message, with parsed selectors.
 #[derive(Debug, Default)]
 pub(super) struct Sheet<'r> {
     rules: Vec<(Selector<'r>, &'r [Declaration])>,
-    /// The indexes of the rules in `rules`, grouped by the [`key`] of their selector.
+    /// The indexes of `rules`, grouped by the [`key`] of the selector.
     by_key: HashMap<String, Vec<usize>>,
-    /// Whether a selector refers to attributes other than the id and the class.
+    /// Whether any selector contains an attribute other than the id and the class.
     pub(super) has_attributes: bool,
-    /// Whether a skipped rule may hide text.
+    /// Whether a skipped rule might hide text.
     skipped_hiding: bool,
-    /// Whether a skipped rule may set a background.
+    /// Whether a skipped rule might set a background.
     pub(super) skipped_background: bool,
 }
 
@@ -143,7 +143,7 @@ impl<'r> Sheet<'r> {
         };
         for rule in &rules.all {
             let selector = rule.selector.as_str();
-            // Generated content is not part of the message's text.
+            // Generated content is not part of the converted text.
             if is_generated(selector) {
                 continue;
             }
@@ -164,17 +164,16 @@ impl<'r> Sheet<'r> {
         sheet
     }
 
-    /// Returns whether the sheet has no rules.
     pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Returns whether a rule that was skipped or not matched may hide text.
+    /// Returns whether an ignored rule might hide text. A rule is ignored if its selector is unsupported or no steps are left.
     pub(super) fn is_incomplete(&self, steps: &Steps) -> bool {
         self.skipped_hiding || !steps.are_left()
     }
 
-    /// Adds the declarations of the matching rules to `cascade`. The most specific rule comes last.
+    /// Adds the declarations of the matching rules to `cascade`. The rule with the highest specificity is added last.
     pub(super) fn apply(&self, node: &Node<'_>, steps: &Steps, cascade: &mut Cascade) {
         if !steps.take() {
             return;
@@ -207,7 +206,7 @@ impl<'r> Sheet<'r> {
     }
 }
 
-/// Returns the complete selectors of a nested block, or `None` if they are longer than [`MAX_NESTED`].
+/// Returns the complete selectors of a nested block, or `None` if the selectors exceed [`MAX_NESTED`].
 fn nested_selectors(outer: &str, inner: &str) -> Option<String> {
     if outer.is_empty() {
         return Some(inner.to_owned());
@@ -228,7 +227,6 @@ fn nested_selectors(outer: &str, inner: &str) -> Option<String> {
     Some(all.join(","))
 }
 
-/// An item of a sheet or a block.
 enum Item<'t> {
     /// A statement that ends with a semicolon.
     Statement(&'t str),
@@ -255,7 +253,7 @@ impl<'t> Iterator for Items<'t> {
                     return Some(Item::Block(&text[..begins], &text[begins + 1..at]));
                 }
                 ('}', Some(_)) => depth -= 1,
-                // A closing brace without an opening brace only ends the statement.
+                // A closing brace without an opening brace ends only the statement.
                 (';' | '}', None) => {
                     self.0 = &text[at + 1..];
                     return Some(Item::Statement(&text[..at]));
@@ -273,7 +271,7 @@ impl<'t> Iterator for Items<'t> {
     }
 }
 
-/// Returns the characters that are neither in a string nor escaped, with their offsets.
+/// Returns the offsets and characters outside strings, without escaped characters.
 fn outside_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
     let (mut quote, mut is_escaped) = (None, false);
     text.char_indices().filter(move |&(_, c)| {
@@ -292,7 +290,7 @@ fn outside_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// Splits a text at separators that are not in brackets or strings.
+/// Splits a text at separators outside brackets and strings.
 fn split_outside_brackets(text: &str, separator: char) -> Vec<&str> {
     let (mut parts, mut begins, mut depth) = (Vec::new(), 0, 0_usize);
     for (at, c) in outside_strings(text) {
@@ -310,7 +308,7 @@ fn split_outside_brackets(text: &str, separator: char) -> Vec<&str> {
     parts
 }
 
-/// Removes comments. Also removes `<!--` and `-->`, which hide style sheets from the oldest browsers.
+/// Removes comments. Also removes `<!--` and `-->`, which hide style sheets from very old browsers.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -331,8 +329,8 @@ fn without_comments(text: &str) -> String {
     plain.replace("<!--", " ").replace("-->", " ")
 }
 
-/// Returns the key of a selector, from its last part: `#id`, `.class`, the name of an element, or an empty string. The selector can match only elements with
-/// this id, class or name. An empty key can match all elements.
+/// Returns the key of a selector, taken from the selector's last part. The key is `#id`, `.class`, an element name, or empty. The selector matches only
+/// elements with this id, class or name. A selector with an empty key can match all elements.
 fn key(selector: &str) -> String {
     let mut depth = 0_usize;
     let mut begins = 0;
@@ -359,7 +357,7 @@ fn key(selector: &str) -> String {
         })
 }
 
-/// Returns whether a selector selects generated content, or only a part of an element's text.
+/// Returns whether a selector selects generated content or only a part of a text.
 fn is_generated(selector: &str) -> bool {
     selector.contains("::")
         || [":before", ":after", ":first-line", ":first-letter"]
@@ -367,7 +365,7 @@ fn is_generated(selector: &str) -> bool {
             .any(|part| selector.ends_with(part))
 }
 
-/// Returns whether a media query matches a window of the usual width. Unknown queries match.
+/// Returns whether a media query matches a window of width [`WINDOW`]. Unknown queries match.
 fn matches_window(query: &str) -> bool {
     let query = query.trim().to_ascii_lowercase();
     query.is_empty()

@@ -1,11 +1,11 @@
-//! The budget of steps for matching selectors. It bounds the time that style sheets can take.
+//! Limits the time for matching selectors. Matching uses steps from a budget.
 
 use std::cell::Cell;
 
-/// The maximum number of steps for matching selectors. One step takes about 20 ns.
+/// The number of steps in the budget. One step takes about 20 ns.
 const MAX_STEPS: u32 = 5_000_000;
 
-/// The number of steps left for matching.
+/// The remaining steps.
 #[derive(Debug)]
 pub(super) struct Steps(Cell<u32>);
 
@@ -14,14 +14,13 @@ impl Steps {
         Self(Cell::new(MAX_STEPS))
     }
 
-    /// Uses one step. Returns `false` if none is left.
+    /// Uses one step. Returns `false` if no step is left.
     pub(super) fn take(&self) -> bool {
         let left = self.0.get();
         self.0.set(left.saturating_sub(1));
         left > 0
     }
 
-    /// Returns `true` if at least one step is left.
     pub(super) fn are_left(&self) -> bool {
         self.0.get() > 0
     }

@@ -1,28 +1,26 @@
-//! Parses CSS declarations, as far as they affect visibility.
+//! Parses CSS declarations that affect visibility.
 
 use super::colour::{self, Paint};
 use super::length::{is_negligible, measure, pixels};
 use super::position;
 
-/// The number of inherited properties that can hide text: font size, visibility, line height and indentation. Child elements can override these properties.
+/// The number of inherited properties that can hide text. The properties are font size, visibility, line height and indentation. Child elements can override
+/// these properties.
 pub(super) const INHERITED: usize = 4;
 /// The index of the property `visibility` among the inherited properties.
 pub(super) const VISIBILITY: usize = 1;
 
-/// The effect of a style on visibility.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Style {
-    /// Whether the element and its whole content are invisible.
+    /// Whether the whole element is invisible.
     pub(super) invisible: bool,
-    /// For each inherited property, whether it hides the text. `None` if the style does not set the property.
+    /// For each inherited property, whether the property hides the text. `None` if the style does not set the property.
     pub(super) hides: [Option<bool>; INHERITED],
-    /// The colour of text.
     pub(super) colour: Option<Paint>,
-    /// The background of the text.
     pub(super) background: Option<Paint>,
 }
 
-/// The supported properties. Shorthands are split into these properties.
+/// The supported properties. Each shorthand is converted to these properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Property {
     Display,
@@ -60,33 +58,30 @@ enum Property {
 
 const PROPERTIES: usize = Property::Scale as usize + 1;
 
-/// The value of a declaration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
-    /// Whether the property hides the element, clips it, moves it outside the page, or contains an image.
+    /// Whether the element is hidden, is clipped, is outside the page, or has an image. The property determines which.
     Flag(bool),
     Extent(Extent),
     FontSize(FontSize),
     Paint(Paint),
-    /// Whether offsets apply, and whether the element is taken out of the normal flow.
+    /// `offset` is `true` if the properties `left`, `top`, `right` and `bottom` apply. `absolute` is `true` if the element is outside the normal flow.
     Position {
         offset: bool,
         absolute: bool,
     },
 }
 
-/// The width or height of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// Zero, or too small to be seen.
+    /// Too small to be seen.
     Zero,
-    /// Less than a line of text.
+    /// Smaller than a line of text.
     Small,
-    /// Enough for text.
+    /// Large enough for text.
     Sufficient,
 }
 
-/// One declaration of a style.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Declaration {
     property: Property,
@@ -95,7 +90,7 @@ pub(super) struct Declaration {
 }
 
 impl Declaration {
-    /// Returns whether the declaration hides text regardless of all other declarations.
+    /// Returns whether this declaration alone hides text.
     pub(super) fn hides(&self) -> bool {
         match self.value {
             Value::Flag(flag) => {
@@ -113,7 +108,6 @@ impl Declaration {
         }
     }
 
-    /// Returns whether the declaration sets a background.
     pub(super) fn paints(&self) -> bool {
         matches!(
             self.property,
@@ -122,14 +116,14 @@ impl Declaration {
     }
 }
 
-/// The declarations that apply to an element: the last one for each property. Important declarations take precedence.
+/// The declarations that apply to an element. Contains only the last declaration of each property. Important declarations take precedence.
 #[derive(Debug, Default)]
 pub(super) struct Cascade {
     declarations: [Option<Declaration>; PROPERTIES],
 }
 
 impl Cascade {
-    /// Adds a declaration. It replaces an earlier declaration of the same property, unless only the earlier declaration is important.
+    /// Adds a declaration. Replaces the existing declaration of the same property, unless only the existing declaration is important.
     pub(super) fn add(&mut self, declaration: Declaration) {
         let current = &mut self.declarations[declaration.property as usize];
         if declaration.important || !current.is_some_and(|current| current.important) {
@@ -137,7 +131,7 @@ impl Cascade {
         }
     }
 
-    /// Adds a declaration that an attribute implies. Any style takes precedence over attributes, so callers add these declarations first.
+    /// Adds a declaration from a presentational attribute. Styles take precedence over attributes, so callers add attributes first.
     pub(super) fn hint(&mut self, property: &str, value: &str) {
         let mut add = |declaration| self.add(declaration);
         parse(property, value, false, &mut add);
@@ -168,7 +162,6 @@ impl Cascade {
         }
     }
 
-    /// Returns the resulting style of an element with this name.
     pub(super) fn style(&self, element: &[u8]) -> Style {
         use Property as P;
         let is_set = |property| self.flag(property) == Some(true);
@@ -187,7 +180,7 @@ impl Cascade {
             .any(is_set)
                 || self.is_too_small(element, clipped)
                 || self.is_outside_page(),
-            // Lines without height are visible unless their overflow is clipped.
+            // Lines without height are visible unless the element clips its content.
             hides: [
                 match self.value(P::FontSize) {
                     Some(Value::FontSize(FontSize::Invisible)) => Some(true),
@@ -210,7 +203,7 @@ impl Cascade {
     /// Returns whether the element is too small for text.
     fn is_too_small(&self, element: &[u8], clipped: bool) -> bool {
         use Property as P;
-        // Tables and their cells grow with their content, regardless of their declared size.
+        // Tables and cells grow with their content, regardless of the declared size.
         if matches!(element, b"table" | b"tbody" | b"tr" | b"td" | b"th") {
             return false;
         }
@@ -234,7 +227,6 @@ impl Cascade {
         max_is_zero || no_height && no_width || is_clipped_to_small
     }
 
-    /// Returns whether the element is outside the page.
     fn is_outside_page(&self) -> bool {
         use Property as P;
         let is_set = |property| self.flag(property) == Some(true);
@@ -259,8 +251,8 @@ impl Cascade {
     }
 }
 
-/// Splits the style of an element or the body of a rule into declarations, and passes each supported declaration to `add`. As in browsers, comments are
-/// removed, escapes are decoded, and separators in strings and in brackets are ignored.
+/// Parses the style of an element or the body of a rule. Passes each supported declaration to `add`. As in browsers, comments are removed and escapes are
+/// decoded. Separators in strings and brackets are ignored.
 pub(super) fn declarations(style: &str, add: &mut impl FnMut(Declaration)) {
     let mut current = String::new();
     let (mut quote, mut depth) = (None, 0_usize);
@@ -296,7 +288,8 @@ pub(super) fn declarations(style: &str, add: &mut impl FnMut(Declaration)) {
     declaration(&current, add);
 }
 
-/// Decodes an escaped character. `rest` begins after the backslash. A character that could be read as CSS syntax is replaced.
+/// Decodes an escaped character. `rest` starts after the backslash. Replaces all characters except letters, digits and hyphens, because such
+/// characters could be read as CSS syntax.
 pub(super) fn escaped(rest: &mut std::str::Chars<'_>) -> char {
     let text = rest.as_str();
     let digits = text
@@ -325,7 +318,7 @@ fn declaration(text: &str, add: &mut impl FnMut(Declaration)) {
         return;
     };
     let property = property.trim();
-    // The longest known property name.
+    // No supported property has a longer name.
     if property.len() > "-webkit-text-fill-color".len() {
         return;
     }
@@ -338,7 +331,7 @@ fn declaration(text: &str, add: &mut impl FnMut(Declaration)) {
     parse(&property, plain, important, add);
 }
 
-/// Parses a declaration in lower case. Browsers ignore a declaration that they do not support, and the previous value remains.
+/// Parses a declaration in lower case. Browsers ignore unsupported declarations, so the previous value of the property remains.
 fn parse(property: &str, value: &str, important: bool, add: &mut impl FnMut(Declaration)) {
     use Property as P;
     let mut set = |property, value: Option<Value>| {
@@ -458,7 +451,7 @@ fn parse_placement(property: &str, value: &str, set: &mut impl FnMut(Property, O
     }
 }
 
-/// Parses a shorthand for four sides, and sets the properties of the upper and the left side.
+/// Parses a shorthand for four sides. Sets only the properties of the upper and the left side.
 fn sides(
     value: &str,
     top: Property,
@@ -471,7 +464,7 @@ fn sides(
     }
 }
 
-/// Returns whether browsers support a value of `display`. Browsers ignore other values, and the previous value remains.
+/// Returns whether browsers support a value of `display`. For other values, browsers keep the previous value.
 fn is_display(value: &str) -> bool {
     let known = ["inline", "table", "block", "-webkit-", "-ms-"];
     known.iter().any(|begin| value.starts_with(begin))
@@ -516,7 +509,7 @@ fn extent(value: &str) -> Option<Value> {
     Some(Value::Extent(extent))
 }
 
-/// Returns whether a line height makes lines have no height.
+/// Returns whether lines with this line height have no height.
 fn is_flat(value: &str) -> Option<bool> {
     match value {
         "normal" | "initial" => Some(false),
@@ -527,10 +520,9 @@ fn is_flat(value: &str) -> Option<bool> {
     }
 }
 
-/// The effect of a font size on text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FontSize {
-    /// The font size of the parent, or a multiple of it.
+    /// Relative to the font size of the parent.
     Relative,
     /// Too small to be seen.
     Invisible,

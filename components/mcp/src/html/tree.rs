@@ -1,7 +1,7 @@
-//! The elements of a message: a stack of the open elements, and for all elements the data that selectors need.
+//! Tracks the elements of a message. [`Stack`] contains the open elements, and [`Nodes`] contains the data for selectors.
 //!
-//! Elements end where browsers end them, even without an end tag. For example, a paragraph ends at the next block, and a cell ends at the next cell. A
-//! formatting element that is open at the end of a block continues after the block.
+//! Elements end in the same places as in browsers, even without an end tag. For example, a paragraph ends at the next block, and a cell ends at the next cell.
+//! An open formatting element continues after the end of a block.
 
 use std::collections::HashMap;
 
@@ -11,29 +11,28 @@ use simplecss::{AttributeOperator, Element, PseudoClass};
 use super::attribute;
 use super::steps::Steps;
 
-/// The maximum nesting depth. Newsletters have up to 100 levels; browsers stop at 512.
+/// The maximum nesting depth. Newsletters have up to 100 levels. Browsers have a limit of 512.
 const MAX_DEPTH: usize = 256;
 
-/// The data that selectors need about an element.
+/// The data of an element for selectors.
 #[derive(Debug)]
 struct NodeData {
     name: String,
-    /// The names and values of the attributes, in lower case. In pages without a document type, ids and classes ignore case, and mail often has no document
-    /// type.
+    /// The names and values of the attributes, in lower case. Mail often has no document type. In such pages, selectors ignore the case of ids and classes.
     attributes: Vec<(String, String)>,
     parent: Option<usize>,
     previous_sibling: Option<usize>,
-    /// The last child that was added.
+    /// The most recently added child.
     last_child: Option<usize>,
 }
 
-/// All elements that selectors may refer to.
+/// All elements that selectors can match.
 #[derive(Debug)]
 pub(super) struct Nodes {
     all: Vec<NodeData>,
     /// The last element without a parent.
     last_root: Option<usize>,
-    /// Whether selectors use attributes other than the id and the class.
+    /// Whether selectors contain attributes other than the id and the class.
     has_attributes: bool,
 }
 
@@ -73,7 +72,7 @@ impl Nodes {
         at
     }
 
-    /// Returns a reference to the element at an index, for selectors.
+    /// Returns the element at index `at`, for matching selectors.
     pub(super) fn node<'n>(&'n self, at: usize, steps: &'n Steps) -> Node<'n> {
         Node {
             nodes: self,
@@ -83,7 +82,7 @@ impl Nodes {
     }
 }
 
-/// An element, with the budget of steps for matching selectors. Each query takes one step. If no steps are left, queries find nothing.
+/// An element with the step budget for matching selectors. Each query uses one step. If no steps are left, queries find nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'n> {
     nodes: &'n Nodes,
@@ -157,21 +156,19 @@ impl Element for Node<'_> {
     }
 }
 
-/// An element that is open.
 #[derive(Debug)]
 struct Open<T> {
     name: Vec<u8>,
     value: T,
 }
 
-/// The open elements, with a value for each.
+/// The open elements. Each element has a value.
 #[derive(Debug)]
 pub(super) struct Stack<T> {
     open: Vec<Open<T>>,
-    /// The number of elements in `open` with each name.
+    /// The number of open elements with each name.
     names: HashMap<Vec<u8>, usize>,
-    /// The number of elements with each name that are open beyond the depth limit. Such elements are treated as content of the innermost element within the
-    /// limit.
+    /// The number of open elements with each name beyond the depth limit. Such elements count as content of the innermost element within the limit.
     beyond_limit: HashMap<Vec<u8>, usize>,
 }
 
@@ -189,12 +186,11 @@ impl<T: Copy + PartialEq> Stack<T> {
         self.open.last().map(|open| &open.value)
     }
 
-    /// Returns the mutable value of the innermost element.
     pub(super) fn top_mut(&mut self) -> Option<&mut T> {
         self.open.last_mut().map(|open| &mut open.value)
     }
 
-    /// Returns the names and values of the elements from index `at` on, the outermost first.
+    /// Returns the names and values of the open elements, starting at index `at`. The outermost element is first.
     pub(super) fn from(&mut self, at: usize) -> impl Iterator<Item = (&[u8], &mut T)> {
         self.open[at..]
             .iter_mut()
@@ -206,12 +202,11 @@ impl<T: Copy + PartialEq> Stack<T> {
         self.open.get(at.checked_sub(1)?).map(|open| &open.value)
     }
 
-    /// Returns whether the depth limit allows another element.
     pub(super) fn is_within_limit(&self) -> bool {
         self.beyond_limit.is_empty() && self.open.len() < MAX_DEPTH
     }
 
-    /// Opens an element. Beyond the depth limit, the element is only counted.
+    /// Opens an element. Beyond the depth limit, only the number of elements changes.
     pub(super) fn push(&mut self, name: &[u8], value: T) {
         if self.is_within_limit() {
             *self.names.entry(name.to_vec()).or_default() += 1;
@@ -224,7 +219,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         }
     }
 
-    /// Closes the elements that end at the start tag of an element with this name. Returns the index of the first open element that changed, or `None` if none
+    /// Closes the elements that end at the start tag of an element with this name. Returns the index of the first changed element, or `None` if no element
     /// changed.
     pub(super) fn close_implied(&mut self, name: &[u8]) -> Option<usize> {
         if !self.beyond_limit.is_empty() {
@@ -261,7 +256,8 @@ impl<T: Copy + PartialEq> Stack<T> {
         changed
     }
 
-    /// Closes an element at its end tag. Returns the index of the first open element that changed, and the value of the closed element.
+    /// Closes an element at its end tag. Returns the index of the first changed element and the value of the closed element. Returns `None` if no element was
+    /// closed.
     pub(super) fn close(&mut self, name: &[u8]) -> Option<(usize, T)> {
         if let Some(count) = self.beyond_limit.get_mut(name) {
             *count -= 1;
@@ -277,13 +273,13 @@ impl<T: Copy + PartialEq> Stack<T> {
             _ => &[b"td", b"th", b"table"],
         };
         let at = self.find(&[name], within)?;
-        // The elements beyond the limit are content of this element.
+        // Elements beyond the limit are content of this element.
         self.beyond_limit.clear();
         let value = self.open[at].value;
         Some((self.close_at(at), value))
     }
 
-    /// Returns the index of the innermost open element with a name in `names`. Searches only inside the innermost element with a name in `within`.
+    /// Returns the index of the innermost open element with a name in `names`. The search ends at an element with a name in `within`.
     fn find(&self, names: &[&[u8]], within: &[&[u8]]) -> Option<usize> {
         if !names.iter().any(|name| self.names.contains_key(*name)) {
             return None;
@@ -299,7 +295,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         None
     }
 
-    /// Closes the element at index `at` and its content, except for formatting elements that continue after the element. Returns `at`.
+    /// Closes the element at index `at` and its content. Formatting elements in the content stay open if they continue after the element. Returns `at`.
     fn close_at(&mut self, at: usize) -> usize {
         let mut rest = self.open.split_off(at).into_iter();
         let first = rest.next();
@@ -307,7 +303,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         let name = name.unwrap_or_default();
         let mut closed: Vec<Open<T>> = first.into_iter().collect();
         for open in rest {
-            // A formatting element ends alone. A cell or a table ends together with its content.
+            // A formatting element ends without its content. A cell or a table ends together with its content.
             let continues =
                 is_formatting(&name) || is_formatting(&open.name) && !is_of_a_table(&name);
             let equal = |other: &Open<T>| other.name == open.name && other.value == open.value;
@@ -330,7 +326,7 @@ impl<T: Copy + PartialEq> Stack<T> {
     }
 }
 
-/// Returns whether an element continues after the end of the block that contains it.
+/// Returns whether an element is a formatting element. A formatting element continues after the end of its block.
 fn is_formatting(name: &[u8]) -> bool {
     matches!(
         name,
@@ -350,7 +346,6 @@ fn is_formatting(name: &[u8]) -> bool {
     )
 }
 
-/// Returns whether an element is a table or a part of a table.
 fn is_of_a_table(name: &[u8]) -> bool {
     matches!(
         name,
@@ -358,7 +353,7 @@ fn is_of_a_table(name: &[u8]) -> bool {
     )
 }
 
-/// Returns whether an element is allowed in a head.
+/// Returns whether an element is allowed in `head`.
 fn is_in_head(name: &[u8]) -> bool {
     matches!(
         name,
@@ -376,7 +371,7 @@ fn is_in_head(name: &[u8]) -> bool {
     )
 }
 
-/// Passes the presentational attributes of an element to `add`, as style properties.
+/// Converts the presentational attributes of an element to style properties. Passes each property to `add`.
 pub(super) fn presentational_hints(tag: &StartTag<()>, mut add: impl FnMut(&str, &str)) {
     let has = |name: &[u8]| tag.attributes.keys().any(|known| ***known == *name);
     let given = |name: &[u8]| {
@@ -398,7 +393,7 @@ pub(super) fn presentational_hints(tag: &StartTag<()>, mut add: impl FnMut(&str,
             if let Some(colour) = given(b"color") {
                 add("color", &colour);
             }
-            // The attribute selects one of several sizes, which are all visible.
+            // All sizes that the attribute can select are visible.
             if has(b"size") {
                 add("font-size", "medium");
             }
