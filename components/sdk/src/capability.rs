@@ -1,7 +1,7 @@
-//! The functions of the host that a module can call. Each interface of the contract (`wit/`) is a trait, and [`Host`] implements all traits with the real host.
+//! The functions of the host that a module can call. Each interface of the contract (`wit/`) has one trait. [`Host`] implements every trait with the real host.
 //!
-//! A handler names the traits that it needs (`fn list(host: &impl Mailbox, …)`), so a test can pass its own implementation of these traits. Each file contains
-//! one interface: its types, its trait, and the implementation for [`Host`].
+//! A handler declares the needed traits in its signature, for example `fn list(host: &impl Mailbox, …)`. A test can therefore pass another implementation. Each
+//! file contains the types, the trait and the [`Host`] implementation of one interface.
 
 mod aliases;
 mod blob;
@@ -43,6 +43,6 @@ pub use self::teams::{
 };
 pub use crate::bindings::latchmail::host::types::{Error, Scope, Timestamp};
 
-/// The real host, called through the imports of the component. Outside of a component, the functions of `Host` panic.
+/// The real host. Outside a component, the functions of `Host` panic.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Host;

@@ -1,5 +1,5 @@
-//! The module's part of the API description, which utoipa generates from the types of the handlers. The host adds the parts that all
-//! modules share.
+//! The API description of a module. The crate `utoipa` generates the description from the types of the handlers. The host adds the parts that all modules
+//! share.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Succeeded {
     pub success: bool,
 }
 
-/// Returns `paths` and `components` of a description as JSON. The schema `Error` is removed, because the host defines it.
+/// Returns the `paths` and `components` of a description as JSON. Removes the schema `Error`, because the host defines this schema.
 pub(crate) fn fragment(description: &OpenApi) -> String {
     let mut components = description.components.clone();
     if let Some(components) = &mut components {
@@ -38,7 +38,7 @@ pub(crate) fn fragment(description: &OpenApi) -> String {
     .to_string()
 }
 
-/// Returns the method and the path of each operation, by the id of the operation.
+/// Returns the method and the path of each operation. The keys of the map are operation ids.
 pub(crate) fn operations(description: &OpenApi) -> BTreeMap<&str, (Method, &str)> {
     let mut operations = BTreeMap::new();
     for (path, item) in &description.paths.paths {

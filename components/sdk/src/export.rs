@@ -1,8 +1,8 @@
 //! The macro that exports a module as a component.
 
-/// Exports a module: `export!(module)`, where `module` is a `fn module<H: …>() -> Module<H>` over the capabilities that the module needs.
+/// Exports a module: `export!(module)`. `module` is the name of a function `fn module<H: …>() -> Module<H>`. The bounds of `H` are the needed capabilities.
 ///
-/// On targets other than WebAssembly, the macro expands to nothing, so the crate can be tested as a plain library.
+/// The macro expands to nothing on targets other than WebAssembly. The crate can therefore be tested as a plain library.
 #[macro_export]
 macro_rules! export {
     ($module:ident) => {

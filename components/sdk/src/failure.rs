@@ -1,17 +1,17 @@
-//! The error response of a handler: `{"error": text}` with a status (specification, section 7).
+//! The error response of a handler, `{"error": text}` with a status (specification, section 7).
 
 use std::borrow::Cow;
 
 use crate::capability::{Caller, Error, Kind};
 
-/// A response that is not a success.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// HTTP status.
     pub status: u16,
-    /// The error message, as a sentence for people.
+    /// The error message, which is a sentence for people.
     pub text: Cow<'static, str>,
-    /// Seconds after which the client may retry, for the `Retry-After` header.
+    /// Value of the `Retry-After` header, in seconds.
     pub retry_after: Option<u32>,
 }
 
@@ -26,25 +26,25 @@ impl Failure {
         }
     }
 
-    /// Creates a failure with status 400: the input is malformed, missing or out of range.
+    /// Creates a failure with status 400. Use this status if the input is malformed, missing or out of range.
     #[must_use]
     pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(400, text)
     }
 
-    /// Creates a failure with status 404: the object does not exist, or it is not visible to this caller.
+    /// Creates a failure with status 404. Use this status if the object does not exist or the caller cannot see the object.
     #[must_use]
     pub fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(404, text)
     }
 
-    /// Creates a failure with status 409: the object already exists, or other objects depend on it.
+    /// Creates a failure with status 409. Use this status if the object already exists or other objects depend on the object.
     #[must_use]
     pub fn conflict(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(409, text)
     }
 
-    /// Replaces the error message of a failure with status 500 by `text`, which names the failed operation. Other failures stay the same.
+    /// Replaces the error message of a failure with status 500. `text` contains the name of the failed operation. Other failures stay the same.
     #[must_use]
     pub fn failing(self, text: &'static str) -> Self {
         if self.status == 500 {
@@ -54,9 +54,9 @@ impl Failure {
         }
     }
 
-    /// Converts a capability's error to a failure. `missing` is the error message for status 404, because only the handler knows which object is missing.
+    /// Converts an error of a capability to a failure. `missing` is the error message for status 404, because the error does not contain the missing object.
     ///
-    /// If the mail server refuses the caller's credential, the error message depends on the kind of credential (specification, section 7).
+    /// If the mail server refuses the caller's credential, the error message depends on the kind of the credential (specification, section 7).
     #[must_use]
     pub fn of(error: Error, missing: &'static str, host: &impl Caller) -> Self {
         match error {

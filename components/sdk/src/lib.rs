@@ -1,7 +1,7 @@
-//! SDK for Latchmail modules: a typed router, extraction and validation of input, the error type, an API description that is generated from
-//! the types of the handlers, the capabilities of the host, and a fake host for tests.
+//! SDK for Latchmail modules. The SDK contains a typed router, input validation, an error type, the host's capabilities, and a fake host for tests. The SDK
+//! also generates an API description from the types of the handlers.
 //!
-//! A module is a list of routes over the capabilities that it needs, and one line that exports it:
+//! A module is a list of routes. The handlers declare the needed capabilities. One line exports the module:
 //!
 //! ```
 //! use latchmail_sdk::capability::{Caller, Scope, Store};
@@ -51,20 +51,19 @@
 //! | [`bindings`] | the generated bindings of the contract, for anything that this crate does not cover |
 //!
 //! Handlers are generic over the traits of [`capability`], so the same code runs in a sandbox and in unit tests. In a sandbox, [`capability::Host`] calls the
-//! host. In a unit test, [`testing::FakeHost`] or a type of the test implements the traits. A component imports only the interfaces whose traits its handlers
-//! name. The operator must grant these interfaces to the module.
+//! real host. In a unit test, [`testing::FakeHost`] or a type of the test implements the traits. A component imports only the interfaces whose traits its
+//! handlers use. The operator must grant these interfaces to the module.
 //!
 //! # What authors of modules need to know
 //!
-//! - Each request runs in a new sandbox, which is destroyed afterwards, so a `static` has its initial value in every request. Data that
-//!   must persist belongs in the [`Store`](capability::Store). An operator can allow a sandbox to serve several requests in sequence, but a
-//!   module must not depend on this.
-//! - Every capability acts for the caller of the current request; no function takes an account. The host refuses calls that the
-//!   caller's credential does not permit, even if the route allows the caller.
+//! - Each request runs in a new sandbox, so a `static` has its initial value in every request. Use the [`Store`](capability::Store) for persistent data. An
+//!   operator can allow a sandbox to process several requests in sequence, but a module must not depend on this setting.
+//! - Every capability acts for the caller of the current request, so no function has an account argument. The host refuses all calls that the caller's
+//!   credential does not permit, even if the route accepts the caller.
 //! - There are no files, no environment variables, no sockets and no threads. Output to standard output goes to the host's log.
-//! - A panic ends the request with status 500. It does not affect other requests.
-//! - Minor versions of the contract only add to it. A module runs on a host if the host's contract has the same major version as the contract
-//!   that the module was built with, and if the host's contract is not older.
+//! - A panic ends the request with status 500. Other requests are not affected.
+//! - A minor version of the contract only adds to the contract. A host can run a module if the host and the module use the same major version of the contract,
+//!   and the host's version is not older.
 
 pub mod bindings;
 pub mod capability;

@@ -1,4 +1,4 @@
-//! Requests and responses as handlers see them.
+//! The requests and responses of handlers.
 
 use std::cell::RefCell;
 use std::str::FromStr;
@@ -11,25 +11,25 @@ use crate::capability::Blob;
 use crate::disposition;
 use crate::failure::Failure;
 
-/// A request that the host has routed, authorized and read.
+/// A request after routing, authorization and decoding by the host.
 #[derive(Debug, Default)]
 pub struct Request {
-    /// Id of the request, which the host's log also contains.
+    /// Id of the request. The host's log contains the same id.
     pub id: String,
-    /// Named segments of the path, decoded.
+    /// Names and decoded values of the named path segments.
     pub path: Vec<(String, String)>,
-    /// Names and values of the query, decoded.
+    /// Names and decoded values of the query parameters.
     pub query: Vec<(String, String)>,
     /// Headers with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Body as bytes. Empty if the host keeps the body as a blob.
+    /// Bytes of the body. Empty if the body is a blob in the host.
     pub body: Vec<u8>,
     /// Decoded values of the route's blob fields. [`Request::take_blob`] removes a value from this list.
     pub blobs: RefCell<Vec<Option<Blob>>>,
 }
 
 impl Request {
-    /// Returns a named segment of the path, or an empty string if the route has no segment of this name.
+    /// Returns the value of a named path segment. Returns an empty string if the route has no segment with this name.
     #[must_use]
     pub fn path(&self, name: &str) -> &str {
         find(&self.path, name).unwrap_or_default()
@@ -50,29 +50,29 @@ impl Request {
     /// Parses the body as JSON.
     ///
     /// # Errors
-    /// Returns 400 `Invalid JSON body` if the body is not JSON. Returns 400 with an error message that names the field if a field is missing or has another
-    /// type.
+    /// Returns 400 `Invalid JSON body` if the body is not JSON. Returns 400 with the name of the field if a field is missing or has the wrong type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         latchmail_shape::read(&self.body).map_err(|error| Failure::bad_request(error.message()))
     }
 
-    /// Removes and returns the decoded value of a blob field. In the body, the field contains `index` instead of the value. Returns `None` if there is no value
-    /// with this index, or if the value was already taken.
+    /// Removes and returns the decoded value of a blob field. In the body, the field contains `index` instead of the value. Returns `None` if the index is
+    /// invalid or the value was already removed.
     #[must_use]
     pub fn take_blob(&self, index: usize) -> Option<Blob> {
         self.blobs.borrow_mut().get_mut(index)?.take()
     }
 
-    /// Returns a segment of the path as a number. Returns `None` unless the segment consists of digits and the number fits into `N`.
+    /// Returns a path segment as a number. Returns `None` unless the segment consists of digits and the number fits into `N`.
     #[must_use]
     pub fn path_number<N: FromStr>(&self, name: &str) -> Option<N> {
         number(self.path(name))
     }
 
-    /// Parses the query parameters `page` (from 1, default 1) and `limit` (1 to 100) of a list. `complaint` is the error message for invalid values.
+    /// Parses the query parameters `page` and `limit` of a list. The default page is 1. `limit` is 1 to 100. `complaint` is the error message for invalid
+    /// values.
     ///
     /// # Errors
-    /// Returns 400 unless both values are integers in range. A page after the last page is valid and empty.
+    /// Returns 400 if a value is not an integer or is out of range. A page after the last page is valid and empty.
     pub fn paging(&self, default_limit: u32, complaint: &'static str) -> Result<Paging, Failure> {
         let value = |name, default: u32| match self.query(name) {
             None => Ok(default),
@@ -96,7 +96,7 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// Creates a page from its number, which starts at 1, and its maximum number of entries, which is 1 to 100. Returns `None` if either value is out of range.
+    /// Creates a page. `page` is at least 1, and `limit` is 1 to 100. Returns `None` if a value is out of range.
     #[must_use]
     pub fn of(page: u32, limit: u32) -> Option<Self> {
         let in_range = page >= 1 && (1..=100).contains(&limit);
@@ -137,13 +137,13 @@ fn find<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.as_str())
 }
 
-/// Parses a number that consists only of digits. `parse` alone would also accept a sign.
+/// Parses a number without a sign. `str::parse` alone also accepts a plus sign.
 fn number<N: FromStr>(text: &str) -> Option<N> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if digits { text.parse().ok() } else { None }
 }
 
-/// Parses a number that consists only of digits. Returns `u32::MAX` if the number does not fit.
+/// Parses a number without a sign. Returns `u32::MAX` if the number is too large.
 fn integer(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u32::MAX))
@@ -175,7 +175,7 @@ impl Reply {
     /// Creates a 200 response with a value as JSON.
     ///
     /// # Errors
-    /// Returns 500 if the value cannot be serialized, which is a bug of the module.
+    /// Returns 500 if the value cannot be serialized. This error is a bug in the module.
     pub fn json<T: Serialize>(value: &T) -> Result<Self, Failure> {
         Self::with_status(200, value)
     }
@@ -183,7 +183,7 @@ impl Reply {
     /// Creates a response of any status with a value as JSON.
     ///
     /// # Errors
-    /// Returns 500 if the value cannot be serialized, which is a bug of the module.
+    /// Returns 500 if the value cannot be serialized. This error is a bug in the module.
     pub fn with_status<T: Serialize>(status: u16, value: &T) -> Result<Self, Failure> {
         let body = serde_json::to_vec(value)
             .map_err(|_| Failure::new(500, "The operation could not be completed"))?;
@@ -209,7 +209,7 @@ impl Reply {
     /// Creates a 200 response with `{"success": true}`.
     ///
     /// # Errors
-    /// Returns the error of [`Reply::json`], which cannot occur for this value.
+    /// Never returns an error, because this value can always be serialized.
     pub fn success() -> Result<Self, Failure> {
         Self::json(&serde_json::json!({ "success": true }))
     }
@@ -221,8 +221,8 @@ impl Reply {
         self
     }
 
-    /// Creates a 200 response with a file, which browsers save as `filename` (RFC 6266). The media type is always `application/octet-stream`, so browsers do
-    /// not run content from strangers. Caches must not store the response.
+    /// Creates a 200 response for a file download. Browsers save the file as `filename` (RFC 6266). The media type is `application/octet-stream`, because
+    /// browsers do not run such content. Caches must not store the response.
     #[must_use]
     pub fn download(filename: &str, content: Blob) -> Self {
         Self {

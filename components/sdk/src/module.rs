@@ -1,4 +1,4 @@
-//! A module as a list of routes with their handlers.
+//! Modules and their routes.
 
 use utoipa::openapi::OpenApi;
 
@@ -11,7 +11,7 @@ use crate::message::{Reply, Request};
 /// Default rate-limit bucket of a route.
 const DEFAULT_BUCKET: &str = "modules";
 
-/// A handler: a function that receives the capabilities and the request, and returns the response.
+/// A function that processes a request with the host's capabilities and returns the response.
 pub type Handler<H> = fn(&H, &Request) -> Result<Reply, Failure>;
 
 /// A route and its handler.
@@ -22,8 +22,8 @@ pub struct Route<H> {
 }
 
 impl<H> Route<H> {
-    /// Creates the route of an operation. The module's API description contains the method and the path of the operation. By default, the route needs a web
-    /// session, accepts no body and has a deadline of 30 seconds.
+    /// Creates a route for an operation. The module's API description contains the operation's method and path. By default, the route needs a web session,
+    /// accepts no body and has a deadline of 30 seconds.
     #[must_use]
     pub fn new(operation: &str, handler: Handler<H>) -> Self {
         Self {
@@ -43,29 +43,29 @@ impl<H> Route<H> {
         }
     }
 
-    /// Accepts a body of at most this number of bytes.
+    /// Accepts a body of at most `bytes` bytes.
     #[must_use]
     pub fn takes(mut self, bytes: u32) -> Self {
         self.wit.max_body = bytes;
         self
     }
 
-    /// Declares a blob field: a base64 field of the JSON body that the host decodes. The decoded bytes stay in the host, and the host replaces the field with
-    /// an index for [`Request::take_blob`]. `pointer` is a JSON pointer in which `*` stands for any index.
+    /// Declares a base64 field of the JSON body as a blob field. The host decodes the field and stores the bytes in the host. In the body, the host replaces
+    /// the field with an index for [`Request::take_blob`]. `pointer` is a JSON pointer in which `*` matches any array index.
     #[must_use]
     pub fn blob_field(mut self, pointer: &str) -> Self {
         self.wit.blob_fields.push(pointer.into());
         self
     }
 
-    /// Sets the deadline in seconds. It includes the time of calls to the host.
+    /// Sets the deadline in seconds. The deadline includes the time of calls to the host.
     #[must_use]
     pub fn within(mut self, seconds: u32) -> Self {
         self.wit.deadline = seconds.saturating_mul(1000);
         self
     }
 
-    /// Allows API tokens with the scope `scope`, in addition to web sessions.
+    /// Also allows API tokens with the scope `scope`.
     #[must_use]
     pub fn scoped(mut self, scope: Scope) -> Self {
         self.wit.access = wit::Access::Scoped(wit::ScopedAccess {
@@ -75,7 +75,7 @@ impl<H> Route<H> {
         self
     }
 
-    /// Also allows OAuth access tokens with the scope of the route. Does nothing unless [`Route::scoped`] was called before.
+    /// Also allows OAuth access tokens with the scope of the route. Does nothing unless [`Route::scoped`] was already called.
     #[must_use]
     pub fn with_oauth(mut self) -> Self {
         if let wit::Access::Scoped(scoped) = &mut self.wit.access {
@@ -84,21 +84,21 @@ impl<H> Route<H> {
         self
     }
 
-    /// Allows only OAuth access tokens, for routes of agents.
+    /// Allows only OAuth access tokens. Routes for agents need this access.
     #[must_use]
     pub fn oauth(mut self) -> Self {
         self.wit.access = wit::Access::Oauth;
         self
     }
 
-    /// Allows every client, without a credential.
+    /// Allows all clients. No credential is required.
     #[must_use]
     pub fn public(mut self) -> Self {
         self.wit.access = wit::Access::Public;
         self
     }
 
-    /// Sets the rate-limit bucket, a key of the configuration's `[limits]`. The default is `modules`.
+    /// Sets the rate-limit bucket. A bucket is a key of `[limits]` in the configuration. The default is `modules`.
     #[must_use]
     pub fn bucket(mut self, bucket: &str) -> Self {
         self.wit.bucket = bucket.into();
@@ -116,8 +116,8 @@ pub struct Module<H> {
 }
 
 impl<H> Module<H> {
-    /// Creates a module without routes. `description` returns the API description, which contains the operation id, the method and the path of each route. The
-    /// function is called only when the host requests the manifest.
+    /// Creates a module without routes. `description` returns the API description with the operation id, the method and the path of each route. The function
+    /// `description` is called only if the host requests the manifest.
     #[must_use]
     pub fn new(name: &str, version: &str, description: fn() -> OpenApi) -> Self {
         Self {
@@ -135,8 +135,8 @@ impl<H> Module<H> {
         self
     }
 
-    /// Returns the manifest, with which the module describes itself to the host. A route whose operation is not in the API description has an empty path, so no
-    /// host accepts the module.
+    /// Returns the manifest, which describes the module for the host. If the API description lacks an operation, the operation's route has an empty path. No
+    /// host accepts such a manifest.
     #[must_use]
     pub fn manifest(&self) -> wit::Manifest {
         let description = (self.description)();
@@ -157,7 +157,7 @@ impl<H> Module<H> {
         }
     }
 
-    /// Serves a request of `operation`. Returns 404 if no route has this operation. The host requests only operations of the manifest.
+    /// Processes a request for `operation`. Returns 404 if no route has this operation. The host only requests operations in the manifest.
     #[must_use]
     pub fn serve(&self, host: &H, operation: &str, request: &Request) -> Reply {
         let route = self.routes.iter().find(|r| r.wit.operation == operation);

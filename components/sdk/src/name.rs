@@ -1,15 +1,15 @@
-//! Random names that people can pronounce and that cannot be guessed.
+//! Random names that people can pronounce. A name has enough random bits to be unguessable.
 
 use crate::failure::Failure;
 
-/// Consonants with distinct sounds, so that a name can be read aloud.
+/// Consonants with distinct sounds. People can therefore read a name aloud.
 const CONSONANTS: &[u8; 16] = b"bdfghjklmnprstvz";
 const VOWELS: &[u8; 4] = b"aiou";
 
 /// Number of words in a name. Each word has 16 random bits.
 const WORDS: u32 = 4;
 
-/// Returns a name with 64 random bits in lower-case letters and hyphens, for example `lusab-babad-gutih-tugad`.
+/// Returns a name of lower-case letters and hyphens with 64 random bits, for example `lusab-babad-gutih-tugad`.
 ///
 /// # Errors
 /// Returns 500 if no random bytes are available.
@@ -19,7 +19,7 @@ pub fn pronounceable() -> Result<String, Failure> {
     Ok(spelt(random))
 }
 
-/// Converts a number to a name. Different numbers have different names.
+/// Converts a number to a name. Different numbers result in different names.
 fn spelt(number: u64) -> String {
     let mut name = String::with_capacity(24);
     for word in 0..WORDS {

@@ -1,4 +1,4 @@
-//! Scopes and the names that clients use for them (specification, section 5).
+//! The names of scopes (specification, section 5).
 
 use crate::capability::Scope;
 
@@ -12,7 +12,7 @@ pub const ALL: [(Scope, &str); 6] = [
     (Scope::ProfileRead, "profile:read"),
 ];
 
-/// Returns the scope with this name, or `None` if no scope has the name.
+/// Returns the scope with this name, or `None` if the name is unknown.
 #[must_use]
 pub fn named(name: &str) -> Option<Scope> {
     let found = ALL.iter().find(|(_, known)| *known == name)?;

@@ -1,4 +1,4 @@
-//! Values of a module's own types, stored for the caller's account as JSON under a key of [`Store`].
+//! Stores values of a module's own types for the caller's account. Each value is JSON under a key of [`Store`].
 //!
 //! ```
 //! use latchmail_sdk::capability::{Error, Store};
@@ -17,8 +17,8 @@
 //! assert_eq!(count(&host).unwrap(), 1);
 //! ```
 //!
-//! A newer version of the module must be able to read old values, so a new field needs a default (`#[serde(default)]`). Reading a value that cannot be parsed
-//! returns [`Error::Internal`] and does not change the value.
+//! A newer version of the module must be able to read old values, so every new field needs a default (`#[serde(default)]`). If a value cannot be parsed,
+//! reading returns [`Error::Internal`] and the value does not change.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,31 +26,31 @@ use serde::de::DeserializeOwned;
 use crate::capability::{Caller, Error, Store};
 use crate::failure::Failure;
 
-/// Maximum number of attempts of a change. Each failed attempt means that another change succeeded, so repeated failures indicate a flood of changes.
+/// Maximum number of attempts of a change. An attempt fails only if a concurrent change succeeds, so many failures indicate a flood of changes.
 const ATTEMPTS: usize = 8;
 
 /// Returns the value of a key, or `None` if the key does not exist.
 ///
 /// # Errors
-/// Returns the errors of [`Store::get_value`]. Returns [`Error::Internal`] if the value cannot be parsed as a `T`.
+/// Returns an error if [`Store::get_value`] fails. Returns [`Error::Internal`] if the value cannot be parsed as a `T`.
 pub fn read<T: DeserializeOwned>(host: &impl Store, key: &str) -> Result<Option<T>, Error> {
     host.get_value(key)?.as_deref().map(parse).transpose()
 }
 
-/// Sets the value of a key. If requests can change the value concurrently, use [`change`].
+/// Sets the value of a key. Use [`change`] if requests can change the value concurrently.
 ///
 /// # Errors
-/// Returns the errors of [`Store::set_value`]. Returns [`Error::Internal`] if the value cannot be serialized.
+/// Returns an error if [`Store::set_value`] fails. Returns [`Error::Internal`] if the value cannot be serialized.
 pub fn write<T: Serialize>(host: &impl Store, key: &str, value: &T) -> Result<(), Error> {
     host.set_value(key, &serialize(value)?)
 }
 
-/// Atomically changes the value of a key and returns the new value. `change` receives the current value and returns the new value. `None` stands for a key
-/// without a value. If another request changes the value concurrently, `change` is called again.
+/// Atomically changes the value of a key and returns the new value. The function `change` receives the current value and returns the new value. `None` means
+/// that the key has no value. If another request changes the value concurrently, `change` is called with the new current value.
 ///
 /// # Errors
-/// Returns the errors of [`Store::compare_and_set`]. Returns [`Error::Conflict`] if other requests changed the value during every attempt. Returns
-/// [`Error::Internal`] if the current value cannot be parsed as a `T`, or if the new value cannot be serialized.
+/// Returns an error if [`Store::get_value`] or [`Store::compare_and_set`] fails. Returns [`Error::Conflict`] if other requests changed the value during every
+/// attempt. Returns [`Error::Internal`] if the current value cannot be parsed as a `T` or the new value cannot be serialized.
 pub fn change<T: Serialize + DeserializeOwned>(
     host: &impl Store,
     key: &str,
@@ -59,11 +59,10 @@ pub fn change<T: Serialize + DeserializeOwned>(
     attempt(host, key, |was| Ok(change(was)), |error| error)
 }
 
-/// Changes the value of a key like [`change()`], but `change` can fail. If `change` returns a failure, the value stays the same and this function returns the
-/// failure.
+/// Changes the value of a key like [`change()`], but `change` can fail. If `change` fails, the value does not change.
 ///
 /// # Errors
-/// Returns the failure of `change`, and the errors of [`change()`] converted with [`Failure::of`].
+/// Returns the failure of `change` if `change` fails. In the error cases of [`change()`], returns the error converted with [`Failure::of`].
 pub fn try_change<T: Serialize + DeserializeOwned>(
     host: &(impl Store + Caller),
     key: &str,
@@ -73,7 +72,7 @@ pub fn try_change<T: Serialize + DeserializeOwned>(
     attempt(host, key, change, convert_error)
 }
 
-/// Reads the value, changes it, and stores it if it has not changed concurrently. Repeats this up to [`ATTEMPTS`] times.
+/// Reads the value, calls `change`, and stores the new value. If the value changed concurrently, repeats these steps. Makes at most [`ATTEMPTS`] attempts.
 fn attempt<T: Serialize + DeserializeOwned, E>(
     host: &impl Store,
     key: &str,

@@ -4,7 +4,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::capability::Timestamp;
 
-/// Formats a time, in milliseconds since the epoch, in ISO 8601, UTC, with milliseconds: `2026-11-20T08:00:00.000Z`.
+/// Formats a time in ISO 8601, in UTC with milliseconds: `2026-11-20T08:00:00.000Z`. `instant` is in milliseconds since 1970.
 #[must_use]
 pub fn iso8601(instant: Timestamp) -> String {
     DateTime::from_timestamp_millis(instant)
@@ -12,7 +12,7 @@ pub fn iso8601(instant: Timestamp) -> String {
         .to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Formats a time, in milliseconds since the epoch, in UTC with seconds: `2026-11-20 08:00:00`.
+/// Formats a time in UTC with seconds: `2026-11-20 08:00:00`. `instant` is in milliseconds since 1970.
 #[must_use]
 pub fn sql(instant: Timestamp) -> String {
     DateTime::from_timestamp_millis(instant)

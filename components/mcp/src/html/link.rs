@@ -5,7 +5,7 @@ use url::Url;
 /// The maximum length of a displayed target, in characters.
 const MAX_TARGET: usize = 4000;
 
-/// Returns the target of a link, or `None` if the target is inside the message. `base` is the message's base URL for relative links.
+/// Returns the target of a link. Returns `None` if the link does not lead outside the message. `base` is the message's base URL for relative links.
 pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
     let href = href.trim_matches(|c: char| c <= ' ');
     if href.is_empty() || href.starts_with('#') {

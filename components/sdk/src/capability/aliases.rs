@@ -4,42 +4,43 @@ use super::{Error, Host};
 use crate::bindings::latchmail::host::aliases;
 pub use crate::bindings::latchmail::host::aliases::Alias;
 
-/// The caller's aliases. Reading needs the scope `aliases:read`, changes need `aliases:write`.
+/// The caller's aliases. Functions that read aliases need the scope `aliases:read`. Functions that change aliases need the scope `aliases:write`.
 ///
-/// Every function can return `Denied` and `Internal`. A function that changes something can also return `CredentialRefused`.
+/// Every function returns [`Error::Denied`] if the caller lacks the permission, and [`Error::Internal`] if the host fails. A change returns
+/// [`Error::CredentialRefused`] if the mail server rejects the caller's credential.
 pub trait Aliases {
     /// Returns the aliases, sorted by address.
     ///
     /// # Errors
-    /// Returns only the errors that the description of the trait lists.
+    /// Returns an error in the cases that the description of [`Aliases`] lists.
     fn list_aliases(&self) -> Result<Vec<Alias>, Error>;
 
-    /// Returns the domains on which the caller can create aliases: first the platform domains, then the caller's own active domains.
+    /// Returns the domains on which the caller can create aliases. The platform domains precede the caller's own active domains.
     ///
     /// # Errors
-    /// Returns only the errors that the description of the trait lists.
+    /// Returns an error in the cases that the description of [`Aliases`] lists.
     fn alias_domains(&self) -> Result<Vec<String>, Error>;
 
     /// Creates an alias. `name` is the local part.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if the name is not allowed on the domain, or if the caller cannot create aliases on the domain. Returns [`Error::Conflict`]
-    /// if the address is in use or reserved. Returns [`Error::TooLarge`] if the account has the maximum number of aliases.
+    /// Returns [`Error::Invalid`] if the domain does not allow the name, or if the caller cannot create aliases on the domain. Returns [`Error::Conflict`] if
+    /// the address is used or reserved. Returns [`Error::TooLarge`] if the account has the maximum number of aliases.
     fn create_alias(&self, name: &str, domain: &str) -> Result<Alias, Error>;
 
-    /// Checks that an alias can be created now. The check does not reserve the address.
+    /// Checks whether an alias can be created. The check does not reserve the address.
     ///
     /// # Errors
-    /// Returns the errors of [`Aliases::create_alias`].
+    /// Returns an error in the same cases as [`Aliases::create_alias`].
     fn check_alias(&self, name: &str, domain: &str) -> Result<(), Error>;
 
-    /// Activates or deactivates an alias. Setting the current state is not an error.
+    /// Activates or deactivates an alias. Succeeds even if the alias already has this state.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the caller has no alias with this id.
     fn set_alias_active(&self, id: u64, active: bool) -> Result<(), Error>;
 
-    /// Deletes an alias. Mail that was delivered through it stays.
+    /// Deletes an alias. Delivered mail stays in the mailbox.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the caller has no alias with this id.

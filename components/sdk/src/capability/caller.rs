@@ -1,16 +1,16 @@
-//! `latchmail:host/caller`: the caller of the request.
+//! `latchmail:host/caller`: the caller of a request.
 
 use super::Host;
 use crate::bindings::latchmail::host::caller;
 pub use crate::bindings::latchmail::host::caller::{Identity, Kind};
 
-/// The caller of the request.
+/// The caller of the current request.
 pub trait Caller {
-    /// Returns the caller of this request.
+    /// Returns the caller of the current request.
     fn current(&self) -> Identity;
 
-    /// Gives the host the two-factor code of this request. The host checks the code in functions that take the account's password. The default implementation
-    /// does nothing.
+    /// Passes the two-factor code of the request to the host. The host checks the code in functions with a password argument. The default implementation does
+    /// nothing.
     fn present_code(&self, _code: &str) {}
 }
 

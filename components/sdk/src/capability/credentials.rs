@@ -9,10 +9,10 @@ pub use crate::bindings::latchmail::host::credentials::{
 
 /// The credentials of the caller's account. Each function needs a web session.
 pub trait Credentials {
-    /// Creates an API token that expires after `days` days, or never if `days` is `None`.
+    /// Creates an API token that expires after `days` days. If `days` is `None`, the token does not expire.
     ///
     /// # Errors
-    /// Returns [`Error::Conflict`] if the account already has at least `at_most` tokens.
+    /// Returns [`Error::Conflict`] if the account already has `at_most` tokens or more.
     fn create_token(
         &self,
         label: &str,
@@ -21,22 +21,22 @@ pub trait Credentials {
         at_most: u32,
     ) -> Result<CreatedToken, Error>;
 
-    /// Returns the API tokens, newest first. Includes expired tokens and excludes revoked tokens.
+    /// Returns the API tokens, newest first. The list includes expired tokens and excludes revoked tokens.
     ///
     /// # Errors
     /// Returns [`Error::Internal`] if the host fails.
     fn list_tokens(&self) -> Result<Vec<Token>, Error>;
 
-    /// Revokes an API token. Revoking a token again is not an error.
+    /// Revokes an API token. Succeeds even if the token is already revoked.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the account never had the token.
+    /// Returns [`Error::NotFound`] if the token does not belong to the account.
     fn revoke_token(&self, id: &str) -> Result<(), Error>;
 
     /// Creates an app password for a mail client.
     ///
     /// # Errors
-    /// Returns [`Error::Conflict`] if the account has reached the limit.
+    /// Returns [`Error::Conflict`] if the account already has the maximum number of app passwords.
     fn create_app_password(&self, label: &str) -> Result<CreatedAppPassword, Error>;
 
     /// Returns all credentials of the account, newest first.
@@ -45,7 +45,7 @@ pub trait Credentials {
     /// Returns [`Error::Internal`] if the host fails.
     fn list_credentials(&self) -> Result<Vec<Credential>, Error>;
 
-    /// Revokes an app password, unless it belongs to an API token.
+    /// Revokes an app password. An app password of an API token is not revoked.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the account has no app password with this id.

@@ -1,4 +1,4 @@
-//! `latchmail:host/http-client`: HTTP requests to permitted hosts.
+//! `latchmail:host/http-client`: HTTP requests to permitted remote hosts.
 
 use super::{Error, Host};
 use crate::bindings::latchmail::host::http_client;
@@ -6,14 +6,16 @@ pub use crate::bindings::latchmail::host::http_client::{
     Request as HttpRequest, Response as HttpResponse,
 };
 
-/// HTTP requests to the hosts that the operator permitted for the module. Redirects are not followed.
+/// HTTP requests to the remote hosts that the operator permits. Redirects are not followed.
 pub trait HttpClient {
-    /// Sends a request and waits for the complete response. Returns a response with any status.
+    /// Sends a request and waits for the complete response. A response with an error status is not an error of this function.
     ///
     /// # Errors
-    /// Returns [`Error::Denied`] if the remote host is not permitted, or if its name resolves only to blocked addresses. Returns [`Error::Invalid`] if the
-    /// request is invalid, and [`Error::TooLarge`] if the request or its response is larger than 4 MiB. Returns [`Error::Unavailable`] if there is no response
-    /// and the request changed nothing, and [`Error::OutcomeUnknown`] if the request was sent and there is no complete response.
+    /// Returns [`Error::Denied`] if the remote host is not permitted, or if the host name resolves only to blocked addresses. Returns [`Error::Invalid`] if the
+    /// request is invalid. Returns [`Error::TooLarge`] if the request or the response is larger than 4 MiB.
+    ///
+    /// If there is no complete response, the error depends on the effect of the request. Returns [`Error::Unavailable`] if the request changed nothing. Returns
+    /// [`Error::OutcomeUnknown`] if the request might have changed something.
     fn fetch(&self, request: &HttpRequest) -> Result<HttpResponse, Error>;
 }
 

@@ -7,21 +7,28 @@ pub use crate::bindings::latchmail::host::mailbox::{
     Verdict,
 };
 
-/// The caller's mail. Reading needs the scope `mail:read`, changes need `mail:write`.
+/// The caller's mail. Functions that read mail need the scope `mail:read`. Functions that change mail need the scope `mail:write`.
 ///
-/// Every function can return `CredentialRefused`, `Unavailable`, `Denied` or `Internal`. A function that changes something can also return `Rejected` and
-/// `OutcomeUnknown`. A function that changes messages skips each `uid` that does not exist, and returns the `uid`s that exist.
+/// Every function can return these errors:
+///
+/// - [`Error::CredentialRefused`] if the mail server rejects the caller's credential;
+/// - [`Error::Unavailable`] if the mail server is not available;
+/// - [`Error::Denied`] if the caller lacks the permission;
+/// - [`Error::Internal`] if the host fails.
+///
+/// A change can also return [`Error::Rejected`] if the mail server refuses the change, and [`Error::OutcomeUnknown`] if the outcome is unknown. A change skips
+/// every `uid` without a message, and returns the other `uid`s.
 pub trait Mailbox {
-    /// Returns all folders: first the folders with a role, in the order of [`Role`], then the other folders, sorted by path.
+    /// Returns all folders. The folders with a role are first, in the order of [`Role`]. The other folders are sorted by path.
     ///
     /// # Errors
-    /// Returns only the errors that the description of the trait lists.
+    /// Returns an error in the cases that the description of [`Mailbox`] lists.
     fn list_folders(&self) -> Result<Vec<Folder>, Error>;
 
     /// Returns a page of a folder's messages, newest first.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the folder does not exist, and [`Error::Invalid`] if the limit is not 1 to 100.
+    /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if the limit is not 1 to 100.
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error>;
 
     /// Returns a message of any folder by its `uid`.
@@ -30,25 +37,24 @@ pub trait Mailbox {
     /// Returns [`Error::NotFound`] if the message does not exist.
     fn get_message(&self, uid: u64) -> Result<Detail, Error>;
 
-    /// Returns an attachment by the message's `uid` and the attachment's index. Returns `None` if the message exists and the attachment
-    /// does not.
+    /// Returns an attachment of the message `uid`. Returns `None` if the message exists but has no attachment with this index.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the message does not exist, and [`Error::TooLarge`] if the attachment is beyond the part of the
-    /// message that the host reads.
+    /// Returns [`Error::NotFound`] if the message does not exist. Returns [`Error::TooLarge`] if the attachment is in the part of the message that the host
+    /// does not read.
     fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error>;
 
-    /// Returns a page of a folder's messages that contain `term` in the subject, sender, recipients or body, newest first. Case is ignored.
+    /// Returns a page of the messages in a folder that contain `term`, newest first. The search covers subject, sender, recipients and body. Case is ignored.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if the term is empty, is longer than 1,000 bytes or contains
-    /// control characters, or if the limit is not 1 to 100.
+    /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if the limit is not 1 to 100. Also returns [`Error::Invalid`] if
+    /// the term is empty, is longer than 1,000 bytes or contains control characters.
     fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error>;
 
     /// Adds or removes flags.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if clients cannot set one of the flags.
+    /// Returns [`Error::Invalid`] if the list contains a flag that clients cannot set.
     fn set_flags(
         &self,
         uids: &[u64],
@@ -65,7 +71,7 @@ pub trait Mailbox {
     /// Deletes messages permanently.
     ///
     /// # Errors
-    /// Returns only the errors that the description of the trait lists.
+    /// Returns an error in the cases that the description of [`Mailbox`] lists.
     fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error>;
 }
 

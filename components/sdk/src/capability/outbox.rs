@@ -7,9 +7,9 @@ pub use crate::bindings::latchmail::host::outbox::Sent;
 /// A file that is attached to a message.
 #[derive(Debug)]
 pub struct File {
-    /// File name: any Unicode characters except control characters.
+    /// Name of the file, in Unicode without control characters.
     pub filename: String,
-    /// Media type, `type/subtype`, without parameters.
+    /// Media type `type/subtype` without parameters.
     pub content_type: String,
     /// Content of the file.
     pub content: Blob,
@@ -24,7 +24,7 @@ pub struct Draft {
     pub to: Vec<Address>,
     /// Recipients in Cc.
     pub cc: Vec<Address>,
-    /// Recipients in Bcc, which no header contains.
+    /// Recipients in Bcc. No header contains these recipients.
     pub bcc: Vec<Address>,
     /// Subject, on one line.
     pub subject: String,
@@ -42,17 +42,17 @@ pub struct Draft {
 
 /// Sends mail as the caller. Needs the scope `mail:send`.
 pub trait Outbox {
-    /// Checks that the caller may send from an address.
+    /// Checks whether the caller is allowed to send from an address.
     ///
     /// # Errors
-    /// Returns [`Error::Denied`] if the caller may not send from the address, and [`Error::Internal`] if the check fails.
+    /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns [`Error::Internal`] if the check fails.
     fn check_sender(&self, address: &str) -> Result<(), Error>;
 
-    /// Sends a message to all recipients or to none of them, and files a copy in Sent. A second call with the same `key` within 24 hours returns the first
-    /// result and sends nothing.
+    /// Sends a message to all recipients or to no recipient, and stores a copy in Sent. Within 24 hours, another call with the same `key` only returns the
+    /// first result.
     ///
     /// # Errors
-    /// Returns any [`Error`]. `wit/outbox.wit` describes the cases.
+    /// Returns an error if the message was not sent, or if the outcome is unknown. `wit/outbox.wit` describes each error.
     fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error>;
 }
 
@@ -68,7 +68,7 @@ impl Outbox for Host {
                 content_type: file.content_type,
                 content,
             }),
-            // The host accepts only files whose bytes are in the host, for example from a request.
+            // Only files whose bytes are in the host can be sent, for example files from a request.
             Blob::Bytes(_) => Err(Error::Internal),
         };
         let draft = outbox::Draft {

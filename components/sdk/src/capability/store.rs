@@ -1,36 +1,36 @@
-//! `latchmail:host/store`: keys and values for the caller's account.
+//! `latchmail:host/store`: stored values of the caller's account.
 
 use super::{Error, Host};
 use crate::bindings::latchmail::host::store;
 
-/// Keys and values that the module stores for the caller's account. A key has 1 to 256 bytes without control characters. A value has at most 65,536 bytes.
+/// The keys and values that the module stores for the caller's account. A key has 1 to 256 bytes without control characters. A value has at most 65,536 bytes.
 ///
-/// Every function can return `Denied` (if there is no caller), `Invalid` (for an invalid key) and `Internal`. A function that changes
-/// something can also return `CredentialRefused`.
+/// Every function returns [`Error::Denied`] if there is no caller, [`Error::Invalid`] if the key is invalid, and [`Error::Internal`] if the host fails. A
+/// change returns [`Error::CredentialRefused`] if the caller's credential becomes invalid during the request.
 pub trait Store {
     /// Returns the value of a key, or `None` if the key does not exist.
     ///
     /// # Errors
-    /// Returns only the errors that the description of the trait lists.
+    /// Returns an error in the cases that the description of [`Store`] lists.
     fn get_value(&self, key: &str) -> Result<Option<Vec<u8>>, Error>;
 
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// Returns [`Error::TooLarge`] if the value is too long, or if it would exceed the module's quota for the account.
+    /// Returns [`Error::TooLarge`] if the value is too long, or if the module's quota for the account would be exceeded.
     fn set_value(&self, key: &str, value: &[u8]) -> Result<(), Error>;
 
-    /// Deletes a key. Deleting a key that does not exist is not an error.
+    /// Deletes a key. Succeeds even if the key does not exist.
     ///
     /// # Errors
-    /// Returns only the errors that the description of the trait lists.
+    /// Returns an error in the cases that the description of [`Store`] lists.
     fn delete_value(&self, key: &str) -> Result<(), Error>;
 
-    /// Compares the value of a key with `expected`. If they are equal, sets the value of the key to `value` and returns `true`. The comparison and the change
-    /// are atomic. `None` stands for a key that does not exist, so a `value` of `None` deletes the key.
+    /// Atomically replaces the value of a key with `value` if the current value equals `expected`. Returns whether the values were equal. An `expected` of
+    /// `None` means that the key does not exist. A `value` of `None` deletes the key.
     ///
     /// # Errors
-    /// Returns [`Error::TooLarge`] in the same cases as [`Store::set_value`].
+    /// Returns [`Error::TooLarge`] if the value is too long, or if the module's quota for the account would be exceeded.
     fn compare_and_set(
         &self,
         key: &str,
@@ -38,7 +38,7 @@ pub trait Store {
         value: Option<&[u8]>,
     ) -> Result<bool, Error>;
 
-    /// Returns at most `limit` keys that start with `prefix` and are greater than `after`, in byte order.
+    /// Returns the keys that start with `prefix` and are greater than `after`. Returns at most `limit` keys, in byte order.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if the limit is not 1 to 1,000.

@@ -7,12 +7,13 @@ pub use crate::bindings::latchmail::host::teams::{
     Role as TeamRole, Summary as TeamSummary, Target, Team,
 };
 
-/// Shared mailboxes, which are called teams: the caller's own mailbox, and mailboxes of other accounts. Each function needs a web session. The host checks who
-/// is a member of a team and who may change the team.
+/// Shared mailboxes, which are called teams. A team is the caller's own mailbox or a mailbox of another account. Each function needs a web session. The host
+/// checks the caller's membership and rights.
 ///
-/// A function that changes something can also return [`Refused::Failed`] with `Denied`, if the caller may not manage the members, or with `CredentialRefused`.
+/// A change returns [`Refused::Failed`] with `Denied` if the caller is not allowed to manage the members. A change returns [`Refused::Failed`] with
+/// `CredentialRefused` if the mail server rejects the caller's credential.
 pub trait Teams {
-    /// Returns the caller's teams: first the caller's own mailbox, then the mailboxes that are shared with the caller, sorted by address.
+    /// Returns the caller's teams. The caller's own mailbox is first. The other mailboxes are sorted by address.
     ///
     /// # Errors
     /// Returns [`Error::Internal`] if the host fails.
@@ -24,13 +25,16 @@ pub trait Teams {
     /// Returns [`Error::NotFound`] if the team does not exist or the caller is not a member.
     fn team(&self, team: &str) -> Result<Team, Error>;
 
-    /// Adds a member with a first grant. The new member does not have to accept an invitation. `password` is the caller's own password.
+    /// Adds a member with a first grant. The new member does not need to accept an invitation. `password` is the caller's own password.
     ///
     /// # Errors
-    /// Returns [`Refused::Missing`] if the team, the user or the target of the grant does not exist. Returns [`Refused::Failed`] with `Denied` if the password
-    /// is wrong or the caller does not hold a right of the grant, with `Invalid` if the grant is invalid, and with `Conflict` if the user is already a member
-    /// or the owner's plan allows no more members. Returns [`Refused::Failed`] with `Unavailable` if the mailbox has no key for its members and the mail server
-    /// is unavailable.
+    /// Returns [`Refused::Missing`] if the team, the user or the target of the grant does not exist. Otherwise returns [`Refused::Failed`] with one of these
+    /// errors:
+    ///
+    /// - `Denied` if the password is wrong or the caller lacks a right of the grant;
+    /// - `Invalid` if the grant is invalid;
+    /// - `Conflict` if the user is already a member or the owner's plan allows no more members;
+    /// - `Unavailable` if the mailbox has no key for its members and the mail server is unavailable.
     fn invite_member(
         &self,
         team: &str,
@@ -43,13 +47,13 @@ pub trait Teams {
     ///
     /// # Errors
     /// Returns [`Refused::Missing`] if the team, the member or the target of the grant does not exist. Returns [`Refused::Failed`] with `Denied` if the caller
-    /// does not hold a right of the grant, and with `Invalid` if the grant is invalid.
+    /// lacks a right of the grant. Returns [`Refused::Failed`] with `Invalid` if the grant is invalid.
     fn add_grant(&self, team: &str, member: &str, grant: &NewGrant) -> Result<String, Refused>;
 
     /// Replaces the rights of a grant.
     ///
     /// # Errors
-    /// Returns the errors of [`Teams::add_grant`].
+    /// Returns an error in the same cases as [`Teams::add_grant`], or if the grant does not exist.
     fn change_grant(&self, team: &str, grant: &str, rights: &[Right]) -> Result<(), Refused>;
 
     /// Revokes a grant. The member stays in the team.
@@ -58,7 +62,7 @@ pub trait Teams {
     /// Returns [`Refused::Missing`] if the team or the grant does not exist.
     fn revoke_grant(&self, team: &str, grant: &str) -> Result<(), Refused>;
 
-    /// Removes a member. The caller can also remove itself.
+    /// Removes a member. Each member can remove its own membership.
     ///
     /// # Errors
     /// Returns [`Refused::Missing`] if the team or the member does not exist. Returns [`Refused::Failed`] with `Denied` if the member is the owner.
