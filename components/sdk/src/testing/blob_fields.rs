@@ -1,12 +1,12 @@
-//! Blob fields: fields of a JSON body that the host decodes from base64 and stores outside the body.
+//! Blob fields. A blob field is a base64 field of a JSON body. The host decodes the field and stores the bytes outside the body.
 
 use serde_json::Value;
 
 use crate::capability::Blob;
 use crate::failure::Failure;
 
-/// Decodes the fields at these JSON pointers, in which `*` stands for any index. Returns the decoded values in the order of the pointers, and replaces each
-/// field by the index of its value.
+/// Decodes the fields at these JSON pointers. In a pointer, `*` matches any array index. Replaces each field with the index of its value. Returns the values in
+/// the order of the pointers.
 pub(super) fn take(body: &mut Value, pointers: &[String]) -> Result<Vec<Blob>, Failure> {
     let mut found = Vec::new();
     for pointer in pointers {

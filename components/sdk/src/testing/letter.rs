@@ -1,4 +1,4 @@
-//! A builder for messages in tests.
+//! Builds messages for tests.
 
 use super::NOW;
 use crate::capability::{Address, Attachment, Authentication, Detail, Summary, Timestamp, Verdict};
@@ -11,7 +11,7 @@ pub struct Letter {
 }
 
 impl Letter {
-    /// Creates an unread message from `address` or `Name <address>`, without a subject or a body.
+    /// Creates an unread message without a subject or body. `sender` is `address` or `Name <address>`.
     #[must_use]
     pub fn from(sender: &str) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Letter {
         }
     }
 
-    /// Sets the result of authenticating the sender, and the domain that the result applies to. By default, a message has no result.
+    /// Sets the authentication result of the sender, and the domain for which the result is valid. By default, a message has no result.
     #[must_use]
     pub fn authenticated(mut self, verdict: Verdict, domain: &str) -> Self {
         self.detail.authentication = Authentication {
@@ -111,7 +111,7 @@ impl Letter {
         self
     }
 
-    /// Makes the message a reply to the message with this Message-ID, which includes the angle brackets.
+    /// Makes the message a reply to the message with this Message-ID. The Message-ID includes the angle brackets.
     #[must_use]
     pub fn in_reply_to(mut self, id: &str) -> Self {
         self.detail.in_reply_to = Some(id.into());
@@ -132,7 +132,7 @@ impl Letter {
         self
     }
 
-    /// Returns the message as the host returns it, and the contents of its attachments.
+    /// Returns the message in the format of the host, and the content of each attachment.
     pub(super) fn build(self) -> (Detail, Vec<Vec<u8>>) {
         let Self { mut detail, files } = self;
         let text = detail.text.as_deref().unwrap_or_default();

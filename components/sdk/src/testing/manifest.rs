@@ -1,4 +1,4 @@
-//! Checks a manifest as every host does when it loads a module.
+//! Checks a manifest with the rules that every host uses.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,9 @@ const MAX_DESCRIPTION: usize = 1024 * 1024;
 /// Maximum size of a request body in bytes.
 const MAX_BODY: u32 = 40 * 1024 * 1024;
 
-/// Returns the reason why no host would load this module, or `None` if its manifest is valid.
+/// Returns the reason why hosts refuse this module. Returns `None` if the manifest of the module is valid.
 ///
-/// Does not check conditions that depend on the host: grants, the paths that the operator permits, the routes of other modules, and the names of rate
-/// limits.
+/// Does not check conditions that depend on a host. These conditions are grants, permitted paths, routes of other modules, and names of rate limits.
 #[must_use]
 pub fn manifest_error<H>(module: &Module<H>) -> Option<String> {
     check(&module.manifest()).err()
@@ -92,7 +91,7 @@ fn check_route(route: &Route) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the description describes only operations that the module serves.
+/// Checks whether the API description contains only operations of the module.
 fn described(manifest: &Manifest, operations: &BTreeSet<&str>) -> Result<(), String> {
     let description: Value = serde_json::from_str(&manifest.description)
         .map_err(|error| format!("the description is not JSON: {error}"))?;

@@ -1,8 +1,8 @@
 //! Calls the routes and handlers of a module in unit tests, without a host and without WebAssembly.
 //!
-//! [`FakeHost`] replaces the host. It stores accounts with mailboxes, aliases and values in memory, and it refuses the same calls as the real host. A test can
-//! call a handler with a `FakeHost` directly. [`Service`] serves a complete module with a `FakeHost`: it finds the route, requires the credential and the scope
-//! that the route declares, parses the path and the query, and returns the response that a client receives.
+//! [`FakeHost`] replaces the real host. A `FakeHost` stores accounts, aliases and values in memory, and refuses the same calls as the real host. A test can
+//! call a handler directly with a `FakeHost`. [`Service`] is a complete module with a `FakeHost`. A `Service` finds the route, checks the credential and the
+//! scope, and parses the path and the query. The test receives the same response as a client.
 //!
 //! ```
 //! use latchmail_sdk::capability::{Caller, Mailbox, Scope};
@@ -35,10 +35,10 @@
 //! service.get("/api/v1/unread").fails(403, "This credential is missing the \"mail:read\" scope");
 //! ```
 //!
-//! The fake host sends nothing over the network, limits neither time nor memory, and has no rate limits. To test how a mail server
-//! processes a message, use the real service.
+//! The fake host sends nothing over the network. The fake host has no limits on time, memory or request rate. To test how a mail server processes a message,
+//! use the real service.
 //!
-//! Functions panic at the line of the test if the test uses them incorrectly, for example if it reads a response as JSON that is not JSON.
+//! Functions panic at the line of the test if the test uses them incorrectly. For example, reading a response as JSON panics if the response is not JSON.
 #![allow(
     clippy::panic,
     reason = "tests fail at the line of the invalid request"

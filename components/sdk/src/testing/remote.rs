@@ -1,11 +1,10 @@
-//! The remote servers that a module sends requests to. A test defines their responses.
+//! The remote servers that receive the module's requests. A test defines the responses of the servers.
 
 use crate::capability::{Error, HttpRequest, HttpResponse};
 
-/// The defined responses and the received requests.
 #[derive(Debug, Default)]
 pub(super) struct RemoteServers {
-    /// The method, the URL and the response of each definition. Later definitions take precedence.
+    /// The method, the URL and the response of each definition. The last matching definition applies.
     responses: Vec<(String, String, Result<HttpResponse, Error>)>,
     requests: Vec<HttpRequest>,
 }
@@ -26,7 +25,7 @@ impl RemoteServers {
         &self.requests
     }
 
-    /// Records a request and returns the response that is defined for it.
+    /// Records a request and returns the defined response.
     pub(super) fn respond(&mut self, request: &HttpRequest) -> Result<HttpResponse, Error> {
         self.requests.push(request.clone());
         let mut latest_first = self.responses.iter().rev();

@@ -6,7 +6,7 @@ use super::Response;
 use crate::failure::Failure;
 use crate::message::{Reply, Request};
 
-/// Returns a request with these named path segments, these query parameters and this body.
+/// Returns a request with these path segments, query parameters and body.
 #[must_use]
 pub fn request(path: &[(&str, &str)], query: &[(&str, &str)], body: &str) -> Request {
     let pairs = |pairs: &[(&str, &str)]| {
@@ -23,10 +23,10 @@ pub fn request(path: &[(&str, &str)], query: &[(&str, &str)], body: &str) -> Req
     }
 }
 
-/// Returns the body of a handler's response as JSON.
+/// Returns the body of a response as JSON.
 ///
 /// # Panics
-/// Panics if the handler failed or the body is not JSON.
+/// Panics if the handler failed or if the body is not JSON.
 #[must_use]
 #[track_caller]
 pub fn json(reply: Result<Reply, Failure>) -> Value {

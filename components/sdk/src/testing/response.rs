@@ -1,4 +1,4 @@
-//! A response that a client receives.
+//! The response that a client receives.
 
 use serde_json::{Value, json};
 

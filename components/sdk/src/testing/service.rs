@@ -1,4 +1,5 @@
-//! Serves a complete module as the host does: finds the route, requires the credential and the scope of the route, and parses the request.
+//! Processes requests to a complete module in the same way as the host. The service finds the route, checks the credential and the scope, and parses the
+//! request.
 
 use std::cell::RefCell;
 
@@ -13,7 +14,7 @@ use crate::failure::Failure;
 use crate::message::{Reply, Request};
 use crate::module::Module;
 
-/// The only request headers that the host passes to modules.
+/// Request headers for modules. The host removes all other headers.
 const PASSED_HEADERS: [&str; 12] = [
     "accept",
     "accept-language",
@@ -29,22 +30,22 @@ const PASSED_HEADERS: [&str; 12] = [
     "user-agent",
 ];
 
-/// Scopes for which routes can allow OAuth access tokens.
+/// The scopes of routes that can allow OAuth access tokens.
 const OPEN_TO_OAUTH: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
 
-/// A module that is served by a [`FakeHost`].
+/// A module together with a [`FakeHost`].
 pub struct Service {
-    /// The host with the accounts and the caller.
+    /// The host of the module.
     pub host: FakeHost,
     module: Module<FakeHost>,
     manifest: Manifest,
 }
 
 impl Service {
-    /// Creates a service for a module, with `ada@example.test` signed in.
+    /// Creates a service for a module. `ada@example.test` is signed in.
     ///
     /// # Panics
-    /// Panics if no host would load the module. The panic message contains the reason.
+    /// Panics if hosts refuse to load the module. The panic message contains the reason.
     #[must_use]
     #[track_caller]
     pub fn of(module: Module<FakeHost>) -> Self {
@@ -96,8 +97,7 @@ impl Service {
         self.request("DELETE", path, &[], Vec::new())
     }
 
-    /// Sends any request and returns the response. `path` is the percent-encoded path with the query, as a client sends it. Headers that the host does not pass
-    /// to modules are dropped.
+    /// Sends any request and returns the response. `path` is the percent-encoded path with the query. Headers that modules never receive are removed.
     pub fn request(
         &self,
         method: &str,
@@ -157,7 +157,7 @@ impl Service {
         })
     }
 
-    /// Checks that the caller may use the route.
+    /// Checks whether the caller is allowed to use the route.
     fn admit(&self, route: &Route) -> Result<(), Failure> {
         let caller = self.host.current();
         if matches!(route.access, Access::Public) {

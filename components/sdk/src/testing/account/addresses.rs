@@ -13,20 +13,18 @@ const MAX_DOMAINS: u32 = 5;
 /// Maximum number of aliases of an account.
 const MAX_ALIASES: usize = 1000;
 
-/// The aliases and the domains of an account.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
     aliases: Vec<Alias>,
     last_id: u64,
     domains: Vec<Domain>,
-    /// The names of domains whose challenge is published.
+    /// The names of domains with a published challenge.
     proved: Vec<String>,
     records: Vec<Expected>,
 }
 
-/// Functions for aliases.
 impl Addresses {
-    /// Returns `true` if the address is an active alias of the account.
+    /// Returns whether the address is an active alias of the account.
     pub(crate) fn sends_from(&self, address: &str) -> bool {
         let mut active = self.aliases.iter().filter(|alias| alias.active);
         active.any(|alias| alias.address.eq_ignore_ascii_case(address))
@@ -51,7 +49,7 @@ impl Addresses {
         PLATFORM.map(Into::into).into_iter().chain(own).collect()
     }
 
-    /// Checks that an alias can be created, and returns the address of the alias. `taken` contains the addresses of all accounts.
+    /// Checks whether an alias can be created. Returns the address of the alias. `taken` contains the addresses of all accounts.
     pub(crate) fn check_alias(
         &self,
         name: &str,
@@ -126,9 +124,8 @@ impl Addresses {
     }
 }
 
-/// Functions for domains.
 impl Addresses {
-    /// Returns `true` if the account has verified the domain.
+    /// Returns whether the account has verified the domain.
     pub(crate) fn has_active_domain(&self, name: &str) -> bool {
         let mut active = self.domains.iter().filter(|d| d.verified_at.is_some());
         active.any(|domain| domain.name == name)

@@ -1,4 +1,4 @@
-//! The API tokens and app passwords of an account.
+//! The credentials of an account: API tokens and app passwords.
 
 use crate::capability::{
     CreatedToken, Credential, CredentialKind, Error, Revocation, Scope, Timestamp, Token,
@@ -6,13 +6,12 @@ use crate::capability::{
 };
 use crate::scope;
 
-/// A day in milliseconds.
 const DAY: Timestamp = 24 * 60 * 60 * 1000;
 
 /// Maximum number of app passwords of an account.
 const MAX_APP_PASSWORDS: usize = 100;
 
-/// Credentials of an account, oldest first.
+/// The credentials of an account, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct CredentialList {
     tokens: Vec<Token>,
@@ -143,7 +142,6 @@ fn check_label(label: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the id of the app password that belongs to a token.
 fn app_password_of(token: &str) -> String {
     format!("app-password-of-{token}")
 }

@@ -1,4 +1,4 @@
-//! The members of an account's mailbox and their grants.
+//! The members of a mailbox and their grants.
 
 use crate::capability::{
     Error, Grant, InvitedMember, Missing, NewGrant, Refused, Right, Target, TeamMember, TeamRole,
@@ -33,7 +33,7 @@ impl Members {
         &self.members
     }
 
-    /// Returns the member with this id, which is the member's address.
+    /// Returns the member with this id. The id is the member's address.
     pub(crate) fn get(&self, id: &str) -> Option<&TeamMember> {
         self.members.iter().find(|member| member.id == id)
     }
@@ -116,7 +116,6 @@ impl Members {
         Ok(())
     }
 
-    /// Creates a grant with a new id.
     fn new_grant(&mut self, grant: &NewGrant) -> Grant {
         self.last_grant += 1;
         Grant {
@@ -127,7 +126,7 @@ impl Members {
         }
     }
 
-    /// Updates the rights of each member from the member's grants.
+    /// Updates the rights of each member. A member has the rights of all its grants.
     fn update_rights(&mut self) {
         for member in &mut self.members {
             let rights = member.grants.iter().flat_map(|grant| grant.rights.clone());
@@ -136,7 +135,7 @@ impl Members {
     }
 }
 
-/// Checks that a grant is valid. Does not check whether the caller may make the grant.
+/// Checks whether a grant is valid. Does not check the rights of the caller.
 pub(crate) fn check_grant(
     rights: &[Right],
     target: &Target,
@@ -159,7 +158,7 @@ pub(crate) fn check_grant(
     Ok(())
 }
 
-/// Returns the rights that apply to a target.
+/// Returns the rights that a grant on this target can contain.
 fn applicable(target: &Target) -> &'static [Right] {
     match target {
         Target::Mailbox => &ALL_RIGHTS,
@@ -168,7 +167,7 @@ fn applicable(target: &Target) -> &'static [Right] {
     }
 }
 
-/// Returns `true` if a grant on `granted` covers `target`.
+/// Returns whether a grant on `granted` also applies to `target`.
 pub(crate) fn covers(granted: &Target, target: &Target) -> bool {
     if matches!(granted, Target::Mailbox) {
         return true;

@@ -15,21 +15,19 @@ const MAX_TERM: usize = 1000;
 const SEEN: &str = "\\Seen";
 const SETTABLE_FLAGS: [&str; 4] = [SEEN, "\\Answered", "\\Flagged", "\\Draft"];
 
-/// The folders and the messages of an account.
 #[derive(Debug)]
 pub(crate) struct Messages {
     folders: Vec<(String, Option<Role>)>,
-    /// The messages of all folders. The messages of each folder are in the order in which they arrived in the folder.
+    /// The messages of all folders. The messages of each folder are in the order of their arrival in the folder.
     stored: Vec<Stored>,
     last_uid: u64,
 }
 
-/// A message in a folder.
 #[derive(Debug)]
 struct Stored {
     folder: String,
     detail: Detail,
-    /// The contents of the attachments.
+    /// The content of each attachment.
     files: Vec<Vec<u8>>,
 }
 
@@ -80,7 +78,7 @@ impl Messages {
         self.last_uid
     }
 
-    /// Returns all folders: first the folders with a role, then the other folders, sorted by path.
+    /// Returns all folders. The folders with a role are first. The other folders are sorted by path.
     pub(crate) fn folders(&self) -> Vec<Folder> {
         let folder = |(path, role): &(String, Option<Role>)| {
             let count = |which: fn(&Summary) -> bool| {
@@ -88,7 +86,7 @@ impl Messages {
                 u32::try_from(found.count()).unwrap_or(u32::MAX)
             };
             Folder {
-                // Folders are never renamed here, so a path can be used as an id.
+                // Folders cannot be renamed in the fake host, so the id can contain the path.
                 id: format!("id of {path}"),
                 path: path.clone(),
                 name: path.rsplit('/').next().unwrap_or(path).into(),
@@ -128,7 +126,7 @@ impl Messages {
         })
     }
 
-    /// Returns an attachment with its content, or `None` if the message has no attachment with this index.
+    /// Returns an attachment and its content. Returns `None` if the message has no attachment with this index.
     pub(crate) fn attachment(
         &self,
         uid: u64,
@@ -141,7 +139,7 @@ impl Messages {
         Ok(attachment.zip(content))
     }
 
-    /// Adds or removes flags. Returns the elements of `uids` that exist.
+    /// Adds or removes flags of the messages in `uids`. Returns the `uids` that exist.
     pub(crate) fn set_flags(
         &mut self,
         uids: &[u64],
@@ -167,7 +165,7 @@ impl Messages {
         Ok(known)
     }
 
-    /// Moves messages to another folder. Returns the elements of `uids` that exist.
+    /// Moves the messages in `uids` to another folder. Returns the `uids` that exist.
     pub(crate) fn move_to(&mut self, uids: &[u64], folder: &str) -> Result<Vec<u64>, Error> {
         let known = self.known(uids)?;
         if !self.has(folder) {
@@ -183,7 +181,7 @@ impl Messages {
         Ok(known)
     }
 
-    /// Deletes messages. Returns the elements of `uids` that existed.
+    /// Deletes the messages in `uids`. Returns the `uids` that existed.
     pub(crate) fn delete(&mut self, uids: &[u64]) -> Result<Vec<u64>, Error> {
         let known = self.known(uids)?;
         self.stored
@@ -234,7 +232,7 @@ impl Messages {
         found.ok_or(Error::NotFound)
     }
 
-    /// Returns the elements of `uids` that exist, in ascending order and without duplicates.
+    /// Returns the `uids` that exist, in ascending order and without duplicates.
     fn known(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
         if uids.len() > MAX_UIDS {
             return Err(Error::TooLarge(format!(
@@ -249,7 +247,7 @@ impl Messages {
     }
 }
 
-/// Returns `true` if clients can set the flag.
+/// Returns whether clients can set the flag.
 fn is_settable(flag: &str) -> bool {
     if flag.starts_with('\\') {
         return SETTABLE_FLAGS

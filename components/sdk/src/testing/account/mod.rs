@@ -1,4 +1,4 @@
-//! The data of an account of the fake host. The rules for changing the data are the same as in the real host.
+//! The data of an account of the fake host. Changes follow the same rules as in the real host.
 
 pub(crate) mod addresses;
 pub(crate) mod credentials;
@@ -19,7 +19,6 @@ use crate::capability::{Changes, Details, Error, PasswordChange, Sent, Timestamp
 /// Initial password of an account.
 const PASSWORD: &str = "Correct-Horse-7";
 
-/// The data of an account.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) address: String,
@@ -30,7 +29,7 @@ pub(crate) struct Account {
     pub(crate) values: Values,
     /// The members of the account's mailbox, without the owner.
     pub(crate) members: Members,
-    /// The profile, or `None` if the account has none because the operator created it.
+    /// The profile. `None` if the operator created the account.
     pub(crate) profile: Option<Details>,
     password: String,
 }
@@ -56,7 +55,7 @@ impl Account {
         }
     }
 
-    /// Returns the name in the profile, or the address's local part if there is no profile.
+    /// Returns the name in the profile. Without a profile, returns the local part of the address.
     pub(crate) fn name(&self) -> String {
         match &self.profile {
             Some(profile) => format!("{} {}", profile.first_name, profile.last_name),
@@ -64,7 +63,7 @@ impl Account {
         }
     }
 
-    /// Changes fields of the profile. Creates the profile if it does not exist and all fields are set.
+    /// Changes fields of the profile. If there is no profile, all fields must be set, and the profile is created.
     pub(crate) fn update_profile(
         &mut self,
         changes: &Changes,
@@ -101,7 +100,7 @@ impl Account {
         }
     }
 
-    /// Checks that the account may send from this address.
+    /// Checks whether the account is allowed to send from this address.
     pub(crate) fn check_sender(&self, address: &str) -> Result<(), Error> {
         if address.eq_ignore_ascii_case(&self.address) || self.addresses.sends_from(address) {
             return Ok(());
@@ -111,8 +110,7 @@ impl Account {
         ))
     }
 
-    /// Stores a message in the folder `Sent` and in the list of sent messages. A repeated call with the same idempotency key stores nothing and returns the
-    /// first result.
+    /// Stores a message in the folder `Sent` and in the list of sent messages. A repeated call with the same idempotency key only returns the first result.
     pub(crate) fn send(&mut self, message: SentMessage) -> Result<Sent, Error> {
         if let Some(sent) = self.sent.earlier(&message)? {
             return Ok(sent);

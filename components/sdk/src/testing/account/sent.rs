@@ -15,7 +15,7 @@ pub struct SentMessage {
     pub to: Vec<Address>,
     /// Recipients in Cc.
     pub cc: Vec<Address>,
-    /// Recipients in Bcc, which no header contains.
+    /// Recipients in Bcc. No header contains these recipients.
     pub bcc: Vec<Address>,
     /// Subject.
     pub subject: String,
@@ -70,7 +70,7 @@ impl SentMessage {
         }
     }
 
-    /// Checks that the message has a recipient and does not exceed the maximum size.
+    /// Checks whether the message has a recipient and does not exceed the maximum size.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.to.is_empty() && self.cc.is_empty() && self.bcc.is_empty() {
             return Err(Error::Invalid("A message needs a recipient".into()));
@@ -87,11 +87,11 @@ impl SentMessage {
         let texts = [self.text.as_ref(), self.html.as_ref()];
         let texts: usize = texts.into_iter().flatten().map(String::len).sum();
         let files: usize = self.files.iter().map(|file| file.content.len()).sum();
-        // A complete message contains files in base64.
+        // Files in a complete message are in base64.
         texts + files / 3 * 4
     }
 
-    /// Returns the message as it is stored in a folder.
+    /// Converts the message for storage in a folder.
     pub(crate) fn letter(&self) -> Letter {
         let mut letter = Letter::from(&self.from)
             .subject(&self.subject)
@@ -115,7 +115,7 @@ impl SentMessage {
     }
 }
 
-/// The messages that an account sent, oldest first.
+/// The sent messages of an account, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct SentMessages {
     sent: Vec<(SentMessage, Sent)>,
@@ -123,7 +123,7 @@ pub(crate) struct SentMessages {
 }
 
 impl SentMessages {
-    /// Makes every later call that sends a message fail with this error.
+    /// Makes every following call of `send` fail with this error.
     pub(crate) fn fail(&mut self, error: Error) {
         self.fault = Some(error);
     }
@@ -133,7 +133,7 @@ impl SentMessages {
         messages.cloned().collect()
     }
 
-    /// Returns the result of an earlier call with the same idempotency key and the same message, or `None` if there was no such call.
+    /// Returns the result of an earlier call with the same idempotency key and the same message. Returns `None` if there was no such call.
     pub(crate) fn earlier(&self, message: &SentMessage) -> Result<Option<Sent>, Error> {
         if let Some(error) = &self.fault {
             return Err(error.clone());
@@ -143,7 +143,7 @@ impl SentMessages {
         let Some((earlier, sent)) = earlier else {
             return Ok(None);
         };
-        // Compares all fields, including the files.
+        // The comparison includes all fields, also the files.
         if format!("{earlier:?}") != format!("{message:?}") {
             return Err(Error::Conflict(
                 "This Idempotency-Key was used with another message".into(),
@@ -155,7 +155,7 @@ impl SentMessages {
         }))
     }
 
-    /// Adds a message that was stored in the folder `Sent` with this `uid`.
+    /// Adds a message with the number `uid` in the folder `Sent`.
     pub(crate) fn add(&mut self, message: SentMessage, uid: u64) -> Sent {
         let sent = Sent {
             message_id: format!("<{uid}@example.test>"),

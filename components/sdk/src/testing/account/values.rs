@@ -1,4 +1,4 @@
-//! The values that the module stores for one account.
+//! The values of a module for one account.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,9 @@ const MAX_KEY: usize = 256;
 const MAX_VALUE: usize = 65_536;
 /// Maximum number of keys in a list.
 const MAX_KEYS: u32 = 1000;
-/// Number of bytes that each entry counts towards the quota, in addition to its key and its value.
+/// Size of an entry in the quota, in bytes, without its key and its value.
 const ENTRY: usize = 64;
 
-/// The values that the module stores for one account.
 #[derive(Debug)]
 pub(crate) struct Values {
     entries: BTreeMap<String, Vec<u8>>,
@@ -43,7 +42,7 @@ impl Values {
         Ok(self.entries.get(key).cloned())
     }
 
-    /// Sets the value of a key, or deletes the key if `value` is `None`.
+    /// Sets the value of a key. Deletes the key if `value` is `None`.
     pub(crate) fn set(&mut self, key: &str, value: Option<&[u8]>) -> Result<(), Error> {
         check_key(key)?;
         let Some(value) = value else {
@@ -68,7 +67,7 @@ impl Values {
         Ok(())
     }
 
-    /// Calls [`Values::set`] if the current value is `expected`. Otherwise changes nothing and returns `false`.
+    /// Sets the value if the current value is `expected`. Otherwise returns `false` and changes nothing.
     pub(crate) fn compare_and_set(
         &mut self,
         key: &str,
@@ -82,7 +81,7 @@ impl Values {
         self.set(key, value).map(|()| true)
     }
 
-    /// Returns the keys that begin with `prefix` and come after `after`, in byte order.
+    /// Returns the keys that start with `prefix` and are greater than `after`, in byte order.
     pub(crate) fn keys(&self, prefix: &str, after: &str, limit: u32) -> Result<Vec<String>, Error> {
         if !(1..=MAX_KEYS).contains(&limit) {
             return Err(Error::Invalid(format!("limit must be 1 to {MAX_KEYS}")));

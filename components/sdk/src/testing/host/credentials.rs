@@ -6,7 +6,7 @@ use crate::capability::{
 };
 
 impl FakeHost {
-    /// Adds a credential of the signed-in account, for example its web session. A new account has no credentials.
+    /// Adds a credential of the signed-in account, for example a web session. A new account has no credentials.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -16,8 +16,7 @@ impl FakeHost {
     }
 }
 
-/// The secrets are placeholders and cannot be used for authentication. The list of credentials contains a web session only if [`FakeHost::put_credential`]
-/// added it.
+/// Secrets are placeholders and not usable for authentication. The list of credentials contains a web session only after [`FakeHost::put_credential`] adds one.
 impl Credentials for FakeHost {
     fn create_token(
         &self,

@@ -4,7 +4,7 @@ use super::{FakeHost, Need};
 use crate::capability::{Claimed, Domains, Error, Expected, HeldDomains, Inspected, Verification};
 
 impl FakeHost {
-    /// Publishes the challenge for a domain that the signed-in account claimed, so that verifying the claim succeeds.
+    /// Publishes the challenge of a claimed domain of the signed-in account. The claim can then be verified.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -13,7 +13,7 @@ impl FakeHost {
         self.with_account(|account| account.addresses.prove_domain(name));
     }
 
-    /// Sets the DNS records that inspecting a domain of the signed-in account returns. Initially there are none.
+    /// Sets the DNS records that [`Domains::inspect_domain`] returns for all domains of the signed-in account. Initially there are no records.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -22,7 +22,7 @@ impl FakeHost {
         self.with_account(|account| account.addresses.set_records(records));
     }
 
-    /// Returns `true` if an account other than the caller's has verified the domain.
+    /// Returns whether another account has verified the domain.
     fn is_taken(&self, domain: &str) -> bool {
         self.another_account(|account| account.addresses.has_active_domain(domain))
     }

@@ -29,7 +29,7 @@ impl FakeHost {
     }
 }
 
-/// The mailbox of the signed-in account. A message keeps its `uid` when it is moved. A `uid` is never reused.
+/// The mailbox of the signed-in account. Moving a message does not change its `uid`. A `uid` is never reused.
 impl Mailbox for FakeHost {
     fn list_folders(&self) -> Result<Vec<Folder>, Error> {
         self.allow(Need::Scope(Scope::MailRead), |account| {

@@ -1,5 +1,5 @@
-//! A fake host for tests, with all data in memory. Each capability has its own file. Its functions check the caller's credential, and then call the functions
-//! of the caller's account.
+//! A fake host for tests, with all data in memory. Each capability has its own file. Each function of a capability checks the caller's credential, and then
+//! uses the caller's account.
 
 mod aliases;
 mod credentials;
@@ -23,9 +23,9 @@ use crate::scope;
 /// The account that is signed in initially.
 const ADA: &str = "ada@example.test";
 
-/// A fake host with accounts, settings and a log in memory, and one caller at a time. It implements every capability.
+/// A fake host with accounts, settings and a log in memory. The fake host implements every capability and has one caller at a time.
 ///
-/// Initially `ada@example.test` is signed in with a web session. If an account does not exist, signing in creates it with an empty mailbox.
+/// Initially `ada@example.test` is signed in with a web session. Signing in with an unknown address creates an account with an empty mailbox.
 #[derive(Debug)]
 pub struct FakeHost {
     caller: RefCell<Identity>,
@@ -38,7 +38,7 @@ pub struct FakeHost {
     remote: RefCell<RemoteServers>,
 }
 
-/// The requirement of a capability for the caller's credential.
+/// The required credential of a capability.
 #[derive(Clone, Copy)]
 enum Need {
     Caller,
@@ -70,7 +70,7 @@ impl FakeHost {
         Self::default()
     }
 
-    /// Creates a host in which every capability fails with this error, unless the capability refuses the caller.
+    /// Creates a host in which every capability fails with this error. If a capability refuses the caller, the capability returns its own error.
     #[must_use]
     pub fn failing(error: Error) -> Self {
         let host = Self::default();
@@ -78,7 +78,7 @@ impl FakeHost {
         host
     }
 
-    /// Makes this account the caller, with a web session. Creates the account if it does not exist.
+    /// Signs in an account with a web session. Creates the account if it does not exist.
     pub fn sign_in(&self, address: &str) {
         let scopes = scope::ALL.map(|(scope, _)| scope);
         *self.caller.borrow_mut() = identity(Kind::Session, address, &scopes);
@@ -89,7 +89,7 @@ impl FakeHost {
             .or_insert_with(|| Account::new(address, now));
     }
 
-    /// Makes the signed-in account use an API token with these scopes.
+    /// Changes the credential of the signed-in account to an API token with these scopes.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -98,7 +98,7 @@ impl FakeHost {
         self.use_credential(Kind::ApiToken, scopes);
     }
 
-    /// Makes the signed-in account use an OAuth access token that can read and change mail and read aliases.
+    /// Changes the credential of the signed-in account to an OAuth access token. The token can read mail, change mail and read aliases.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -110,7 +110,7 @@ impl FakeHost {
         );
     }
 
-    /// Makes the signed-in account use an OAuth access token with these scopes. At the agent endpoint, the operator configures the scopes of such tokens.
+    /// Changes the credential of the signed-in account to an OAuth access token with these scopes. On the agent endpoint, the operator configures these scopes.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -125,7 +125,7 @@ impl FakeHost {
         *self.caller.borrow_mut() = identity(kind, &address, scopes);
     }
 
-    /// Signs out, so that requests have no caller.
+    /// Signs out. Requests then have no caller.
     pub fn sign_out(&self) {
         *self.caller.borrow_mut() = identity(Kind::Anonymous, "", &[]);
     }
@@ -135,7 +135,7 @@ impl FakeHost {
         self.caller.borrow_mut().admin = admin;
     }
 
-    /// Calls `act` without a caller, as on a public route.
+    /// Calls `act` without a caller, as for a request to a public route.
     pub(super) fn anonymously<T>(&self, act: impl FnOnce() -> T) -> T {
         let caller = self.caller.replace(identity(Kind::Anonymous, "", &[]));
         let done = act();
@@ -143,23 +143,23 @@ impl FakeHost {
         done
     }
 
-    /// Sets a setting of the module, as the operator does under `[modules.<name>.config]`.
+    /// Sets a setting of the module. In the real host, the operator writes the setting under `[modules.<name>.config]`.
     pub fn set(&self, key: &str, value: &str) {
         let mut settings = self.settings.borrow_mut();
         settings.insert(key.into(), value.into());
     }
 
-    /// Makes every capability fail with this error, unless the capability refuses the caller.
+    /// Makes every capability fail with this error. If a capability refuses the caller, the capability returns its own error.
     pub fn fail(&self, error: Error) {
         *self.fault.borrow_mut() = Some(error);
     }
 
-    /// Makes capabilities work again after [`FakeHost::fail`].
+    /// Undoes the effect of [`FakeHost::fail`].
     pub fn recover(&self) {
         *self.fault.borrow_mut() = None;
     }
 
-    /// Returns the number of calls to functions that need a caller, including calls that failed.
+    /// Returns the number of calls to functions that need a caller. The number includes failed calls.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.calls.get()
@@ -177,13 +177,13 @@ impl FakeHost {
         self.now.get()
     }
 
-    /// Advances the clock of the host, which sets the creation times of objects. A clock that the module reads itself is not changed.
+    /// Advances the clock of the host. The clock determines the creation times of objects. The module's own clock does not change.
     pub fn advance(&self, by: std::time::Duration) {
         let by = Timestamp::try_from(by.as_millis()).unwrap_or(Timestamp::MAX);
         self.now.set(self.now().saturating_add(by));
     }
 
-    /// Calls `act` with the signed-in account, without a check of the credential.
+    /// Calls `act` with the signed-in account. Does not check the credential.
     #[track_caller]
     fn with_account<T>(&self, act: impl FnOnce(&mut Account) -> T) -> T {
         let address = self.signed_in();
@@ -201,7 +201,7 @@ impl FakeHost {
         address
     }
 
-    /// Calls `act` with the caller's account if the caller's credential is sufficient.
+    /// Calls `act` with the caller's account. Fails if the caller's credential is not sufficient.
     fn allow<T>(
         &self,
         need: Need,
@@ -227,17 +227,17 @@ impl FakeHost {
         act(account)
     }
 
-    /// Fails with the error that a test set with [`FakeHost::fail`].
+    /// Fails with the error set by [`FakeHost::fail`].
     fn check_fault(&self) -> Result<(), Error> {
         self.fault.borrow().clone().map_or(Ok(()), Err)
     }
 
-    /// Calls `act` with the account of this address, if it exists.
+    /// Calls `act` with the account of this address. Returns `None` if the account does not exist.
     fn account_of<T>(&self, address: &str, act: impl FnOnce(&mut Account) -> T) -> Option<T> {
         self.accounts.borrow_mut().get_mut(address).map(act)
     }
 
-    /// Returns whether an account other than the caller's meets a condition.
+    /// Returns whether any account except the caller's account meets a condition.
     fn another_account(&self, meets: impl Fn(&Account) -> bool) -> bool {
         let caller = self.caller.borrow();
         let accounts = self.accounts.borrow();
@@ -247,13 +247,12 @@ impl FakeHost {
         others.any(meets)
     }
 
-    /// Returns the addresses of all accounts.
     fn addresses(&self) -> Vec<String> {
         self.accounts.borrow().keys().cloned().collect()
     }
 }
 
-/// Error message for a token if a web session is required.
+/// The error message for a request with a token if a web session is required.
 pub(super) const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
@@ -264,7 +263,7 @@ pub(super) fn missing(scope: Scope) -> String {
 }
 
 fn identity(kind: Kind, address: &str, scopes: &[Scope]) -> Identity {
-    // In canonical order, regardless of the order in the test.
+    // The scopes are in canonical order, even if the test uses another order.
     let all = scope::ALL.iter().map(|(scope, _)| *scope);
     Identity {
         kind,

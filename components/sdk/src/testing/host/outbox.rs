@@ -1,11 +1,11 @@
-//! The outbox of the fake host. It stores the messages that a module sends, instead of sending them.
+//! The outbox of the fake host. The outbox stores messages and does not send them.
 
 use super::{FakeHost, Need};
 use crate::capability::{Draft, Error, Outbox, Scope, Sent};
 use crate::testing::account::sent::SentMessage;
 
 impl FakeHost {
-    /// Makes [`Outbox::send`] fail with this error for the signed-in account. [`Outbox::check_sender`] still works.
+    /// Makes [`Outbox::send`] fail with this error for the signed-in account. Calls of [`Outbox::check_sender`] do not fail with this error.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -25,7 +25,7 @@ impl FakeHost {
     }
 }
 
-/// A sent message is stored in the folder `Sent` and in the list of [`FakeHost::sent`], but it is not delivered. Addresses and texts are not validated.
+/// A sent message is stored in the folder `Sent` and in the list of [`FakeHost::sent`]. The message is not delivered. Addresses and texts are not validated.
 impl Outbox for FakeHost {
     fn check_sender(&self, address: &str) -> Result<(), Error> {
         self.allow(Need::Scope(Scope::MailSend), |account| {

@@ -26,7 +26,7 @@ impl FakeHost {
     }
 }
 
-/// Each account has its own values. The limits and the quota are those of the real store.
+/// Each account has its own values. The limits and the quota match the real store.
 impl Store for FakeHost {
     fn get_value(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         self.allow(Need::Caller, |account| account.values.get(key))

@@ -11,16 +11,16 @@ use crate::testing::account::members::{ALL_RIGHTS, MAX_MEMBERS, Members, check_g
 
 const OWNER: &str = "The mailbox's owner can be neither removed nor granted anything";
 
-/// The domain that is added to a user name without an `@`.
+/// The domain of a user name without an `@`.
 const PLATFORM: &str = "example.test";
 
 impl FakeHost {
-    /// Returns the caller's address. Fails unless the caller has a web session.
+    /// Returns the caller's address. Fails if the caller has no web session.
     fn session(&self) -> Result<String, Error> {
         self.allow(Need::Session, |account| Ok(account.address.clone()))
     }
 
-    /// Returns the rights on `target` that the caller can grant to others. Fails unless the caller may manage the members of the team.
+    /// Returns the rights on `target` that the caller can grant to other members. Fails if the caller is not allowed to manage the members.
     fn grantable(&self, team: &str, target: &Target) -> Result<Vec<Right>, Refused> {
         let caller = self.session().map_err(Refused::Failed)?;
         if caller == team {
@@ -38,7 +38,7 @@ impl FakeHost {
         Ok(covering.flat_map(|grant| grant.rights).collect())
     }
 
-    /// Checks that the caller may grant these rights in a team.
+    /// Checks whether the caller is allowed to grant these rights in a team.
     fn check_grantable(
         &self,
         team: &str,
@@ -63,8 +63,8 @@ impl FakeHost {
     }
 }
 
-/// The id of a team is the address of its owner, and the id of a member is the member's address. The fake host does not check that the folder, the alias or the
-/// domain of a grant exists.
+/// The id of a team is the owner's address. The id of a member is the member's address. The fake host does not check whether the folder, alias or domain of a
+/// grant exists.
 impl Teams for FakeHost {
     fn list_teams(&self) -> Result<Vec<TeamSummary>, Error> {
         let caller = self.session()?;
@@ -187,7 +187,7 @@ impl Teams for FakeHost {
     }
 }
 
-/// Returns the local part of an address on the platform domain, and the complete address on any other domain.
+/// Returns the local part of an address on the platform domain. For other domains, returns the complete address.
 fn username(address: &str) -> String {
     let bare = address.strip_suffix(PLATFORM);
     let bare = bare.and_then(|bare| bare.strip_suffix('@'));
