@@ -1,5 +1,5 @@
-//! Checks the HTTP headers of a request: the media types and the protocol revision. In the newest revision, headers also repeat the method and the tool name,
-//! so that intermediaries do not need to read the body. Such headers must match the body.
+//! Checks the HTTP headers of a request: the media types and the protocol revision. In the newest revision, headers also repeat the method and the tool name.
+//! Intermediaries therefore do not need to read the body. Such headers must match the body.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 const MAX_WORDS: usize = 100_000;
 /// The number of consecutive words that are compared as a unit.
 const SEQUENCE: usize = 3;
-/// The parts differ if a part has at least this number of unshared words, and at least one in [`MIN_SHARE`] of the part's words is unshared.
+/// The parts differ if a part has at least this number of unshared words. In addition, at least one in [`MIN_SHARE`] of the part's words must be unshared.
 const MIN_UNSHARED: usize = 4;
 const MIN_SHARE: usize = 3;
 /// If the plain text has this number of consecutive unshared words, the parts differ.

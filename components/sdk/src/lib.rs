@@ -62,8 +62,8 @@
 //!   credential does not permit, even if the route accepts the caller.
 //! - There are no files, no environment variables, no sockets and no threads. Output to standard output goes to the host's log.
 //! - A panic ends the request with status 500. Other requests are not affected.
-//! - A minor version of the contract only adds to the contract. A host can run a module if the host and the module use the same major version of the contract,
-//!   and the host's version is not older.
+//! - A minor version of the contract only adds to the contract. The host and the module must use the same major version of the contract. The host's version
+//!   must not be older than the module's version.
 
 pub mod bindings;
 pub mod capability;

@@ -106,7 +106,7 @@ impl<H> Route<H> {
     }
 }
 
-/// A module: its name, its routes and their API description.
+/// The name, the routes and the API description of a module.
 #[derive(Clone)]
 pub struct Module<H> {
     name: String,

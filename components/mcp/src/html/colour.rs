@@ -69,7 +69,7 @@ fn paint(colour: &Color) -> Paint {
     }
 }
 
-/// Parses a background, which is a shorthand or a single colour.
+/// Parses the value of `background` or `background-color`.
 pub(super) fn background(value: &str) -> Option<Paint> {
     if is_image(value) {
         return Some(Paint::Unknown);
