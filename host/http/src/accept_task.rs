@@ -1,4 +1,4 @@
-//! The task that accepts connections, and its graceful shutdown. This module does not depend on the type of the listener or on the protocol.
+//! The task that accepts connections, and the graceful shutdown of this task. This module does not depend on the type of the listener or on the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +11,16 @@ use tokio_util::task::TaskTracker;
 
 use crate::state::State;
 
-/// The delay after a failed accept. The cause is that the operating system lacks a resource, for example file descriptors. So an immediate retry would also
-/// fail.
+/// The delay after a failed accept. Usually, the operating system lacks a resource, for example file descriptors, so an immediate retry would also fail.
 pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A task that accepts connections. Dropping this value does not end the task. Call [`AcceptTask::stop`] to end it.
+/// A task that accepts connections. Dropping this value does not end the task. Call [`AcceptTask::stop`] to end the task.
 #[derive(Debug)]
 pub(crate) struct AcceptTask {
     shutdown_grace: Duration,
-    /// A token that stops the accept loop and ends each connection after its current request.
+    /// The token for a graceful stop. Cancelling the token ends the accept loop, and ends each connection after its current request.
     stop: CancellationToken,
-    /// A token that aborts the connections and the changes in progress.
+    /// The token for an abort. Cancelling the token ends the connections and the changes in progress immediately.
     abort: CancellationToken,
     task: JoinHandle<()>,
     connections: TaskTracker,
@@ -29,7 +28,7 @@ pub(crate) struct AcceptTask {
 }
 
 impl AcceptTask {
-    /// Spawns a task that runs the future returned by `accept`. This future must end when its token is cancelled, and must track every connection.
+    /// Spawns a task that runs the future of `accept`. The future must end when the token is cancelled, and must add every connection to the tracker.
     pub(crate) fn spawn<S: State, A>(
         state: &Arc<S>,
         accept: impl FnOnce(Arc<S>, CancellationToken, TaskTracker) -> A,
@@ -50,14 +49,13 @@ impl AcceptTask {
         }
     }
 
-    /// Returns the tracker of the open connections.
     #[cfg(test)]
     pub(crate) fn connections(&self) -> &TaskTracker {
         &self.connections
     }
 
-    /// Stops accepting connections, closes idle connections, and waits for the requests and changes in progress. If they do not finish within
-    /// `http.shutdown_grace`, aborts them and logs a warning that contains the name `listener`.
+    /// Ends the accept loop, closes idle connections, and waits for requests and changes in progress. After `http.shutdown_grace`, aborts the remaining
+    /// requests and changes, and logs a warning with the name `listener`.
     pub(crate) async fn stop(self, listener: &str) {
         self.stop.cancel();
         let _ = self.task.await;

@@ -1,5 +1,5 @@
-//! The access rules of routes (specification, sections 5 and 7). They determine which credentials each route accepts. The pipeline enforces the rules, and the
-//! API description documents them.
+//! The access rules of routes (specification, sections 5 and 7). A rule determines which credentials a route accepts. The pipeline enforces the rules. The API
+//! description contains the rules.
 
 use http::{HeaderValue, header};
 use latchmail_core::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};
@@ -8,14 +8,13 @@ use latchmail_runtime::modules::Access;
 
 use crate::rejection::Rejection;
 
-/// The error text for a caller who is not an administrator.
 const ADMINS_ONLY: &str = "This endpoint is only available to administrators";
 
 /// Checks that `caller` is authorized to use a route.
 ///
 /// # Errors
-/// Returns 403 with the error text of the specification. Returns 401 if the route requires an OAuth token for the agent endpoint and `caller` has another
-/// credential.
+/// Returns 403 if the credential or the account of `caller` lacks a permission. Returns 401 if the route requires an OAuth token for the agent endpoint and
+/// `caller` has another credential.
 pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
     match (access, &caller.credential) {
         (Access::Public, _)
@@ -41,8 +40,8 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
     }
 }
 
-/// Returns `true` if a route accepts OAuth access tokens. The route must allow OAuth tokens, and OAuth tokens must be able to have the route's scope.
-/// `agents_send` states whether the operator allows agents to send mail.
+/// Returns `true` if a route accepts OAuth access tokens. The scope of the route must be available to OAuth tokens. `agents_send` states whether the operator
+/// allows agents to send mail.
 #[must_use]
 pub fn takes_oauth(access: Access, agents_send: bool) -> bool {
     match access {
@@ -67,10 +66,10 @@ pub fn takes_mailbox(access: Access) -> bool {
     scope(access).is_some_and(Scope::allowed_in_shared_mailbox)
 }
 
-/// Checks that `caller` is authorized to select a shared mailbox. Only callers with a web session are.
+/// Checks that `caller` is authorized to select a shared mailbox. Only a caller with a web session is authorized.
 ///
 /// # Errors
-/// Returns 403 with the error text of the specification.
+/// Returns 403 if `caller` has no web session.
 pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
     match caller.credential {
         Credential::Session { .. } => Ok(()),
@@ -80,7 +79,7 @@ pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
     }
 }
 
-/// Returns a 403 error. The body and the header `WWW-Authenticate` (RFC 6750, section 3.1) name the missing scope.
+/// Returns a 403 error. The body and the header `WWW-Authenticate` (RFC 6750, section 3.1) contain the missing scope.
 fn insufficient_scope(scope: Scope) -> Rejection {
     let rejection = Rejection::from(Failure::forbidden(missing(scope)));
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");

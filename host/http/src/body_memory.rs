@@ -1,7 +1,7 @@
 //! The memory budget for request bodies.
 //!
 //! Each account and each client network can use only a part of the budget. Bodies of up to 64 KiB use a separate pool. So a client cannot use the memory that
-//! the requests of other clients need. This module only counts memory, and does not allocate it.
+//! the requests of other clients need. This module counts memory, but does not allocate memory.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,13 +15,13 @@ use crate::rejection::Rejection;
 
 /// The maximum size of a body that uses the small pool, in KiB.
 const SMALL: usize = 64;
-/// The divisor for the size of the small pool, relative to the size of the large pool. The small pool is an addition to the large pool.
+/// The size of the large pool divided by the size of the small pool.
 const SMALL_POOL_DIVISOR: usize = 8;
-/// The divisor for the part of a pool that one account can use.
+/// The size of a pool divided by the maximum size that one account can use.
 const ACCOUNT_DIVISOR: usize = 4;
-/// The divisor for the part of a pool that one client network can use.
+/// The size of a pool divided by the maximum size that one client network can use.
 const NETWORK_DIVISOR: usize = 2;
-/// The size above which a body needs a permit of its account, in bytes.
+/// The maximum size of a body that needs no permit of its account, in bytes.
 pub(crate) const LARGE: usize = 1024 * 1024;
 /// The maximum number of large bodies of one account that are in memory concurrently.
 const LARGE_PER_ACCOUNT: usize = 2;
@@ -39,7 +39,7 @@ pub(crate) struct BodyMemory {
 struct Pool {
     size: usize,
     used: usize,
-    /// The memory that each account and each client network uses, by name.
+    /// The used memory of each account and each client network, by name.
     used_by_consumer: HashMap<String, usize>,
 }
 
@@ -47,11 +47,11 @@ struct Pool {
 #[derive(Debug)]
 struct Consumer {
     name: String,
-    /// The divisor for the part of a pool that the consumer can use.
+    /// The size of a pool divided by the maximum size that the consumer can use.
     divisor: usize,
 }
 
-/// The memory that one body uses. When this value is dropped, the memory is available again.
+/// The reserved memory of one body. Dropping this value releases the memory.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     memory: Arc<BodyMemory>,
@@ -59,13 +59,13 @@ pub(crate) struct Reservation {
     consumers: Vec<Consumer>,
     /// The maximum size of a request body on the route, in KiB. A consumer can always use at least this much memory.
     max_body: usize,
-    /// The memory that the body uses, in KiB.
+    /// The reserved memory, in KiB.
     used: usize,
     large_body_permit: Option<OwnedSemaphorePermit>,
 }
 
 impl BodyMemory {
-    /// Creates the budget: a pool of `mebibytes` MiB for bodies above 64 KiB, and an additional pool of an eighth of this size for smaller bodies.
+    /// Creates the budget with a pool of `mebibytes` MiB for bodies above 64 KiB. An additional pool for smaller bodies has an eighth of this size.
     #[must_use]
     pub(crate) fn new(mebibytes: usize) -> Self {
         let pool = |size| {
@@ -107,7 +107,6 @@ impl BodyMemory {
         }
     }
 
-    /// Returns the pool for a body of this size.
     fn pool(&self, kibibytes: usize) -> MutexGuard<'_, Pool> {
         let pool = if kibibytes <= SMALL {
             &self.small
@@ -119,7 +118,7 @@ impl BodyMemory {
 }
 
 impl Pool {
-    /// Checks that the pool has `kibibytes` left, and that the consumers of the reservation may use them.
+    /// Checks that the pool has `kibibytes` left, and that no consumer exceeds its part of the pool.
     fn check(&self, reservation: &Reservation, kibibytes: usize) -> Result<(), Rejection> {
         if self.used.saturating_add(kibibytes) > self.size {
             return Err(Rejection::unavailable(
@@ -159,8 +158,8 @@ impl Pool {
 }
 
 impl Reservation {
-    /// Acquires a permit for a large body. Waits while the account has the maximum number of large bodies. For a request without a caller, the client network
-    /// is used instead of the account. Dropping the reservation releases the permit.
+    /// Acquires a permit for a large body. Waits if the account has the maximum number of large bodies. A request without a caller uses the permits of its
+    /// client network. Dropping the reservation releases the permit.
     pub(crate) async fn acquire_large_body_permit(&mut self) {
         if self.large_body_permit.is_none()
             && let Some(consumer) = self.consumers.first()

@@ -23,7 +23,7 @@ impl TrustedProxies {
     /// Parses the entries of `http.trusted_proxies`. An entry is an IP address or a network such as `10.0.0.0/8`.
     ///
     /// # Errors
-    /// Returns an error that names the invalid entry.
+    /// Returns an error if an entry is invalid. The error contains the entry.
     pub fn parse(entries: &[String]) -> Result<Self, StartError> {
         entries
             .iter()
@@ -44,8 +44,8 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the client's IP address. If `peer` is not a trusted proxy, `peer` is the client. Otherwise, the client is the last address in `X-Forwarded-For`
-    /// that does not belong to a trusted proxy. The client itself can send earlier entries and invalid entries, so they are not trusted.
+    /// Returns the client's IP address. If `peer` is not a trusted proxy, returns `peer`. Otherwise, returns the last address in `X-Forwarded-For` that does
+    /// not belong to a trusted proxy. Earlier entries and invalid entries are not trusted, because the client can forge such entries.
     #[must_use]
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
@@ -70,7 +70,7 @@ impl TrustedProxies {
     }
 }
 
-/// Parses an IP address in the forms that proxies write: without a port, with a port, or in brackets (IPv6).
+/// Parses an IP address that a proxy wrote. The address can have a port, and an IPv6 address can have brackets.
 fn parse_forwarded(entry: &str) -> Option<IpAddr> {
     let address = entry
         .parse()

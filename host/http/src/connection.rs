@@ -1,5 +1,5 @@
-//! Serves one connection. This module adds size limits, time limits and a graceful close to hyper, so that a client that is still sending receives its
-//! response.
+//! Serves one connection. This module adds size limits, time limits and a graceful close to hyper. With the graceful close, a client can receive the response
+//! while the client sends data.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -33,7 +33,7 @@ use crate::rejection::Rejection;
 const MAX_BUFFER: usize = 2 * MAX_HEAD;
 /// The maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
-/// Limits for discarding unread data after a response: the number of bytes, the total time, and the time without a received byte.
+/// The limits for discarding unread data after a response. `LINGER` limits the total time, and `LINGER_SILENCE` limits the time without a received byte.
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 const LINGER: Duration = Duration::from_secs(10);
 const LINGER_SILENCE: Duration = Duration::from_secs(2);
@@ -143,7 +143,7 @@ fn record_trailers(
     body: Incoming,
     connection_state: Arc<ConnectionState>,
 ) -> impl Body<Data = Bytes, Error: Send> + Send + Unpin {
-    // A body of the type that `map_frame` returns has no exact size, so a body with an exact size is returned unchanged.
+    // `map_frame` removes the exact size of a body, so a body with an exact size is returned unchanged.
     if body.size_hint().exact().is_some() {
         return Either::Left(body);
     }
@@ -155,8 +155,8 @@ fn record_trailers(
     }))
 }
 
-/// Closes a connection. If the server closed the connection while the client is still sending, the operating system would reset the connection, and the client
-/// could lose the response. Therefore unread data is discarded first, within limits.
+/// Closes a connection. First discards unread data, within limits. Otherwise the operating system would reset the connection, and the client could lose the
+/// response.
 async fn close(mut stream: TcpStream, unread: bool) {
     let _ = stream.shutdown().await;
     if !unread {
@@ -174,7 +174,7 @@ async fn close(mut stream: TcpStream, unread: bool) {
     }
 }
 
-/// Returns the complete response to data that is not a valid request, with its head and its body.
+/// Returns the head and the body of the response to data that is not a valid request.
 fn rejection(now: Timestamp, status: StatusCode) -> Bytes {
     let id = client::new_id();
     tracing::info!(%id, status = status.as_u16(), "rejected an invalid request");
@@ -204,7 +204,7 @@ fn rejection(now: Timestamp, status: StatusCode) -> Bytes {
     bytes.into()
 }
 
-/// A value that records, when it is dropped, that hyper has the complete response.
+/// A guard. Dropping this value records that hyper has the complete response.
 struct FinishResponse(Arc<ConnectionState>);
 
 impl Drop for FinishResponse {

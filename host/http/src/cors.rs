@@ -2,7 +2,7 @@
 //!
 //! Clients send credentials only in the header `Authorization`, so no response allows browsers to send cookies.
 //!
-//! `CorsLayer` of tower-http 0.7.1 is not suitable. It responds to every `OPTIONS` request itself, with the same methods for all paths. It also sends
+//! `CorsLayer` of tower-http 0.7.1 is not suitable. This layer responds to every `OPTIONS` request with the same methods for all paths. The layer also sends
 //! `Access-Control-Expose-Headers` for origins that are not allowed.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -22,7 +22,7 @@ impl Cors {
     /// Parses the entries of `cors_origins`. An entry consists of a scheme, a host and a port, in the form that browsers send.
     ///
     /// # Errors
-    /// Returns an error that names the invalid entry.
+    /// Returns an error if an entry is invalid. The error contains the entry.
     pub fn parse(origins: &[String]) -> Result<Self, StartError> {
         origins
             .iter()

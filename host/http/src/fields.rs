@@ -1,8 +1,8 @@
-//! Extracts fields from a JSON body while the body arrives. The extractor decodes the base64 strings at configured positions, and replaces each of these
-//! strings with a number. So attachments never enter a sandbox, and the host stores only their decoded bytes.
+//! Extracts fields from a JSON body while the body arrives. The extractor decodes the base64 strings at configured positions, and replaces each string with a
+//! number. So attachments never enter a sandbox, and the host stores only decoded bytes.
 //!
-//! The tokenizer recognizes strings, keys, arrays and objects, and copies everything else unchanged. It does not validate JSON, but an invalid body never
-//! becomes valid.
+//! The tokenizer recognizes strings, keys, arrays and objects, and copies everything else unchanged. The tokenizer does not validate JSON, but an invalid body
+//! never becomes valid.
 //!
 //! `serde_json` 1.0.154 with a `DeserializeSeed` needs the whole body in memory. For an attachment of 25 MB (33 MB in base64), `serde_json` needed 58 MB and 37
 //! ms, or 97 MB and 81 ms if slashes are escaped. This module needed 25 MB and 25 ms, or 35 ms if slashes are escaped.
@@ -14,7 +14,7 @@ use http::StatusCode;
 
 use crate::rejection::Rejection;
 
-/// The maximum size of a body without its extracted fields, in bytes. These bytes enter a sandbox, which makes several copies of them.
+/// The maximum size of a body without its extracted fields, in bytes. The sandbox makes several copies of these bytes.
 const MAX_REMAINDER: usize = 8 * 1024 * 1024;
 
 /// The maximum nesting depth. No route accepts a body with deeper nesting, so values at a greater depth are copied without parsing.
@@ -26,7 +26,7 @@ const MAX_KEY_LENGTH: usize = 256;
 /// The maximum number of fields that are extracted from one body. The module gets a handle for each field.
 const MAX_FIELDS: usize = 500;
 
-/// The number of base64 characters that one call of the decoder processes. It must be a multiple of four.
+/// The number of base64 characters that one call of the decoder processes. The number must be a multiple of four.
 const DECODE_LENGTH: usize = 16 * 1024;
 
 /// A step of a JSON pointer (RFC 6901).
@@ -40,7 +40,7 @@ enum Step {
 #[derive(Debug)]
 pub(crate) struct Fields {
     pointers: Vec<Vec<Step>>,
-    /// The part of the body that has arrived, with a number instead of each extracted field.
+    /// The received part of the body. A number replaces each extracted field.
     remainder: Vec<u8>,
     /// The extracted fields, in the order of the body.
     extracted: Vec<Bytes>,
@@ -49,12 +49,11 @@ pub(crate) struct Fields {
     state: State,
 }
 
-/// An object or an array.
 #[derive(Debug)]
 enum Container {
-    /// An object, with its current key without escapes. `None` if the object has no key yet, or if the key is invalid or longer than [`MAX_KEY_LENGTH`].
+    /// An object, and its current key without escapes. The key is `None` before the first key, or if the key is invalid or longer than [`MAX_KEY_LENGTH`].
     Object(Option<Vec<u8>>),
-    /// An array, with the current index.
+    /// An array, and its current index.
     Array(usize),
 }
 
@@ -62,7 +61,7 @@ enum Container {
 enum State {
     /// Between two tokens. `is_key` is true if the next string is a key.
     Between { is_key: bool },
-    /// In a string that is copied. If the string is a key, `key` contains its raw bytes. `is_escaped` is true after a backslash.
+    /// In a string that is copied. `key` contains the raw bytes if the string is a key. `is_escaped` is true after a backslash.
     String {
         key: Option<Vec<u8>>,
         is_escaped: bool,
@@ -75,10 +74,10 @@ enum State {
     TooDeep,
 }
 
-/// The decoder of an extracted field: JSON escapes, then base64.
+/// The decoder of an extracted field. It decodes JSON escapes, and then base64.
 #[derive(Debug, Default)]
 struct Field {
-    /// Base64 characters that are not decoded yet.
+    /// Base64 characters before decoding.
     encoded: Vec<u8>,
     decoded: Vec<u8>,
     /// The bytes of an incomplete escape sequence.
@@ -118,7 +117,7 @@ impl Fields {
         self.remainder.len() + self.extracted.iter().map(Bytes::len).sum::<usize>() + current
     }
 
-    /// Processes the next bytes of the body. After an error, the caller must not use the extractor again.
+    /// Processes the next bytes of the body. The caller must not use the extractor after an error.
     ///
     /// # Errors
     /// Returns 400 with the name of the field if a field is not a string in standard base64. Returns 413 if the body without its fields is too large.
@@ -281,8 +280,8 @@ impl Fields {
         })
     }
 
-    /// Returns the body, with a number instead of each extracted field, and the fields in the order of these numbers. If the last field is incomplete, the body
-    /// lacks its number and is invalid JSON.
+    /// Returns the body and the extracted fields. In the body, a number replaces each field. If the last field is incomplete, the body does not contain the
+    /// number of this field and is invalid JSON.
     pub(crate) fn finish(self) -> (Vec<u8>, Vec<Bytes>) {
         (self.remainder, self.extracted)
     }
@@ -304,7 +303,8 @@ fn append_to_key(key: &mut Option<Vec<u8>>, bytes: &[u8]) {
 }
 
 impl Field {
-    /// Processes bytes up to the end of the string. Returns the number of processed bytes including the closing quote, or `None` if the string has not ended.
+    /// Processes bytes up to the end of the string. Returns the number of processed bytes including the closing quote. Returns `None` if the string has not
+    /// ended.
     fn push(&mut self, bytes: &[u8]) -> Result<Option<usize>, ()> {
         let mut at = 0;
         while at < bytes.len() {
@@ -339,7 +339,7 @@ impl Field {
 
     /// Decodes the first `length` base64 characters.
     fn decode(&mut self, length: usize) -> Result<(), ()> {
-        // Each call decodes complete groups of four characters. So the decoder does not notice padding that an earlier call has decoded.
+        // Each call decodes complete groups of four characters. So the decoder does not detect padding in the characters of an earlier call.
         if self.is_padded && length > 0 {
             return Err(());
         }

@@ -1,16 +1,17 @@
-//! Checks of a request's head that RFC 9112 requires and hyper does not perform.
+//! Checks the head of a request. RFC 9112 requires these checks, but hyper does not perform the checks.
 //!
-//! A proxy in front of the service can interpret an ambiguous head differently (request smuggling). This module rejects the following heads, which hyper 1.12.0
-//! (`proto/h1/role.rs`) with httparse 1.10.1 accepts:
+//! A proxy and the service can interpret an ambiguous head differently (request smuggling). This module rejects a head in the following cases. hyper 1.12.0
+//! (`proto/h1/role.rs`) with httparse 1.10.1 accepts the head in these cases:
 //!
 //! - A line ends with a bare LF.
 //! - The head has both `Content-Length` and `Transfer-Encoding`. hyper removes `Content-Length`, and closes the connection after the response.
-//! - The head has the same `Content-Length` twice. hyper removes one of them.
+//! - The head has the same `Content-Length` twice. hyper removes one of the two headers.
 //! - `Transfer-Encoding` contains another coding before `chunked`. hyper does not decode the other coding.
 //! - The head does not have exactly one Host header.
 //!
-//! The parsed request does not show the first three problems, so this module finds them in the bytes of the head. hyper itself rejects the following heads with
-//! 400: different lengths, a last coding other than `chunked`, a CR without LF, folded lines, spaces before a colon, and invalid names and values of headers.
+//! The parsed request does not contain the information for the first three cases, so this module examines the bytes of the head. hyper itself rejects other
+//! invalid heads with 400. Such a head has different lengths, a last coding other than `chunked`, a CR without LF, a folded line, a space before a colon, or an
+//! invalid name or value of a header.
 
 use http::request::Parts;
 use http::uri::Authority;
@@ -30,7 +31,7 @@ pub(crate) fn ambiguity(head: &[u8]) -> Option<Ambiguity> {
     let lines = head.split_inclusive(|byte| *byte == b'\n');
     // Empty lines before a request are ignored (section 2.2).
     for line in lines.skip_while(|line| *line == b"\r\n") {
-        // A recipient may accept a bare LF as the end of a line (section 2.2), but not every recipient does.
+        // Section 2.2 permits recipients to accept a bare LF as the end of a line, but not every recipient does.
         if ended || !line.ends_with(b"\r\n") {
             return Some(LINE_ENDS);
         }
@@ -55,8 +56,8 @@ pub(crate) fn ambiguity(head: &[u8]) -> Option<Ambiguity> {
 /// Checks that the head of a request is unambiguous.
 ///
 /// # Errors
-/// Returns 400 if the head is ambiguous ([`ambiguity`]) or does not name exactly one host (section 3.2), and 501 for a transfer coding other than `chunked`
-/// (section 6.1).
+/// Returns 400 if the head is ambiguous ([`ambiguity`]), or if the head does not contain exactly one host (section 3.2). Returns 501 for a transfer coding
+/// other than `chunked` (section 6.1).
 pub(crate) fn check(parts: &Parts) -> Result<(), Rejection> {
     if let Some(Ambiguity(text)) = parts.extensions.get() {
         return Err(Rejection::bad_request(*text));

@@ -1,7 +1,7 @@
 //! The HTTP server, the router, the host's own routes and the API description.
 //!
-//! The server rejects an invalid request as early as possible. It passes a valid request to a handler of the host or to a module, and sends the response.
-//! The modules define the behavior of their own routes.
+//! The server rejects an invalid request as early as possible. The server passes a valid request to a handler of the host or to a module, and sends the
+//! response. The modules define the behavior of their own routes.
 //!
 //! | | |
 //! |---|---|

@@ -21,7 +21,7 @@ pub(crate) struct Success {
 /// Creates a JSON response.
 ///
 /// # Errors
-/// Returns 500 if `value` cannot be serialized. This is a bug of the host.
+/// Returns 500 if `value` cannot be serialized, which is a bug of the host.
 pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response, Rejection> {
     let body = serde_json::to_vec(value).map_err(Failure::internal)?;
     Ok(serialized_json(status, body.into()))
@@ -45,7 +45,7 @@ pub fn serialized_json(status: StatusCode, body: Bytes) -> Response {
 /// Creates a response with the status 200 and the body `{"success": true}`.
 ///
 /// # Errors
-/// Returns the errors of [`json`]. They never occur for this body.
+/// Returns 500 if the body cannot be serialized.
 pub fn success() -> Result<Response, Rejection> {
     json(StatusCode::OK, &json!({ "success": true }))
 }

@@ -1,7 +1,7 @@
-//! The API description (OpenAPI 3.1.1). It is composed from the descriptions of the host and of each module, once for each route table.
+//! Composes the API description (OpenAPI 3.1.1) of a route table from the descriptions of the host and the modules.
 //!
-//! The host adds the rules that it enforces: the security and the scope of each operation, and the errors of the request pipeline ([`responses`]). A group's
-//! description is rejected if it does not match the group's routes or conflicts with another description.
+//! The host adds the security and the scope of each operation, and the errors of the request pipeline ([`responses`]). The description of a group must match
+//! the group's routes, and must not conflict with another description.
 
 mod components;
 mod document;
@@ -25,7 +25,8 @@ use info::ApiInfo;
 /// Composes the API description of all groups, as JSON.
 ///
 /// # Errors
-/// Returns an error if a route is not described, if a described operation is not a route, if two descriptions conflict, or if a reference has no target.
+/// Returns an error if a route has no description, or if a described operation has no route. Also returns an error if two descriptions conflict, or if a
+/// reference has no target.
 pub fn compose<S>(info: &ApiInfo, groups: &[RouteGroup<S>]) -> Result<Bytes, StartError> {
     with_document(info, groups, |document| {
         serde_json::to_vec(document)
@@ -39,12 +40,12 @@ pub fn compose<S>(info: &ApiInfo, groups: &[RouteGroup<S>]) -> Result<Bytes, Sta
 /// Performs the checks of [`compose`] without serializing the description.
 ///
 /// # Errors
-/// Returns the errors of [`compose`].
+/// Fails under the same conditions as [`compose`].
 pub fn check<S>(info: &ApiInfo, groups: &[RouteGroup<S>]) -> Result<(), StartError> {
     with_document(info, groups, |_| Ok(()))
 }
 
-/// Composes and checks the API description, and passes it to `then`. The description cannot be returned, because it borrows from local values.
+/// Composes and checks the API description, and passes the description to `then`. The description borrows from local values, so this function cannot return it.
 fn with_document<S, T>(
     info: &ApiInfo,
     groups: &[RouteGroup<S>],

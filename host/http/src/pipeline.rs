@@ -1,5 +1,5 @@
 //! Processes one request, from its headers to its response. The steps are id, route, rate limit, credential, access, body and handler. This module does not
-//! depend on a connection, so tests can call it directly.
+//! depend on a connection, so tests can call this module directly.
 //!
 //! The log never contains `Authorization` headers, bodies or the values of a query.
 
@@ -29,7 +29,7 @@ use crate::state::State;
 use crate::{access, client, framing, query, rate_limit, response};
 use progress::{DisconnectLog, Progress};
 
-/// The time for which a verified credential stays valid while the body arrives. If the body takes longer, the credential is verified again.
+/// The maximum time between the verification of a credential and the end of the body. If the body takes longer, the credential is verified a second time.
 const REVERIFY_AFTER: Duration = Duration::from_secs(1);
 
 /// The query parameter that selects a shared mailbox.
@@ -198,15 +198,15 @@ where
     call::run(state, entry, request).await
 }
 
-/// Returns `true` if a browser requests the script of a service worker. A service worker of a module could replace the sign-in pages, which have the same
-/// origin, even after the module was removed (Service Workers, section "Service Worker Script Request").
+/// Returns `true` if a browser requests the script of a service worker (Service Workers, section "Service Worker Script Request"). A service worker of a module
+/// could replace the sign-in pages, because the pages have the same origin. The service worker would remain active after the removal of the module.
 fn registers_service_worker(headers: &HeaderMap) -> bool {
     headers
         .get("service-worker")
         .is_some_and(|value| value == "script")
 }
 
-/// Handles a request with a known path and a method that the path does not have. Returns the response to a browser's preflight request, or the 405 error.
+/// Handles a request whose path has no route for the method. Returns the response to a browser's preflight request, or the 405 error.
 fn preflight_or_405<S: State>(
     state: &S,
     parts: &Parts,

@@ -15,7 +15,7 @@ pub fn decode_segment(raw: &str) -> Result<String, Rejection> {
 /// Decodes the names and values of a query string, and returns them in their order. `+` represents a space. A name without `=` has an empty value.
 ///
 /// # Errors
-/// Returns the errors of [`decode_segment`].
+/// Returns 400 if a name or a value has an invalid encoding, as in [`decode_segment`].
 pub fn parse(raw: &str) -> Result<Vec<(String, String)>, Rejection> {
     raw.split('&')
         .filter(|pair| !pair.is_empty())
@@ -48,7 +48,7 @@ fn decode_field(raw: &str) -> Option<String> {
 }
 
 fn decode(raw: &str) -> Option<String> {
-    // The decoder copies an incomplete escape unchanged. Other programs could decode such an escape differently, so it is rejected here.
+    // The decoder copies an incomplete escape unchanged. Other programs could decode such an escape differently, so this function rejects the escape.
     let complete = raw.split('%').skip(1).all(|rest| {
         let hex = rest.as_bytes();
         hex.len() >= 2 && hex[..2].iter().all(u8::is_ascii_hexdigit)

@@ -22,7 +22,7 @@ pub struct Rejection {
     pub text: Cow<'static, str>,
     /// Additional headers of the response (`Allow`, `Retry-After`, …).
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The internal cause of the error. The service logs it once, when it writes the response, and never sends it to the client.
+    /// The internal cause of the error. The service logs the cause with the response, and never sends the cause to the client.
     pub cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -38,7 +38,7 @@ impl Rejection {
         }
     }
 
-    /// Creates a rejection with the status 400. The request is malformed, or a field is missing or out of range. The text names the field.
+    /// Creates a rejection with the status 400. The request is malformed, or a field is missing or out of range. `text` contains the name of the field.
     #[must_use]
     pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, text)

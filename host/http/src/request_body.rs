@@ -1,8 +1,8 @@
 //! Reads request bodies within limits. The limits are the size, the time between two chunks, the total time, and the memory that the client can use
 //! ([`crate::body_memory`]).
 //!
-//! If a body is rejected, the service sends the response immediately and does not read the rest of the body. After the response, the connection discards the
-//! rest ([`crate::connection`]), so that a client that is still sending receives the response.
+//! If a body is rejected, the service sends the response without reading the rest of the body. After the response, the connection ([`crate::connection`])
+//! discards the rest. Otherwise a client that is sending data could lose the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::body_memory::{self, LARGE, Reservation};
 use crate::fields::Fields;
 use crate::rejection::Rejection;
 
-/// The maximum size of an unread body that the service discards before it sends the response, in bytes. Only a connection without unread data can be reused.
+/// The maximum size of an unread body that is discarded before the response, in bytes. A connection with unread data cannot be reused.
 const MAX_DISCARD: u64 = 64 * 1024;
 /// The timeout for discarding an unread body.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
-/// The factor by which the timeout of the whole body is longer than the timeout of a chunk.
+/// The timeout of the whole body divided by the timeout of a chunk.
 const BODY_TIMEOUT_FACTOR: u32 = 10;
-/// The minimum average speed at which a body above [`LARGE`] must arrive, in bytes per second.
+/// The minimum average speed of a body above [`LARGE`], in bytes per second.
 const MIN_SPEED: u128 = 64 * 1024;
 
-/// An incoming body. It records whether the body was read to its end, because a chunked body does not report its end.
+/// An incoming body, with a flag for its end. A chunked body itself does not report its end.
 #[derive(Debug)]
 pub struct IncomingBody<B> {
     body: B,
@@ -34,7 +34,7 @@ pub struct IncomingBody<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> IncomingBody<B> {
-    /// Wraps a body of which no byte has been read.
+    /// Wraps an unread body.
     pub fn new(body: B) -> Self {
         Self {
             ended: body.is_end_stream(),
@@ -73,7 +73,7 @@ pub struct ReceivedBody {
     pub fields: Vec<Bytes>,
 }
 
-/// The bytes of a body, together with the reservation of their memory. The reservation ends when the last reference to the bytes is dropped.
+/// The bytes of a body, together with the reservation of memory. Dropping the last reference to the bytes ends the reservation.
 struct CountedBytes {
     bytes: Bytes,
     _reservation: Arc<Reservation>,
@@ -87,8 +87,8 @@ impl AsRef<[u8]> for CountedBytes {
 
 /// The buffer of an incoming body.
 enum Buffer {
-    /// A body without extracted fields. The first chunk is stored in `first`. When a second chunk arrives, all chunks are copied to `all`, which allocates the
-    /// announced size. The operating system provides the allocated memory only when it is written.
+    /// A body without extracted fields. A single chunk is stored in `first`. When a second chunk arrives, all chunks are copied to `all`. `all` allocates the
+    /// announced size, but memory that is not written uses no physical memory.
     Whole { first: Bytes, all: BytesMut },
     /// A body with extracted fields.
     Split(Box<Fields>),
@@ -159,8 +159,8 @@ impl Buffer {
 
 /// Reads a body of at most `max_size` bytes, and extracts the fields at the JSON pointers in `pointers`. Each chunk must arrive within `chunk_timeout`.
 ///
-/// A body above [`LARGE`] needs a permit of its account, and must arrive at an average speed of at least [`MIN_SPEED`]. `reservation` counts the memory of the
-/// received bytes until all these bytes are dropped. It does not count the announced size.
+/// A body above [`LARGE`] needs a permit of its account, and must arrive at an average speed of at least [`MIN_SPEED`]. `reservation` counts the received
+/// bytes, and not the announced size. The reservation ends when all received bytes are dropped.
 ///
 /// # Errors
 /// Returns 413 if the body is too large, 408 if a timeout expires, 400 if the body is incomplete or a field is invalid, and 503 if the memory is not available.
@@ -190,7 +190,7 @@ where
     let body_deadline = Instant::now() + body_timeout;
     let mut chunk_deadline = Instant::now() + chunk_timeout;
     let mut buffer = Buffer::new(pointers);
-    // The number of received bytes: in total, and since `chunk_deadline` was last set.
+    // The total number of received bytes, and the number of received bytes since the last change of `chunk_deadline`.
     let (mut length, mut recent) = (0, 0);
     loop {
         let chunk = timeout_at(body_deadline.min(chunk_deadline), body.next_chunk())
@@ -233,8 +233,8 @@ async fn acquire_large_body_permit(
         .map_err(|_| body_memory::too_many_large_bodies())
 }
 
-/// Discards the rest of a body, but only if the rest is small and the client does not wait for `100 Continue`. Returns `true` if the body was read to its end.
-/// Otherwise the connection cannot be reused.
+/// Discards the rest of a body if the rest is small and the client does not wait for `100 Continue`. Returns `true` if the body was read to its end. If the
+/// result is `false`, the connection cannot be reused.
 pub async fn discard<B>(body: &mut IncomingBody<B>, headers: &HeaderMap) -> bool
 where
     B: Body<Data = Bytes> + Unpin,

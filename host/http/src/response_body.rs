@@ -1,5 +1,5 @@
-//! Response bodies. A body is either bytes in memory or a stream. The length of a body is always known in advance. If a stream has a different length, the body
-//! returns an error and the connection is closed. So a client never accepts an incomplete body as complete.
+//! Response bodies. A body is either bytes in memory or a stream. The length of a body is always known in advance. If a stream does not have this length, the
+//! body returns an error and the connection is closed. So a client never accepts an incomplete body as complete.
 
 use std::fmt;
 use std::io;
@@ -47,7 +47,7 @@ impl ResponseBody {
         }
     }
 
-    /// Returns the number of bytes that are not sent yet.
+    /// Returns the number of unsent bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.remaining

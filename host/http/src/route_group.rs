@@ -32,7 +32,7 @@ pub struct HostRoute<S> {
     pub handler: Handler<S>,
 }
 
-/// The handler or the module that serves a route.
+/// The handler or the module of a route.
 pub enum Target<S> {
     /// A handler of the host.
     Host(Handler<S>),

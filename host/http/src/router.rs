@@ -1,4 +1,4 @@
-//! The route table. It contains the routes of the host and of the loaded modules, and their API description. All routes are checked for conflicts.
+//! The route table. It contains the routes of the host and of the loaded modules, and the API description of all routes. All routes are checked for conflicts.
 //!
 //! Paths are matched before percent-decoding, so that an encoded slash does not split a segment. The values of named segments are decoded after the match
 //! ([`crate::query`]). Literal segments are compared byte by byte.
@@ -25,11 +25,11 @@ pub struct RouteEntry<S> {
     pub owner: String,
     /// The rate-limit bucket of the route, or `None` if the route has no rate limit.
     pub bucket: Option<Bucket>,
-    /// The handler or the module that serves the route.
+    /// The handler or the module of the route.
     pub target: Target<S>,
 }
 
-/// The table of all routes. A table never changes. A change of the routes replaces the whole table.
+/// The immutable table of all routes. A change of the routes replaces the whole table.
 pub struct RouteTable<S> {
     paths: matchit::Router<Path<S>>,
     entries: Vec<Arc<RouteEntry<S>>>,
@@ -52,7 +52,7 @@ pub enum Lookup<S> {
         /// The names and undecoded values of the named segments, in the order of the path.
         segments: Vec<(String, String)>,
     },
-    /// Routes with this path exist, but none of them has this method.
+    /// The path has routes, but no route with the method of the request.
     MethodNotAllowed {
         /// The methods of the path, as the value of the header `Allow`.
         allow: HeaderValue,
@@ -68,9 +68,8 @@ impl<S> RouteTable<S> {
     /// Builds a table from route groups.
     ///
     /// # Errors
-    /// Returns an error that names the routes if two routes have the same method and path, or if a route matches requests of another owner's route. Also
-    /// returns an error if an operation id is repeated, if a path pattern or a rate-limit bucket is invalid, or if an API description does not match its
-    /// routes.
+    /// Returns an error if two routes have the same method and path, or if routes of two owners match the same requests. Also returns an error if an operation
+    /// id is repeated, or if a path pattern or a rate-limit bucket is invalid. Also returns an error if an API description does not match its routes.
     pub fn build(info: &ApiInfo, groups: Vec<RouteGroup<S>>) -> Result<Self, StartError> {
         let description = openapi::compose(info, &groups)?;
         let (entries, paths) = Self::build_entries(groups)?;
@@ -84,7 +83,7 @@ impl<S> RouteTable<S> {
     /// Performs the checks of [`RouteTable::build`] without building the table.
     ///
     /// # Errors
-    /// Returns the errors of [`RouteTable::build`].
+    /// Fails under the same conditions as [`RouteTable::build`].
     pub fn check(info: &ApiInfo, groups: Vec<RouteGroup<S>>) -> Result<(), StartError> {
         openapi::check(info, &groups)?;
         Self::build_entries(groups).map(drop)
@@ -258,7 +257,7 @@ fn check_pair<S>(a: &RouteEntry<S>, b: &RouteEntry<S>) -> Result<(), StartError>
             "{a} and {b} have the same path with different segment names"
         )));
     }
-    // Routes of the same owner can match the same requests. Then a literal segment has precedence over a named segment.
+    // Routes of the same owner can match the same requests. In this case, a literal segment has precedence over a named segment.
     if a.owner != b.owner {
         return Err(StartError::new(format!(
             "{a} and {b} match the same requests"
@@ -267,7 +266,7 @@ fn check_pair<S>(a: &RouteEntry<S>, b: &RouteEntry<S>) -> Result<(), StartError>
     Ok(())
 }
 
-/// Returns `true` if there is a path that both patterns match.
+/// Returns `true` if a path can match the two patterns.
 fn overlap(a: &str, b: &str) -> bool {
     a.split('/').count() == b.split('/').count()
         && a.split('/')

@@ -1,4 +1,4 @@
-//! The routes of the service: the routes of the host, and the routes of the serving modules.
+//! The routes of the host and of the serving modules.
 
 use std::sync::Arc;
 
@@ -48,7 +48,8 @@ pub fn route_groups(
         admin::route_group("admin")?,
         oauth::resource_route_group()?,
     ];
-    // The main listener serves the authorization server, unless the authorization server has its own listener or another service issues the tokens.
+    // The main listener has the routes of the authorization server by default. The exceptions are a separate listener, and a configuration in which another
+    // service issues the tokens.
     if config.oauth.listen.is_none() && config.oauth.introspection.is_none() {
         groups.push(oauth::route_group()?);
     }

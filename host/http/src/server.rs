@@ -16,7 +16,7 @@ use crate::client_connections::ClientConnections;
 use crate::state::State;
 use crate::{connection, descriptors};
 
-/// A running server. Dropping this value does not end the server. Call [`Running::stop`] to end it.
+/// A running server. Dropping this value does not end the server. Call [`Running::stop`] to end the server.
 #[derive(Debug)]
 #[must_use = "the server runs until it is stopped"]
 pub struct Running {
@@ -50,8 +50,8 @@ impl Running {
         self.address
     }
 
-    /// Stops accepting connections, closes idle connections, and waits for the requests and changes in progress. Aborts the requests and changes that do not
-    /// finish within `http.shutdown_grace`.
+    /// Ends the accept loop, closes idle connections, and waits for requests and changes in progress. After `http.shutdown_grace`, aborts the remaining
+    /// requests and changes.
     pub async fn stop(self) {
         self.accept_task.stop("the HTTP listener").await;
     }
@@ -85,7 +85,7 @@ async fn accept<S: State>(
                 continue;
             }
         };
-        // A connection of a trusted proxy serves many clients, so the limit per client does not apply to it.
+        // The limit per client does not apply to a trusted proxy, because a proxy sends the requests of many clients.
         let is_proxy = state
             .http()
             .trusted_proxies

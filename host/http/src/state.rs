@@ -22,14 +22,14 @@ use crate::router::RouteTable;
 
 /// The service behind an HTTP server. Implementations are [`crate::App`], the states of other listeners, and substitutes in tests.
 pub trait State: Sized + Send + Sync + 'static {
-    /// A parsed credential that is not verified yet.
+    /// A parsed but unverified credential.
     type Credential: Send;
 
     /// Returns the state of the HTTP server.
     fn http(&self) -> &HttpState<Self>;
 
-    /// Parses the credential of a request, without a lookup in the database. Also returns the rate-limit key of the credential, if the credential itself proves
-    /// that this service issued it.
+    /// Parses the credential of a request, without a lookup in the database. Also returns the rate-limit key of the credential if the credential itself proves
+    /// its origin from this service.
     ///
     /// # Errors
     /// Returns 401 if the credential is missing or malformed, and 429 if the client has sent too many forged credentials.
@@ -42,13 +42,13 @@ pub trait State: Sized + Send + Sync + 'static {
     /// Verifies a credential and returns the caller.
     ///
     /// # Errors
-    /// Returns 401 if the credential is no longer valid.
+    /// Returns 401 if the credential is invalid.
     fn authenticate(
         &self,
         credential: Self::Credential,
     ) -> impl Future<Output = Result<Caller, Failure>> + Send;
 
-    /// Returns the rate-limit key for requests to the agent endpoint, if the credential itself proves that this service issued it.
+    /// Returns the rate-limit key for requests to the agent endpoint. Returns `None` if the credential itself does not prove its origin from this service.
     fn agent_key(&self, _credential: &Self::Credential) -> Option<Key> {
         None
     }
@@ -81,9 +81,9 @@ pub struct HttpState<S> {
     pub(crate) agent_challenge: HeaderValue,
     /// The `WWW-Authenticate` header of the agent endpoint for a request with an invalid token.
     pub(crate) agent_invalid_token: HeaderValue,
-    /// The tasks of the requests that change data. Such a task continues if its client disconnects.
+    /// The tasks of requests that change data. A task continues if the client disconnects.
     pub(crate) changes: Changes,
-    /// A token that aborts the requests and changes that have not finished at the end of the shutdown grace period.
+    /// The token that aborts unfinished requests and changes at the end of the shutdown grace period.
     pub(crate) abort: CancellationToken,
 }
 
@@ -91,7 +91,7 @@ impl<S> HttpState<S> {
     /// Creates the state with a route table. [`crate::serve`] starts the server.
     ///
     /// # Errors
-    /// Returns an error that names the invalid setting of the configuration.
+    /// Returns an error if a setting of the configuration is invalid.
     pub fn new(config: &Config, clock: Clock, table: RouteTable<S>) -> Result<Self, StartError> {
         for (key, value) in [
             ("max_connections", config.http.max_connections),

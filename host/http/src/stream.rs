@@ -1,15 +1,17 @@
 //! A wrapper of the TCP stream that hyper reads and writes. It provides features that hyper 1.12 does not have:
 //!
-//! - It records the bytes of each request's head, so that [`super::framing`] can check them.
-//! - It has a short timeout for a head that has started to arrive, and a long timeout for an idle connection. hyper has the same timeout for both.
+//! - It records the bytes of each request's head for the checks in [`super::framing`].
+//! - It has a short timeout for a head that has started to arrive, and a long timeout for an idle connection. hyper has only one timeout.
 //! - It limits the time for which the client can block a write.
 //! - It discards hyper's error responses, which have an empty body and cannot be configured. [`super::connection`] sends a response with a body instead.
 //!
-//! The wrapper must find the bytes of each request's head, even if several requests arrive together. It does not parse bodies. Instead, it ensures that no
-//! single read of hyper contains bytes of two requests. This relies on these properties of hyper 1.12.0 (`proto/h1/io.rs`, `decode.rs`) and httparse 1.10.1:
+//! The wrapper must find the bytes of each request's head, even if several requests arrive together. The wrapper does not parse bodies. Instead, the wrapper
+//! ensures that one read of hyper contains bytes of only one request. This method relies on these properties of hyper 1.12.0 (`proto/h1/io.rs`, `decode.rs`)
+//! and httparse 1.10.1:
 //!
 //! - hyper reads from the stream only if its buffer is empty or contains an incomplete head.
-//! - hyper reads no byte of the next head before it has the complete response to the current request, unless it closes the connection after the response.
+//! - hyper reads no byte of the next head before the response to the current request is complete. The exception is a connection that hyper closes after the
+//!   response.
 //! - A head ends at its first empty line. A body with `Content-Length` ends after that number of bytes. A chunked body ends with CR LF CR LF.
 //!
 //! Therefore each read ends at the next empty line or at the end of the body. If a new version of hyper or httparse changes one of these properties, the
@@ -29,7 +31,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout_at};
 /// The maximum size of a request's head, in bytes.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
 
-/// The state of a connection. The HTTP service of the connection and its stream share this value.
+/// The state of a connection. The HTTP service and the stream of the connection share this value.
 pub(crate) struct ConnectionState {
     inner: Mutex<Inner>,
     /// The deadline of the next request's head. `None` during a request.
@@ -42,7 +44,7 @@ struct Inner {
     phase: Phase,
     /// The bytes of the next request's head that have arrived, at most [`MAX_HEAD`]. The bytes can contain a credential.
     head: Vec<u8>,
-    /// The number of bytes of the request's body that hyper has not read yet. `None` if the body is chunked.
+    /// The number of unread bytes of the request's body. `None` if the body is chunked.
     body: Option<u64>,
     scanner: LineScanner,
     has_trailers: bool,
@@ -55,9 +57,9 @@ struct Inner {
 enum Phase {
     /// hyper waits for the head of a request.
     Head,
-    /// hyper has returned a request, and does not have the complete response yet.
+    /// hyper has returned a request and waits for the complete response.
     Request,
-    /// hyper has the complete response, and has not written all of its bytes yet.
+    /// hyper has the complete response and writes the remaining bytes.
     Flush,
 }
 
@@ -85,7 +87,8 @@ impl ConnectionState {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that hyper has returned a request. `length` is the length of its body, or `None` for a chunked body. Returns the bytes of its head.
+    /// Records that hyper has returned a request. `length` is the length of the request's body, or `None` for a chunked body. Returns the bytes of the
+    /// request's head.
     pub(crate) fn begin_request(&self, length: Option<u64>) -> Vec<u8> {
         let mut inner = self.lock();
         inner.phase = Phase::Request;
@@ -101,8 +104,8 @@ impl ConnectionState {
         self.lock().has_trailers = true;
     }
 
-    /// Returns `true` if hyper and another recipient can find different ends of the chunked body. A recipient that accepts a bare LF as the end of a line can
-    /// see an earlier end. hyper itself accepts a bare LF only in a trailer section, and rejects it in all other lines of a chunked body.
+    /// Returns `true` if hyper and another recipient can find different ends of the chunked body. A recipient can find an earlier end if the recipient accepts
+    /// a bare LF as the end of a line. hyper itself accepts a bare LF only in the trailer section of a chunked body.
     pub(crate) fn is_body_end_ambiguous(&self) -> bool {
         let inner = self.lock();
         inner.has_trailers && inner.scanner.lenient_empty_line
@@ -152,17 +155,17 @@ impl ConnectionState {
         self.lock().hyper_responded
     }
 
-    /// Records that the client may still be sending data that the server will not read.
+    /// Records that the server might leave data of the client unread.
     pub(crate) fn leave_unread(&self) {
         self.lock().unread = true;
     }
 
-    /// Returns `true` if the client may still be sending data that the server will not read.
+    /// Returns `true` if the server might leave data of the client unread.
     pub(crate) fn unread(&self) -> bool {
         self.lock().unread
     }
 
-    /// Records received bytes, and returns the number of bytes that hyper can read now. This number is at least one if `bytes` is not empty.
+    /// Records received bytes, and returns the number of bytes that hyper can read. If `bytes` is not empty, this number is at least one.
     fn received(&self, bytes: &[u8]) -> usize {
         let mut inner = self.lock();
         match (inner.phase, &mut inner.body) {
@@ -185,7 +188,7 @@ impl ConnectionState {
         taken
     }
 
-    /// Returns `true` if the stream must discard the bytes that hyper writes now. While hyper waits for a head, it writes only error responses.
+    /// Returns `true` if the stream must discard the output of hyper. While hyper waits for a head, the output contains only error responses.
     fn discards(&self) -> bool {
         let mut inner = self.lock();
         inner.hyper_responded |= inner.phase == Phase::Head;
@@ -198,7 +201,7 @@ impl ConnectionState {
 struct LineScanner {
     /// The last three bytes.
     last: [u8; 3],
-    /// Whether a recipient that accepts a bare LF as the end of a line has seen an empty line.
+    /// Whether the data contains an empty line for a recipient that accepts a bare LF as the end of a line.
     lenient_empty_line: bool,
 }
 
@@ -239,7 +242,7 @@ fn last_three(before: [u8; 3], bytes: &[u8]) -> [u8; 3] {
 pub(crate) struct HttpStream<T> {
     inner: T,
     state: Arc<ConnectionState>,
-    /// Received bytes that hyper cannot read yet.
+    /// Received bytes for the next reads of hyper.
     held_back: Bytes,
     write_timeout: Duration,
     /// The timer of the current write. `None` if the write is not blocked.
@@ -258,7 +261,6 @@ impl<T> HttpStream<T> {
         }
     }
 
-    /// Returns the wrapped stream.
     pub(crate) fn into_inner(self) -> T {
         self.inner
     }

@@ -22,7 +22,7 @@ struct Modules {
 /// Returns for each module its active version and statistics of its requests. If no version is active, returns the reason instead of the version.
 ///
 /// # Errors
-/// Returns 500 if the response cannot be serialized. This never happens for this type.
+/// Returns 500 if the response cannot be serialized.
 #[utoipa::path(
     get,
     path = "/api/v1/admin/modules",

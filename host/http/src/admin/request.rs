@@ -19,11 +19,11 @@ pub(super) struct Component {
     component: usize,
 }
 
-/// Returns the bytes of the components, in the order of `components`. In the parsed body, each component is an index into the blobs of the request, because the
-/// pipeline has extracted the base64 text.
+/// Returns the bytes of the components, in the order of `components`. The pipeline has decoded each component to a blob of the request. The parsed body
+/// contains the index of the blob instead of the base64 text.
 ///
 /// # Errors
-/// Returns 400 if the request has no blob with one of the indexes.
+/// Returns 400 if an index has no blob in the request.
 pub(super) fn component_bytes(
     components: &[Component],
     request: &Request,

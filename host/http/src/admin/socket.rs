@@ -1,7 +1,7 @@
-//! The operator's socket: serves the routes of module administration over HTTP on a Unix socket. The command `latchmail module …` uses this socket.
+//! The HTTP server on the operator's Unix socket. It has the routes of module administration. The command `latchmail module …` uses the socket.
 //!
-//! Requests need no credential. Instead, the service accepts connections only from processes of its own user and of root. The operating system reports the user
-//! of the process that opened a connection.
+//! Requests need no credential. Instead, the service accepts only connections from processes of root or of the service's own user. The operating system reports
+//! the user of the connecting process.
 
 use std::convert::Infallible;
 use std::io;
@@ -36,10 +36,10 @@ use crate::state::{HttpState, State};
 /// The user id of root.
 const ROOT: u32 = 0;
 
-/// The mode of the socket file: only the owner can connect.
+/// The permissions of the socket file. Only the owner can connect.
 const MODE: u32 = 0o600;
 
-/// The state of the HTTP server that serves the socket.
+/// The state of the HTTP server on the socket.
 struct SocketState {
     app: Arc<App>,
     http: HttpState<Self>,
@@ -57,7 +57,7 @@ impl State for SocketState {
         _headers: &HeaderMap,
         _client: IpAddr,
     ) -> Result<((), Option<Key>), Failure> {
-        // The returned key means that the credential is proven, and the routes have no rate limit. So the request is not counted.
+        // A returned key means that the credential is proven. The routes have no rate limit, so a request with a key is not counted.
         Ok(((), Some(Key::client(peer()))))
     }
 
@@ -79,7 +79,7 @@ impl AdminState for SocketState {
     }
 }
 
-/// The running server of the socket. Dropping this value does not end the server. [`OperatorSocket::stop`] ends the server.
+/// The running server on the socket. Dropping this value does not end the server. [`OperatorSocket::stop`] ends the server.
 #[derive(Debug)]
 #[must_use = "the server runs until it is stopped"]
 pub struct OperatorSocket {
@@ -87,7 +87,7 @@ pub struct OperatorSocket {
     accept_task: AcceptTask,
 }
 
-/// Starts the server of the socket at `admin.socket`. Returns `None` if no path is configured.
+/// Starts the server on the socket at `admin.socket`. Returns `None` if no path is configured.
 ///
 /// # Errors
 /// Returns an error if the path cannot be used or another service uses the socket.
@@ -111,8 +111,8 @@ pub async fn listen(app: &Arc<App>) -> Result<Option<OperatorSocket>, StartError
 }
 
 impl OperatorSocket {
-    /// Stops accepting connections, and waits for the requests and changes in progress. Aborts the requests and changes that do not finish within
-    /// `http.shutdown_grace`. Removes the socket file.
+    /// Ends the accept loop, and waits for requests and changes in progress. After `http.shutdown_grace`, aborts the remaining requests and changes. Removes
+    /// the socket file.
     pub async fn stop(self) {
         self.accept_task.stop("the operator's socket").await;
         if let Err(error) = std::fs::remove_file(&self.path) {
@@ -121,7 +121,7 @@ impl OperatorSocket {
     }
 }
 
-/// Binds the socket. Removes the socket file that a killed service has left.
+/// Binds the socket. Removes the old socket file of a killed service.
 ///
 /// # Errors
 /// Returns an error if the path exists and is not a socket, or if another service uses the socket.
@@ -146,7 +146,7 @@ async fn bind(path: &Path) -> Result<UnixListener, StartError> {
         Err(error) => return Err(unusable(&error)),
     }
     let listener = UnixListener::bind(path).map_err(|e| unusable(&e))?;
-    // Another user's process can connect before the mode is set. The accept loop rejects such a connection.
+    // Another user's process can connect before the permissions are set. The accept loop rejects such a connection.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(MODE))
         .map_err(|e| unusable(&e))?;
     Ok(listener)
@@ -212,12 +212,12 @@ async fn serve_connection(state: Arc<SocketState>, stream: UnixStream, stop: Can
     }
 }
 
-/// Returns the client address that all requests have. A Unix socket has no IP addresses.
+/// Returns the client address of all requests. A Unix socket has no IP addresses.
 fn peer() -> IpAddr {
     Ipv4Addr::LOCALHOST.into()
 }
 
-/// Returns the caller of all requests: the operator, who has no account and is authorized for all routes of the socket.
+/// Returns the operator, who is the caller of all requests. The operator has no account and is authorized for all routes of the socket.
 fn operator() -> Caller {
     let name = "operator";
     Caller {

@@ -1,4 +1,4 @@
-//! The state of a listener that serves the routes of module administration.
+//! The state of a listener with the routes of module administration.
 
 use latchmail_core::caller::Origin;
 
@@ -6,12 +6,12 @@ use crate::app::App;
 use crate::message::Request;
 use crate::state::State;
 
-/// The state of a listener that serves the routes of module administration. For the main listener this is [`App`]. The operator's socket has its own state.
+/// The state of a listener with the routes of module administration. The main listener has the state [`App`]. The operator's socket has a separate state.
 pub trait AdminState: State {
     /// Returns the service whose modules the routes manage.
     fn app(&self) -> &App;
 
-    /// Returns the origin of a request, which is recorded in the audit log.
+    /// Returns the origin of a request for the audit log.
     fn origin(&self, request: &Request) -> Origin;
 }
 

@@ -40,7 +40,7 @@ pub fn route() -> Route {
 /// If a user enters a user name without a domain, the service uses the first domain.
 ///
 /// # Errors
-/// Returns 500 if the response cannot be serialized. This never happens for this type.
+/// Returns 500 if the response cannot be serialized.
 #[utoipa::path(
     get,
     path = "/api/v1/auth/domains",

@@ -39,7 +39,7 @@ pub struct LoginBody {
     code: Option<SecretString>,
 }
 
-/// Deserializes an optional member. If the member is present, it must be a string and not null.
+/// Deserializes an optional member. A present member must be a string and not null.
 fn optional_secret<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<SecretString>, D::Error> {
@@ -96,8 +96,8 @@ pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> 
     message::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
 }
 
-/// Starts an attempt to sign in to an address (specification, section 8). If the address has signed in from the client's network before, failed attempts from
-/// other networks do not count. So an attacker cannot lock out the user.
+/// Starts an attempt to sign in to an address (specification, section 8). After a sign-in from the client's network, failed attempts from other networks do not
+/// count. So an attacker cannot lock out the user.
 ///
 /// # Errors
 /// Returns 429 if there were too many failed attempts for the address.
@@ -116,7 +116,7 @@ pub(crate) async fn start_attempt<'a>(
     Ok(attempt?)
 }
 
-/// Returns the body, with the address in lower case. Returns `None` if the address or the password is malformed.
+/// Parses the body, and converts the address to lower case. Returns `None` if the address or the password is malformed.
 fn credentials(body: &[u8]) -> Option<LoginBody> {
     let body: LoginBody = latchmail_shape::read(body).ok()?;
     let email = address::fold(&body.email)?;

@@ -7,7 +7,7 @@ use super::{domains, login, logout, refresh, register, username_available};
 use crate::app::App;
 use crate::route_group::{HostRoute, RouteGroup};
 
-/// The API description of the routes under `/api/v1/auth`: its `paths` and `components`.
+/// The API description of the routes under `/api/v1/auth`.
 #[derive(Debug, OpenApi)]
 #[openapi(paths(
     login::login,

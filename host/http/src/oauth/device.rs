@@ -1,8 +1,8 @@
 //! `POST /auth/device` and `/device` (RFC 8628): sign-in for a device without a browser. The device shows a code of eight letters. The user enters the code on
 //! the page `/device`, and signs in there.
 //!
-//! An attacker can send the code of the attacker's own device to a user (RFC 8628, section 5.4). Therefore a link alone never authorizes a device, the sign-in
-//! page shows the name of the client, and the pages warn against codes from other people.
+//! An attacker can send the code of the attacker's own device to a user (RFC 8628, section 5.4). Therefore a link alone never authorizes a device. The sign-in
+//! page contains the name of the client, and the pages warn against codes from other people.
 
 use http::StatusCode;
 use latchmail_core::limits::Bucket;
@@ -176,7 +176,7 @@ pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Respon
     within_limit(app, request, Bucket::SignIn, page).await
 }
 
-/// Handles the code that the user entered. Shows the sign-in page if the code is valid, and otherwise shows the page for the code again.
+/// Handles the code that the user entered. Renders the sign-in page if the code is valid. Otherwise renders the page for the code with an error.
 async fn submit_code(
     app: &App,
     browser: &Browser,
@@ -224,7 +224,7 @@ async fn deny(app: &App, device_request: &DeviceRequest) -> Result<Response, Rej
     )
 }
 
-/// Signs the user in, and gives the device access.
+/// Signs the user in, and authorizes the device.
 async fn allow(
     app: &App,
     request: &Request,

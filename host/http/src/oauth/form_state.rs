@@ -1,5 +1,5 @@
-//! The state of a page, which the page stores in a hidden field of its form. The field is encrypted, it expires, and it is bound to the cookie of one browser.
-//! This prevents cross-site request forgery: the server rejects a form that comes from another site or another browser.
+//! The state of a page in a hidden field of the page's form. The field is encrypted, expires, and is bound to the cookie of one browser. The server rejects a
+//! form from another site or another browser. This prevents cross-site request forgery.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const LIFETIME: Duration = Duration::from_mins(30);
 /// The length of the cookie's value, in characters.
 const COOKIE_LENGTH: usize = 43;
 
-/// A browser. The server identifies it by its cookie.
+/// A browser, identified by a cookie.
 pub(super) struct Browser {
     /// The value of the cookie.
     secret: String,
@@ -39,7 +39,7 @@ struct Sealed<T> {
 }
 
 impl Browser {
-    /// Returns the browser that sent the request. A browser without a cookie gets a new one.
+    /// Returns the browser that sent the request. If the request has no valid cookie, creates the value of a new cookie.
     pub(super) fn get_or_create(app: &App, request: &Request) -> Result<Self, Rejection> {
         match Self::from_cookie(app, request) {
             Some(browser) => Ok(browser),
@@ -104,7 +104,7 @@ impl Browser {
     }
 }
 
-/// Returns `true` unless the headers show that a form was sent from a page of another origin.
+/// Returns `false` if the headers show that the form was sent from a page of another origin.
 pub(super) fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
     let is_absent_or =
         |name, expected: &str| headers.get(name).is_none_or(|value| value == expected);

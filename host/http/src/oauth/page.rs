@@ -1,5 +1,5 @@
-//! The layout of the pages. They are plain HTML without scripts and external resources. The content security policy does not allow other sites to show the
-//! pages in frames. It allows the browser to send forms only to this server, and to follow a redirect from this server to the client.
+//! The layout of the pages. The pages are plain HTML without scripts and external resources. The content security policy does not allow frames on other sites.
+//! The policy allows forms that are sent to this server, and redirects from this server to the client.
 
 use std::sync::LazyLock;
 
@@ -27,7 +27,6 @@ const STYLE: &str = include_str!("page.css");
 static STYLE_HASH: LazyLock<String> =
     LazyLock::new(|| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(STYLE))));
 
-/// A page.
 pub(super) struct Page<'a> {
     /// The status of the response.
     pub(super) status: StatusCode,
@@ -35,9 +34,9 @@ pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     /// The content below the heading.
     pub(super) body: Markup,
-    /// An additional source for `form-action` in the content security policy. If the form redirects to a client, this is the source of the client.
+    /// An additional source for `form-action` in the content security policy. If the form redirects to a client, this field contains the source of the client.
     pub(super) form_action: Option<String>,
-    /// The browser that requested the page. It is set if the page has a form. The response then sets the cookie of this browser.
+    /// The browser that requested the page. `None` if the page has no form. The response sets the cookie of this browser.
     pub(super) browser: Option<&'a Browser>,
 }
 
@@ -149,7 +148,7 @@ pub(super) async fn within_limit(
     Ok(response)
 }
 
-/// Renders the access that the scopes give through each interface, and the condition under which the user should continue. `scope` is a list of scopes.
+/// Renders the permissions of the scopes for each interface, and the condition for the user to continue. `scope` is a list of scopes.
 pub(super) fn consent(scope: &str, condition: &str) -> Markup {
     let scopes = Scope::read_list(scope);
     html! {
@@ -166,7 +165,7 @@ pub(super) fn consent(scope: &str, condition: &str) -> Markup {
     }
 }
 
-/// Returns the permissions that scopes give through the REST API.
+/// Returns the permissions of the scopes in the REST API.
 fn rest_access(scopes: &[Scope]) -> Vec<&'static str> {
     let has = |scope| scopes.contains(&scope);
     let mail = match (has(Scope::MailRead), has(Scope::MailWrite)) {
@@ -180,7 +179,7 @@ fn rest_access(scopes: &[Scope]) -> Vec<&'static str> {
     [mail, aliases, send].into_iter().flatten().collect()
 }
 
-/// Returns the permissions that scopes give through MCP, which has no tool that changes mail.
+/// Returns the permissions of the scopes in MCP. MCP has no tool that changes mail.
 fn mcp_access(scopes: &[Scope]) -> Vec<&'static str> {
     let has = |scope| scopes.contains(&scope);
     let mail = has(Scope::MailRead).then_some("read and search your mail");
@@ -189,8 +188,7 @@ fn mcp_access(scopes: &[Scope]) -> Vec<&'static str> {
     [mail, aliases, send].into_iter().flatten().collect()
 }
 
-/// Renders the client's id if the id is a URL. The user can trust this URL more than the client's name, because another client can use the same name but not
-/// the same URL.
+/// Renders the client's id if the id is a URL. Another client can use the same name, but cannot use the same URL.
 pub(super) fn client_url(client_id: &str) -> Markup {
     html! {
         @if document::is_url(client_id) {
@@ -200,7 +198,7 @@ pub(super) fn client_url(client_id: &str) -> Markup {
     }
 }
 
-/// Returns the name that a page shows for a client.
+/// Returns the name of a client for a page.
 pub(super) fn display_name(client_name: &str) -> &str {
     if client_name.is_empty() {
         "Unnamed application"

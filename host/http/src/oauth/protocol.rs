@@ -10,7 +10,7 @@ use crate::rejection::Rejection;
 /// Converts an OAuth error to a response. `has_authorization` states whether the client sent an `Authorization` header.
 ///
 /// # Errors
-/// Returns the failure unchanged if the request is not the cause of the error.
+/// Returns the failure if the service, and not the request, caused the error.
 pub(super) fn error_response(error: Error, has_authorization: bool) -> Result<Response, Rejection> {
     let refusal: Refusal = match error {
         Error::Refused(refusal) => refusal,

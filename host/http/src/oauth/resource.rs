@@ -1,5 +1,5 @@
-//! `GET /.well-known/oauth-protected-resource`, also with `/mcp` appended (RFC 9728): returns the metadata of the agent endpoint. The metadata names the
-//! authorization server of the endpoint.
+//! `GET /.well-known/oauth-protected-resource`, also with `/mcp` appended (RFC 9728): returns the metadata of the agent endpoint. The metadata contains the URL
+//! of the authorization server.
 
 use http::StatusCode;
 use serde::Serialize;

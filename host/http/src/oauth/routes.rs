@@ -36,7 +36,7 @@ struct Description;
 )]
 struct ResourceDescription;
 
-/// Returns the routes of the agent endpoint's metadata. The metadata names the authorization server of the endpoint.
+/// Returns the routes of the agent endpoint's metadata.
 ///
 /// # Errors
 /// Returns an error if the API description cannot be serialized.
@@ -108,8 +108,8 @@ fn counted(method: Method, path: &str, operation: &str) -> Route {
     }
 }
 
-/// Creates a route that the pipeline does not count towards a rate limit. Either the response is the same for all clients, or the handler itself counts the
-/// request ([`super::page::within_limit`], [`token::exchange_token`]).
+/// Creates a route whose requests the pipeline does not count. The response is the same for all clients, or the handler counts the request
+/// ([`super::page::within_limit`], [`token::exchange_token`]).
 fn uncounted(method: Method, path: &str, operation: &str) -> Route {
     Route {
         max_body: if method == Method::POST { MAX_BODY } else { 0 },

@@ -1,5 +1,5 @@
 //! `/login`: the authorization endpoint (OAuth 2.1, section 4.1). A user signs in on behalf of a client, and the service redirects the user to the client. The
-//! service never redirects before the user submits the page.
+//! service redirects only after the user has submitted the page.
 
 use http::{HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::passwords;
@@ -25,7 +25,7 @@ use crate::rejection::Rejection;
 
 pub(super) const PATH: &str = "/login";
 
-/// The credentials from a submitted form. They are not checked yet.
+/// The unchecked credentials from a submitted form.
 pub(super) struct Credentials {
     /// The email address.
     pub(super) address: String,
@@ -130,7 +130,7 @@ pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Respo
     within_limit(app, request, Bucket::SignIn, page).await
 }
 
-/// Signs the user in and authorizes the client. Returns the URL of the client to which the service redirects the user.
+/// Signs the user in and authorizes the client. Returns the URL for the redirect to the client.
 async fn sign_in(
     app: &App,
     request: &Request,
@@ -166,7 +166,7 @@ pub(super) async fn begin_attempt<'a>(
     Ok((address, credentials, attempt))
 }
 
-/// Shows the page again after a failed sign-in. The page contains the email address that the user entered.
+/// Renders the page after a failed sign-in. The page contains the email address that the user entered.
 ///
 /// # Errors
 /// Returns `rejection` unchanged if it is a server error.
@@ -323,7 +323,6 @@ fn invalid_request_page(app: &App, error: AuthorizationError) -> Result<Response
     page.into_response(app)
 }
 
-/// Redirects the user to the client.
 fn redirect_to_client(url: &str) -> Result<Response, Rejection> {
     let mut response = Response {
         status: StatusCode::SEE_OTHER,

@@ -1,9 +1,9 @@
-//! The state of a listener that serves the authorization server.
+//! The state of a listener with the routes of the authorization server.
 
 use crate::app::App;
 use crate::state::State;
 
-/// The state of a listener that serves the authorization server. For the main listener this is [`App`]. The separate listener at `oauth.listen` has its own
+/// The state of a listener with the routes of the authorization server. The main listener has the state [`App`]. The listener at `oauth.listen` has a separate
 /// state.
 pub trait OAuthState: State {
     /// Returns the state of the service.

@@ -95,7 +95,7 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
         app.oauth.token(&parameters, client, &count, &origin).await
     };
     let result = exchange.await;
-    // All users of a client network share the rate limit of that network, so only failed exchanges count towards it.
+    // All users of a client network share the rate limit of the network, so only failed exchanges count towards this limit.
     let is_failure = matches!(&result, Err(Error::Refused(refusal)) if !is_waiting(refusal));
     let verdict = if is_failure {
         let client = Key::client(request.client);
@@ -113,7 +113,7 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
     Ok(response)
 }
 
-/// Returns `true` if the error only tells the device to poll again later (RFC 8628, section 3.5).
+/// Returns `true` if the error means that the device must continue to poll (RFC 8628, section 3.5).
 fn is_waiting(refusal: &Refusal) -> bool {
     matches!(refusal.code, "authorization_pending" | "slow_down")
 }

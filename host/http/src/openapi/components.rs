@@ -20,7 +20,7 @@ impl<'p> Components<'p> {
     /// Adds the components of an owner. Several owners can have the same component.
     ///
     /// # Errors
-    /// Returns an error that names both owners if two components with the same name differ.
+    /// Returns an error if two components with the same name differ. The error contains the names of the two owners.
     pub(super) fn add(&mut self, owner: &'p str, components: &'p Value) -> Result<(), StartError> {
         // The host's shared components are added first. The security schemes of all other owners are ignored.
         let is_first = self.owners.is_empty();

@@ -6,7 +6,7 @@ use latchmail_core::error::StartError;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The composed API description. It borrows the descriptions of modules, because they are large and every change of a module composes the description again.
+/// The composed API description. It borrows the large descriptions of the modules, because every change of a module composes a new description.
 #[derive(Serialize)]
 pub(super) struct Document<'p> {
     pub(super) openapi: &'static str,
@@ -37,7 +37,7 @@ impl Document<'_> {
     fn check_references_in(&self, value: &Value) -> Result<(), StartError> {
         match value {
             Value::Object(map) => {
-                // A property of a schema can also have the name `$ref`. Its value is then an object, so only a string is a reference.
+                // A property of a schema can have the name `$ref`. The value of such a property is an object, so only a string is a reference.
                 if let Some(Value::String(reference)) = map.get("$ref")
                     && self.target(reference).is_none()
                 {
@@ -52,7 +52,7 @@ impl Document<'_> {
         }
     }
 
-    /// Returns the target of a reference (RFC 6901). The target is a component, an operation, or a part of either.
+    /// Returns the target of a reference (RFC 6901). The target is in a component or in an operation.
     fn target(&self, reference: &str) -> Option<&Value> {
         let mut tokens = reference.strip_prefix("#/")?.splitn(4, '/');
         let mut token = || Some(tokens.next()?.replace("~1", "/").replace("~0", "~"));

@@ -58,7 +58,8 @@ pub(super) fn add<S>(
                     route.method, route.path
                 ))
             })?;
-        // Two owners can have operations with the same path. So the common properties of a path are copied to each operation of the owner that defines them.
+        // The common properties of a path apply to all its operations. Two owners can have operations with the same path, so each owner's common properties are
+        // copied to the operations of this owner.
         let shared = item.and_then(Value::as_object).into_iter().flatten();
         let mut operation = operation.clone();
         for (name, value) in shared.filter(|(name, _)| !METHODS.contains(&name.as_str())) {
@@ -73,7 +74,8 @@ pub(super) fn add<S>(
     Ok(())
 }
 
-/// Copies a common property of a path to an operation. If the operation defines the same property or the same parameter, its own definition applies.
+/// Copies a common property of a path to an operation. If the operation has the same property or the same parameter, the definition of the operation has
+/// precedence.
 fn inherit(operation: &mut Map<String, Value>, name: &str, value: &Value) {
     match (operation.get_mut(name), value) {
         (Some(Value::Array(own)), Value::Array(common)) if name == "parameters" => {
@@ -91,7 +93,7 @@ fn inherit(operation: &mut Map<String, Value>, name: &str, value: &Value) {
     }
 }
 
-/// Adds the properties that the host enforces for a route: the security, the scope, the parameters and the responses.
+/// Adds the security, the scope, the parameters and the responses of a route to its operation.
 fn complete(
     owner: &str,
     route: &Route,
@@ -107,8 +109,8 @@ fn complete(
             route.method, route.path, route.operation
         )));
     }
-    // The description of a host operation is the doc comment of its handler. The section "Errors" of a doc comment is only for readers of the code, so it is
-    // removed.
+    // The description of a host operation comes from the doc comment of the handler. The section "Errors" of the comment is only for readers of the code, so
+    // the section is removed.
     if let Some(Value::String(text)) = operation.get_mut("description")
         && let Some(at) = text.find("# Errors\n")
     {

@@ -1,4 +1,4 @@
-//! Adds the parameters that the host defines to an operation. Restricts the operation's own parameters to the values that the request pipeline accepts.
+//! Adds the parameters of the host to an operation. Restricts the operation's own parameters to the values that the request pipeline accepts.
 
 use latchmail_runtime::modules::Route;
 use serde_json::{Map, Value, json};

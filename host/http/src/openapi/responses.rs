@@ -1,4 +1,4 @@
-//! Adds the error responses that the request pipeline returns without a call of the handler, and the headers that the host sets.
+//! Adds the error responses of the request pipeline, and the headers that the host sets.
 //!
 //! If an operation already describes a response, only the missing headers and the error schema are added to this response.
 
@@ -10,13 +10,13 @@ use crate::access;
 const JSON: &str = "application/json";
 const ERROR: &str = "#/components/schemas/Error";
 
-/// The rate-limit headers of responses, with the names of their components.
+/// The rate-limit headers of responses. Each entry contains the name of a header and the name of a component.
 const RATE_LIMIT: [(&str, &str); 3] = [
     ("X-RateLimit-Limit", "RateLimitLimit"),
     ("X-RateLimit-Remaining", "RateLimitRemaining"),
     ("X-RateLimit-Reset", "RateLimitReset"),
 ];
-/// The statuses of errors that the pipeline returns before it counts the request. The responses with these statuses have no rate-limit headers.
+/// The statuses of errors that occur before the request is counted. Responses with these statuses have no rate-limit headers.
 const UNCOUNTED: [&str; 4] = ["405", "414", "431", "501"];
 const REQUEST_ID: (&str, &str) = ("X-Request-Id", "RequestId");
 
@@ -26,7 +26,7 @@ struct PipelineError {
     /// The name of the component that describes the response.
     name: &'static str,
     description: &'static str,
-    /// The header that only responses with this status have, with the name of its component.
+    /// An additional header of responses with this status, and the name of the header's component.
     header: Option<(&'static str, &'static str)>,
     /// Returns `true` if the pipeline can return the error for a route.
     applies: fn(&Route) -> bool,
@@ -130,8 +130,8 @@ fn needs_credential(route: &Route) -> bool {
     route.access != Access::Public
 }
 
-/// Returns `true` if requests to a route count towards a rate limit. A route that needs a credential always has one: requests without a valid credential count
-/// towards a separate limit.
+/// Returns `true` if requests to a route count towards a rate limit. A route that needs a credential always has a rate limit, because requests without a valid
+/// credential count towards a separate limit.
 fn is_limited(route: &Route) -> bool {
     needs_credential(route) || !route.bucket.is_empty()
 }
@@ -169,7 +169,7 @@ pub(super) fn components() -> Value {
 
 /// Adds the errors of the request pipeline to the responses of an operation, and the headers of the host to each response.
 pub(super) fn complete(route: &Route, responses: &mut Map<String, Value>) {
-    // If the operation describes the status 429, its handler itself counts the requests.
+    // If the operation describes the status 429, the handler of the operation counts the requests.
     let limited = is_limited(route) || responses.contains_key("429");
     for (status, response) in &mut *responses {
         let error = ERRORS.iter().find(|error| error.status == *status);
@@ -193,7 +193,7 @@ pub(super) fn complete(route: &Route, responses: &mut Map<String, Value>) {
     }
 }
 
-/// Adds the error schema to the content of an error response. The operation itself describes this response.
+/// Adds the error schema to the content of an error response that the operation describes.
 fn add_error_schema(content: &mut Map<String, Value>) {
     let error = json!({ "$ref": ERROR });
     let media = content.entry(JSON).or_insert_with(|| json!({}));

@@ -17,9 +17,9 @@ use crate::state::State;
 
 /// Counts the request, and returns the caller if the route accepts the credential.
 ///
-/// Every request is counted before its credential is looked up in the database. If the credential itself proves that the service issued it, the request counts
-/// towards the rate limit of the credential. Otherwise the request counts towards the rate limit of the client. So invalid and forged credentials cannot cause
-/// unlimited lookups.
+/// Every request is counted before the database lookup of its credential. Some credentials prove without a lookup that the service issued them. A request with
+/// such a credential counts towards the rate limit of the credential. Any other request counts towards the rate limit of the client. So invalid and forged
+/// credentials cannot cause unlimited lookups.
 pub(super) async fn authenticate<S: State>(
     state: &S,
     entry: &RouteEntry<S>,
@@ -65,7 +65,7 @@ pub(super) async fn authenticate<S: State>(
     Ok(caller)
 }
 
-/// Verifies the credential of a request again. The request is not counted a second time.
+/// Verifies the credential of a request a second time, without counting the request a second time.
 pub(super) async fn reverify<S: State>(
     state: &S,
     access: Access,
@@ -107,8 +107,8 @@ pub(super) async fn select_mailbox<S: State>(
     Ok(state.switch_mailbox(caller, mailbox).await?)
 }
 
-/// Adds the header `WWW-Authenticate` to a 401 error that does not have this header (RFC 9110, section 11.6.1). For the agent endpoint, RFC 9728, section 5.1,
-/// defines its value.
+/// Adds the header `WWW-Authenticate` to a 401 error without this header (RFC 9110, section 11.6.1). For the agent endpoint, RFC 9728, section 5.1, defines the
+/// value of the header.
 fn with_challenge<S: State>(
     state: &S,
     access: Access,

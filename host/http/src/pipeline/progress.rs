@@ -1,4 +1,4 @@
-//! The properties of a request that the pipeline has found so far. The log and the response's headers use them.
+//! The properties of a request that the pipeline has determined. The log and the headers of the response contain these properties.
 
 use http::Method;
 use latchmail_core::limits::{Bucket, Key, Limits};
@@ -7,7 +7,7 @@ use latchmail_core::verdict::Verdict;
 use crate::rejection::Rejection;
 use crate::response;
 
-/// The properties of a request that the pipeline has found so far.
+/// The properties of a request that the pipeline has determined.
 #[derive(Default)]
 pub(super) struct Progress {
     /// The path of the route, if a route was found.
@@ -38,12 +38,10 @@ impl Progress {
     }
 }
 
-/// Logs a request if its client disconnects before the response. In this case, hyper drops the future of the request, and the drop of this value writes the log
-/// line.
+/// A guard that logs a request if the client disconnects before the response. In this case, hyper drops the future of the request together with this guard.
 pub(super) struct DisconnectLog<'r>(Option<&'r Method>);
 
 impl<'r> DisconnectLog<'r> {
-    /// Creates the value for a request with the given method.
     pub(super) fn new(method: &'r Method) -> Self {
         Self(Some(method))
     }
