@@ -107,7 +107,7 @@ struct SignInForm {
             headers(("Location" = String, description = "The client's redirect URI with the parameters"))
         ),
         (status = 400, description = "The page again: the email address or the password is malformed", content_type = "text/html"),
-        (status = 403, description = "The page again: the credentials are incorrect. Or a page: the form has expired or belongs to another browser", content_type = "text/html"),
+        (status = 403, description = "The sign-in page again if the credentials are incorrect, or an error page if the form has expired or belongs to another browser", content_type = "text/html"),
         (status = 429, description = "A page: too many requests or attempts", content_type = "text/html"),
         (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
         (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),
