@@ -1,5 +1,4 @@
-//! Runs modules. A module is a WebAssembly component in a sandbox. This crate contains the sandbox, the host functions that a module can call, and the module
-//! manager, which changes modules while the service runs.
+//! Runs modules. A module is a WebAssembly component in a sandbox. This crate contains the sandbox, the host functions for modules, and the module manager.
 //!
 //! This crate does not depend on the HTTP server. The server passes requests to modules, and implements [`manager::Router`].
 //!

@@ -1,7 +1,7 @@
 //! The recent log entries of each module. The entries are the lines that the module wrote, and the errors of its requests.
 //!
 //! The entries are stored in memory, with a limit for each module, and are lost when the service stops. The log of the service ([`latchmail_core::logging`])
-//! contains the same lines. The host never writes bodies, headers or credentials of requests into an entry, but a module can do so.
+//! contains the same lines. The host never writes bodies, headers or credentials of requests into an entry, but a module can write such data.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -106,7 +106,7 @@ impl ModuleLog {
         self.add(request, level, source, message, Vec::new());
     }
 
-    /// Adds an entry with which the host reports an error of a request.
+    /// Adds an entry of the host about an error of a request.
     pub fn report(&self, request: &str, message: String, backtrace: Vec<String>) {
         self.add(
             Some(request),

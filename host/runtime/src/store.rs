@@ -64,7 +64,7 @@ impl Store {
     /// Returns the value of a key, or `None` if the key does not exist.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] or [`Error::Directory`].
+    /// Returns [`Error::Invalid`] if the key is invalid, and [`Error::Directory`] if the directory fails.
     pub async fn get(&self, namespace: Namespace<'_>, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let entry = namespace.entry(key)?;
         Ok(self
@@ -76,7 +76,7 @@ impl Store {
     /// Sets the value of a key, or deletes the key if `value` is `None`.
     ///
     /// # Errors
-    /// Returns any [`Error`]. After an error, nothing has changed.
+    /// Returns an [`Error`] if the key cannot be changed. In this case, nothing changes.
     pub async fn set(
         &self,
         namespace: Namespace<'_>,
@@ -89,10 +89,10 @@ impl Store {
     }
 
     /// Sets or deletes a key like [`set`](Self::set), but only if the current value is `expected`. If `expected` is `None`, the key must not exist. Returns
-    /// `true` if the current value was `expected`, and `false` if nothing has changed.
+    /// `true` if the current value was `expected`. Returns `false` if nothing changed.
     ///
     /// # Errors
-    /// Returns any [`Error`]. After an error, nothing has changed.
+    /// Returns an [`Error`] if the key cannot be changed. In this case, nothing changes.
     pub async fn compare_and_set(
         &self,
         namespace: Namespace<'_>,
@@ -107,7 +107,7 @@ impl Store {
     /// Returns at most `limit` keys that begin with `prefix` and are greater than `after`, in byte order.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] or [`Error::Directory`].
+    /// Returns [`Error::Invalid`] if a parameter is invalid, and [`Error::Directory`] if the directory fails.
     pub async fn list(
         &self,
         namespace: Namespace<'_>,

@@ -20,7 +20,7 @@ pub(crate) const MAX_HANDLES: usize = 1024;
 /// The maximum number of passwords that the host checks for a module in one request.
 const MAX_PASSWORD_CHECKS: u32 = 3;
 
-/// The state of one request that the host functions use.
+/// The state of one call to a module. The host functions use this state.
 #[derive(Debug)]
 pub struct Call {
     pub(super) services: Services,
@@ -39,7 +39,7 @@ pub struct Call {
     pub(super) code: Option<SecretString>,
     /// The sender address that the outbox has checked in this call.
     pub(super) sender: Option<Sender>,
-    /// The resources of the host for which the guest has handles. They are dropped at the end of the call.
+    /// The host resources for which the guest has handles. The table is dropped at the end of the call.
     pub table: ResourceTable,
 }
 
@@ -76,7 +76,7 @@ impl Call {
     /// Counts one check of a password.
     ///
     /// # Errors
-    /// Returns an error that ends the call if the host has already checked [`MAX_PASSWORD_CHECKS`] passwords.
+    /// Returns an error if the host has already checked [`MAX_PASSWORD_CHECKS`] passwords. The error ends the call.
     pub(super) fn count_password_check(&mut self) -> wasmtime::Result<()> {
         if self.password_checks == MAX_PASSWORD_CHECKS {
             return Err(wasmtime::Error::msg(format!(
@@ -104,7 +104,7 @@ impl Call {
         }
     }
 
-    /// Returns the caller's account if the caller has a web session. Host functions check this in addition to the check of the route.
+    /// Returns the caller's account if the caller has a web session. Host functions check the session in addition to the check of the route.
     pub(super) fn require_session(&self) -> Result<SessionAccount, Error> {
         let caller = self.require_caller()?;
         match &caller.credential {
@@ -123,7 +123,7 @@ impl Call {
         }
     }
 
-    /// Returns access to the mailbox that the request uses, if the caller's credential has `scope`. This is the caller's own mailbox or a shared mailbox. For a
+    /// Returns access to the mailbox of the request if the caller's credential has `scope`. The mailbox is the caller's own mailbox or a shared mailbox. For a
     /// shared mailbox, the mail service also checks the caller's grants.
     pub(super) fn mailbox_access(&self, scope: Scope) -> Result<Access, Error> {
         let caller = self.require_scope(scope)?;

@@ -1,5 +1,5 @@
-//! `config`: returns the module's own settings from the configuration. The module for agents also receives settings of the service
-//! (`Config::modules_with_service_settings`). No other module receives them.
+//! `config`: returns the module's own settings from the configuration. Only the module for agents also receives settings of the service
+//! (`Config::modules_with_service_settings`).
 
 use latchmail_bindings::latchmail::host::config::Host;
 

@@ -5,7 +5,6 @@ use latchmail_bindings::latchmail::host::types as wit;
 use latchmail_core::caller::Scope;
 use latchmail_core::error::{Failure, Kind};
 
-/// Converts a scope from the host's type to the WIT type.
 pub(super) fn scope_to_wit(scope: Scope) -> wit::Scope {
     match scope {
         Scope::MailRead => wit::Scope::MailRead,
@@ -17,7 +16,6 @@ pub(super) fn scope_to_wit(scope: Scope) -> wit::Scope {
     }
 }
 
-/// Converts a scope from the WIT type to the host's type.
 pub(crate) fn scope_from_wit(scope: wit::Scope) -> Scope {
     match scope {
         wit::Scope::MailRead => Scope::MailRead,
@@ -29,8 +27,8 @@ pub(crate) fn scope_from_wit(scope: wit::Scope) -> Scope {
     }
 }
 
-/// Converts a failure of an account operation to a WIT error. The module receives the text of an invalid request. All other failures, except a refused
-/// credential, become [`wit::Error::Internal`], and their details are logged.
+/// Converts a failure of an account operation to a WIT error. The module receives the text if the request is invalid. Any other failure, except a refused
+/// credential, becomes [`wit::Error::Internal`] and is logged.
 pub(crate) fn account_error(failure: Failure) -> wit::Error {
     match failure.kind {
         Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),

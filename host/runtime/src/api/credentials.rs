@@ -15,7 +15,7 @@ use super::session::SessionAccount;
 /// The allowed lifetimes of a token, in days.
 const TOKEN_DAYS: std::ops::RangeInclusive<u32> = 1..=365;
 
-/// The maximum number of API tokens of an account. It also applies if a module allows more tokens.
+/// The maximum number of API tokens of an account. A module cannot allow more tokens.
 const MAX_TOKENS: u32 = 100;
 
 /// The maximum length of a label, in characters.
@@ -156,7 +156,7 @@ impl SessionAccount {
     }
 }
 
-/// Checks the label of a credential. The host checks the label even if the module has already checked it.
+/// Checks the label of a credential. The host does not rely on a check by the module.
 fn check_label(label: &str) -> Result<(), Error> {
     let characters = label.chars().count();
     if (1..=MAX_LABEL).contains(&characters) && !label.chars().any(char::is_control) {

@@ -1,4 +1,4 @@
-//! The settings of a module that host functions use: the module's own settings, its storage quota, and its allowed hosts.
+//! The settings of a module for host functions: the module's own settings, the storage quota, and the allowed hosts.
 
 use latchmail_core::config::{self, ModuleSettings};
 use latchmail_net::fetch::Hosts;
@@ -18,7 +18,7 @@ impl Settings {
     /// Creates the settings from a configuration section.
     ///
     /// # Errors
-    /// Returns a phrase that names the invalid setting.
+    /// Returns a phrase with the name of the setting if a setting is invalid.
     pub fn of(module: &config::Module) -> Result<Self, String> {
         Ok(Self {
             config: module.config.clone(),

@@ -70,8 +70,8 @@ impl Host for Call {
 }
 
 impl Call {
-    /// Returns the keys of the module for the caller's account. Each route decides which credentials it accepts, so this function does not check the
-    /// credential.
+    /// Returns the namespace of the module for the caller's account. This function does not check the credential, because each route determines the accepted
+    /// credentials.
     ///
     /// Returns an error if the caller uses a shared mailbox. A member must not read the data that the module stored for the mailbox's owner. The data of the
     /// caller's account must not contain data about other mailboxes.

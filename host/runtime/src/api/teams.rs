@@ -1,5 +1,5 @@
-//! `teams`: manages the caller's own shared mailbox, and lists the mailboxes that other accounts share with the caller. A team's id is not a credential. The
-//! teams service authorizes each operation.
+//! `teams`: manages the caller's own shared mailbox, and lists the mailboxes that other accounts share with the caller. A team's id gives no access, because
+//! the teams service authorizes each operation.
 
 use std::sync::Arc;
 
@@ -207,7 +207,7 @@ fn refusal_error(refusal: Refusal) -> Refused {
         )),
         Refusal::Member => conflict("The account is already a member"),
         Refusal::Full => conflict("The plan's limit of guests is reached"),
-        // The teams service reports the following cases as other errors, so they do not occur here.
+        // These cases do not occur here, because the teams service reports other errors instead.
         Refusal::SessionOver => Refused::Failed(Error::CredentialRefused),
         Refusal::NotApplicable(_) => {
             invalid("rights must be those that apply to the resource".into())

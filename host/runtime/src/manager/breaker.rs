@@ -1,5 +1,5 @@
-//! The circuit breaker. It logs failing versions of modules. If the policy of the module has `breaker = "roll-back"`, the circuit breaker also rolls the module
-//! back. It repeats a failed rollback while the same version serves and is failing.
+//! The circuit breaker. It logs failing versions of modules. With `breaker = "roll-back"` in the policy of a module, it also rolls the module back. A failed
+//! rollback is repeated while the same version serves and is failing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::state::ModuleManager;
 use crate::log_line::to_log_line;
 use crate::modules::Failing;
 
-/// The delays before a failed rollback is repeated. The delay starts with the first value, doubles each time, and never exceeds the second value.
+/// The first delay and the maximum delay before a failed rollback is repeated. The delay doubles after each attempt.
 const FIRST_DELAY: Duration = Duration::from_secs(2);
 const MAX_DELAY: Duration = Duration::from_mins(5);
 
@@ -60,7 +60,7 @@ impl ModuleManager {
         }
     }
 
-    /// Logs that a version of a module is failing, and returns the action in the module's policy. Returns `None` if another version serves now.
+    /// Logs that a version of a module is failing, and returns the action in the module's policy. Returns `None` if another version serves.
     fn report_failing(&self, failing: &Failing) -> Option<Breaker> {
         let entries = self.entries.load();
         let module = entries.get(&*failing.module)?.serving.as_ref()?;
@@ -78,7 +78,7 @@ impl ModuleManager {
     }
 }
 
-/// Returns whether a later rollback may succeed, because the database or the sandbox pool may become available again.
+/// Returns whether a repeated rollback can succeed. For example, the database or the sandbox pool can become available.
 fn is_retryable(error: &Error) -> bool {
     match error {
         Error::Directory(_) | Error::Invalid(_) => true,

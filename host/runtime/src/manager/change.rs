@@ -1,4 +1,4 @@
-//! Changes of modules while the service runs. The manager first prepares a change, then writes it to the database, and then makes it active.
+//! Changes of modules while the service runs. The manager prepares a change, writes the change to the database, and then makes the change active.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl ModuleManager {
     /// permissions of the new versions.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if a component cannot be installed. In this case, no component is installed.
     pub async fn install(
         &self,
         router: &dyn Router,
@@ -122,11 +122,11 @@ impl ModuleManager {
         Ok(inspections)
     }
 
-    /// Rolls a module back to an earlier version. `to` is the digest of the earlier version, or a prefix of the digest. If `to` is `None`, the module returns
-    /// to the version that served before the current one. A later rollback without a digest does not select the version that this rollback replaced.
+    /// Rolls a module back to an earlier version. `to` is the digest of the earlier version, or a prefix of the digest. If `to` is `None`, selects the version
+    /// that served before the current version. The next rollback without a digest does not select the replaced version.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the module or the version does not exist. Returns any other [`Error`] if the earlier version can no longer be loaded.
+    /// Returns [`Error::NotFound`] if the module or the version does not exist. Returns another [`Error`] if the earlier version cannot be loaded.
     pub async fn roll_back(
         &self,
         router: &dyn Router,
@@ -138,10 +138,10 @@ impl ModuleManager {
         self.roll_back_locked(router, name, to, origin).await
     }
 
-    /// Rolls a module back if the version with this digest still serves and is still failing. Otherwise returns `None`.
+    /// Rolls a module back if the version with this digest serves and is failing. Otherwise returns `None`.
     ///
     /// # Errors
-    /// Returns the errors of [`ModuleManager::roll_back`].
+    /// Returns an [`Error`] if the rollback fails, as in [`ModuleManager::roll_back`].
     pub async fn roll_back_if_failing(
         &self,
         router: &dyn Router,
@@ -192,7 +192,7 @@ impl ModuleManager {
     /// Enables a module. If the module is already enabled, loads its current version again with the current configuration.
     ///
     /// # Errors
-    /// Returns any [`Error`].
+    /// Returns an [`Error`] if the module does not exist or cannot be loaded, if its routes conflict with other routes, or if the database fails.
     pub async fn enable(
         &self,
         router: &dyn Router,
@@ -286,8 +286,8 @@ impl ModuleManager {
 
     /// Returns one phrase for each permission of `new` that needs the operator's consent.
     ///
-    /// The new version is compared with the serving version. If no version serves, the new version is compared with the version that should serve, and consent
-    /// is also needed to make the module serve. A new module needs consent only to its public routes.
+    /// Compares the new version with the serving version. If no version serves, compares the new version with the version that should serve. In this case, the
+    /// operator must also consent to making the module serve. A new module needs consent only to its public routes.
     async fn consent_needed(&self, entries: &Entries, new: &Module) -> Vec<String> {
         let name = &new.manifest().name;
         let entry = entries.get(name);
@@ -335,7 +335,7 @@ impl ModuleManager {
         self.replace_entries(router, entries, written).await
     }
 
-    /// Replaces all entries. First prepares the routes, then awaits `written`, which writes the change to the database, and then makes the entries active.
+    /// Replaces all entries. First prepares the routes. Then awaits `written`, which writes the change to the database. Then makes the entries active.
     async fn replace_entries(
         &self,
         router: &dyn Router,
@@ -362,7 +362,7 @@ impl ModuleManager {
         }
     }
 
-    /// Examines the components of a request, and checks that no two of them have the same module name.
+    /// Examines the components of a request, and checks that the components have different module names.
     async fn examine_all(&self, components: Vec<Bytes>) -> Result<Vec<Examined>, Error> {
         if components.is_empty() {
             return Err(Error::Invalid("the request contains no component".into()));
@@ -427,7 +427,7 @@ fn find_version<'a>(
     }
 }
 
-/// Finds the version that served before the current one.
+/// Finds the version that served before the current version.
 fn previous_version<'a>(
     module: &str,
     versions: &'a [Version],

@@ -1,4 +1,4 @@
-//! Finds the permissions that need the operator's consent. For a new module these are its public routes. For a new version these are the permissions that the
+//! Finds the permissions that need the operator's consent. A new module needs consent to its public routes. A new version needs consent to permissions that the
 //! previous version did not have. Each permission is described by a phrase that follows the name of the module.
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use latchmail_core::caller::Scope;
 
 use crate::modules::{Access, Manifest, Module, Route, is_granted};
 
-/// Returns one phrase for each new import, for each new route, and for each route that accepts more callers than before.
+/// Returns one phrase for each new import, for each new route, and for each route that accepts additional callers.
 pub(super) fn additions(old: &Manifest, old_imports: &[String], new: &Module) -> Vec<String> {
     let mut phrases = imports(old_imports, new.imports());
     phrases.extend(routes(&old.routes, &new.manifest().routes));
@@ -44,7 +44,7 @@ fn interface(import: &str) -> &str {
     import.split('@').next().unwrap_or(import)
 }
 
-/// Returns one phrase for each new route, and for each route that accepts more callers than before.
+/// Returns one phrase for each new route, and for each route that accepts additional callers.
 fn routes(old: &[Route], new: &[Route]) -> Vec<String> {
     new.iter()
         .filter_map(|route| {
@@ -67,7 +67,7 @@ fn routes(old: &[Route], new: &[Route]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the segments of a path. Named segments become `{}`, because their names do not affect which requests match.
+/// Returns the segments of a path. Named segments become `{}`, because the names do not affect the matching of requests.
 fn shape(path: &str) -> Vec<&str> {
     path.split('/')
         .map(|segment| {
@@ -87,7 +87,6 @@ fn accepts_more(old: Access, new: Access) -> bool {
     old != Access::Public && (new == Access::Public || more())
 }
 
-/// A kind of caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CallerKind {
     Administrator,

@@ -1,8 +1,7 @@
-//! The module manager. It stores which modules are installed and which version of each module serves, and changes this state while the service runs.
+//! The module manager. It stores the installed modules and the serving version of each module, and changes this state while the service runs.
 //!
-//! Each change has three steps. First the manager prepares the change: it compiles the component, checks the component against its policy, links and tests it,
-//! and checks its routes for conflicts. Then the manager writes the change to the database. Then it replaces the table of entries with one atomic swap. If a
-//! step fails, nothing changes.
+//! Each change has three steps. First, the manager compiles, checks, links and tests the component, and checks the routes for conflicts. Second, the manager
+//! writes the change to the database. Third, the manager replaces the table of entries with one atomic swap. If a step fails, nothing changes.
 //!
 //! | module | purpose |
 //! |---|---|

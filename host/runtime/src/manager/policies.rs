@@ -1,4 +1,4 @@
-//! The policies of modules: their grants and limits, from the configuration. The configuration file is read again at every change of a module, so an edit of
+//! The policies of modules, from the configuration. A policy contains grants and limits. Every change of a module reads the configuration file, so an edit of
 //! the file needs no restart.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use latchmail_core::config::{self, Config};
 
 use super::error::Error;
 
-/// Reads the policies from the configuration file.
+/// A reader of the policies in the configuration file.
 #[derive(Debug)]
 pub(super) struct PolicySource {
     file: Option<PathBuf>,

@@ -211,7 +211,7 @@ impl ModuleManager {
         Ok(self.report(name, versions))
     }
 
-    /// Returns the details of a module. The caller passes the stored versions of the module, so this function cannot fail after a change was made.
+    /// Returns the details of a module. `versions` contains the stored versions, so this function cannot fail after a change.
     pub(super) fn report(&self, name: &str, versions: Vec<Version>) -> Report {
         let entries = self.entries.load();
         let removed = ModuleEntry {

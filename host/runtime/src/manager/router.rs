@@ -17,13 +17,13 @@ pub trait Router: Send + Sync {
     /// Checks that no routes of these modules and of the service conflict.
     ///
     /// # Errors
-    /// Returns an error whose text names both conflicting routes.
+    /// Returns an error if two routes conflict. The error text contains the two routes.
     fn check(&self, modules: &[Arc<Module>]) -> Result<(), StartError>;
 
     /// Builds a route table from the routes of these modules and of the service. The returned function makes the new table active.
     ///
     /// # Errors
-    /// Returns an error whose text names both conflicting routes.
+    /// Returns an error if two routes conflict. The error text contains the two routes.
     fn prepare<'a>(
         &'a self,
         modules: &[Arc<Module>],

@@ -1,7 +1,7 @@
-//! Loads the modules when the service starts. The modules come from the database, and from new files that the configuration names as `source`.
+//! Loads the modules when the service starts. The modules come from the database, and from new files in the setting `source`.
 //!
-//! If the version that should serve cannot be loaded, the manager logs the error, and the latest earlier version that can be loaded serves instead. Other
-//! modules are not affected.
+//! If the version that should serve cannot be loaded, the manager logs the error. Then the latest loadable earlier version serves. Other modules are not
+//! affected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl ModuleManager {
             .chain(installed.iter().map(|one| one.module.as_str()))
             .collect();
         let find_installed = |name: &str| installed.iter().find(|one| one.module == name);
-        // Modules from the database are loaded before new modules. So if the routes of two modules conflict, the module from the database serves.
+        // Modules from the database are loaded before new modules. If the routes of two modules conflict, the module from the database serves.
         let (known, new): (Vec<_>, Vec<_>) = names
             .into_iter()
             .partition(|name| find_installed(name).is_some());
@@ -117,8 +117,8 @@ impl ModuleManager {
 
     /// Loads the file of the setting `source`, and installs its component if the content of the file is new. Returns `None` if the file is ignored.
     ///
-    /// A file that was already installed is ignored if another version should serve, because an administrator chose the other version later. The file of a
-    /// disabled module is also ignored, so that an upgrade of a package does not enable the module.
+    /// An already installed file is ignored if an administrator chose another version after the installation. The file of a disabled module is also ignored, so
+    /// that an upgrade of a package does not enable the module.
     async fn load_source_file(
         &self,
         router: &dyn Router,
@@ -163,7 +163,7 @@ impl ModuleManager {
         Ok(Some(module))
     }
 
-    /// Loads the version that should serve. If this version cannot be loaded, returns the reason, and the latest earlier version that can be loaded.
+    /// Loads the version that should serve. If this version cannot be loaded, returns the reason and the latest loadable earlier version.
     async fn load_last_good(
         &self,
         router: &dyn Router,
@@ -216,7 +216,7 @@ impl ModuleManager {
         }
     }
 
-    /// Loads a module with its policy, and checks that its routes do not conflict with those of the serving modules.
+    /// Loads a module with its policy, and checks that its routes do not conflict with the routes of the serving modules.
     async fn load_without_conflicts(
         &self,
         router: &dyn Router,

@@ -1,4 +1,4 @@
-//! The state of the module manager. It has one entry for each module, and gives access to the stored versions of a module.
+//! The state of the module manager. It contains one entry for each module, and reads the stored versions of a module.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct ModuleManager {
     /// The maximum number of stored versions of each module.
     pub(super) max_versions: u32,
     pub(super) entries: ArcSwap<Entries>,
-    /// The lock that each change holds, so that only one change runs at a time.
+    /// The lock for changes. Only one change runs at a time.
     pub(super) change_lock: Mutex<()>,
 }
 
@@ -61,8 +61,7 @@ impl ModuleEntry {
 }
 
 impl ModuleManager {
-    /// Creates a module manager in which no module serves yet. The returned channel receives a message when most of the latest requests of a module have
-    /// failed.
+    /// Creates a module manager without serving modules. The returned channel receives a message when most of the latest requests of a module have failed.
     ///
     /// # Errors
     /// Returns an error if the configuration has an invalid policy, or if the engine cannot be created.
@@ -117,7 +116,8 @@ impl ModuleManager {
         self.directory.module_versions(name).await
     }
 
-    /// Returns a stored version of a module, compiled and with its manifest. The version comes from the cache if the cache contains it.
+    /// Returns a stored version of a module after compilation, with its manifest. The cache of compiled components avoids a compilation if it contains the
+    /// version.
     pub(super) async fn examine_stored(
         &self,
         name: &str,

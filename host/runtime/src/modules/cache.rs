@@ -1,4 +1,4 @@
-//! The cache folder for compiled components. With the cache, the service does not compile the components again at each start.
+//! The cache folder for compiled components. With the cache, a restart of the service does not compile the components.
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 use latchmail_core::error::StartError;
 use wasmtime::{Cache, CacheConfig};
 
-/// The part of a file name by which Wasmtime marks an unfinished file. While an unfinished file exists, no other process writes the same cache entry.
+/// The part of a file name that marks an unfinished file of Wasmtime. While an unfinished file exists, no other process writes the same cache entry.
 const UNFINISHED: &str = ".wip-atomic-write-";
 
-/// The age above which unfinished files are removed. Writing a file takes much less time, so the service was killed while it wrote such a file, or the disk was
-/// full. Younger files are not removed, because another service may use the same folder.
+/// The minimum age of an unfinished file that is removed. Writing a file takes much less time, so the writer of an older file was killed or the disk was full.
+/// Another service with the same folder could be writing a younger file.
 const MAX_UNFINISHED_AGE: Duration = Duration::from_mins(1);
 
 /// The maximum depth of folders below the cache folder.
@@ -25,7 +25,7 @@ pub(super) fn cache(dir: &Path) -> Result<Cache, StartError> {
     let unusable = |e: &dyn std::fmt::Display| {
         StartError::new(format!("`cache_dir` {} cannot be used: {e}", dir.display()))
     };
-    // The engine runs the compiled code without checking it, so no other user may write to the folder.
+    // The engine runs the compiled code without checking it, so no other user must have write access to the folder.
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)

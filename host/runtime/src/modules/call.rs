@@ -1,5 +1,5 @@
-//! Runs one request in one sandbox. The request waits for its permits, then an idle sandbox is taken or a new one is created, the guest is called within the
-//! deadline, and its response is checked.
+//! Runs one request in one sandbox. The request first waits for its permits. Then the guest in an idle or a new sandbox is called within the deadline. Finally,
+//! the response of the guest is checked.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Module {
-    /// Serves one request of `route`. The request runs in an idle sandbox if there is one, and otherwise in a new sandbox. The deadline includes the wait for
-    /// permits and all host calls of the guest.
+    /// Serves one request of `route` in an idle sandbox, or in a new sandbox if no sandbox is idle. The deadline includes the wait for permits and all host
+    /// calls of the guest.
     ///
     /// # Errors
-    /// Returns any [`CallError`]. If the module itself returns a response with an error status, the result is `Ok`.
+    /// Returns a [`CallError`] if the module returns no valid response. A valid response with an error status is `Ok`.
     pub async fn handle(
         self: &Arc<Self>,
         route: &Route,
@@ -55,7 +55,7 @@ impl Module {
         result
     }
 
-    /// Awaits `call`. Returns an error after the deadline of the module or of the route, whichever is earlier.
+    /// Awaits `call`. Returns an error if the deadline of the module or the deadline of the route passes.
     pub(super) async fn with_deadline<T>(
         &self,
         route: &Route,
@@ -83,7 +83,7 @@ impl Module {
             .report(request, to_log_line(&error.to_string()), backtrace);
     }
 
-    /// Waits for the permits and runs the request. Afterwards, makes the sandbox idle or replaces it with a new one.
+    /// Waits for the permits and runs the request. After the request, the sandbox becomes idle or is replaced with a new sandbox.
     async fn serve(
         self: &Arc<Self>,
         route: &Route,
@@ -107,7 +107,7 @@ impl Module {
         let Ok(Some((account_permit, call_permit, sandbox_permit, idle))) = permits else {
             return Err(self.busy());
         };
-        // The future is boxed, so that the future of a request that waits for permits stays small.
+        // Boxing reduces the size of this function's future while the request waits for permits.
         let (response, instance) = Box::pin(self.run(route, request, idle)).await?;
         let not_kept = if self.sandbox_permits.allows_idle() {
             self.idle.keep(sandbox_permit, instance, || {
@@ -117,8 +117,8 @@ impl Module {
             Some((sandbox_permit, instance))
         };
         if let Some((sandbox_permit, instance)) = not_kept {
-            // Dropping the sandbox wipes its memory. This step and creating the next sandbox take time, so both happen after the response is returned. They
-            // delay only the request that receives this permit next.
+            // Dropping the sandbox wipes its memory. Dropping it and creating the next sandbox take time, so a separate task does this work after the response.
+            // The work delays only the next request with this permit.
             let (module, span) = (Arc::clone(self), tracing::Span::current());
             tokio::spawn(async move {
                 span.in_scope(|| drop(instance));
@@ -130,10 +130,10 @@ impl Module {
         Ok(response)
     }
 
-    /// Creates a sandbox for the next request, unless a sandbox is idle. The new sandbox uses `permit`, which the finished request had. If the creation fails,
-    /// the next request creates its own sandbox and reports the error.
+    /// Creates a sandbox for the next request, unless a sandbox is idle. The new sandbox uses `permit` of the finished request. If the creation fails, the next
+    /// request creates a sandbox and reports the error.
     ///
-    /// The caller has a call permit of the module, so no request of this module waits for the sandbox permit.
+    /// The calling task has a call permit of the module, so no request of this module waits for the sandbox permit.
     async fn prepare_next(&self, permit: SandboxPermit) {
         if !self.sandbox_permits.allows_idle() {
             return;

@@ -1,7 +1,7 @@
 //! Converts between WIT types and host types, and checks manifests and responses.
 //!
-//! This module checks each value of a manifest separately. The router of the HTTP server compares the routes with each other and with the API description,
-//! because the router also compares the host's own routes.
+//! This module checks each value of a manifest separately. The router of the HTTP server compares the routes of all modules and of the host with each other and
+//! with the API description.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::message::{Content, Request, Response};
 use super::sandbox::Budget;
 use crate::api::scope_from_wit;
 
-/// The maximum size of a request body that a route can declare, in bytes. It allows a message of 25 MB in base64, with a reserve.
+/// The maximum size of a request body that a route can declare, in bytes. This size is sufficient for a message of 25 MB in base64.
 const MAX_BODY: u32 = 40 * 1024 * 1024;
 
 /// The maximum number of routes of a module, and the maximum size of its API description in bytes. The number of routes is limited because the router compares
@@ -165,8 +165,8 @@ pub(crate) fn request(
     })
 }
 
-/// Converts a response from WIT, and checks it against `budget`. `table` contains the resources of the sandbox that returned the response. The error names the
-/// invalid part of the response.
+/// Converts a response from WIT, and checks it against `budget`. `table` contains the resources of the sandbox that returned the response. The error contains
+/// the name of the invalid part of the response.
 pub(crate) fn response(
     response: wit::Response,
     budget: Budget,

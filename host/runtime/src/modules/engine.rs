@@ -1,7 +1,7 @@
 //! The Wasmtime engine of the service. Its settings for memory allocation, limits and interruption apply to all sandboxes.
 //!
-//! Measurements: creating a sandbox takes about 20 µs with a pool, `PAGEMAP_SCAN`, and memory that is reset by copy-on-write. Support for concurrent guest
-//! tasks is disabled, because it makes calls slower and no interface of this host uses it.
+//! Creating a sandbox takes about 20 µs (measured) with a pool, `PAGEMAP_SCAN`, and copy-on-write reset of the memory. Support for concurrent guest tasks is
+//! disabled, because this support makes calls slower and no interface of this host needs it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 
 use super::cache::cache;
 
-/// The interval at which a running guest yields. If every thread runs a guest, any other task waits up to this long at each step of its request.
+/// The interval at which a running guest yields. If every thread runs a guest, each step of another task can wait for this time.
 const TICK: Duration = Duration::from_millis(1);
 /// The interval of the ticks while no guest runs. The longer interval lets the CPU sleep.
 const IDLE_TICK: Duration = Duration::from_millis(10);
@@ -21,14 +21,14 @@ const IDLE_TICK: Duration = Duration::from_millis(10);
 pub(crate) const MAX_MEMORY_MIB: u32 = 256;
 
 /// The maximum number of core instances of one component, and the maximum number of its tables. A Rust component has two core modules and the adapter shims. A
-/// Python component has 14 core modules, because the libraries of its interpreter are separate modules.
+/// Python component has 14 core modules, because each library of the Python interpreter is a separate module.
 const CORE_INSTANCES_EACH: u32 = 16;
 const TABLES_EACH: u32 = 4;
 
 /// The amount of memory that stays mapped in an unused entry of the pool, in bytes. A small request uses about this much memory.
 const KEEP_RESIDENT: usize = 256 * 1024;
 
-/// The stack size for the functions of a guest, and the stack size of a fiber. The stack of a fiber also contains the host functions. Both are in bytes.
+/// The stack size for the functions of a guest, and the stack size of a fiber, in bytes. The stack of a fiber also contains the host functions.
 const GUEST_STACK: usize = 512 * 1024;
 const FIBER_STACK: usize = GUEST_STACK + 512 * 1024;
 
@@ -88,8 +88,8 @@ impl Drop for RunningGuest {
     }
 }
 
-/// Increments the epoch of the engine regularly, so that guests yield. The thread ends when the engine is dropped. A separate thread is necessary, because
-/// guests may occupy every thread of the async runtime.
+/// Spawns a thread that increments the epoch of the engine, so that guests yield. The thread ends when the engine is dropped. A separate thread is necessary,
+/// because guests can occupy every thread of the async runtime.
 fn tick(engine: &Engine) -> Result<(), StartError> {
     let engine = engine.weak();
     std::thread::Builder::new()

@@ -1,11 +1,11 @@
 //! The request headers that modules receive, the response headers that modules can set, and the content types that need the operator's permission.
 //!
-//! Modules and the sign-in pages have the same origin. A response header that applies to the whole origin, or content that a browser runs, could therefore
-//! attack the sign-in pages. The HTTP server adds security headers that protect the origin to every response.
+//! Modules and the sign-in pages have the same origin. A module could attack the sign-in pages with a response header for the whole origin, or with content
+//! that a browser runs. The HTTP server adds protective headers to every response.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// The request headers that a module receives. None of them contains a credential.
+/// The request headers that a module receives. These headers contain no credential.
 const REQUEST_HEADERS: [&str; 12] = [
     "accept",
     "accept-language",
@@ -25,7 +25,7 @@ const REQUEST_HEADERS: [&str; 12] = [
 const MAX_HEADERS: usize = 64;
 const MAX_SIZE: usize = 16 * 1024;
 
-/// The response headers that a module may set.
+/// The response headers that a module is allowed to set.
 const RESPONSE_HEADERS: [&str; 11] = [
     "allow",
     "cache-control",
@@ -40,7 +40,7 @@ const RESPONSE_HEADERS: [&str; 11] = [
     "www-authenticate",
 ];
 
-/// The prefix of the MCP headers, which a module may also set.
+/// The prefix of the MCP headers. A module is also allowed to set these headers.
 const MCP_PREFIX: &str = "mcp-";
 
 /// Returns the request headers that a module receives.
@@ -54,10 +54,10 @@ pub(super) fn request(headers: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the headers of a module's response that are sent to the client. Headers that modules may not set are dropped and logged.
+/// Returns the headers of a module's response that are sent to the client. Drops and logs the headers that a module must not set.
 ///
 /// # Errors
-/// Returns a phrase that names the invalid header. If `active_content` is false, a content type that a browser can run is an error.
+/// Returns a phrase with the name of the header if a header is invalid. If `active_content` is false, a content type that a browser can run is invalid.
 pub(super) fn response(
     headers: Vec<(String, String)>,
     active_content: bool,
@@ -97,8 +97,8 @@ pub(super) fn response(
     Ok(allowed)
 }
 
-/// Returns whether a browser may run content of this type. Also returns `true` if the value does not have the form `type/subtype` with optional parameters,
-/// because browsers parse such values in different ways.
+/// Returns whether a browser can run content of this type. Also returns `true` for a malformed value, because browsers parse malformed values in different
+/// ways.
 fn is_active(content_type: &HeaderValue) -> bool {
     let Ok(value) = content_type.to_str() else {
         return true;

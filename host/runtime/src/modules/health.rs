@@ -1,4 +1,5 @@
-//! The health of a module. It consists of counts of the results of requests, and of whether most of the latest requests failed.
+//! The health of a module. It consists of the counts of request results, and of a flag for a failing module. A module is failing if most of its latest requests
+//! failed.
 //!
 //! This module only counts. The circuit breaker ([`crate::manager`]) acts on a failing module.
 
@@ -9,7 +10,7 @@ use latchmail_core::clock::Timestamp;
 use super::error::CallError;
 use crate::log_line::to_log_line;
 
-/// The number of latest requests from which a module is classified as failing.
+/// The number of latest requests that determine whether a module is failing.
 const WINDOW: u32 = 20;
 
 /// The minimum number of recorded requests before a module can be classified as failing.

@@ -1,5 +1,5 @@
-//! The idle sandboxes of a module. Each idle sandbox has a permit. With the setting `reuse`, idle sandboxes have already served requests. Without `reuse`,
-//! there is at most one idle sandbox, which was created in advance and has not served a request.
+//! The idle sandboxes of a module. Each idle sandbox has a permit. With the setting `reuse`, idle sandboxes have already served requests. Without `reuse`, at
+//! most one sandbox is idle. This sandbox was created in advance and has not served a request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use super::sandbox::Instance;
 use super::sandbox_permits::SandboxPermit;
 use crate::api::Call;
 
-/// The maximum time for which a sandbox stays idle. The sweep task runs at this interval, and drops sandboxes that were idle for longer.
+/// The interval of the sweep task. The task drops sandboxes that were idle for longer than this time.
 const MAX_IDLE: Duration = Duration::from_mins(1);
 
 /// The idle sandboxes of one module.
@@ -57,8 +57,8 @@ impl IdleSandboxes {
         Some((permit, instance))
     }
 
-    /// Returns the right to create a sandbox in advance. Returns `None` if sandboxes are reused, if a sandbox is idle, if another task is creating a sandbox,
-    /// or after [`close`](Self::close).
+    /// Returns the right to create a sandbox in advance. Returns `None` if sandboxes are reused, or if a sandbox is idle. Also returns `None` if another task
+    /// is creating a sandbox, or after [`close`](Self::close).
     pub(super) fn prepare(&self) -> Option<Preparation> {
         let mut state = lock(&self.state);
         if self.reuse || state.is_closed || state.is_preparing || !state.sandboxes.is_empty() {
@@ -69,9 +69,9 @@ impl IdleSandboxes {
     }
 
     /// Makes a sandbox idle after a successful request. Returns the sandbox and its permit if the sandbox cannot serve another request. `idle_call` creates a
-    /// call state without a caller. This state replaces the call state of the finished request.
+    /// call state without a caller, which replaces the call state of the finished request.
     ///
-    /// Every caller has one of the module's call permits, so the number of idle sandboxes never exceeds the maximum number of concurrent requests.
+    /// The calling task has a call permit of the module, so the number of idle sandboxes never exceeds the maximum number of concurrent requests.
     pub(super) fn keep(
         &self,
         permit: SandboxPermit,
@@ -87,7 +87,7 @@ impl IdleSandboxes {
         }
     }
 
-    /// Drops all idle sandboxes. After this call, no sandbox becomes idle again.
+    /// Drops all idle sandboxes. After this call, no sandbox becomes idle.
     pub(super) fn close(&self) {
         let mut state = lock(&self.state);
         state.is_closed = true;
@@ -99,7 +99,7 @@ impl IdleSandboxes {
 }
 
 impl Preparation {
-    /// Makes the new sandbox idle. After [`IdleSandboxes::close`], returns the sandbox and its permit instead.
+    /// Makes the new sandbox idle. Returns the sandbox and its permit instead if [`IdleSandboxes::close`] was called.
     pub(super) fn finish(
         self,
         permit: SandboxPermit,

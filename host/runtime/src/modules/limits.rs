@@ -1,5 +1,5 @@
-//! The limits of a guest in one request: the number of host calls, the size of values, the number of handles, and the CPU time. The CPU time includes the time
-//! of host functions.
+//! The limits of a guest in one request. They limit the number of host calls, the size of values, the number of handles, and the CPU time. The CPU time
+//! includes the time of host functions.
 //!
 //! The memory limit is in [`super::sandbox`]. The limit on the wall-clock time is in [`super::call`].
 
@@ -52,7 +52,7 @@ impl Drop for ExclusiveThread {
     }
 }
 
-/// Returns the number of engine ticks until the guest on this thread yields again.
+/// Returns the number of engine ticks until the guest on this thread yields.
 pub(crate) fn ticks() -> u64 {
     if EXCLUSIVE.get() { EXCLUSIVE_TICKS } else { 1 }
 }
@@ -107,8 +107,8 @@ impl CpuTime {
         }
     }
 
-    /// Runs `work`. If the request is long, the other tasks of this thread first move to another thread. The operating system then schedules both threads, so
-    /// the other tasks do not wait until the guest yields.
+    /// Runs `work`. If the request is long, the other tasks of this thread first move to another thread. The operating system then schedules the two threads,
+    /// so the other tasks do not wait until the guest yields.
     pub(crate) fn run_exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.used >= LONG && is_multi_threaded() {
             block_in_place(|| {
@@ -125,7 +125,7 @@ impl CpuTime {
         &mut self,
         future: impl Future<Output = wasmtime::Result<T>>,
     ) -> impl Future<Output = wasmtime::Result<T>> {
-        // The future is stored on the heap, because it is large, and each future that awaits it would contain it.
+        // The future is large, so it is boxed. Otherwise, each awaiting future would contain the large future.
         let mut future = Box::pin(future);
         poll_fn(move |context| {
             let _running = RunningGuest::begin();

@@ -38,7 +38,7 @@ use crate::module_log::ModuleLog;
 /// The maximum duration of `describe`.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The limits of a call to `describe` if the policy of the component is not known yet.
+/// The limits of a call to `describe` if the policy of the component is unknown.
 const DESCRIBE_BUDGET: Budget = Budget {
     memory: MAX_MEMORY_MIB as usize * 1024 * 1024,
     cpu: DESCRIBE_TIMEOUT,
@@ -48,13 +48,13 @@ const DESCRIBE_BUDGET: Budget = Budget {
 };
 
 /// The maximum number of concurrent calls of one account, in all modules together. It equals the default number of connections of one account to the mail
-/// server, because additional calls would only wait for a connection.
+/// server. Additional calls would only wait for a connection.
 const MAX_ACCOUNT_CALLS: usize = 8;
 
 /// The maximum number of modules in the cache of compiled components.
 const MAX_CACHED_MODULES: usize = 64;
 
-/// Creates modules from components.
+/// The module loader.
 #[derive(Debug)]
 pub struct Loader {
     engine: Engine,
@@ -62,13 +62,13 @@ pub struct Loader {
     clock: Clock,
     account_permits: Arc<AccountPermits>,
     sandbox_permits: SandboxPermits,
-    /// The call permits of each module, and their number. All versions of a module share the permits, because the old version finishes its requests while the
-    /// new version already serves.
+    /// The call permits of each module, and the number of these permits. All versions of a module share the permits, because requests of the old version can
+    /// finish while the new version serves.
     call_permits: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
     /// The log of each module, by module name.
     logs: Mutex<BTreeMap<String, Arc<ModuleLog>>>,
     failing: mpsc::UnboundedSender<Failing>,
-    /// The last two loaded versions of each module. They need no compilation when they are loaded again.
+    /// The last two loaded versions of each module. Loading a cached version needs no compilation.
     cache: Mutex<BTreeMap<String, VecDeque<Examined>>>,
 }
 
@@ -78,7 +78,7 @@ pub fn digest(component: &[u8]) -> String {
     hexadecimal::lower(&Sha256::digest(component))
 }
 
-/// A compiled component and its manifest. The imports are not yet checked against the grants.
+/// A compiled component and its manifest. The imports are not checked against the grants.
 #[derive(Clone)]
 pub struct Examined {
     /// The manifest.
@@ -87,7 +87,7 @@ pub struct Examined {
     pub digest: Arc<str>,
     /// The imported interfaces, with their versions.
     pub imports: Arc<[String]>,
-    /// The bytes of the component. Empty if this value comes from the cache.
+    /// The bytes of the component. The result of [`Loader::cached`] has no bytes.
     pub bytes: Bytes,
     component: Component,
 }
@@ -102,7 +102,8 @@ impl std::fmt::Debug for Examined {
 }
 
 impl Examined {
-    /// Returns the imports that neither the policy grants nor every module can use.
+    /// Returns the imports that a module with this policy cannot use. A module can use an import if the policy grants the import or if every module can use the
+    /// import.
     #[must_use]
     pub fn ungranted(&self, policy: &config::Module) -> Vec<String> {
         let is_missing = |import: &&String| !linker::is_granted(import, &policy.grants);
@@ -146,10 +147,10 @@ impl Loader {
     }
 
     /// Compiles a component and calls its function `describe`. This call has no caller, so host functions give no access to user data. `policy` is the policy
-    /// of the module, or `None` if the module's name is not known yet.
+    /// of the module, or `None` if the module's name is unknown.
     ///
     /// # Errors
-    /// Returns a phrase that follows the name of the component.
+    /// Returns an error if the component cannot be compiled, or if the call of `describe` fails. The error is a phrase that follows the name of the component.
     pub async fn examine(
         &self,
         bytes: Bytes,
@@ -181,8 +182,8 @@ impl Loader {
     /// Creates a module from a component and its policy, and tests the module.
     ///
     /// # Errors
-    /// Returns a phrase that follows the name of the module. The causes are an import that is not granted, a route outside the allowed paths, a component that
-    /// does not match the contract, or a failed test.
+    /// Returns an error if an import is not granted, or if a route is outside the allowed paths. Also returns an error if the component does not match the
+    /// contract, or if a test fails. The error is a phrase that follows the name of the module.
     pub async fn load(
         &self,
         examined: &Examined,
@@ -226,7 +227,7 @@ impl Loader {
             log: self.log(&manifest.name),
             budget: policy::budget(policy),
             deadline: policy.deadline,
-            // The number of sandbox permits is fixed at the start of the service. It does not grow if the configuration is reloaded with a higher concurrency.
+            // The number of sandbox permits is fixed at the start of the service. A reloaded configuration with a higher concurrency does not add permits.
             call_permits: self.call_permits(
                 &manifest.name,
                 policy.concurrency.min(sandbox_permits.size()),
@@ -240,7 +241,7 @@ impl Loader {
             policy: policy.clone(),
             manifest,
         };
-        // The test uses a spare permit, because the current version of the module may use all permits of the module.
+        // The test uses a spare permit, because the current version of the module can use all permits of the module.
         let _permit = self.sandbox_permits.spare().acquire().await;
         module.check_instantiation().await?;
         module.check_probe().await?;

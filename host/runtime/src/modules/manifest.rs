@@ -1,5 +1,5 @@
-//! The checked manifest of a module, in types of the host. The host's own routes use the same types, so that one router and one API description contain the
-//! routes of modules and of the host.
+//! The checked manifest of a module, in types of the host. The routes of the host have the same types, so that one router and one API description can contain
+//! all routes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -66,7 +66,7 @@ pub struct Route {
     pub operation: String,
     /// The callers that the route accepts.
     pub access: Access,
-    /// The rate-limit bucket: the name of a key of `[limits]`. If the string is empty, the route has no rate limit.
+    /// The rate-limit bucket, which is a key of `[limits]`. If the string is empty, the route has no rate limit.
     pub bucket: String,
     /// The maximum size of a request body, in bytes.
     pub max_body: usize,
@@ -81,7 +81,7 @@ pub struct Route {
 /// Checks a path pattern. A valid pattern is an absolute path in which each segment is either plain text or one `{name}`.
 ///
 /// # Errors
-/// Returns a phrase that follows the words "its path".
+/// Returns an error if the path is invalid. The error is a phrase that follows the words "its path".
 pub fn check_path(path: &str) -> Result<(), &'static str> {
     let Some(segments) = path.strip_prefix('/') else {
         return Err("does not start with a slash");

@@ -23,7 +23,7 @@ pub struct Request {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// The decoded values of the route's blob fields, in the order of the body. They are not contained in `body`.
+    /// The decoded values of the route's blob fields, in the order of the body. `body` does not contain these values.
     pub blobs: Vec<Bytes>,
     /// The client's IP address. If the connection comes from a trusted proxy, this is the address that the proxy reports.
     pub client: IpAddr,
@@ -32,7 +32,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns the request with which the host probes a module.
+    /// Creates the request for the probe of a module.
     pub(super) fn probe() -> Self {
         Self {
             id: "probe".into(),
@@ -63,7 +63,7 @@ impl Request {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Returns the origin of the request for the audit log: its id, the client's IP address and the user agent.
+    /// Returns the origin of the request for the audit log. The origin contains the request's id, the client's IP address and the user agent.
     #[must_use]
     pub fn origin(&self) -> Origin {
         let user_agent = self.headers.get(header::USER_AGENT);
@@ -78,7 +78,7 @@ impl Request {
     /// Returns the caller of a route that requires a credential.
     ///
     /// # Errors
-    /// Returns a failure if the request has no caller. This happens only if the route was declared public by mistake.
+    /// Returns a failure if the request has no caller. This happens only if the route is public by mistake.
     pub fn caller(&self) -> Result<&Caller, Failure> {
         let missing = || Failure::unauthorized("Missing or invalid Authorization header");
         self.caller.as_ref().ok_or_else(missing)
@@ -94,7 +94,8 @@ pub enum Content {
     Blob(Blob),
 }
 
-/// A response. If the response comes from a module, it is already checked: the status is 200 to 599, and there are only headers that modules may set.
+/// A response. The host has checked a response that comes from a module. Its status is 200 to 599, and it contains only headers that a module is allowed to
+/// set.
 #[derive(Debug)]
 pub struct Response {
     /// The status.

@@ -1,6 +1,6 @@
 //! The sandbox. It compiles components, links them with the granted interfaces, reads their manifests, and calls them for requests.
 //!
-//! This module depends on WIT and components, and neither on HTTP connections nor on SQL. The host functions are in [`crate::api`].
+//! This module does not depend on HTTP connections or on SQL. The host functions are in [`crate::api`].
 
 mod cache;
 mod call;

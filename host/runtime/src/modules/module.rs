@@ -20,7 +20,7 @@ use super::sandbox_permits::PermitGroup;
 use crate::api::{Call, Services, Settings};
 use crate::module_log::ModuleLog;
 
-/// A loaded and linked module. The value is dropped after the last request that uses it.
+/// A loaded and linked module. The value is dropped after the last request of this version.
 pub struct Module {
     pub(super) manifest: Manifest,
     pub(super) name: Arc<str>,
@@ -38,7 +38,7 @@ pub struct Module {
     pub(super) call_permits: Arc<Semaphore>,
     /// The permits that limit the concurrent calls of each account, in all modules together.
     pub(super) account_permits: Arc<AccountPermits>,
-    /// The permits that limit the sandboxes of this module, or of the group of modules to which it belongs.
+    /// The permits that limit the sandboxes of this module. Several modules can share these permits.
     pub(super) sandbox_permits: PermitGroup,
     pub(super) idle: IdleSandboxes,
     pub(super) health: Health,
@@ -85,8 +85,8 @@ impl Module {
         self.health.counts()
     }
 
-    /// Drops the idle sandboxes of a module that no longer serves, and prevents further idle sandboxes. So the module releases the permits of its idle
-    /// sandboxes. Running requests finish normally.
+    /// Drops the idle sandboxes of the module, and releases the permits of these sandboxes. After this call, no sandbox becomes idle. Running requests finish
+    /// normally.
     pub fn retire(&self) {
         self.idle.close();
     }

@@ -7,7 +7,7 @@ use super::linker::GRANTABLE;
 use super::sandbox::Budget;
 use crate::api::Settings;
 
-/// The maximum size of a response body that a policy can allow, in MiB. The host needs memory for the whole body, in addition to the copy in the sandbox.
+/// The maximum size of a response body that a policy can allow, in MiB. In addition to the copy in the sandbox, the host needs memory for the whole body.
 const MAX_RESPONSE_MIB: u32 = 64;
 
 /// The maximum number of sandboxes of a module that a policy can allow.

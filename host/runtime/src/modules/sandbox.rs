@@ -1,6 +1,6 @@
-//! A sandbox: a Wasmtime store with one instance. By default, a sandbox serves one request and is then dropped, so that a request cannot read the data of
-//! another request. With the setting `reuse`, a sandbox serves several requests. Between two requests, the host replaces all its own state, and only the
-//! guest's memory stays unchanged.
+//! A sandbox is a Wasmtime store with one instance. By default, a sandbox is dropped after one request, so that a request cannot read the data of another
+//! request. With the setting `reuse`, a sandbox serves several requests. Between two requests, the host replaces its own state of the sandbox, but does not
+//! change the guest's memory.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const MAX_REQUESTS: u32 = 1_000;
 pub(crate) struct Sandbox {
     pub(crate) call: Call,
     wasi: WasiCtx,
-    /// The resources of WASI. They are not in the table of the call, because the guest's standard library may use them for as long as the sandbox exists.
+    /// The resources of WASI. A separate table is necessary, because the guest's standard library can use the resources until the sandbox is dropped.
     wasi_table: ResourceTable,
     limits: Limits,
     host_calls: HostCalls,
@@ -43,8 +43,8 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    /// Returns whether the sandbox can serve another request after a successful request. The last request must have left no resources in the host, and there
-    /// must be enough free memory and free space for output.
+    /// Returns whether the sandbox can serve another request after a successful request. The successful request must have released all host resources. The
+    /// sandbox must have enough free memory and free space for output.
     fn is_reusable(&self) -> bool {
         self.served < MAX_REQUESTS
             && self.limits.has_free_memory()
@@ -81,7 +81,7 @@ pub(crate) struct Budget {
 struct Limits {
     /// The maximum size of the memory, in bytes.
     memory: usize,
-    /// Whether the host rejected a request of the guest for more memory. Then the guest usually traps, and the trap does not show the cause.
+    /// Whether the host rejected a request of the guest for more memory. In this case, the guest usually traps, and the trap does not contain the cause.
     was_denied: bool,
     /// The current size of the memory, in bytes.
     current: usize,
@@ -90,7 +90,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// Returns whether the guest has used at most half of the memory that it can allocate in addition to its initial memory.
+    /// Returns whether the guest uses at most half of its additional memory. The size of the additional memory is the maximum size minus the initial size.
     fn has_free_memory(&self) -> bool {
         let grown = self.current.saturating_sub(self.initial);
         !self.was_denied && grown <= self.memory.saturating_sub(self.initial) / 2
@@ -199,7 +199,7 @@ impl Instance {
     }
 
     /// Removes all data of the caller after a successful request, so that the instance can become idle. `idle_call` creates the call state that replaces the
-    /// state of the request. If the instance cannot serve another request, returns it unchanged as `Err`.
+    /// state of the request. Returns the unchanged instance as `Err` if the instance cannot serve another request.
     pub(crate) fn into_idle(mut self, idle_call: impl FnOnce() -> Call) -> Result<Self, Self> {
         let sandbox = self.store.data_mut();
         if !sandbox.is_reusable() {
@@ -211,7 +211,7 @@ impl Instance {
     }
 }
 
-/// Returns the reason for a trap, as text for the log. The output of the guest follows, for example the message of a panic.
+/// Returns the reason for a trap and the output of the guest, as text for the log. The output can contain the message of a panic.
 pub(crate) fn trap_reason(store: &Store<Sandbox>, error: &wasmtime::Error) -> String {
     let sandbox = store.data();
     let reason = if let Some(exceeded) = limits::exceeded(error, store.hostcall_fuel()) {

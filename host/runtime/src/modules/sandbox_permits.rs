@@ -1,5 +1,6 @@
-//! Permits for sandboxes. They are created when the service starts, and are divided into groups. Each module with a section in the configuration has its own
-//! group. All other modules share one group. A few spare permits are used to load modules. So one module cannot use the permits of another module.
+//! Permits for sandboxes. The service creates the permits at its start, and divides them into groups. Each module with a section in the configuration has a
+//! separate group. All other modules share one group. So a module with its own group cannot use the permits of another module. Spare permits are used to load
+//! modules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +65,7 @@ impl SandboxPermits {
         self.by_module.get(name).unwrap_or(&self.shared)
     }
 
-    /// Returns the spare permits. They are for modules that do not serve yet.
+    /// Returns the spare permits, which are used to load modules.
     pub(super) fn spare(&self) -> &PermitGroup {
         &self.spare
     }
