@@ -12,7 +12,7 @@ pub fn decode_segment(raw: &str) -> Result<String, Rejection> {
     decode(raw).ok_or_else(|| Rejection::bad_request("The path is not valid percent-encoded UTF-8"))
 }
 
-/// Decodes the names and values of a query string, and returns them in their order. `+` represents a space. A name without `=` has an empty value.
+/// Decodes the names and values of a query string, and preserves their order. `+` represents a space. A name without `=` has an empty value.
 ///
 /// # Errors
 /// Returns 400 if a name or a value has an invalid encoding, as in [`decode_segment`].

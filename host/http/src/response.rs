@@ -33,7 +33,7 @@ const DEFAULT_HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
 ];
 
-/// The headers that a handler cannot set. They are hop-by-hop headers (RFC 9110, section 7.6.1) and headers that the server computes.
+/// The headers that a handler cannot set. These headers are hop-by-hop headers (RFC 9110, section 7.6.1) or are computed by the server.
 const SERVER_HEADERS: [HeaderName; 5] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,

@@ -1,6 +1,6 @@
 //! The route table. It contains the routes of the host and of the loaded modules, and the API description of all routes. All routes are checked for conflicts.
 //!
-//! Paths are matched before percent-decoding, so that an encoded slash does not split a segment. The values of named segments are decoded after the match
+//! Paths are matched before percent-decoding, because an encoded slash must not split a segment. The values of named segments are decoded after the match
 //! ([`crate::query`]). Literal segments are compared byte by byte.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::route_group::{RouteGroup, Target};
 pub struct RouteEntry<S> {
     /// The route.
     pub route: Route,
-    /// The name of the route's owner, as in [`RouteGroup::owner`].
+    /// The name of the route's owner ([`RouteGroup::owner`]).
     pub owner: String,
     /// The rate-limit bucket of the route, or `None` if the route has no rate limit.
     pub bucket: Option<Bucket>,

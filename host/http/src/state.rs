@@ -28,8 +28,8 @@ pub trait State: Sized + Send + Sync + 'static {
     /// Returns the state of the HTTP server.
     fn http(&self) -> &HttpState<Self>;
 
-    /// Parses the credential of a request, without a lookup in the database. Also returns the rate-limit key of the credential if the credential itself proves
-    /// its origin from this service.
+    /// Parses the credential of a request, without a lookup in the database. Also returns the rate-limit key of the credential if the form of the credential
+    /// proves that this service issued the credential.
     ///
     /// # Errors
     /// Returns 401 if the credential is missing or malformed, and 429 if the client has sent too many forged credentials.
@@ -48,7 +48,8 @@ pub trait State: Sized + Send + Sync + 'static {
         credential: Self::Credential,
     ) -> impl Future<Output = Result<Caller, Failure>> + Send;
 
-    /// Returns the rate-limit key for requests to the agent endpoint. Returns `None` if the credential itself does not prove its origin from this service.
+    /// Returns the rate-limit key for requests to the agent endpoint. Returns `None` if the form of the credential does not prove that this service issued the
+    /// credential.
     fn agent_key(&self, _credential: &Self::Credential) -> Option<Key> {
         None
     }

@@ -23,7 +23,7 @@ pub(super) struct Component {
 /// contains the index of the blob instead of the base64 text.
 ///
 /// # Errors
-/// Returns 400 if an index has no blob in the request.
+/// Returns 400 if the request has no blob with the index of a component.
 pub(super) fn component_bytes(
     components: &[Component],
     request: &Request,

@@ -58,8 +58,8 @@ pub(super) fn add<S>(
                     route.method, route.path
                 ))
             })?;
-        // The common properties of a path apply to all its operations. Two owners can have operations with the same path, so each owner's common properties are
-        // copied to the operations of this owner.
+        // The common properties of a path apply to all its operations. Two owners can have operations with the same path, so the common properties of an owner
+        // are copied to each operation of this owner.
         let shared = item.and_then(Value::as_object).into_iter().flatten();
         let mut operation = operation.clone();
         for (name, value) in shared.filter(|(name, _)| !METHODS.contains(&name.as_str())) {

@@ -17,8 +17,8 @@ use crate::state::State;
 
 /// Counts the request, and returns the caller if the route accepts the credential.
 ///
-/// Every request is counted before the database lookup of its credential. Some credentials prove without a lookup that the service issued them. A request with
-/// such a credential counts towards the rate limit of the credential. Any other request counts towards the rate limit of the client. So invalid and forged
+/// Every request is counted before the database lookup of its credential. The form of some credentials proves that the service issued the credential. A request
+/// with such a credential counts towards the rate limit of the credential. Any other request counts towards the rate limit of the client. So invalid and forged
 /// credentials cannot cause unlimited lookups.
 pub(super) async fn authenticate<S: State>(
     state: &S,
@@ -91,7 +91,7 @@ fn authorize(access: Access, caller: Caller) -> Result<Caller, Rejection> {
     })
 }
 
-/// Switches the caller to the mailbox `mailbox`, which the request selects. Returns the caller unchanged if `mailbox` is `None` or the caller's own mailbox.
+/// Switches the caller to the mailbox that the request selects. Returns the unchanged caller if `mailbox` is `None` or the caller's own mailbox.
 pub(super) async fn select_mailbox<S: State>(
     state: &S,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! `aliases`: additional addresses of the caller.
+//! The interface `aliases`, for additional addresses of the caller.
 
 use latchmail_accounts::aliases;
 use latchmail_bindings::latchmail::host::aliases::{self as wit, Host};

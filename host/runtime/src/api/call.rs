@@ -1,4 +1,4 @@
-//! The state of one call to a module, and the checks of the caller that several host functions use.
+//! The state of one call to a module, and common checks of the caller for host functions.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `config`: returns the module's own settings from the configuration. Only the module for agents also receives settings of the service
+//! The interface `config`, for the module's own settings from the configuration. Only the module for agents also receives settings of the service
 //! (`Config::modules_with_service_settings`).
 
 use latchmail_bindings::latchmail::host::config::Host;

@@ -1,4 +1,4 @@
-//! `domains`: the caller's custom domains.
+//! The interface `domains`, for the caller's custom domains.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `http-client`: sends HTTP requests to the hosts that the operator allowed for the module.
+//! The interface `http-client`, for HTTP requests to the hosts that the operator allowed for the module.
 
 use std::time::Duration;
 

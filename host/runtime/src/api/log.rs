@@ -1,4 +1,4 @@
-//! `log`: writes lines of a module to the log of the service and to the module's own log. The number of lines in one request is limited.
+//! The interface `log`, for lines of a module in the log of the service and in the module's own log. The number of lines in one request is limited.
 
 use latchmail_bindings::latchmail::host::log::{Host, Level};
 

@@ -1,4 +1,4 @@
-//! `mailbox`: reads and changes the caller's mail.
+//! The interface `mailbox`, for reading and changing the caller's mail.
 
 use std::io;
 use std::sync::Arc;
@@ -194,7 +194,7 @@ impl Call {
             .map_err(mailbox_error)
     }
 
-    /// Returns access to the mailbox if the caller may change messages. Returns an error if `uids` has too many messages.
+    /// Returns access to the mailbox if the caller is authorized to change messages. Returns an error if `uids` is too long.
     fn change_access(&self, uids: &[u64]) -> Result<latchmail_mailbox::Access, Error> {
         let access = self.mailbox_access(Scope::MailWrite)?;
         if uids.len() > MAX_UIDS {

@@ -1,4 +1,4 @@
-//! `outbox`: sends mail on behalf of the caller.
+//! The interface `outbox`, for sending mail on behalf of the caller.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;

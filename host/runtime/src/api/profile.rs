@@ -1,4 +1,4 @@
-//! `profile`: the personal data and the password of the caller's account.
+//! The interface `profile`, for the personal data and the password of the caller's account.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ pub struct Settings {
     pub(super) config: ModuleSettings,
     /// The storage quota of the module for one account, in bytes.
     pub(super) store: u64,
-    /// The hosts that the module may connect to.
+    /// The allowed hosts for connections of the module.
     pub(super) hosts: Hosts,
 }
 

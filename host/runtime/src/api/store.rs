@@ -1,4 +1,4 @@
-//! `store`: keys and values that the module stores for the caller's account.
+//! The interface `store`, for keys and values that the module stores for the caller's account.
 
 use latchmail_bindings::latchmail::host::store::Host;
 use latchmail_bindings::latchmail::host::types::Error;

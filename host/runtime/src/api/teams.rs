@@ -1,5 +1,5 @@
-//! `teams`: manages the caller's own shared mailbox, and lists the mailboxes that other accounts share with the caller. A team's id gives no access, because
-//! the teams service authorizes each operation.
+//! The interface `teams`, for the caller's own shared mailbox and for the mailboxes that other accounts share with the caller. A team's id gives no access,
+//! because the teams service authorizes each operation.
 
 use std::sync::Arc;
 

@@ -189,7 +189,7 @@ impl ModuleManager {
         Ok(self.report(name, versions))
     }
 
-    /// Enables a module. If the module is already enabled, loads its current version again with the current configuration.
+    /// Enables a module. If the module is already enabled, reloads the current version of the module with the current configuration.
     ///
     /// # Errors
     /// Returns an [`Error`] if the module does not exist or cannot be loaded, if its routes conflict with other routes, or if the database fails.

@@ -116,8 +116,7 @@ impl ModuleManager {
         self.directory.module_versions(name).await
     }
 
-    /// Returns a stored version of a module after compilation, with its manifest. The cache of compiled components avoids a compilation if it contains the
-    /// version.
+    /// Returns a stored version of a module after compilation, with its manifest. Uses the cache of compiled components if possible.
     pub(super) async fn examine_stored(
         &self,
         name: &str,

@@ -117,8 +117,8 @@ impl Module {
             Some((sandbox_permit, instance))
         };
         if let Some((sandbox_permit, instance)) = not_kept {
-            // Dropping the sandbox wipes its memory. Dropping it and creating the next sandbox take time, so a separate task does this work after the response.
-            // The work delays only the next request with this permit.
+            // Dropping the sandbox wipes its memory. The wipe and the creation of the next sandbox take time, so a separate task does this work after the
+            // response. The work delays only the next request with this permit.
             let (module, span) = (Arc::clone(self), tracing::Span::current());
             tokio::spawn(async move {
                 span.in_scope(|| drop(instance));

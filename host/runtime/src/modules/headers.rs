@@ -1,4 +1,4 @@
-//! The request headers that modules receive, the response headers that modules can set, and the content types that need the operator's permission.
+//! The headers of requests to modules, the allowed headers of responses from modules, and the content types that need the operator's permission.
 //!
 //! Modules and the sign-in pages have the same origin. A module could attack the sign-in pages with a response header for the whole origin, or with content
 //! that a browser runs. The HTTP server adds protective headers to every response.
@@ -54,7 +54,7 @@ pub(super) fn request(headers: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the headers of a module's response that are sent to the client. Drops and logs the headers that a module must not set.
+/// Returns the client's headers from a module's response. Drops and logs the headers that a module must not set.
 ///
 /// # Errors
 /// Returns a phrase with the name of the header if a header is invalid. If `active_content` is false, a content type that a browser can run is invalid.

@@ -91,7 +91,7 @@ impl Health {
         self.state().counts.clone()
     }
 
-    /// Locks the state. A poisoned lock is ignored, because the counts are still usable after a panic.
+    /// Locks the state. A poisoned lock is ignored, because the counts are usable after a panic.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -87,7 +87,7 @@ pub struct Examined {
     pub digest: Arc<str>,
     /// The imported interfaces, with their versions.
     pub imports: Arc<[String]>,
-    /// The bytes of the component. The result of [`Loader::cached`] has no bytes.
+    /// The bytes of the component. Empty in the result of [`Loader::cached`].
     pub bytes: Bytes,
     component: Component,
 }

@@ -94,8 +94,7 @@ pub enum Content {
     Blob(Blob),
 }
 
-/// A response. The host has checked a response that comes from a module. Its status is 200 to 599, and it contains only headers that a module is allowed to
-/// set.
+/// A response. For a response of a module, the host has checked that the status is 200 to 599 and that every header is allowed.
 #[derive(Debug)]
 pub struct Response {
     /// The status.

@@ -1,4 +1,4 @@
-//! The sandbox. It compiles components, links them with the granted interfaces, reads their manifests, and calls them for requests.
+//! The sandbox. This module compiles components, links the components with the granted interfaces, and reads the manifests. It calls components for requests.
 //!
 //! This module does not depend on HTTP connections or on SQL. The host functions are in [`crate::api`].
 

@@ -1,6 +1,6 @@
 //! A sandbox is a Wasmtime store with one instance. By default, a sandbox is dropped after one request, so that a request cannot read the data of another
-//! request. With the setting `reuse`, a sandbox serves several requests. Between two requests, the host replaces its own state of the sandbox, but does not
-//! change the guest's memory.
+//! request. With the setting `reuse`, a sandbox serves several requests. Between two requests, the host replaces the state that the host stores for the
+//! sandbox. The guest's memory stays unchanged.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const MAX_FRAME_LENGTH: usize = 256;
 /// The maximum number of requests that a reused sandbox serves. The maximum limits the effect of memory leaks in the guest.
 const MAX_REQUESTS: u32 = 1_000;
 
-/// The data of a store: the state of the current call, and a WASI context that gives no access to the system.
+/// The data of a store. It contains the state of the current call, and a WASI context without access to the system.
 pub(crate) struct Sandbox {
     pub(crate) call: Call,
     wasi: WasiCtx,
@@ -73,7 +73,7 @@ pub(crate) struct Budget {
     pub(crate) host_calls: u32,
     /// The maximum size of a response body that is not a blob, in bytes.
     pub(crate) response: usize,
-    /// Whether responses may contain content that a browser can run.
+    /// Whether responses are allowed to contain content that a browser can run.
     pub(crate) active_content: bool,
 }
 

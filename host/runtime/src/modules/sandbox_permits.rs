@@ -90,7 +90,7 @@ impl PermitGroup {
         Arc::clone(&self.permits).acquire_owned().await.ok()
     }
 
-    /// Returns whether an idle sandbox may keep its permit. In a shared group, this is allowed only while at least half of the permits are free.
+    /// Returns whether idle sandboxes can keep their permits. In a shared group, at least half of the permits must be free.
     pub(super) fn allows_idle(&self) -> bool {
         !self.is_shared || self.permits.available_permits() * 2 >= self.size as usize
     }
