@@ -85,8 +85,7 @@ fn parse_forwarded(entry: &str) -> Option<IpAddr> {
     Some(IpAddr::to_canonical(&address))
 }
 
-/// Returns the id of a request. If a trusted proxy sent a well-formed id (at most 64 characters of `[A-Za-z0-9._-]`), returns this id. Otherwise returns 22
-/// random characters.
+/// Returns the id that a trusted proxy sent, or 22 random characters. The id of a proxy must consist of at most 64 characters of `[A-Za-z0-9._-]`.
 #[must_use]
 pub fn request_id(trusted: bool, headers: &HeaderMap) -> String {
     headers

@@ -71,8 +71,8 @@ pub(crate) async fn serve<S: State>(
         })
     });
     let mut connection = http1::Builder::new()
-        // A client can shut down its sending side of the connection and wait for the response. The server cannot distinguish such a client from a client that
-        // disconnected. So a request of a disconnected client continues until the deadline of its route.
+        // A client can shut down its sending side of the connection and wait for the response. The server cannot distinguish such a client from a disconnected
+        // client. So a request of a disconnected client continues until the deadline of its route.
         .half_close(true)
         .header_read_timeout(None)
         .max_buf_size(MAX_BUFFER)

@@ -14,8 +14,8 @@
 //!   response.
 //! - A head ends at its first empty line. A body with `Content-Length` ends after that number of bytes. A chunked body ends with CR LF CR LF.
 //!
-//! Therefore each read ends at the next empty line or at the end of the body. If a new version of hyper or httparse changes one of these properties, the
-//! recorded bytes are not exactly one head, and the service rejects the request.
+//! Therefore each read ends at the next empty line or at the end of the body. If a new version of hyper or httparse changes a property, the recorded bytes are
+//! not exactly one head. The service then rejects the request.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -207,7 +207,6 @@ async fn submit_code(
     }
 }
 
-/// Denies access to the device.
 async fn deny(app: &App, device_request: &DeviceRequest) -> Result<Response, Rejection> {
     if app.oauth.deny_device(&device_request.user_code).await? {
         return result_page(

@@ -28,7 +28,6 @@ static STYLE_HASH: LazyLock<String> =
     LazyLock::new(|| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(STYLE))));
 
 pub(super) struct Page<'a> {
-    /// The status of the response.
     pub(super) status: StatusCode,
     /// The title in the browser's tab and the heading of the page.
     pub(super) title: &'a str,
@@ -41,7 +40,6 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Renders the page to a response.
     pub(super) fn into_response(self, app: &App) -> Result<Response, Rejection> {
         let service = &app.config.service_name;
         let document = html! {

@@ -29,7 +29,6 @@ pub(super) const PATH: &str = "/login";
 pub(super) struct Credentials {
     /// The email address.
     pub(super) address: String,
-    /// The password.
     pub(super) password: SecretString,
     /// The two-factor code. `None` if the field is empty.
     pub(super) code: Option<SecretString>,

@@ -81,7 +81,7 @@ async fn check<D: Display, M: Display>(
     message::json(StatusCode::SERVICE_UNAVAILABLE, &not_ready)
 }
 
-/// Returns `true` if `ping` succeeds within `max_duration`. Logs a failure with the name of the server.
+/// Returns `true` if `ping` succeeds within `max_duration`. Logs a failure with the name of the checked server.
 async fn is_available<E: Display>(
     name: &str,
     ping: impl Future<Output = Result<(), E>>,

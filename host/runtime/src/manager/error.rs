@@ -28,7 +28,6 @@ impl Error {
         Self::Invalid(format!("module `{name}` cannot be loaded: {reason}"))
     }
 
-    /// Creates the error for a module that does not exist.
     pub(super) fn not_found(name: &str) -> Self {
         Self::NotFound(format!("there is no module `{name}`"))
     }

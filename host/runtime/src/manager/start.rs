@@ -1,7 +1,7 @@
 //! Loads the modules when the service starts. The modules come from the database, and from new files in the setting `source`.
 //!
-//! If the version that should serve cannot be loaded, the manager logs the error. Then the latest loadable earlier version serves. Other modules are not
-//! affected.
+//! If the version that should serve cannot be loaded, the manager logs the error. Then the most recent earlier version that can be loaded serves. Other modules
+//! are not affected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ impl ModuleManager {
         Ok(Some(module))
     }
 
-    /// Loads the version that should serve. If this version cannot be loaded, returns the reason and the latest loadable earlier version.
+    /// Loads the version that should serve. If this version cannot be loaded, returns the reason and the most recent earlier version that can be loaded.
     async fn load_last_good(
         &self,
         router: &dyn Router,

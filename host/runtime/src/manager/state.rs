@@ -99,7 +99,6 @@ impl ModuleManager {
         Ok(self.loader.log(name).read(request))
     }
 
-    /// Returns the entry of a module.
     pub(super) fn entry(&self, name: &str) -> Result<ModuleEntry, Error> {
         let entries = self.entries.load();
         entries
@@ -138,7 +137,6 @@ impl ModuleManager {
             .map_err(|reason| Error::cannot_load(name, &reason))
     }
 
-    /// Loads a module with its policy.
     pub(super) async fn load(
         &self,
         examined: &Examined,
@@ -152,7 +150,6 @@ impl ModuleManager {
     }
 }
 
-/// Returns the serving modules of `entries`.
 pub(super) fn serving(entries: &Entries) -> Vec<Arc<Module>> {
     entries
         .values()

@@ -19,8 +19,8 @@ use crate::api::scope_from_wit;
 /// The maximum size of a request body that a route can declare, in bytes. This size is sufficient for a message of 25 MB in base64.
 const MAX_BODY: u32 = 40 * 1024 * 1024;
 
-/// The maximum number of routes of a module, and the maximum size of its API description in bytes. The number of routes is limited because the router compares
-/// every route with every other route.
+/// The maximum number of routes of a module, and the maximum size of its API description in bytes. The number of routes is limited, because the router compares
+/// each pair of routes.
 const MAX_ROUTES: usize = 1000;
 const MAX_DESCRIPTION: usize = 1024 * 1024;
 

@@ -86,7 +86,6 @@ impl Health {
         state.record(true)
     }
 
-    /// Returns the current counts.
     pub(crate) fn counts(&self) -> Counts {
         self.state().counts.clone()
     }

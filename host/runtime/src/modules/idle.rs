@@ -41,7 +41,6 @@ struct IdleSandbox {
 pub(super) struct Preparation(Arc<Mutex<State>>);
 
 impl IdleSandboxes {
-    /// Creates an empty set of idle sandboxes.
     pub(super) fn new(reuse: bool) -> Self {
         Self {
             reuse,

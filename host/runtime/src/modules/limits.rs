@@ -17,8 +17,8 @@ use wasmtime::{CallHook, PoolConcurrencyLimitError};
 use super::engine::RunningGuest;
 use crate::api::MAX_HANDLES;
 
-/// The lower bound of the transfer limit, in bytes. The transfer limit is the maximum size of the values that a guest passes to the host in one call. These
-/// values are the arguments of a host function, or the result of a function of the guest.
+/// The lower bound of the transfer limit, in bytes. The transfer limit is the maximum size of the values that a guest passes to the host in one call. Such
+/// values are arguments of a host function, or the result of a guest function.
 const MIN_TRANSFER: usize = 16 * 1024 * 1024;
 
 /// The CPU time above which a request is classified as long. It is about ten times the CPU time of a usual request.
@@ -89,8 +89,8 @@ impl HostCalls {
     }
 }
 
-/// The CPU time of one request, measured with the CPU clock of the thread. The time includes the work of host functions. It does not include the time in which
-/// the thread waits for a CPU. The limit is checked whenever the guest yields.
+/// The CPU time of one request, measured with the CPU clock of the thread. The time includes the work of host functions, but not the wait for a CPU. The limit
+/// is checked whenever the guest yields.
 #[derive(Debug)]
 pub(crate) struct CpuTime {
     limit: Duration,

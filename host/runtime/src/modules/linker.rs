@@ -114,7 +114,7 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
 /// The call has no caller, so functions that need a caller return an error.
 ///
 /// # Errors
-/// Returns an error if the component imports an interface that the host does not have. The error is a phrase that follows the name of the component.
+/// Returns an error if the component imports an interface that is missing in the host. The error is a phrase that follows the name of the component.
 pub(crate) fn linker_with_all(
     engine: &Engine,
     component: &Component,

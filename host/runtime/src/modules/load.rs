@@ -1,5 +1,5 @@
-//! The module loader. It creates a callable module from the bytes of a component, in two steps. [`Loader::examine`] reads the manifest from an instance that
-//! has no access to user data. [`Loader::load`] checks the component against its policy, links the component and tests it.
+//! The module loader. It creates a callable module from the bytes of a component, in two steps. [`Loader::examine`] reads the manifest from an instance without
+//! access to user data. [`Loader::load`] checks the component against its policy, links the component and tests it.
 //!
 //! Each error is a phrase that follows the name of the module. The loader does not decide which modules serve requests.
 
@@ -304,7 +304,6 @@ impl Loader {
         logs.remove(name);
     }
 
-    /// Calls the function `describe` of a component.
     async fn describe(
         &self,
         pre: &EverythingPre<Sandbox>,

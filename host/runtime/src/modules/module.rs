@@ -85,13 +85,11 @@ impl Module {
         self.health.counts()
     }
 
-    /// Drops the idle sandboxes of the module, and releases the permits of these sandboxes. After this call, no sandbox becomes idle. Running requests finish
-    /// normally.
+    /// Drops the idle sandboxes of the module, and releases their permits. After this call, no sandbox becomes idle. Running requests finish normally.
     pub fn retire(&self) {
         self.idle.close();
     }
 
-    /// Creates the state of one call of this module.
     pub(super) fn new_call(&self, caller: Option<Caller>, origin: Origin) -> Call {
         Call::new(
             self.services.clone(),

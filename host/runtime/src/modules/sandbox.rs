@@ -198,8 +198,8 @@ impl Instance {
         self
     }
 
-    /// Removes all data of the caller after a successful request, so that the instance can become idle. `idle_call` creates the call state that replaces the
-    /// state of the request. Returns the unchanged instance as `Err` if the instance cannot serve another request.
+    /// Removes all data of the caller after a successful request, so that the instance can become idle. `idle_call` creates the new call state. If the instance
+    /// cannot serve another request, returns the unchanged instance as `Err`.
     pub(crate) fn into_idle(mut self, idle_call: impl FnOnce() -> Call) -> Result<Self, Self> {
         let sandbox = self.store.data_mut();
         if !sandbox.is_reusable() {
@@ -252,8 +252,7 @@ pub(crate) fn backtrace(error: &wasmtime::Error) -> Vec<String> {
         .collect()
 }
 
-/// Returns the text that the guest wrote to its standard output and standard error in this request, as one line for the log. Returns `None` if the guest wrote
-/// nothing.
+/// Returns the guest's standard output and standard error of this request, as one line for the log. Returns `None` if the guest wrote nothing.
 pub(crate) fn output(store: &Store<Sandbox>) -> Option<String> {
     let sandbox = store.data();
     let output = sandbox.output.contents();
