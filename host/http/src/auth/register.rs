@@ -73,7 +73,8 @@ pub fn route() -> Route {
 /// Creates a mailbox, an account with its profile, and the first web session of the account. If one of these steps fails, nothing is created.
 ///
 /// # Errors
-/// Returns 403 if registration is disabled. Returns 400 with the name of the first invalid field. Returns 409 if the address is taken.
+/// Returns 403 if registration is disabled, even if the body is invalid. Returns 400 with the name of the first invalid field. Returns 409 if the address is
+/// taken.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/register",
