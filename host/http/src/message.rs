@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::rejection::Rejection;
 
-/// The body of a successful response without data, which [`success`] returns.
+/// The body of a successful response without data.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) struct Success {

@@ -148,8 +148,8 @@ struct DevicePageForm {
     request_body(content = DevicePageForm, content_type = "application/x-www-form-urlencoded", description = "The fields of the page"),
     responses(
         (status = 200, description = "The next page", content_type = "text/html"),
-        (status = 400, description = "The page again: the email address or the password is malformed", content_type = "text/html"),
-        (status = 403, description = "The page again: the code of the device or the credentials are incorrect. Or a page: the form has expired or belongs to another browser", content_type = "text/html"),
+        (status = 400, description = "The page again, because the email address or the password is malformed", content_type = "text/html"),
+        (status = 403, description = "The page again if the code of the device or the credentials are incorrect, or an error page if the form has expired or belongs to another browser", content_type = "text/html"),
         (status = 429, description = "A page: too many requests or attempts", content_type = "text/html"),
         (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
         (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),

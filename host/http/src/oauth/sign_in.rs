@@ -105,7 +105,7 @@ struct SignInForm {
             description = "The redirect to the client, with `code`, `state` and `iss`",
             headers(("Location" = String, description = "The client's redirect URI with the parameters"))
         ),
-        (status = 400, description = "The page again: the email address or the password is malformed", content_type = "text/html"),
+        (status = 400, description = "The page again, because the email address or the password is malformed", content_type = "text/html"),
         (status = 403, description = "The sign-in page again if the credentials are incorrect, or an error page if the form has expired or belongs to another browser", content_type = "text/html"),
         (status = 429, description = "A page: too many requests or attempts", content_type = "text/html"),
         (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
