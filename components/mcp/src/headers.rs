@@ -131,7 +131,7 @@ pub(crate) fn check(request: &Request, method: &str, params: &Params) -> Result<
     let header = single(request, NAME)?.and_then(decoded);
     match named.and_then(Value::as_str) {
         Some(name) if header.as_deref() != Some(name) => Err(RpcError::header_mismatch(
-            "Header mismatch: Mcp-Name is missing or is not the body's name",
+            "Header mismatch: Mcp-Name is missing or differs from the name in the body",
         )),
         _ => Ok(()),
     }

@@ -7,7 +7,7 @@ use crate::failure::failure_of;
 
 /// Remove a member
 ///
-/// Removes the member and all its grants. A guest can always remove itself. Removing the last guest also revokes the standing key, the app password with which
+/// Removes the member and all its grants. A guest can always remove itself. Removing the last guest also revokes the standing key, which is the app password with which
 /// guests access the mailbox.
 #[utoipa::path(
     delete,

@@ -116,9 +116,9 @@ pub enum Key {
     Address(Box<str>),
     /// The mail address in sign-in attempts from one client network.
     AddressFrom(Box<str>, IpAddr),
-    /// All clients in one IPv4 /16 network or one IPv6 /32 network. Used if the bucket has too many keys.
+    /// All clients in one IPv4 /16 network or one IPv6 /32 network. Replaces the keys of single clients if the bucket has too many keys.
     Region(IpAddr),
-    /// All mail addresses with the same 16-bit hash. Used if the bucket has too many keys.
+    /// All mail addresses with the same 16-bit hash. Replaces the keys of single addresses if the bucket has too many keys.
     Addresses(u16),
 }
 

@@ -164,6 +164,9 @@ impl AppPassword {
 }
 
 /// Generates a refresh token: 43 symbols of base64url with 256 random bits. The directory stores only the hash of the token ([`sha256_hex`]).
+///
+/// # Errors
+/// Returns an internal error if the operating system returns no random bytes.
 pub fn refresh_token() -> Result<SecretString, Failure> {
     let bytes = random::<32>()?;
     let text = Zeroizing::new(URL_SAFE_NO_PAD.encode(bytes.as_slice()));

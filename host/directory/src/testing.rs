@@ -3,7 +3,7 @@
 //! `LATCHMAIL_TEST_POSTGRES` is the URL of the server. The role in the URL must be able to create databases and roles. Without this variable, the PostgreSQL
 //! tests fail. These tests are never skipped.
 //!
-//! ```ignore
+//! ```text
 //! async fn an_account_is_found_by_its_address(fresh: Fresh) { … }
 //!
 //! both!(an_account_is_found_by_its_address);

@@ -2,8 +2,8 @@
 //!
 //! Clients send credentials only in the header `Authorization`, so no response allows browsers to send cookies.
 //!
-//! `CorsLayer` of tower-http 0.7.1 is not suitable. This layer responds to every `OPTIONS` request with the same methods for all paths. The layer also sends
-//! `Access-Control-Expose-Headers` for origins that are not allowed.
+//! `CorsLayer` of tower-http 0.7.1 is not suitable. `CorsLayer` responds to every `OPTIONS` request with the same methods for all paths, and sends
+//! `Access-Control-Expose-Headers` also for origins that are not allowed.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use latchmail_core::error::StartError;

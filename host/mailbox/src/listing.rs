@@ -282,7 +282,7 @@ struct Incomplete {
 }
 
 impl Incomplete {
-    /// Creates the value for a message from the first FETCH. `max_header` is the maximum length of the header, in bytes.
+    /// Creates an incomplete summary from the result of the first FETCH. `max_header` is the maximum length of the header, in bytes.
     fn new(message: Fetched, max_header: usize) -> Self {
         let size = usize::try_from(message.size).unwrap_or(usize::MAX);
         Self {

@@ -8,8 +8,8 @@
 //! - If a message with the same identity is missing at its stored location, the arrival is that message. The number of the message does not change.
 //! - If all messages with the same identity are at their stored locations, the arrival is a copy and gets a new number.
 //!
-//! After all arrivals were processed, the reconciliation permanently removes every missing message that has copies from the index. Otherwise a copy could get
-//! the number of the missing message when the copy is moved.
+//! After all arrivals are processed, the reconciliation permanently removes a missing message from the index if the message has copies. Otherwise, when a copy
+//! is moved, the copy could get the number of the missing message.
 //!
 //! docs/http-api.md has a table of the cases.
 

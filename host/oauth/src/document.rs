@@ -130,7 +130,7 @@ fn read(url: &str, body: &[u8]) -> Result<Client, String> {
         return Err("it contains a client_secret".into());
     }
     if text("token_endpoint_auth_method").unwrap_or("none") != "none" {
-        return Err("its token_endpoint_auth_method must be none".into());
+        return Err("its token_endpoint_auth_method must be `none`".into());
     }
     let description = |error| match error {
         Error::Refused(refusal) => refusal.description.into_owned(),

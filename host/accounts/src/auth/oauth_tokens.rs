@@ -377,7 +377,7 @@ impl Auth {
             Rotation::Reused => {
                 tracing::warn!(
                     app_password_id = grant.app_password_id,
-                    "refresh token of an OAuth grant reused, grant ended"
+                    "refresh token of an OAuth grant was reused; the grant was ended"
                 );
                 self.mail_server
                     .end_sessions(&[grant.app_password_id])

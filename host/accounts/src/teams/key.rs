@@ -30,7 +30,8 @@ impl Teams {
         })
     }
 
-    /// Seals mailbox keys of earlier service keys with the current key, so that the operator can remove earlier keys from the key file.
+    /// Seals each mailbox key again that is sealed with an earlier service key, with the current service key. The operator can then remove the earlier
+    /// service keys from the key file.
     ///
     /// # Errors
     /// Returns 500 if the database fails.

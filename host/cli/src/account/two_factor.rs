@@ -36,7 +36,7 @@ pub(crate) async fn enable(context: &CliContext, address: &str) -> anyhow::Resul
         return print_line(&already_enabled(address));
     }
     print_line(&format!(
-        "Signing in to {address} requires a code from now on. The following is not shown again. The owner's device needs the secret or the URL."
+        "From now on, signing in to {address} requires a code. The owner's device needs the secret or the URL. The values below are not shown again."
     ))?;
     print_line(&format!("\nsecret  {}", enrolment.secret.expose_secret()))?;
     print_line(&format!("url     {}", enrolment.url.expose_secret()))?;

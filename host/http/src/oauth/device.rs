@@ -101,8 +101,8 @@ pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Respons
     params(("user_code" = Option<String>, Query, description = "The code that the page fills in")),
     responses(
         (status = 200, description = "The page", content_type = "text/html"),
-        (status = 429, description = "A page: too many requests", content_type = "text/html"),
-        (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
+        (status = 429, description = "An error page: too many requests", content_type = "text/html"),
+        (status = 500, description = "An error page: the operation could not be completed", content_type = "text/html"),
     )
 )]
 pub(super) async fn show_device(app: &App, request: &Request) -> Result<Response, Rejection> {
@@ -150,9 +150,9 @@ struct DevicePageForm {
         (status = 200, description = "The next page", content_type = "text/html"),
         (status = 400, description = "The page again, because the email address or the password is malformed", content_type = "text/html"),
         (status = 403, description = "The page again if the code of the device or the credentials are incorrect, or an error page if the form has expired or belongs to another browser", content_type = "text/html"),
-        (status = 429, description = "A page: too many requests or attempts", content_type = "text/html"),
-        (status = 500, description = "A page: the operation could not be completed", content_type = "text/html"),
-        (status = 503, description = "A page: the mail server is starting or cannot be reached", content_type = "text/html"),
+        (status = 429, description = "An error page: too many requests or attempts", content_type = "text/html"),
+        (status = 500, description = "An error page: the operation could not be completed", content_type = "text/html"),
+        (status = 503, description = "An error page: the mail server is starting or cannot be reached", content_type = "text/html"),
     )
 )]
 pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Response, Rejection> {

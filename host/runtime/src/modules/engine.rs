@@ -70,7 +70,7 @@ pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 static RAN: AtomicBool = AtomicBool::new(false);
 
-/// A marker for a running guest. While a value of this type exists, the ticks have the short interval.
+/// A marker for a running guest. While a value of this type exists, the engine's epoch advances at the short interval.
 pub(crate) struct RunningGuest;
 
 impl RunningGuest {
