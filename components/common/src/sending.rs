@@ -76,7 +76,7 @@ pub struct SendAttachment {
     )]
     pub content_type: Option<String>,
     /// The content of the file, in standard base64.
-    // The host decodes the content, and replaces the content with an index for `take`.
+    // The host decodes the content, and replaces the content in the body with an index for `take`.
     #[schema(
         value_type = String,
         content_encoding = "base64",
@@ -97,7 +97,7 @@ pub struct SendResult {
     pub saved_to: Option<String>,
 }
 
-/// Checks the format of an idempotency key. The error message contains `field`, the name of the key's field.
+/// Checks the format of an idempotency key. The error message contains `field`, which is the name of the field with the key.
 ///
 /// # Errors
 /// Returns 400 if the format is invalid.
@@ -112,12 +112,12 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment for the index in the field `content`.
-/// The second returned value is `true` if an earlier call with the same key already sent the message. In this case, the current call sends nothing.
+/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment. The argument of `take` is the index in the field `content`. The
+/// second returned value is `true` if an earlier call with the same key already sent the message. In this case, the current call sends nothing.
 ///
 /// # Errors
-/// Returns 400 for invalid input. Returns 403 if the caller is not allowed to send from the address in `from`. Returns 409 if an earlier call used the key with
-/// another message. Returns 413 if the message is too large. Returns 500 if it is unknown whether the message was sent.
+/// Returns 400 for invalid input. Returns 403 if the caller is not allowed to send from the address in `from`. Returns 409 if an earlier call used the same key
+/// for a different message. Returns 413 if the message is too large. Returns 500 if it is unknown whether the message was sent.
 pub fn send(
     host: &(impl Outbox + Caller),
     body: SendRequest,
