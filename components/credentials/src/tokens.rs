@@ -98,7 +98,7 @@ pub(crate) fn create_token(
     Ok(Reply::with_status(201, &created)?.with("cache-control", "no-store"))
 }
 
-/// Converts the names of scopes. Returns 400 if there is no name, or if a name is unknown.
+/// Converts the names of scopes to scopes. Returns 400 if there is no name, or if a name is unknown.
 fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     if names.is_empty() {
         return Err(Failure::bad_request("At least one scope is required"));
@@ -114,7 +114,7 @@ fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     names.iter().map(known).collect()
 }
 
-/// Converts a number of days from 1 to 365. Accepts `30.0`, because JSON Schema treats `30.0` as an integer.
+/// Checks that a JSON number is a number of days from 1 to 365, and returns this number. Accepts `30.0`, because JSON Schema treats `30.0` as an integer.
 fn days(number: &Number) -> Result<u32, Failure> {
     let shortest = || number.as_f64()?.to_string().parse().ok();
     let whole = number.as_u64().and_then(|days| days.try_into().ok());
