@@ -1,5 +1,5 @@
-//! An example of a module: a digest of new messages in a mailbox. For each account, the module stores the newest message that the user has read, and the
-//! folders of the digest.
+//! An example of a module: a digest of new messages in a mailbox. For each account, the module stores the number of the newest message that the user has read,
+//! and the paths of the folders to include.
 //!
 //! This file lists the routes. Each action has its own file. The host selects the mailbox and the stored values of the caller's account. The code therefore
 //! contains no account names.

@@ -1,4 +1,4 @@
-//! POST `/api/v1/digest/mark`: records the newest message that the caller has read.
+//! POST `/api/v1/digest/mark`: records the number of the newest message that the caller has read.
 
 use latchmail_sdk::capability::{Caller, Error, Store};
 use latchmail_sdk::{Failure, Reply, Request, stored};
