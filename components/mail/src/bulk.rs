@@ -154,7 +154,7 @@ pub(crate) fn bulk_delete(
     counted(&uids)
 }
 
-/// Returns the `uid`s in a request without duplicates. The order stays the same.
+/// Returns the `uid`s in a request. Duplicates are removed, and the order stays the same.
 fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     let uids = match uids {
         Value::Null => &[][..],

@@ -17,7 +17,7 @@ use utoipa::OpenApi;
 
 /// The maximum size of a request body that contains only a few fields, in bytes.
 const SMALL: u32 = 64 * 1024;
-/// The maximum size of the request body for sending a message, in bytes. A message of 25 MB with attachments in base64 fits.
+/// The maximum size of the request body for sending a message, in bytes. The limit is sufficient for a message of 25 MB with attachments in base64.
 const LARGE: u32 = 40 * 1024 * 1024;
 
 #[derive(OpenApi)]
