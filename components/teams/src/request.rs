@@ -15,7 +15,7 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    /// Returns a grant of these rights on the resource.
+    /// Creates a grant of `rights` on the resource. Returns 400 if the id of the resource is missing or invalid.
     pub(crate) fn granting(self, rights: &[Right]) -> Result<NewGrant, Failure> {
         Ok(NewGrant {
             target: target(self.kind, self.id)?,
