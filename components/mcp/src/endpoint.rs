@@ -12,7 +12,8 @@ use crate::{Capabilities, headers, methods, origin};
 /// The maximum number of messages in a batch. All messages of a batch share the limits of one HTTP request.
 pub(crate) const MAX_BATCH: usize = 10;
 /// The budget of a batch, in bytes. Each response and the HTML converted for the response count towards the budget. After the budget is exceeded, each
-/// remaining message gets an error. One more message after that fits within the limits on time and response size.
+/// remaining message gets an error. The message that exceeds the budget still gets its complete response. The budget is so small that even then the HTTP
+/// response stays within the limits on time and size.
 const BATCH_BUDGET: usize = 1024 * 1024;
 
 /// A message of JSON-RPC 2.0.

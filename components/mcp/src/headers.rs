@@ -1,5 +1,5 @@
-//! Checks the HTTP headers of a request: the media types and the protocol revision. In the newest revision, headers also repeat the method and the tool name.
-//! Intermediaries therefore do not need to read the body. Such headers must match the body.
+//! Checks the HTTP headers of a request: the media types and the protocol revision. In the newest revision, headers also repeat the method and the tool name,
+//! so proxies do not need to read the body. The method and the tool name in the headers must match the body.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 
-/// The parameter with metadata about the request, required by the newest revision. The next constants are the names of its members.
+/// The name of the parameter with metadata about the request. The newest revision requires this parameter. The `META_…` constants are the names of its fields.
 const META: &str = "_meta";
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";

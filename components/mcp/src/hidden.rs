@@ -8,7 +8,8 @@ use latchmail_shape::{Invisible, invisible};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
-/// The reported kinds of invisible characters, with their names in warnings. A single joiner is legitimate and is not reported.
+/// The reported kinds of invisible characters, with their names in warnings. The list contains no joiners: a single joiner is legitimate, for example between
+/// the parts of an emoji.
 const KINDS: [(Invisible, &str); 3] = [
     (
         Invisible::Direction,
@@ -40,8 +41,8 @@ pub(crate) fn escaped_size(c: char) -> usize {
     }
 }
 
-/// Returns whether two consecutive characters are joiners. Joiners can encode a hidden text. A zero-width joiner after an emoji's variation selector is
-/// legitimate.
+/// Returns whether two consecutive characters are joiners. A sequence of joiners can encode a hidden text. A zero-width joiner after an emoji's variation
+/// selector is legitimate.
 fn is_joiner_pair(before: char, c: char) -> bool {
     let joiner = Some(Invisible::Joiner);
     invisible(before) == joiner && invisible(c) == joiner && (before, c) != ('\u{fe0f}', '\u{200d}')

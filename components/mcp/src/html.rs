@@ -368,7 +368,7 @@ impl Writer<'_> {
     }
 
     fn image(&mut self, tag: &StartTag<()>) {
-        // Images of one pixel are invisible. Senders use such images to detect the opening of a message.
+        // Images of one pixel are invisible. Senders use such images to detect whether a recipient opened the message.
         let is_pixel = [&b"width"[..], b"height"]
             .iter()
             .any(|size| matches!(attribute(tag, size).trim(), "0" | "1"));

@@ -1,5 +1,5 @@
-//! The result of a tool. A result consists of structured JSON and a text with the same content. The text is for clients and models that read only text. Both
-//! forms mark content that arrived by mail.
+//! The result of a tool. A result consists of structured JSON and a text with the same content. The text is for clients and models that read only text. The
+//! JSON and the text mark content that arrived by mail.
 
 use latchmail_sdk::Failure;
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! Compares the plain text of a message with its HTML. Mail clients usually display the HTML, but agents read the plain text. A sender can therefore send one
 //! text to people and another text to agents.
 //!
-//! The comparison ignores layout, punctuation and URLs. Each part is a sequence of words. A word is shared if both parts contain the same three consecutive
-//! words, including this word.
+//! The comparison ignores layout, punctuation and URLs. Each part is a sequence of words. A word is shared if the word is in a sequence of three words that the
+//! other part also contains.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 const MAX_WORDS: usize = 100_000;
 /// The number of consecutive words that are compared as a unit.
 const SEQUENCE: usize = 3;
-/// The parts differ if a part has at least this number of unshared words. In addition, at least one in [`MIN_SHARE`] of the part's words must be unshared.
+/// The parts differ if a part has at least this number of unshared words, and if the unshared words are at least 1/[`MIN_SHARE`] of all words in the part.
 const MIN_UNSHARED: usize = 4;
 const MIN_SHARE: usize = 3;
 /// If the plain text has this number of consecutive unshared words, the parts differ.

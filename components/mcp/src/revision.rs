@@ -1,10 +1,10 @@
 //! The supported revisions of the protocol. In the newest revision, there is no handshake and every request contains its revision. In older revisions, a client
 //! starts with a handshake. The server does not store the handshake, so a header of each following request contains the revision.
 
-/// The variants are ordered from the oldest to the newest.
+/// A revision of the protocol. The variants are ordered from the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Revision {
-    /// The first revision with Streamable HTTP. Only this revision has batches and lacks the revision header.
+    /// The first revision with Streamable HTTP. This is the only revision with batches, and the only revision without the revision header.
     R2025_03_26,
     /// Adds structured results.
     R2025_06_18,

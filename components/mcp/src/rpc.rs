@@ -32,10 +32,10 @@ pub(crate) struct RpcError {
     message: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Value>,
-    /// The HTTP status. Used only if this error is the whole response.
+    /// The HTTP status. Used only if the HTTP response contains no other message.
     #[serde(skip)]
     pub(crate) status: u16,
-    /// The `WWW-Authenticate` header. Used only if this error is the whole response.
+    /// The `WWW-Authenticate` header. Used only if the HTTP response contains no other message.
     #[serde(skip)]
     pub(crate) challenge: Option<String>,
 }
@@ -175,7 +175,7 @@ pub(crate) struct Response {
     error: Option<RpcError>,
     #[serde(skip)]
     pub(crate) status: u16,
-    /// The `WWW-Authenticate` header. Used only if this message is the whole response.
+    /// The `WWW-Authenticate` header. Used only if the HTTP response contains no other message.
     #[serde(skip)]
     pub(crate) challenge: Option<String>,
     /// The number of bytes of HTML that were converted to text.

@@ -78,15 +78,15 @@ pub(crate) struct ListedTool {
 }
 
 impl<H: Config> Tool<H> {
-    /// Returns whether a token can have the scope of the tool. Returns `false` for sending unless the operator allows agents to send.
+    /// Returns whether a token can have the scope of the tool. For the tool that sends mail, returns `false` unless the operator allows agents to send.
     pub(crate) fn exists(&self, host: &H) -> bool {
         self.scope != Scope::MailSend || host.get("send_tool").as_deref() == Some("true")
     }
 }
 
 impl<H> Tool<H> {
-    /// Returns the scope that a client must request to use the tool. Clients cannot request `aliases:write`. Instead, the host adds `aliases:write` to each
-    /// token of this endpoint that has `aliases:read`.
+    /// Returns the scope that a client must request to use the tool. Clients cannot request `aliases:write`. Instead, if a token for this endpoint has
+    /// `aliases:read`, the host adds `aliases:write` to the token.
     pub(crate) fn requested_scope(&self) -> &'static str {
         scope::name(match self.scope {
             Scope::AliasesWrite => Scope::AliasesRead,

@@ -94,7 +94,7 @@ pub(super) fn is_image(value: &str) -> bool {
         .any(|image| value.contains(image))
 }
 
-/// Returns the resulting colour if `paint` is painted over `behind`.
+/// Returns the colour that people see if `paint` is painted over `behind`.
 pub(super) fn blend(paint: Paint, behind: Paint) -> Paint {
     match (paint, behind) {
         (Paint::Transparent, behind) => behind,

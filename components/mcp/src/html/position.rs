@@ -60,7 +60,8 @@ pub(super) fn clip_path(value: &str) -> Option<bool> {
     let of = of.split(" round ").next().unwrap_or(of);
     let lengths = || of.split_ascii_whitespace().map(pixels);
     Some(match shape.trim() {
-        // An inset hides the element if the insets of two opposite sides cover the whole width. The usual width is 600 pixels.
+        // An inset hides the element if the insets of two opposite sides add up to the size of the element. The assumed size is about 600 pixels, which is the
+        // usual width of a mail.
         "inset" => {
             let sides: Vec<f32> = lengths().map(Option::unwrap_or_default).collect();
             let side = |at: usize, or: usize, else_or: usize| {

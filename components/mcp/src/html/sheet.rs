@@ -124,7 +124,7 @@ impl Rules {
 #[derive(Debug, Default)]
 pub(super) struct Sheet<'r> {
     rules: Vec<(Selector<'r>, &'r [Declaration])>,
-    /// The indexes of `rules`, grouped by the [`key`] of the selector.
+    /// For each [`key`] of a selector, the indexes in `rules` of the rules with this key.
     by_key: HashMap<String, Vec<usize>>,
     /// Whether any selector contains an attribute other than the id and the class.
     pub(super) has_attributes: bool,
@@ -234,7 +234,7 @@ enum Item<'t> {
     Block(&'t str, &'t str),
 }
 
-/// Splits a text without comments into items.
+/// An iterator over the statements and blocks of a style sheet. The text must not contain comments.
 struct Items<'t>(&'t str);
 
 impl<'t> Iterator for Items<'t> {
@@ -271,7 +271,7 @@ impl<'t> Iterator for Items<'t> {
     }
 }
 
-/// Returns the offsets and characters outside strings, without escaped characters.
+/// Returns the characters outside strings with their offsets. Omits escaped characters.
 fn outside_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
     let (mut quote, mut is_escaped) = (None, false);
     text.char_indices().filter(move |&(_, c)| {

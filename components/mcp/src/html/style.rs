@@ -60,7 +60,7 @@ const PROPERTIES: usize = Property::Scale as usize + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
-    /// Whether the element is hidden, clipped or outside the page, or has an image. The property determines the meaning.
+    /// A boolean. Depending on the property, `true` means that the element is hidden, is clipped, is outside the page, or has a background image.
     Flag(bool),
     Extent(Extent),
     FontSize(FontSize),

@@ -18,7 +18,8 @@ const MAX_DEPTH: usize = 256;
 #[derive(Debug)]
 struct NodeData {
     name: String,
-    /// The names and values of the attributes, in lower case. Mail often has no document type. In such pages, selectors ignore the case of ids and classes.
+    /// The names and values of the attributes, in lower case. Mail often has no document type. Without a document type, selectors ignore the case of ids and
+    /// classes.
     attributes: Vec<(String, String)>,
     parent: Option<usize>,
     previous_sibling: Option<usize>,
@@ -206,7 +207,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         self.beyond_limit.is_empty() && self.open.len() < MAX_DEPTH
     }
 
-    /// Opens an element. Beyond the depth limit, only the number of elements changes.
+    /// Opens an element. Beyond the depth limit, only counts the element.
     pub(super) fn push(&mut self, name: &[u8], value: T) {
         if self.is_within_limit() {
             *self.names.entry(name.to_vec()).or_default() += 1;
@@ -303,7 +304,7 @@ impl<T: Copy + PartialEq> Stack<T> {
         let name = name.unwrap_or_default();
         let mut closed: Vec<Open<T>> = first.into_iter().collect();
         for open in rest {
-            // A formatting element ends without its content. A cell or a table ends together with its content.
+            // The end of a formatting element does not close the elements inside it. The end of a cell or a table closes all elements inside it.
             let continues =
                 is_formatting(&name) || is_formatting(&open.name) && !is_of_a_table(&name);
             let equal = |other: &Open<T>| other.name == open.name && other.value == open.value;
