@@ -44,7 +44,7 @@ impl Failure {
         Self::new(409, text)
     }
 
-    /// Replaces the error message of a failure with status 500. `text` contains the name of the failed operation. Other failures stay the same.
+    /// Replaces the error message if the status is 500. `text` contains the name of the failed operation. A failure with another status stays the same.
     #[must_use]
     pub fn failing(self, text: &'static str) -> Self {
         if self.status == 500 {
@@ -54,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// Converts an error of a capability to a failure. `missing` is the error message for status 404, because the error does not contain the missing object.
+    /// Converts an error of a capability to a failure. `missing` is the error message for status 404, because [`Error::NotFound`] contains no message.
     ///
     /// If the mail server refuses the caller's credential, the error message depends on the kind of the credential (specification, section 7).
     #[must_use]

@@ -51,7 +51,7 @@ impl<H> Route<H> {
     }
 
     /// Declares a base64 field of the JSON body as a blob field. The host decodes the field and stores the bytes in the host. In the body, the host replaces
-    /// the field with an index for [`Request::take_blob`]. `pointer` is a JSON pointer in which `*` matches any array index.
+    /// the value of the field with an index for [`Request::take_blob`]. `pointer` is a JSON pointer in which `*` matches any array index.
     #[must_use]
     pub fn blob_field(mut self, pointer: &str) -> Self {
         self.wit.blob_fields.push(pointer.into());
@@ -157,7 +157,7 @@ impl<H> Module<H> {
         }
     }
 
-    /// Processes a request for `operation`. Returns 404 if no route has this operation. The host only requests operations in the manifest.
+    /// Processes a request for `operation`. Returns 404 if no route has this operation. The host requests only operations that the manifest contains.
     #[must_use]
     pub fn serve(&self, host: &H, operation: &str, request: &Request) -> Reply {
         let route = self.routes.iter().find(|r| r.wit.operation == operation);

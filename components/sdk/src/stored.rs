@@ -45,8 +45,8 @@ pub fn write<T: Serialize>(host: &impl Store, key: &str, value: &T) -> Result<()
     host.set_value(key, &serialize(value)?)
 }
 
-/// Atomically changes the value of a key and returns the new value. The function `change` receives the current value and returns the new value. `None` means
-/// that the key has no value. If another request changes the value concurrently, `change` is called with the new current value.
+/// Atomically changes the value of a key and returns the new value. The argument `change` is a function that receives the current value and returns the new
+/// value. `None` means that the key has no value. If another request changes the value concurrently, `change` is called with the new current value.
 ///
 /// # Errors
 /// Returns an error if [`Store::get_value`] or [`Store::compare_and_set`] fails. Returns [`Error::Conflict`] if other requests changed the value during every

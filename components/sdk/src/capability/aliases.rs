@@ -6,8 +6,8 @@ pub use crate::bindings::latchmail::host::aliases::Alias;
 
 /// The caller's aliases. Functions that read aliases need the scope `aliases:read`. Functions that change aliases need the scope `aliases:write`.
 ///
-/// Every function returns [`Error::Denied`] if the caller lacks the permission, and [`Error::Internal`] if the host fails. A change returns
-/// [`Error::CredentialRefused`] if the mail server rejects the caller's credential.
+/// Every function returns [`Error::Denied`] if the caller lacks the permission, and [`Error::Internal`] if the host fails. A function that changes aliases also
+/// returns [`Error::CredentialRefused`] if the mail server rejects the caller's credential.
 pub trait Aliases {
     /// Returns the aliases, sorted by address.
     ///

@@ -45,7 +45,7 @@ pub trait Credentials {
     /// Returns [`Error::Internal`] if the host fails.
     fn list_credentials(&self) -> Result<Vec<Credential>, Error>;
 
-    /// Revokes an app password. An app password of an API token is not revoked.
+    /// Revokes an app password. If an API token uses the app password, revokes nothing and returns [`Revocation::BacksToken`].
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the account has no app password with this id.

@@ -16,8 +16,8 @@ pub use crate::bindings::latchmail::host::mailbox::{
 /// - [`Error::Denied`] if the caller lacks the permission;
 /// - [`Error::Internal`] if the host fails.
 ///
-/// A change can also return [`Error::Rejected`] if the mail server refuses the change, and [`Error::OutcomeUnknown`] if the outcome is unknown. A change skips
-/// every `uid` without a message, and returns the other `uid`s.
+/// A function that changes mail can also return [`Error::Rejected`] if the mail server refuses the change, and [`Error::OutcomeUnknown`] if the outcome is
+/// unknown. A function that changes mail skips every `uid` for which no message exists. The function returns the `uid`s that were not skipped.
 pub trait Mailbox {
     /// Returns all folders. The folders with a role are first, in the order of [`Role`]. The other folders are sorted by path.
     ///

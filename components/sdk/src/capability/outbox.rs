@@ -48,8 +48,8 @@ pub trait Outbox {
     /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns [`Error::Internal`] if the check fails.
     fn check_sender(&self, address: &str) -> Result<(), Error>;
 
-    /// Sends a message to all recipients or to no recipient, and stores a copy in Sent. Within 24 hours, another call with the same `key` only returns the
-    /// first result.
+    /// Sends a message to all recipients or to no recipient, and stores a copy in Sent. Within 24 hours, a repeated call with the same `key` sends nothing and
+    /// returns the result of the first call.
     ///
     /// # Errors
     /// Returns an error if the message was not sent, or if the outcome is unknown. `wit/outbox.wit` describes each error.

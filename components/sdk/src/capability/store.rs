@@ -6,7 +6,7 @@ use crate::bindings::latchmail::host::store;
 /// The keys and values that the module stores for the caller's account. A key has 1 to 256 bytes without control characters. A value has at most 65,536 bytes.
 ///
 /// Every function returns [`Error::Denied`] if there is no caller, [`Error::Invalid`] if the key is invalid, and [`Error::Internal`] if the host fails. A
-/// change returns [`Error::CredentialRefused`] if the caller's credential becomes invalid during the request.
+/// function that changes values also returns [`Error::CredentialRefused`] if the caller's credential becomes invalid during the request.
 pub trait Store {
     /// Returns the value of a key, or `None` if the key does not exist.
     ///

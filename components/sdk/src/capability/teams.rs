@@ -10,8 +10,8 @@ pub use crate::bindings::latchmail::host::teams::{
 /// Shared mailboxes, which are called teams. A team is the caller's own mailbox or a mailbox of another account. Each function needs a web session. The host
 /// checks the caller's membership and rights.
 ///
-/// A change returns [`Refused::Failed`] with `Denied` if the caller is not allowed to manage the members. A change returns [`Refused::Failed`] with
-/// `CredentialRefused` if the mail server rejects the caller's credential.
+/// A function that changes a team returns [`Refused::Failed`] with `Denied` if the caller is not allowed to manage the members, and with `CredentialRefused` if
+/// the mail server rejects the caller's credential.
 pub trait Teams {
     /// Returns the caller's teams. The caller's own mailbox is first. The other mailboxes are sorted by address.
     ///
@@ -28,13 +28,13 @@ pub trait Teams {
     /// Adds a member with a first grant. The new member does not need to accept an invitation. `password` is the caller's own password.
     ///
     /// # Errors
-    /// Returns [`Refused::Missing`] if the team, the user or the target of the grant does not exist. Otherwise returns [`Refused::Failed`] with one of these
-    /// errors:
+    /// Returns [`Refused::Missing`] if the team, the user or the target of the grant does not exist. In other cases, returns [`Refused::Failed`] with one of
+    /// these errors:
     ///
     /// - `Denied` if the password is wrong or the caller lacks a right of the grant;
     /// - `Invalid` if the grant is invalid;
     /// - `Conflict` if the user is already a member or the owner's plan allows no more members;
-    /// - `Unavailable` if the mailbox has no key for its members and the mail server is unavailable.
+    /// - `Unavailable` if the mailbox has no app password for guests yet, and the mail server is unavailable.
     fn invite_member(
         &self,
         team: &str,
