@@ -20,7 +20,7 @@ pub(crate) struct AcceptTask {
     shutdown_grace: Duration,
     /// The token for a graceful stop. Cancelling the token ends the accept loop, and ends each connection after its current request.
     stop: CancellationToken,
-    /// The token for an abort. Cancelling the token ends the connections and the changes in progress immediately.
+    /// The token for an abort. Cancelling the token immediately ends all connections and all tasks that change data.
     abort: CancellationToken,
     task: JoinHandle<()>,
     connections: TaskTracker,
@@ -54,8 +54,8 @@ impl AcceptTask {
         &self.connections
     }
 
-    /// Ends the accept loop, closes idle connections, and waits for requests and changes in progress. After `http.shutdown_grace`, aborts the remaining
-    /// requests and changes, and logs a warning with the name `listener`.
+    /// Ends the accept loop, closes idle connections, and waits for requests in progress and for tasks that change data. After `http.shutdown_grace`, aborts
+    /// the unfinished requests and tasks, and logs a warning with the name `listener`.
     pub(crate) async fn stop(self, listener: &str) {
         self.stop.cancel();
         let _ = self.task.await;

@@ -40,8 +40,8 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
     }
 }
 
-/// Returns `true` if a route accepts OAuth access tokens. The scope of the route must be available to OAuth tokens. `agents_send` states whether the operator
-/// allows agents to send mail.
+/// Returns `true` if a route accepts OAuth access tokens. Returns `false` if the scope of the route is not available to OAuth tokens. `agents_send` states
+/// whether the operator allows agents to send mail.
 #[must_use]
 pub fn takes_oauth(access: Access, agents_send: bool) -> bool {
     match access {

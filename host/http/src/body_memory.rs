@@ -21,7 +21,7 @@ const SMALL_POOL_DIVISOR: usize = 8;
 const ACCOUNT_DIVISOR: usize = 4;
 /// The size of a pool divided by the maximum size that one client network can use.
 const NETWORK_DIVISOR: usize = 2;
-/// The maximum size of a body that needs no permit of its account, in bytes.
+/// The maximum size of a body that does not count as large, in bytes. Only large bodies need a permit of their account.
 pub(crate) const LARGE: usize = 1024 * 1024;
 /// The maximum number of large bodies of one account that are in memory concurrently.
 const LARGE_PER_ACCOUNT: usize = 2;

@@ -1,5 +1,5 @@
-//! Serves one connection. This module adds size limits, time limits and a graceful close to hyper. With the graceful close, a client can receive the response
-//! while the client sends data.
+//! Serves one connection. This module adds size limits, time limits and a graceful close to hyper. Because of the graceful close, a client that is still
+//! sending data can receive the response.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -52,7 +52,7 @@ pub(crate) async fn serve<S: State>(
     ));
     let stream = HttpStream::new(stream, Arc::clone(&connection_state), config.idle_timeout);
     let service = service_fn(|mut request: Request<Incoming>| {
-        // The state is updated before the future is created, because hyper reads the body before it polls the future.
+        // The state of the connection is updated before this closure creates the future, because hyper can read the body before hyper polls the future.
         let head = connection_state.begin_request(request.body().size_hint().exact());
         if let Some(ambiguity) = framing::ambiguity(&head) {
             request.extensions_mut().insert(ambiguity);

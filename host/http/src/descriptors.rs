@@ -5,8 +5,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The number of file descriptors that are reserved for databases, connections to the mail server, compiled modules and the log.
 const RESERVE: u64 = 256;
 
-/// The limit that the process requests, unless the configured number of connections needs a higher limit. Child processes inherit the limit. Mail daemons close
-/// all possible file descriptors at their start, which would take minutes with a limit of 10^9.
+/// The limit that the process requests, unless the configured number of connections needs a higher limit. The limit is not higher, because child processes
+/// inherit the limit. A mail daemon closes all possible file descriptors when it starts, which would take minutes with a limit of 10^9.
 const USUAL_LIMIT: u64 = 65_536;
 
 /// Raises the limit on file descriptors. Returns the number of connections that the new limit allows, which is at most `configured`.

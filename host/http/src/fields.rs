@@ -339,7 +339,7 @@ impl Field {
 
     /// Decodes the first `length` base64 characters.
     fn decode(&mut self, length: usize) -> Result<(), ()> {
-        // Each call decodes complete groups of four characters. So the decoder does not detect padding in the characters of an earlier call.
+        // The decoder checks padding only within one call. So this function itself rejects characters that follow the padding of an earlier call.
         if self.is_padded && length > 0 {
             return Err(());
         }

@@ -10,8 +10,8 @@
 //! - The head does not have exactly one Host header.
 //!
 //! The parsed request does not contain the information for the first three cases, so this module examines the bytes of the head. hyper itself rejects other
-//! invalid heads with 400. Such a head has different lengths, a last coding other than `chunked`, a CR without LF, a folded line, a space before a colon, or an
-//! invalid name or value of a header.
+//! invalid heads with 400. Examples are several `Content-Length` headers with different values, a last coding other than `chunked`, a CR without LF, a folded
+//! line, a space before a colon, and an invalid name or value of a header.
 
 use http::request::Parts;
 use http::uri::Authority;
@@ -31,7 +31,7 @@ pub(crate) fn ambiguity(head: &[u8]) -> Option<Ambiguity> {
     let lines = head.split_inclusive(|byte| *byte == b'\n');
     // Empty lines before a request are ignored (section 2.2).
     for line in lines.skip_while(|line| *line == b"\r\n") {
-        // Section 2.2 permits recipients to accept a bare LF as the end of a line, but not every recipient does.
+        // Section 2.2 permits recipients to accept a bare LF as the end of a line, but some recipients do not accept a bare LF.
         if ended || !line.ends_with(b"\r\n") {
             return Some(LINE_ENDS);
         }

@@ -87,8 +87,8 @@ impl AsRef<[u8]> for CountedBytes {
 
 /// The buffer of an incoming body.
 enum Buffer {
-    /// A body without extracted fields. A single chunk is stored in `first`. When a second chunk arrives, all chunks are copied to `all`. `all` allocates the
-    /// announced size, but memory that is not written uses no physical memory.
+    /// A body without extracted fields. A single chunk is stored in `first`. When a second chunk arrives, all chunks are copied to `all`. The capacity of `all`
+    /// is the announced size of the body. Pages of the buffer that are never written do not occupy physical memory.
     Whole { first: Bytes, all: BytesMut },
     /// A body with extracted fields.
     Split(Box<Fields>),

@@ -10,8 +10,9 @@ use crate::message::{self, Response};
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 
-/// The default headers of responses. A handler of the host can set other values, but a module cannot. Caches must not store responses, because a response
-/// contains data of one user. A response that a browser shows as a page cannot run scripts or access the sign-in pages.
+/// The default headers of responses. A handler of the host can set other values, but a module cannot. The headers forbid caches to store responses, because a
+/// response contains data of one user. If a browser shows a response as a page, the headers prevent the page from running scripts and from accessing the
+/// sign-in pages.
 const DEFAULT_HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (

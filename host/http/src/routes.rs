@@ -48,8 +48,7 @@ pub fn route_groups(
         admin::route_group("admin")?,
         oauth::resource_route_group()?,
     ];
-    // The main listener has the routes of the authorization server by default. The exceptions are a separate listener, and a configuration in which another
-    // service issues the tokens.
+    // The main listener has no routes of the authorization server if the authorization server has a separate listener, or if another service issues the tokens.
     if config.oauth.listen.is_none() && config.oauth.introspection.is_none() {
         groups.push(oauth::route_group()?);
     }

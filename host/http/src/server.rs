@@ -50,8 +50,8 @@ impl Running {
         self.address
     }
 
-    /// Ends the accept loop, closes idle connections, and waits for requests and changes in progress. After `http.shutdown_grace`, aborts the remaining
-    /// requests and changes.
+    /// Ends the accept loop, closes idle connections, and waits for requests in progress and for tasks that change data. After `http.shutdown_grace`, aborts
+    /// the unfinished requests and tasks.
     pub async fn stop(self) {
         self.accept_task.stop("the HTTP listener").await;
     }

@@ -84,7 +84,7 @@ pub struct HttpState<S> {
     pub(crate) agent_invalid_token: HeaderValue,
     /// The tasks of requests that change data. A task continues if the client disconnects.
     pub(crate) changes: Changes,
-    /// The token that aborts unfinished requests and changes at the end of the shutdown grace period.
+    /// The token that aborts unfinished requests and unfinished tasks in `changes` at the end of the shutdown grace period.
     pub(crate) abort: CancellationToken,
 }
 

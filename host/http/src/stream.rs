@@ -42,7 +42,7 @@ pub(crate) struct ConnectionState {
 
 struct Inner {
     phase: Phase,
-    /// The bytes of the next request's head that have arrived, at most [`MAX_HEAD`]. The bytes can contain a credential.
+    /// The received bytes of the next request's head. The length is at most [`MAX_HEAD`]. The bytes can contain a credential.
     head: Vec<u8>,
     /// The number of unread bytes of the request's body. `None` if the body is chunked.
     body: Option<u64>,
@@ -57,7 +57,7 @@ struct Inner {
 enum Phase {
     /// hyper waits for the head of a request.
     Head,
-    /// hyper has returned a request and waits for the complete response.
+    /// hyper has passed a request to the HTTP service, and waits for the complete response.
     Request,
     /// hyper has the complete response and writes the remaining bytes.
     Flush,
@@ -87,8 +87,8 @@ impl ConnectionState {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that hyper has returned a request. `length` is the length of the request's body, or `None` for a chunked body. Returns the bytes of the
-    /// request's head.
+    /// Records that hyper has passed a request to the HTTP service. `length` is the length of the request's body, or `None` for a chunked body. Returns the
+    /// bytes of the request's head.
     pub(crate) fn begin_request(&self, length: Option<u64>) -> Vec<u8> {
         let mut inner = self.lock();
         inner.phase = Phase::Request;
@@ -199,9 +199,9 @@ impl ConnectionState {
 /// A scanner that finds empty lines.
 #[derive(Default)]
 struct LineScanner {
-    /// The last three bytes.
+    /// The last three bytes of the scanned data.
     last: [u8; 3],
-    /// Whether the data contains an empty line for a recipient that accepts a bare LF as the end of a line.
+    /// Whether the scanned data contains an empty line. Here, a bare LF also counts as the end of a line.
     lenient_empty_line: bool,
 }
 
@@ -242,7 +242,7 @@ fn last_three(before: [u8; 3], bytes: &[u8]) -> [u8; 3] {
 pub(crate) struct HttpStream<T> {
     inner: T,
     state: Arc<ConnectionState>,
-    /// Received bytes for the next reads of hyper.
+    /// Received bytes that hyper has not yet read.
     held_back: Bytes,
     write_timeout: Duration,
     /// The timer of the current write. `None` if the write is not blocked.

@@ -57,7 +57,8 @@ impl State for SocketState {
         _headers: &HeaderMap,
         _client: IpAddr,
     ) -> Result<((), Option<Key>), Failure> {
-        // A returned key means that the credential is proven. The routes have no rate limit, so a request with a key is not counted.
+        // If this function returns a key, the pipeline counts the request only towards the rate limit of the route. The routes on this socket have no rate
+        // limit.
         Ok(((), Some(Key::client(peer()))))
     }
 
@@ -111,8 +112,8 @@ pub async fn listen(app: &Arc<App>) -> Result<Option<OperatorSocket>, StartError
 }
 
 impl OperatorSocket {
-    /// Ends the accept loop, and waits for requests and changes in progress. After `http.shutdown_grace`, aborts the remaining requests and changes. Removes
-    /// the socket file.
+    /// Ends the accept loop, and waits for requests in progress and for tasks that change data. After `http.shutdown_grace`, aborts the unfinished requests and
+    /// tasks. Removes the socket file.
     pub async fn stop(self) {
         self.accept_task.stop("the operator's socket").await;
         if let Err(error) = std::fs::remove_file(&self.path) {

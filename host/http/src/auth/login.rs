@@ -96,8 +96,8 @@ pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> 
     message::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
 }
 
-/// Starts an attempt to sign in to an address (specification, section 8). After a sign-in from the client's network, failed attempts from other networks do not
-/// count. So an attacker cannot lock out the user.
+/// Starts an attempt to sign in to an address (specification, section 8). If an earlier sign-in from the client's network succeeded, failed attempts from other
+/// networks do not count towards the limit for this client. So an attacker cannot lock out the user.
 ///
 /// # Errors
 /// Returns 429 if there were too many failed attempts for the address.

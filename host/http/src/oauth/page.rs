@@ -1,5 +1,5 @@
-//! The layout of the pages. The pages are plain HTML without scripts and external resources. The content security policy does not allow frames on other sites.
-//! The policy allows forms that are sent to this server, and redirects from this server to the client.
+//! The layout of the pages. The pages are plain HTML without scripts and external resources. The content security policy forbids other sites to show the pages
+//! in frames. The policy allows a form to be sent only to this server, and allows this server to redirect the browser to the client.
 
 use std::sync::LazyLock;
 
@@ -33,7 +33,8 @@ pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     /// The content below the heading.
     pub(super) body: Markup,
-    /// An additional source for `form-action` in the content security policy. If the form redirects to a client, this field contains the source of the client.
+    /// An additional source for `form-action` in the content security policy. If the server redirects the browser to a client after the form, this field
+    /// contains the source expression for the client's redirect URI.
     pub(super) form_action: Option<String>,
     /// The browser that requested the page. `None` if the page has no form. The response sets the cookie of this browser.
     pub(super) browser: Option<&'a Browser>,
@@ -127,7 +128,8 @@ fn error_page(app: &App, rejection: &Rejection) -> Result<Response, Rejection> {
     Ok(response)
 }
 
-/// Counts the request towards a rate limit, and returns the page. If the limit is exceeded or the page returns an error, returns an error page.
+/// Counts the request towards a rate limit, and returns the result of the future `page`. If the limit is exceeded or the future returns an error, returns an
+/// error page.
 pub(super) async fn within_limit(
     app: &App,
     request: &Request,
@@ -146,7 +148,7 @@ pub(super) async fn within_limit(
     Ok(response)
 }
 
-/// Renders the permissions of the scopes for each interface, and the condition for the user to continue. `scope` is a list of scopes.
+/// Renders the permissions that the scopes grant in each interface, and the condition under which the user should continue. `scope` is a list of scopes.
 pub(super) fn consent(scope: &str, condition: &str) -> Markup {
     let scopes = Scope::read_list(scope);
     html! {

@@ -108,7 +108,7 @@ fn counted(method: Method, path: &str, operation: &str) -> Route {
     }
 }
 
-/// Creates a route whose requests the pipeline does not count. The response is the same for all clients, or the handler counts the request
+/// Creates a route whose requests the pipeline does not count. Either the response is the same for all clients, or the handler itself counts the requests
 /// ([`super::page::within_limit`], [`token::exchange_token`]).
 fn uncounted(method: Method, path: &str, operation: &str) -> Route {
     Route {

@@ -165,7 +165,7 @@ pub(super) async fn begin_attempt<'a>(
     Ok((address, credentials, attempt))
 }
 
-/// Renders the page after a failed sign-in. The page contains the email address that the user entered.
+/// Renders the sign-in page again after a failed sign-in. The page contains the email address that the user entered.
 ///
 /// # Errors
 /// Returns `rejection` unchanged if it is a server error.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::document::Sections;
 
-/// The components that were added, and the first owner of each component.
+/// The components that were added to the API description, and the first owner of each component. An owner is the host or a module.
 #[derive(Default)]
 pub(super) struct Components<'p> {
     /// The components by section and name.

@@ -46,7 +46,7 @@ impl<'r> DisconnectLog<'r> {
         Self(Some(method))
     }
 
-    /// Prevents the log line. The pipeline calls this function when the response is complete.
+    /// Prevents the log line about a disconnected client. The pipeline calls this function when the response is complete.
     pub(super) fn disarm(&mut self) {
         self.0 = None;
     }
