@@ -1,5 +1,5 @@
-//! Storage in which modules keep data for accounts. This module checks keys, values and sizes. The directory stores the entries separately for each account and
-//! each module.
+//! Storage in which modules keep data for accounts. This module checks keys, values and sizes. The directory, which is the database of the service, stores the
+//! entries separately for each account and each module.
 
 use latchmail_core::caller::Caller;
 use latchmail_core::clock::Clock;

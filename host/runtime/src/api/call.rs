@@ -94,7 +94,8 @@ impl Call {
             .ok_or_else(|| Error::Denied("There is no caller".into()))
     }
 
-    /// Returns the caller if the caller's credential has `scope`. Host functions check the scope in addition to the check of the route.
+    /// Returns the caller if the caller's credential has `scope`. Host functions check the scope in addition to the check that the HTTP server makes for the
+    /// route.
     pub(super) fn require_scope(&self, scope: Scope) -> Result<&Caller, Error> {
         let caller = self.require_caller()?;
         if caller.holds(scope) {
@@ -104,7 +105,8 @@ impl Call {
         }
     }
 
-    /// Returns the caller's account if the caller has a web session. Host functions check the session in addition to the check of the route.
+    /// Returns the caller's account if the caller has a web session. Host functions check the session in addition to the check that the HTTP server makes for
+    /// the route.
     pub(super) fn require_session(&self) -> Result<SessionAccount, Error> {
         let caller = self.require_caller()?;
         match &caller.credential {

@@ -1,5 +1,5 @@
-//! The interface `config`, for the module's own settings from the configuration. Only the module for agents also receives settings of the service
-//! (`Config::modules_with_service_settings`).
+//! The interface `config`, for the module's own settings from the configuration. The module for agents also receives settings of the service
+//! (`Config::modules_with_service_settings`). Other modules do not receive settings of the service.
 
 use latchmail_bindings::latchmail::host::config::Host;
 

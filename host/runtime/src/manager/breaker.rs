@@ -78,7 +78,7 @@ impl ModuleManager {
     }
 }
 
-/// Returns whether a repeated rollback can succeed. For example, the database or the sandbox pool can become available.
+/// Returns whether a rollback that failed with `error` can succeed after a delay. For example, the database or the sandbox pool can become available.
 fn is_retryable(error: &Error) -> bool {
     match error {
         Error::Directory(_) | Error::Invalid(_) => true,

@@ -211,7 +211,7 @@ impl ModuleManager {
         Ok(self.report(name, versions))
     }
 
-    /// Returns the details of a module. `versions` contains the stored versions, so this function cannot fail after a change.
+    /// Returns the details of a module. The caller passes the stored versions in `versions`. So this function does not read the database and cannot fail.
     pub(super) fn report(&self, name: &str, versions: Vec<Version>) -> Report {
         let entries = self.entries.load();
         let removed = ModuleEntry {

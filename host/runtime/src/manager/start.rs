@@ -1,7 +1,8 @@
-//! Loads the modules when the service starts. The modules come from the database, and from new files in the setting `source`.
+//! Loads the modules when the service starts. A module comes from the database, or from the file in the module's setting `source` if the content of the file is
+//! new.
 //!
-//! If the version that should serve cannot be loaded, the manager logs the error. Then the most recent earlier version that can be loaded serves. Other modules
-//! are not affected.
+//! If the version that should serve cannot be loaded, the manager logs the error and uses the most recent earlier version that can be loaded. Other modules are
+//! not affected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

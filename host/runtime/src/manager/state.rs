@@ -1,4 +1,4 @@
-//! The state of the module manager. It contains one entry for each module, and reads the stored versions of a module.
+//! The module manager, which has one entry for each module. This file also contains the functions that load stored versions of modules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl ModuleManager {
         self.directory.module_versions(name).await
     }
 
-    /// Returns a stored version of a module after compilation, with its manifest. Uses the cache of compiled components if possible.
+    /// Compiles a stored version of a module, and returns the compiled version with its manifest. Uses the cache of compiled components if possible.
     pub(super) async fn examine_stored(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! The cache folder for compiled components. With the cache, a restart of the service does not compile the components.
+//! The cache folder for compiled components. Because of the cache, the service does not compile the same components again after a restart.
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;

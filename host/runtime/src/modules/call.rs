@@ -44,7 +44,7 @@ impl Module {
             Err(error) => {
                 self.report(&id, error);
                 if self.health.failed(error, self.clock.now()) {
-                    // The receiver is dropped when the service stops.
+                    // An error is ignored, because sending fails only after the receiver was dropped at the end of the service.
                     let _ = self.failing.send(Failing {
                         module: Arc::clone(&self.name),
                         digest: Arc::clone(&self.digest),
@@ -133,7 +133,8 @@ impl Module {
     /// Creates a sandbox for the next request, unless a sandbox is idle. The new sandbox uses `permit` of the finished request. If the creation fails, the next
     /// request creates a sandbox and reports the error.
     ///
-    /// The calling task has a call permit of the module, so no request of this module waits for the sandbox permit.
+    /// During this call, the calling task has a call permit of the module. A module has at most as many call permits as sandbox permits, so no other request of
+    /// the module has to wait for `permit`.
     async fn prepare_next(&self, permit: SandboxPermit) {
         if !self.sandbox_permits.allows_idle() {
             return;

@@ -12,9 +12,10 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 
 use super::cache::cache;
 
-/// The interval at which a running guest yields. If every thread runs a guest, each step of another task can wait for this time.
+/// The interval between two ticks while a guest runs. A tick increments the engine's epoch, and a running guest then yields. If every thread runs a guest,
+/// another task can wait for this time before each of its steps.
 const TICK: Duration = Duration::from_millis(1);
-/// The interval of the ticks while no guest runs. The longer interval lets the CPU sleep.
+/// The interval between two ticks while no guest runs. The longer interval lets the CPU sleep.
 const IDLE_TICK: Duration = Duration::from_millis(10);
 
 /// The maximum memory of a module, in MiB. Every entry of the engine's pool can use this much memory.
@@ -70,7 +71,7 @@ pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 static RAN: AtomicBool = AtomicBool::new(false);
 
-/// A marker for a running guest. While a value of this type exists, the engine's epoch advances at the short interval.
+/// A marker for a running guest. While a value of this type exists, the engine's epoch advances at the interval [`TICK`].
 pub(crate) struct RunningGuest;
 
 impl RunningGuest {

@@ -54,7 +54,7 @@ pub(super) fn request(headers: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the client's headers from a module's response. Drops and logs the headers that a module must not set.
+/// Checks the headers of a module's response, and returns the headers for the client. Drops and logs the headers that a module must not set.
 ///
 /// # Errors
 /// Returns a phrase with the name of the header if a header is invalid. If `active_content` is false, a content type that a browser can run is invalid.

@@ -24,8 +24,8 @@ const MIN_TRANSFER: usize = 16 * 1024 * 1024;
 /// The CPU time above which a request is classified as long. It is about ten times the CPU time of a usual request.
 const LONG: Duration = Duration::from_millis(1);
 
-/// The number of engine ticks between two yields of a long request. No other task waits for the thread of a long request. So such a request yields less often,
-/// because resuming a guest takes time.
+/// The number of engine ticks between two yields of a long request. A long request yields less often than other requests, because resuming a guest takes time
+/// and no other task waits for the thread of a long request.
 const EXCLUSIVE_TICKS: u64 = 5;
 
 thread_local! {

@@ -27,7 +27,7 @@ const MAX_FRAME_LENGTH: usize = 256;
 /// The maximum number of requests that a reused sandbox serves. The maximum limits the effect of memory leaks in the guest.
 const MAX_REQUESTS: u32 = 1_000;
 
-/// The data of a store. It contains the state of the current call, and a WASI context without access to the system.
+/// The data of a Wasmtime store. It contains the state of the current call, and a WASI context without access to the system.
 pub(crate) struct Sandbox {
     pub(crate) call: Call,
     wasi: WasiCtx,
