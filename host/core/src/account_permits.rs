@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The size of the map that triggers a cleanup. The cleanup removes accounts that use no permit.
+/// If the map has this number of accounts, all accounts that use no permit are removed from the map.
 const MAX_ACCOUNTS: usize = 1024;
 
 /// The permits of all accounts.

@@ -224,7 +224,7 @@ impl Config {
         }
     }
 
-    /// Returns the settings of the directory's database. The result also contains whether a milter reads the database.
+    /// Returns the settings of the directory's database. Sets the field `with_milter` of the settings to the value of `dkim.milter`.
     #[must_use]
     pub fn database(&self) -> Database {
         Database {

@@ -20,7 +20,8 @@ pub fn cheap<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Checks the rules for addresses, user names and domains. A folded text must be visible ASCII. Folding a folded text must not change the text.
+/// Checks the rules for addresses, user names and domains. The result of a rule must be visible ASCII. If the same rule is applied to this result, the result
+/// must not change.
 ///
 /// # Panics
 /// Panics if a rule violates one of these properties for `text`.

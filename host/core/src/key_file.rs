@@ -1,7 +1,7 @@
 //! Reads the service's key file, or creates the file if it does not exist.
 //!
-//! Each line is one key, 32 random bytes in standard base64. The first key is the current key. The other keys only open old data and verify old tokens. An
-//! operator rotates keys by adding a line at the top. Lines that start with `#` are comments.
+//! Each line contains one key in standard base64. A key consists of 32 random bytes. The first key is the current key. The service uses the keys in other lines
+//! only to open old data and to verify old tokens. An operator rotates keys by adding a line at the top. Lines that start with `#` are comments.
 //!
 //! The service does not encrypt or sign with these keys directly. [`crate::keyring`] derives other keys from the keys in the file.
 
@@ -59,7 +59,8 @@ pub fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
     Ok(text)
 }
 
-/// Checks that only the service's user and root can read or replace the file. The error text follows the words "the key file" and the path.
+/// Checks that only the service's user and root can read or replace the file. The caller writes the words "the key file" and the path before the returned error
+/// text.
 fn private(mode: u32, owner: u32, us: u32) -> Result<(), String> {
     if owner != us && owner != 0 {
         return Err(format!(
@@ -122,7 +123,8 @@ fn draft_of(path: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     Ok(path.with_file_name(name))
 }
 
-/// Parses the text of a key file. The error text follows the words "the key file" and the path. The error does not quote the file.
+/// Parses the text of a key file. The caller writes the words "the key file" and the path before the returned error text. The error text contains no text from
+/// the file.
 fn parse(text: &str) -> Result<Vec<Key>, String> {
     let mut keys = Vec::new();
     for (number, line) in text.lines().enumerate() {

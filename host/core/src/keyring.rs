@@ -1,5 +1,5 @@
 //! Derives the keys of the service. HKDF-SHA256 (RFC 5869) derives a sealing key and a signing key from each key in the key file. The HKDF labels of derived
-//! keys are different, so one derived key reveals nothing about another.
+//! keys are different, so a derived key reveals nothing about any other derived key.
 //!
 //! [`crate::sealing`] contains the sealing algorithm. [`crate::key_file`] reads the key file.
 
@@ -126,8 +126,8 @@ impl Keyring {
         sealed.starts_with(&self.current().id)
     }
 
-    /// Opens bytes that [`Keyring::seal`] sealed with a key of this keyring. Returns `None` if the key is not in this keyring, or if the purpose or row is
-    /// different.
+    /// Opens bytes that [`Keyring::seal`] sealed with a key of this keyring. Returns `None` if this keyring does not contain the key, or if the bytes were
+    /// sealed for another purpose or row.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)

@@ -32,7 +32,8 @@ pub use failures::{Attempt, Failures};
 /// The interval at which keys with a full budget are removed from memory.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// The maximum number of keys of one bucket, which need about 10 MB of memory. At this number, new keys are merged ([`Key::merged`]).
+/// The maximum number of keys of one bucket. This number of keys needs about 10 MB of memory. If a bucket has this number of keys, new keys are merged
+/// ([`Key::merged`]).
 const MAX_KEYS: usize = 100_000;
 
 macro_rules! buckets {
@@ -99,7 +100,7 @@ impl Bucket {
     }
 }
 
-/// The client whose budget a request uses.
+/// The key of a budget. The key identifies the session, token, account, client or mail address whose requests use the budget.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A web session.
@@ -112,9 +113,9 @@ pub enum Key {
     Account(Box<str>),
     /// A client without a credential: an IPv4 address, or the /64 network of an IPv6 address. One client usually controls all addresses of a /64 network.
     Client(IpAddr),
-    /// The mail address in sign-in attempts from all networks together.
+    /// A mail address. The budget limits the failed attempts to sign in to this address from all networks together.
     Address(Box<str>),
-    /// The mail address in sign-in attempts from one client network.
+    /// A mail address and a client network. The budget limits the failed attempts to sign in to this address from this network.
     AddressFrom(Box<str>, IpAddr),
     /// All clients in one IPv4 /16 network or one IPv6 /32 network. Replaces the keys of single clients if the bucket has too many keys.
     Region(IpAddr),
@@ -169,7 +170,7 @@ pub struct Limits {
     swept: AtomicU64,
 }
 
-/// The limit on failed sign-in attempts for one mail address from all networks is this number times the limit for one network.
+/// For one mail address, the limit on failed sign-in attempts from all networks together is this number times the limit for one network.
 const ALL_NETWORKS: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
 /// The budgets of one bucket.

@@ -292,7 +292,7 @@ impl Grants {
         self.over_mailbox().only(Rights::OF_ALIAS)
     }
 
-    /// Returns the rights over a new alias on this domain for a member who creates the alias.
+    /// Returns the member's rights over a new alias on this domain, if the member creates the alias.
     #[must_use]
     pub fn over_new_alias(&self, domain: &str) -> Rights {
         let rights = self.union(|resource| match resource {
@@ -324,8 +324,8 @@ impl Grants {
         })
     }
 
-    /// Returns the rights on a resource that the member is allowed to grant to others. The member must have such a right over all existing and future contents
-    /// of the resource.
+    /// Returns the rights that the member is allowed to grant to others on a resource. A member is allowed to grant a right only if the member has this right
+    /// over all existing and future contents of the resource.
     #[must_use]
     pub fn over(&self, resource: &Resource) -> Rights {
         match resource {
@@ -338,7 +338,7 @@ impl Grants {
             Resource::AliasSet(set) => {
                 let all = self.union(|granted| match granted {
                     Resource::Mailbox | Resource::AliasSet(AliasSet::All) => true,
-                    // A grant on `Own` does not count, because each member has other own aliases.
+                    // A grant on `Own` does not count, because `Own` refers to different aliases for each member.
                     Resource::AliasSet(granted @ AliasSet::Domain(_)) => granted == set,
                     _ => false,
                 });

@@ -32,7 +32,7 @@ pub enum Purpose {
     TeamKey,
     /// App password of an OAuth grant, sealed with a key that is derived from a token of the grant. The row is identified by the grant's id.
     OAuthGrant,
-    /// State in the form of a sign-in page. The secret in the browser's cookie is used instead of the id of a row.
+    /// State that is stored in the HTML form on a sign-in page. The state is bound to the secret in the browser's cookie instead of the id of a row.
     SignInPage,
 }
 

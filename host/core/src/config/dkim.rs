@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub struct Dkim {
     /// Whether a milter of the mail server can read the keys. The milter signs mail that mail clients submit to the mail server.
     pub milter: bool,
-    /// The keys of the platform's own domains, by the name of the section. These names have no effect.
+    /// The keys of the platform's own domains, by the name of the configuration section. The service does not use the names of the sections.
     pub keys: BTreeMap<String, DkimKey>,
 }
 

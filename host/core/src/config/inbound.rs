@@ -17,15 +17,16 @@ pub struct Inbound {
     pub authserv_id: String,
     /// The loopback address that `latchmail milter` listens on.
     pub listen: SocketAddr,
-    /// The action for mail from other mail servers with a sender address on a local domain. The action applies if the domain's authorization cannot be
-    /// verified.
+    /// The action for mail that comes from another mail server and has a sender address on a local domain. The action applies if the milter cannot verify that
+    /// the domain authorized the mail.
     pub local_from: LocalFrom,
     /// The IP addresses and networks of mailing list servers. Messages from these servers are marked instead of rejected.
     #[serde(deserialize_with = "list")]
     pub list_servers: Vec<String>,
 }
 
-/// The action for mail from other mail servers with a sender address on a local domain. The action applies if the domain's authorization cannot be verified.
+/// The action for mail that comes from another mail server and has a sender address on a local domain. The action applies if the milter cannot verify that the
+/// domain authorized the mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LocalFrom {
@@ -65,7 +66,7 @@ impl Inbound {
     /// Returns the networks of `list_servers`.
     ///
     /// # Errors
-    /// Returns an error that names the first invalid entry, if there is one.
+    /// Returns an error if an entry is invalid. The error names the first invalid entry.
     pub fn list_networks(&self) -> Result<Vec<IpNet>, StartError> {
         let parse = |entry: &String| {
             network::parse(entry).ok_or_else(|| {

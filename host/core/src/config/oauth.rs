@@ -51,7 +51,7 @@ pub struct Introspection {
     /// Additional audiences of tokens for this service. The URLs of the service are always accepted as audiences.
     #[serde(deserialize_with = "list")]
     pub audience: Vec<String>,
-    /// Whether a token must have an audience. A token for another audience is always rejected.
+    /// Whether a token without an audience is rejected. If a token has audiences but no accepted audience, the token is always rejected.
     pub audience_required: bool,
     /// The required issuer of tokens. If empty, the required issuer is `auth_url`. A response without an issuer is accepted.
     pub issuer: String,
