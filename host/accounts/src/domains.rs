@@ -41,7 +41,7 @@ const LONGEST_NAME: usize = 253;
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 /// Maximum number of concurrent requests of one account that query the DNS. Without this limit, a slow name server could occupy all sandboxes of a module.
 const MAX_LOOKUPS: usize = 2;
-/// Maximum time that a further request waits for a permit. The request occupies a sandbox during this time.
+/// Maximum time that a request waits if the account has reached `MAX_LOOKUPS`. The request occupies a sandbox while it waits.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Capacity of each cache of unsuccessful checks.
 const CACHE_CAPACITY: usize = 10_000;
@@ -155,7 +155,8 @@ pub struct Domains {
     failed: Cache<String, Duration>,
     /// Ensures that only one check of a claim runs at a time. A waiting check uses the result of the previous check.
     checks: AccountPermits,
-    /// The number of the last check that could not query the DNS, for each claim. A caller that waited for this check does not repeat the lookup.
+    /// For each claim, the value of `unreadable_count` after the last check of the claim that could not query the DNS. A caller that waited for this check does
+    /// not repeat the lookup.
     unreadable: Cache<String, u64>,
     /// The number of checks that could not query the DNS.
     unreadable_count: AtomicU64,

@@ -1,7 +1,7 @@
 //! Access tokens of web sessions: JWTs (RFC 7519) that are signed with Ed25519 (RFC 8037). A token is valid for 15 minutes and only for this service.
 //!
-//! This module accepts only tokens in the form that [`AccessTokens::sign`] writes. The header must be identical and name a key in the keyring as `kid`. Every
-//! claim is required.
+//! This module accepts only tokens in the form that [`AccessTokens::sign`] writes. A token must have the same header that `sign` writes, with the `kid` of a
+//! key in the keyring. Every claim is required.
 //!
 //! [`super::by_access_token`] checks whether the token's session exists.
 
@@ -32,8 +32,8 @@ pub struct AccessTokens {
     issuer: String,
     audience: String,
     validation: Validation,
-    /// Claims of tokens with a verified signature, by the digest of the token. Without this cache, the verification would cost more than the rest of a small
-    /// request. All calls must use the same keyring, because the cache does not store the keyring.
+    /// Claims of tokens with a verified signature, by the digest of the token. Without this cache, the verification of a token would take longer than all other
+    /// work for a small request. All calls must use the same keyring, because the cache does not store the keyring.
     signed: Cache<Digest, Claims>,
 }
 

@@ -115,8 +115,8 @@ impl Auth {
         }
     }
 
-    /// Returns all credentials of an account, newest first. The time of last use includes uses that are only in memory, and log-ins that the mail server
-    /// reports.
+    /// Returns all credentials of an account, newest first. For the time of last use, also considers uses that are recorded only in memory, and log-ins that
+    /// the mail server reports.
     ///
     /// # Errors
     /// Returns 500 for an internal error.

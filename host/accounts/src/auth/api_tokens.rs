@@ -29,7 +29,8 @@ const HINT: usize = 4;
 /// Label with which the sealing key is derived from a token.
 const SEALING: &str = "latchmail v1 api token XChaCha20-Poly1305";
 
-/// Hash for the comparison with an unknown token. The comparison ensures that known and unknown tokens take the same time.
+/// Hash with which the hash of an unknown token is compared. With this comparison, the check of an unknown token takes the same time as the check of a known
+/// token.
 const DUMMY_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 const DAY: Duration = Duration::from_hours(24);
@@ -204,7 +205,7 @@ impl Auth {
         }))
     }
 
-    /// Returns the tokens of an account, newest first. The time of last use includes uses that are only in memory.
+    /// Returns the tokens of an account, newest first. For the time of last use, also considers uses that are recorded only in memory.
     ///
     /// # Errors
     /// Returns 500 for an internal error.

@@ -100,7 +100,8 @@ pub struct RefreshRequest<'a> {
     pub count: &'a (dyn Fn(&str) -> Result<(), Failure> + Sync),
 }
 
-/// The error for an invalid code or token. The grant has ended or belongs to another client. If the code or token was reused, this request ended the grant.
+/// The error for an invalid code or token. For example, the grant of the code or token has ended or belongs to another client. If a client used the code or
+/// token a second time, this second request ended the grant.
 #[derive(Debug)]
 pub struct InvalidGrant;
 

@@ -53,7 +53,8 @@ pub fn name(field: &str, text: &str) -> Result<String, Failure> {
     Ok(text.to_owned())
 }
 
-/// Checks a date of birth in the form `YYYY-MM-DD`. `today` is the current date. The birthday of a person born on 29 February is 1 March in other years.
+/// Checks a date of birth in the form `YYYY-MM-DD`. `today` is the current date. If a person was born on 29 February, the person's birthday is 1 March in years
+/// without this day.
 ///
 /// # Errors
 /// Returns 400 if the text is not a date of this form, if the date is in the future, or if the person is younger than 13.

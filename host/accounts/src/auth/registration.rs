@@ -139,8 +139,8 @@ impl Auth {
         }
     }
 
-    /// Returns whether a user name can be registered. This check considers only accounts. If the address is or was an alias, only the registration reports an
-    /// error.
+    /// Returns whether a user name can be registered. This check does not consider aliases. If the address is or was an alias, this function returns
+    /// [`Availability::Available`], but the registration fails.
     ///
     /// # Errors
     /// Returns 500 for an internal error.

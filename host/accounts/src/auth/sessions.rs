@@ -229,8 +229,8 @@ impl Auth {
     /// Exchanges a refresh token for a new pair of tokens of the same session.
     ///
     /// # Errors
-    /// Returns 401 `Invalid or expired refresh token` for every invalid token, or 500 for an internal error. The reuse of an old token after some time also
-    /// ends the session.
+    /// Returns 401 `Invalid or expired refresh token` for every invalid token, or 500 for an internal error. If a refresh token is used a second time more than
+    /// ten seconds (`REUSE_GRACE`) after the first use, the session ends.
     pub async fn refresh(&self, token: &SecretString, origin: &Origin) -> Result<Tokens, Failure> {
         let now = self.clock.now();
         let refresh = secrets::refresh_token()?;

@@ -156,8 +156,8 @@ impl Typed {
 }
 
 impl Auth {
-    /// Seals secrets of earlier keys with the current key, so that the operator can remove earlier keys from the key file. The service must call this function
-    /// at startup.
+    /// If a stored secret is sealed with an earlier service key, seals the secret with the current service key. Then the operator can remove the earlier
+    /// service keys from the key file. The service must call this function at startup.
     ///
     /// # Errors
     /// Returns 500 if the database fails.

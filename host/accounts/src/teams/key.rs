@@ -30,7 +30,7 @@ impl Teams {
         })
     }
 
-    /// Seals each mailbox key again that is sealed with an earlier service key, with the current service key. The operator can then remove the earlier
+    /// If a mailbox key is sealed with an earlier service key, seals the mailbox key with the current service key. Then the operator can remove the earlier
     /// service keys from the key file.
     ///
     /// # Errors

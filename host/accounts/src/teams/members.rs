@@ -139,8 +139,8 @@ impl Teams {
         Ok(grants.map(|grants| Access { team, grants }))
     }
 
-    /// Returns a team if the account is allowed to manage the members. The transaction of a change repeats this check. The early check rejects other callers
-    /// before they send a password or learn about other accounts.
+    /// Returns a team if the account is allowed to manage the members. The transaction of a change repeats this check. This function runs the check before the
+    /// service verifies a password or looks up another account. So other callers learn nothing about accounts.
     pub(super) async fn managed(&self, account: &str, mailbox: &str) -> Result<Access, Error> {
         let access = self.access(account, mailbox).await?;
         let access = access.ok_or(Refusal::NoTeam)?;
@@ -163,8 +163,8 @@ impl Teams {
         }
     }
 
-    /// Returns the user name with which an address is invited. On the first registration domain, this is the local part. On other domains, this is the complete
-    /// address.
+    /// Returns the user name with which an address is invited. For an address on the first registration domain, the user name is the local part. For an address
+    /// on another domain, the user name is the complete address.
     pub(super) fn username(&self, address: &str) -> String {
         let (name, domain) = address.rsplit_once('@').unwrap_or((address, ""));
         let first = self.auth.registration_domains().first();

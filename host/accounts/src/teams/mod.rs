@@ -1,7 +1,7 @@
 //! Shared mailboxes (teams): the members, the grants of each member, and the key with which the service opens the mailbox for members.
 //!
-//! This module validates grants and checks whether the caller can manage members. It does not handle HTTP or WIT. The directory stores members and grants. It
-//! repeats the checks of rights in the transaction of the change and limits the numbers of members and grants.
+//! This module validates grants and checks whether the caller can manage members. It does not handle HTTP or WIT. The directory stores members and grants. In
+//! the transaction of a change, the directory repeats the checks of the caller's rights and limits the numbers of members and grants.
 
 mod invitation;
 mod key;

@@ -30,7 +30,7 @@ const FORM: &AsciiSet = &NON_ALPHANUMERIC
 pub(super) struct Introspection {
     fetch: Fetch,
     url: String,
-    /// The host of the endpoint, at any IP address. The operator configured this host.
+    /// The allowed hosts. The list contains only the host of the endpoint. The host can have any IP address, because the operator configured the host.
     hosts: Hosts,
     /// Value of the Authorization header: `Basic` and the encoded client id and client secret.
     authorization: SecretString,

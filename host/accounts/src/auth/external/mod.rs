@@ -126,7 +126,8 @@ impl External {
     pub(super) fn instant(&self, at: Timestamp) -> Instant {
         let now = Instant::now();
         let left = at.since(self.0.clock.now());
-        // If the time is too far in the future for an `Instant`, use an earlier time. The only effect is an earlier replacement of the connection.
+        // If the time is too far in the future for an `Instant`, use an earlier time. The only effect is that connections to the mail server are replaced
+        // earlier.
         now.checked_add(left).unwrap_or(now + CACHE_LIFETIME)
     }
 }
@@ -136,13 +137,14 @@ impl Inner {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached status of a token. Without a cached status, returns the introspection request in progress as an error, or starts a request. The
-    /// request continues even without callers.
+    /// Returns the cached status of a token. Without a cached status, returns `Err` with the introspection request for this token, and starts the request if
+    /// necessary. The request continues even if no caller waits for the response.
     fn cached_or_pending(
         self: &Arc<Self>,
         token: &OpaqueToken,
     ) -> Result<TokenStatus, PendingQuery> {
-        // The lock also covers the cache lookup. A request is cached before its removal from `pending`, so no second request starts after a successful request.
+        // The lock also covers the cache lookup. A response is cached before the request is removed from `pending`, so no second request starts after a
+        // successful request.
         let mut pending = self.pending();
         let now = self.clock.monotonic();
         if let Some(cached) = self.cache.get(token.hash())
@@ -170,7 +172,7 @@ impl Inner {
         }
     }
 
-    /// Sends an introspection request and caches the response. `now` is the start of the caching time, on the monotonic clock.
+    /// Sends an introspection request and caches the response. The lifetime of the cached response starts at `now`, which is a time of the monotonic clock.
     async fn query(&self, token: &OpaqueToken, now: Duration) -> Result<TokenStatus, Arc<str>> {
         let queried = async {
             let _permit = self.permits.acquire().await.map_err(|e| e.to_string())?;

@@ -60,7 +60,7 @@ impl TokenStatus {
         }
     }
 
-    /// Returns the status at the time `now`, because a cached token can expire.
+    /// Returns this status, or a rejection if the token has expired at the time `now`. A token can expire while its status is cached.
     pub(super) fn at(self, now: Timestamp) -> Self {
         match &self {
             Self::Active(subject) if subject.until.is_some_and(|until| until <= now) => {
