@@ -165,8 +165,8 @@ impl OAuth {
         Ok(client)
     }
 
-    /// Authenticates a client and returns the client's id. Does not fetch a metadata document if the id is a URL. Such a client has no secret. The client's
-    /// code or token was issued to exactly one client id.
+    /// Authenticates a client and returns the client's id. If the id is a URL, does not fetch the client's metadata document, because such a client has no
+    /// secret. The caller must check that the client's code or token was issued to the returned id.
     ///
     /// # Errors
     /// Returns the errors of [`Self::authenticated`] under the same conditions.

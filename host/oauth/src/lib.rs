@@ -112,8 +112,8 @@ impl OAuth {
         self.auth.audiences()
     }
 
-    /// Returns the requested resource (RFC 8707, section 2). Of several resources, returns the first resource, but all must be URLs of this service. Without a
-    /// resource in the request, returns the default.
+    /// Returns the requested resource (RFC 8707, section 2). If the request contains several resources, returns the first resource. All resources must be URLs
+    /// of this service. If the request contains no resource, returns the default resource.
     fn resource(&self, parameters: &Parameters) -> Result<String, Refusal> {
         for resource in parameters.all("resource") {
             if self.audiences().of(resource).is_none() {

@@ -77,7 +77,8 @@ pub fn matches(registered: &str, requested: &str) -> bool {
     }
 }
 
-/// Returns the value of `form-action` in a content security policy that allows redirects to this URI. `http:` includes `https:` (CSP Level 3, section 6.7.2.9).
+/// Returns the value of `form-action` in a content security policy that allows redirects to this URI. In such a policy, the scheme `http:` also allows `https:`
+/// (CSP Level 3, section 6.7.2.9).
 ///
 /// The value contains only the scheme of the URI, because a client may redirect the user to another origin. Chromium applies `form-action` to all redirects
 /// after a form is submitted.

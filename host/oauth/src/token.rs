@@ -19,8 +19,8 @@ use super::{BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, OAuth, pkce, scopes};
 const INVALID_GRANT: &str =
     "The code or token is unknown, expired, already used, or issued to another client";
 
-/// A function that counts a request towards the rate limit of a grant, code or device. The argument is the grant's id, or the hash of the code. The function is
-/// called for existing grants, codes and devices, before any change.
+/// A function that counts a request towards the rate limit of a grant, code or device. The argument is the grant's id, or the hash of the authorization code or
+/// device code. The function is called only if the grant, code or device exists, and is called before any change.
 pub type Count<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 
 /// The token response (RFC 6749, section 5.1).
