@@ -21,7 +21,7 @@ impl DomainName {
     /// Returns [`InvalidDomain`] for invalid host names (DNS, STD 3), IP addresses, single labels and public suffixes.
     pub fn parse(text: &str) -> Result<Self, InvalidDomain> {
         let ascii = normalize_host(text.trim())?;
-        // The function returns `None` for a public suffix. A single label counts as a public suffix.
+        // `domain_str` returns `None` for a public suffix. A single label counts as a public suffix.
         psl::domain_str(&ascii).ok_or(InvalidDomain)?;
         Ok(Self(ascii))
     }

@@ -8,8 +8,8 @@ use super::client::{Dns, LookupError};
 use super::tags::{tags, value};
 use super::{dmarc, spf};
 
-/// The timeout of all checks together, as a multiple of the timeout of one lookup. SPF needs several lookups in sequence. A check without a result before the
-/// timeout has an unknown result.
+/// The timeout of all checks together, as a multiple of the timeout of one lookup. SPF needs several lookups in sequence. If a check does not finish before the
+/// timeout, the state of its record is unknown.
 const TIMEOUT_FACTOR: u32 = 2;
 
 /// The recommended DMARC record, with the weakest policy that has an effect. Other policies are also accepted.

@@ -67,7 +67,7 @@ fn parse_server(configured: &str) -> Result<SocketAddr, StartError> {
         })
 }
 
-/// Returns the configuration for one server. Queries use UDP. Queries use TCP if the response is too large for UDP.
+/// Returns the configuration for one server. Queries use UDP, or TCP if the response is too large for UDP.
 fn single_server(server: SocketAddr) -> (ResolverConfig, ResolverOpts) {
     let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
     for connection in &mut connections {

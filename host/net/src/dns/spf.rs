@@ -20,7 +20,8 @@ enum Outcome {
     Found,
     /// The record has no `include` of the host, and no mechanism ended the evaluation.
     Absent,
-    /// A mechanism ended the evaluation before an `include` of the host with the qualifier `+`. Terms after this mechanism have no effect.
+    /// A mechanism ended the evaluation before the evaluation reached an `include` that refers to the host and has the qualifier `+`. Terms after this
+    /// mechanism have no effect.
     Ended,
     /// The result depends on the sender's address, because the record contains macros.
     Unknown,

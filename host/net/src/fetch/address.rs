@@ -23,7 +23,7 @@ const SPECIAL_V4: [Ipv4Net; 15] = [
     v4([240, 0, 0, 0], 4),     // reserved, broadcast
 ];
 
-/// The special-purpose networks within [`GLOBAL_V6`], which are not public.
+/// The networks within [`GLOBAL_V6`] that are not public, because they have a special purpose.
 const SPECIAL_V6: [Ipv6Net; 4] = [
     v6(0x2001, 0, 23),     // protocol assignments, including Teredo
     v6(0x2001, 0xdb8, 32), // documentation

@@ -1,5 +1,5 @@
-//! Connects to servers on the internet. Each name is resolved only once, and the connection uses a checked address from this response. So another DNS response
-//! cannot redirect the connection to an unchecked address.
+//! Connects to servers on the internet. For each connection, the server's name is resolved only once. The connection uses a checked address from the DNS
+//! response. So another DNS response cannot redirect the connection to an unchecked address.
 
 use std::fmt;
 use std::io;

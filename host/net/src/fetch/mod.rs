@@ -69,7 +69,7 @@ pub struct Request {
     pub max_response_size: Option<usize>,
 }
 
-/// The reason why a request has no response. In the following, the caller is the module or the part of the service that made the request.
+/// The reason why a request has no response. In the descriptions of the variants, the caller is the module or the part of the service that made the request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server is not on the list of hosts. The text of the error can be returned to the caller.
@@ -89,7 +89,8 @@ pub enum Error {
     /// The request or its response exceeds a size limit. The text of the error can be returned to the caller.
     #[error("{0}")]
     TooLarge(String),
-    /// The connection failed, or the response to a safe request is missing. The request changed nothing on the server. The text of the error is for the log.
+    /// The connection failed, or there is no response to a request with a safe method such as GET (RFC 9110, section 9.2.1). The request changed nothing on the
+    /// server. The text of the error is for the log.
     #[error("{0}")]
     Unavailable(String),
     /// The request was sent but the response is missing, so the server might have processed the request. The text of the error is for the log.
