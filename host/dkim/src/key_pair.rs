@@ -1,7 +1,7 @@
 //! Generates the key pair of a domain: RSA with 2048 bits, which every verifier accepts (RFC 8301, section 3.2).
 //!
-//! The `rsa` crate only generates keys, because `ring` cannot generate RSA keys. `ring` signs. The timing side channel of `rsa` (RUSTSEC-2023-0071) concerns
-//! attackers who observe many operations with one private key.
+//! The `rsa` crate generates the keys, because `ring` cannot generate RSA keys. `ring` signs the messages. To use the timing side channel of `rsa`
+//! (RUSTSEC-2023-0071), an attacker must observe many operations of `rsa` with one private key. The generation of a key is only one operation.
 
 use std::fmt;
 

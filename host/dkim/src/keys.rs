@@ -1,5 +1,5 @@
-//! Selects the key that signs for a domain. A platform domain uses the configured key. A custom domain uses the key from the verification of the domain. If a
-//! signing milter is configured, this module also stores the keys for the milter.
+//! Selects the key that signs for a domain. A platform domain uses the configured key. A custom domain uses the key that was generated when the domain was
+//! verified. If a signing milter is configured, this module also stores the keys for the milter.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -88,7 +88,7 @@ impl Keys {
         self.cache.clear();
     }
 
-    /// Seals keys with the service's current key if they were sealed with an earlier key. Call this function at the start of the service.
+    /// If a DKIM key is sealed with an earlier service key, seals the DKIM key with the current service key. Call this function at the start of the service.
     ///
     /// # Errors
     /// Returns a 500 failure if the database fails.
@@ -165,7 +165,8 @@ impl Keys {
         Ok(self.directory.set_milter_keys(&keys).await?)
     }
 
-    /// Returns the configured key of a platform domain. Returns `None` for other domains, because a former platform domain can belong to an account.
+    /// Returns the configured key of a platform domain. Returns `None` for a domain that is not a platform domain, even if the configuration contains a key.
+    /// Such a domain can belong to an account.
     async fn configured(&self, domain: &str) -> Result<Option<&ConfiguredKey>, Error> {
         let Some(key) = self.configured.get(domain) else {
             return Ok(None);

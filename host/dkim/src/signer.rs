@@ -14,8 +14,8 @@ use super::error::Error;
 
 /// The signed header fields, in this order. Fields that other servers may add (Sender, List-…, Resent-…) are not signed.
 ///
-/// The signature lists each field one time more than the message contains the field. So another field of the same name invalidates the signature (RFC 6376,
-/// section 8.15).
+/// If a message contains a field n times, the signature lists the field n + 1 times. So the signature becomes invalid if a field of the same name is added to
+/// the message (RFC 6376, section 8.15).
 const SIGNED_FIELDS: [&str; 12] = [
     "From",
     "To",
