@@ -16,7 +16,7 @@ pub trait BlobSource: Send + Sync {
     fn open(&self) -> ByteStream;
 }
 
-/// The bytes of a guest's handle. The bytes stay in the host.
+/// The bytes to which a guest's `blob` handle refers. The bytes stay in the host.
 pub struct Blob {
     size: u64,
     content: Content,

@@ -1,6 +1,6 @@
 //! Contains the host bindings for the WIT package `latchmail:host`, and the data type for the `blob` handle.
 //!
-//! The slow expansion of `bindgen!` is in a separate crate, so that a change in another crate does not repeat the expansion.
+//! The expansion of `bindgen!` is slow. Because this is a separate crate, the expansion is not repeated after a change in another crate.
 
 mod blob;
 
