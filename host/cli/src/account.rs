@@ -185,7 +185,7 @@ impl CliContext {
         self.check_platform_domain(&address).await?;
         self.check_plan(&create.plan)?;
         let profile = self.profile(&create)?;
-        // This check fails before the operator types a password. `create_account` repeats the check in its transaction.
+        // If the account exists, return the error before the operator types a password. `create_account` repeats the check in its transaction.
         if self.directory.account_by_address(&address).await?.is_some() {
             bail!("account {address} already exists");
         }

@@ -89,7 +89,7 @@ impl CliContext {
             Ok(false) => "`imap.doveadm` is not configured".to_owned(),
             Err(error) => error.to_string(),
         };
-        // An error of standard error is ignored. The exit status reports success, because the change was made.
+        // If the warning cannot be written, ignore the error. The exit status of the command reports success, because the change was made.
         let _ = writeln!(
             std::io::stderr(),
             "latchmail: warning: cannot end the open sessions of mail clients: {}",

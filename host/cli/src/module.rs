@@ -202,7 +202,7 @@ async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<
     Ok(())
 }
 
-/// Asks the operator for consent. Returns `true` if the operator consented. Returns `false` if missing consent is not the only reason of `error`.
+/// Asks the operator for consent. Returns `true` if the operator consented. Returns `false` without asking if consent would not be enough to resolve `error`.
 ///
 /// # Errors
 /// Returns an error if the operator declined, or if standard input is not a terminal.

@@ -106,7 +106,7 @@ pub(crate) fn detail_json(
     detail
 }
 
-/// Returns the id of a credential for the operator. For the app password of an API token, returns the id of the token.
+/// Returns the id with which the operator refers to a credential. For the app password of an API token, returns the id of the token.
 fn id(credential: &Credential) -> &str {
     let token = credential.token.as_ref().map(|(id, _)| id);
     token.unwrap_or(&credential.id)

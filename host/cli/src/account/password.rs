@@ -122,9 +122,10 @@ fn read_line(abort_keys: &[u8]) -> anyhow::Result<SecretString> {
     ))
 }
 
-/// Disables the echo of the terminal until the value is dropped.
+/// Disables the echo of the terminal until this value is dropped.
 ///
-/// While the echo is disabled, the keys that interrupt, quit or suspend the program are normal input. A signal would end the program without enabling the echo.
+/// While the echo is disabled, the keys that interrupt, quit or suspend the program send no signal and are read as input. A signal would end the program while
+/// the echo is still disabled.
 struct EchoOff {
     before: Termios,
     abort_keys: Vec<u8>,
@@ -143,7 +144,7 @@ impl EchoOff {
             SpecialCodeIndex::VSUSP,
         ];
         // The interrupt key and the quit key end the line, so that the program reads the keys immediately. A terminal supports only two additional end-of-line
-        // characters. The suspend key is therefore read with the rest of the line.
+        // characters. The program therefore reads the suspend key only when the line ends.
         let [interrupt, quit, suspend] = keys.map(|key| before.special_codes[key]);
         settings.special_codes[SpecialCodeIndex::VEOL] = interrupt;
         settings.special_codes[SpecialCodeIndex::VEOL2] = quit;

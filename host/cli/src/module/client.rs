@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-/// The maximum size of a response, in bytes. A list of modules with a thousand routes each fits.
+/// The maximum size of a response, in bytes. Even a list of modules that have a thousand routes each is smaller.
 const MAX_RESPONSE: usize = 16 * 1024 * 1024;
 
 /// An error response of the service.

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The direct dependencies of a project.
 const DIRECT: [&str; 4] = ["latchmail-sdk", "serde", "serde_json", "utoipa"];
 
-/// Pairs of a crate and a dependency that a project does not need. The crate has the dependency only because this program enables more features of the crate. A
-/// lock file does not record features. If an entry is missing here, the build of the test project fails (`scripts/build-project`).
+/// Pairs of a crate and one of its dependencies. A project does not need this dependency: the crate has it only because this program enables more features of
+/// the crate. A lock file does not record features. If an entry is missing here, the build of the test project fails (`scripts/build-project`).
 const EXCLUDED: [(&str, &str); 8] = [
     ("getrandom", "js-sys"),
     ("getrandom", "rand_core"),
