@@ -50,7 +50,7 @@ fn read_or_generate_password(file: &Path) -> anyhow::Result<String> {
         }
         Ok(_) | Err(_) => {}
     }
-    // The specification requires an upper-case letter, a lower-case letter and a digit. The prefix contains all three.
+    // The password rules require an upper-case letter, a lower-case letter and a digit. The prefix contains all three.
     let password = format!("Demo1-{}", secrets::symbols::<20>()?.as_str());
     write_private(file, &password).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(password)

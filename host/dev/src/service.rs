@@ -60,7 +60,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let (service, watcher) = tokio::select! {
         started = started => started?,
-        // Dropping the future stops the servers that were already started.
+        // When the future `started` is dropped, the servers that were already started end.
         () = wait_for_signal(&mut interrupt, &mut terminate) => return Ok(()),
     };
     let printed = service.print_examples(&mut std::io::stdout());

@@ -36,12 +36,14 @@ pub(crate) struct Watcher {
     digests: Digests,
 }
 
-/// The digest of the recorded version of each component file. The recorded version is the version at the start, or the version that was last installed.
+/// For each component file, the digest of its recorded version. The recorded version is the version that was installed last. Before the first installation, it
+/// is the version in the file at the start of the service.
 #[derive(Default)]
 struct Digests(BTreeMap<PathBuf, String>);
 
 impl Digests {
-    /// Installs a component unless its digest is already recorded. Does not record a rejected version, so the next change of a source repeats the installation.
+    /// Installs a component unless its digest is already recorded. Does not record a rejected version, so the installation is tried again after the next change
+    /// of a source.
     async fn install_if_changed<T>(
         &mut self,
         component: PathBuf,
