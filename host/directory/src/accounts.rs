@@ -34,9 +34,9 @@ pub struct Account {
     pub address: String,
     /// The argon2id hash of the password, as a PHC string.
     pub password_hash: String,
-    /// Whether the account is active. An account that is not active cannot sign in, and its mail credentials do not work.
+    /// Whether the account has administrator rights.
     pub admin: bool,
-    /// Whether the account can sign in and its mail credentials work.
+    /// Whether the account is active. An account that is not active cannot sign in, and its mail credentials do not work.
     pub active: bool,
 }
 

@@ -4,8 +4,8 @@ use super::aliases::DomainOwner;
 use super::db::on;
 use super::{Directory, Error};
 
-/// Returns a row if the address belongs to the account. The domain of an alias must be a platform domain or a verified domain of the account. The data for mail
-/// servers has the same condition.
+/// Returns a row if the address belongs to the account. The domain of an alias must be a platform domain or a verified domain of the account. The queries for
+/// the data of mail servers have the same condition.
 const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_id = $2 AND a.live AND a.active \
     AND (a.kind = 'account' OR (a.kind = 'alias' AND ( \
         EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \

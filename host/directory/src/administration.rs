@@ -22,7 +22,7 @@ const DELETE: &str = "DELETE FROM accounts WHERE id = $1 RETURNING address";
 const DOMAINS: &str =
     "SELECT domain FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
 
-/// Deletes app passwords. By foreign key, also deletes the session or other credential of each app password.
+/// Deletes all app passwords of an account. Because of foreign keys, the database also deletes the session or other credential of each app password.
 const DELETE_APP_PASSWORDS: &str = "DELETE FROM app_passwords WHERE account_id = $1 RETURNING id";
 
 const RESERVE_ADDRESSES: &str =

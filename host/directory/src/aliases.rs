@@ -28,7 +28,7 @@ const WINDOW: Duration = Duration::from_hours(24);
 const DELETED_BEFORE: &str = "deleted before";
 
 /// Returns a row if the account is active and the credential is valid. A web session can also match by its id, because a concurrent request may have replaced
-/// its app password. If $5 is true, checks only the account, because the directory does not store the credential.
+/// its app password. If $5 is true, the directory does not store the credential, and the query checks only the account.
 const IS_VALID: &str = "SELECT 1 FROM accounts a WHERE a.id = $1 AND a.active AND ( $5 \
     OR EXISTS (SELECT 1 FROM app_passwords p WHERE p.id = $2 AND p.account_id = a.id AND (p.expires_at IS NULL OR p.expires_at > $4)) \
     OR EXISTS (SELECT 1 FROM sessions s WHERE s.sid = $3 AND s.account_id = a.id AND s.expires_at > $4))";
@@ -51,7 +51,7 @@ const AVAILABILITY: &str = "SELECT \
         SELECT 1 FROM domains d WHERE d.account_id = $1 AND d.verified_at IS NOT NULL \
             AND substr(a.address, length(a.address) - length(d.domain)) = '@' || d.domain \
             AND NOT EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = d.domain))) AS count";
-/// Inserts an alias, or restores a deleted alias of the account. Changes no row if another account has or had the address. A concurrent transaction may have
+/// Inserts an alias, or restores a deleted alias of the account. Changes no row if another account has or had the address, even if a concurrent transaction
 /// inserted the address.
 const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at, made_by) VALUES ($1, 'alias', $2, $3, $3, $4) \
     ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
@@ -102,7 +102,7 @@ impl MemberAccess<'_> {
 }
 
 impl<'a> AliasCaller<'a> {
-    /// Creates the value for the caller of a request. The caller acts in its own mailbox or in a mailbox that is shared with the caller.
+    /// Creates an `AliasCaller` for the caller of a request. The caller acts in its own mailbox or in a mailbox that is shared with the caller.
     #[must_use]
     pub fn new(caller: &'a Caller, at: Timestamp) -> Self {
         if let Some(shared) = &caller.shared {
@@ -194,7 +194,7 @@ pub enum Obstacle {
     Foreign,
     /// The account has reached its limit of aliases on platform domains or on its own domains.
     Full(DomainOwner),
-    /// The credential has created its maximum number of new aliases. The credential can create the next alias at this time.
+    /// The credential has created the maximum number of new aliases. The value contains the time at which the credential can create the next alias.
     Spent(Timestamp),
     /// The caller's credential is no longer valid.
     CredentialOver,
@@ -284,7 +284,7 @@ impl Directory {
         let mut domains: Vec<(String, i32)> = on!(&self.db, pool => sqlx::query_as(DOMAINS)
             .bind(account_id)
             .fetch_all(pool).await)?;
-        // Sort the domains here, because a database can use the sort order of a language.
+        // Sort the domains here and not in the query, because a database can sort by the rules of a human language.
         domains.sort_by(|(a, own_a), (b, own_b)| (own_a, a).cmp(&(own_b, b)));
         let mut names: Vec<String> = Vec::with_capacity(domains.len());
         for (name, _) in domains {
@@ -326,8 +326,8 @@ impl Directory {
         Ok(availability.obstacle(owner))
     }
 
-    /// Creates an active alias, or restores a deleted alias of the account. The caller must validate the address for a domain of `owner`. If two requests
-    /// create the same address concurrently, only one request succeeds.
+    /// Creates an active alias, or restores a deleted alias of the account. The caller must have validated the address by the rules for domains of `owner`. If
+    /// two requests create the same address concurrently, only one request succeeds.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
@@ -344,7 +344,8 @@ impl Directory {
             return Ok(Err(Obstacle::CredentialOver));
         }
         tx.lock_domain_shared(domain_of(address)).await?;
-        // The owner must not have changed since the caller validated the address. For example, reserved names are allowed only on an account's own domains.
+        // The owner of the domain must not have changed since the caller validated the address. For example, reserved names are allowed only on an account's
+        // own domains.
         if owner_of(&mut tx, account_id, address).await? != owner {
             return Ok(Err(Obstacle::Foreign));
         }

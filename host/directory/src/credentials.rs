@@ -118,7 +118,7 @@ pub struct Credential {
     pub label: String,
     /// The time at which the credential was created.
     pub created_at: Timestamp,
-    /// The time of the last use in the app password's row. `None` if the row contains no use.
+    /// The time of the last use that is stored in the app password's row. `None` if the row contains no such time.
     pub last_used_at: Option<Timestamp>,
     /// The time at which the credential expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
@@ -195,7 +195,7 @@ impl Directory {
         Ok(CredentialCreation::Created)
     }
 
-    /// Returns the credentials for access to an account at `now`, newest first. Excludes OAuth grants.
+    /// Returns the credentials that give access to an account at `now`, newest first. Excludes OAuth grants.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -207,7 +207,7 @@ impl Directory {
         self.list_credentials(account_id, now, false).await
     }
 
-    /// Returns the credentials for access to an account at `now`, newest first. Includes OAuth grants.
+    /// Returns the credentials that give access to an account at `now`, newest first. Includes OAuth grants.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -37,7 +37,7 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const BEGIN_POSTGRES: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_SQLITE: &str = "BEGIN IMMEDIATE";
 
-/// Reads a view of the mail servers. So the query fails if mail servers cannot read their data.
+/// Reads one of the views that the mail servers use. So the query also fails if the mail servers cannot read their data.
 const PING: &str = "SELECT version FROM mailserver_version";
 
 /// Locks the row of an account. `NO KEY` allows other transactions to write rows that refer to the account.
@@ -281,7 +281,7 @@ impl Tx {
     }
 
     /// Copies the part `source` of the directory to the file of the mail servers. The caller must change this part in the same transaction, before this call.
-    /// Does nothing on PostgreSQL, because mail servers read views there. [`sqlite::projection`] describes the guarantee.
+    /// Does nothing on PostgreSQL, because mail servers read views there. [`sqlite::projection`] describes what this copy guarantees.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -292,7 +292,7 @@ impl Tx {
         }
     }
 
-    /// Commits the transaction. On SQLite, also deletes withdrawn keys from the milter's file.
+    /// Commits the transaction. On SQLite, this call also deletes keys from the milter's file if the transaction has withdrawn these keys.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that case.

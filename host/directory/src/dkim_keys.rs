@@ -1,6 +1,6 @@
 //! The sealed signing keys of verified domains.
 //!
-//! The service reads a key from the database at each use. So the service ends signing for a domain when the domain is released.
+//! The service reads a key from the database at each use. So the service stops signing for a domain as soon as the domain is released.
 
 use super::db::{FromLookup, Row, on};
 use super::{Directory, Error};

@@ -1,8 +1,8 @@
 //! Custom domains of accounts, and the accounts' claims to domains. A claim is pending until the account has verified the domain. Several accounts can claim
 //! the same domain, but only one account can verify it.
 //!
-//! Callers pass domain names in lower case and ASCII (`dns::name`). Callers also check that the DNS contains the challenge. The domain's row contains the keys
-//! that sign mail of the domain. Deleting the row also deletes the keys.
+//! Callers pass domain names in lower case and ASCII (`dns::name`). Callers also check that the DNS contains the challenge of the claim. The domain's row
+//! contains the keys that sign mail of the domain. Deleting the row also deletes the keys.
 
 use std::fmt;
 
@@ -294,7 +294,7 @@ impl Directory {
         if is_platforms(&mut tx, by.account_id, name).await? {
             return Ok(Claimed::Platform);
         }
-        // If a plan allows no custom domains, its accounts must not learn whether another account has this domain.
+        // If a plan allows no custom domains, accounts with this plan must not learn whether another account has the domain.
         if at_most == 0 {
             return Ok(Claimed::Full);
         }
@@ -348,7 +348,7 @@ impl Directory {
             _ if holder(&mut tx, name).await?.is_some() => return Ok(Verified::Taken),
             _ => return Ok(Verified::Gone),
         };
-        // The tables contain no claim to a domain with a verified owner, unless a person edited the tables.
+        // A domain with a verified owner has no pending claims, unless a person edited the tables.
         if holder(&mut tx, name).await?.is_some() {
             return Ok(Verified::Taken);
         }
@@ -367,7 +367,7 @@ impl Directory {
             let voided = Event::of(Kind::DomainClaimVoided, other, by.at)
                 .about(name)
                 .detail("verified by another account");
-            // The other account must not learn who verified the domain.
+            // The origin of the event is the service, because the account that loses its claim must not learn who verified the domain.
             events::record(&mut tx, voided, &Origin::service()).await?;
         }
         on_tx!(&mut tx, db => sqlx::query(ACTIVATE)
@@ -420,7 +420,7 @@ impl Directory {
                 }
             }
         }
-        // A pending claim does not prove that the account owns the addresses.
+        // Only a verified domain proves that the account owns the addresses on the domain. A pending claim does not.
         if domain.verified_at.is_some() {
             on_tx!(&mut tx, db => sqlx::query(FORGET_ALIASES)
                 .bind(name)

@@ -11,7 +11,7 @@ const ENDED: &str = "SELECT app_password_id, ended_at FROM ended_app_passwords W
     ORDER BY ended_at, app_password_id LIMIT $2";
 const FORGET: &str = "DELETE FROM ended_app_passwords WHERE app_password_id = $1";
 
-/// Returns up to `most` ids of app passwords that were deleted at or before `then`. Each id comes with the time of the deletion, the earliest deletion first.
+/// Returns up to `most` ids of app passwords that were deleted at or before `then`, each with the time of the deletion. The earliest deletion comes first.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.

@@ -115,7 +115,7 @@ pub struct Recorded {
     pub subject: Option<String>,
     /// Details for readers of the record.
     pub detail: Option<String>,
-    /// The number of similar events on the same day without their own rows. Such events are only counted after the row limit of the day.
+    /// The number of similar events on the same day that have no row of their own. When a day has the maximum number of rows, further events are only counted.
     pub unlisted: i64,
 }
 

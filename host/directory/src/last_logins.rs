@@ -24,8 +24,8 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of rows that are read for one account.
 const MAX_ROWS: i64 = 10_000;
 
-/// The retention of a row whose app password is not in the sweep's list, counted from the last log-in. The app password may have been created after the sweep
-/// read the list.
+/// The sweep reads a list of app passwords. If the app password of a row is not in this list, the row is kept for this time after the last log-in. The app
+/// password may have been created after the sweep read the list.
 const RETENTION: Duration = Duration::from_hours(24);
 
 const CLIENTS: &str =
@@ -80,7 +80,8 @@ impl Directory {
         Ok(known.collect())
     }
 
-    /// Deletes the last log-ins of app passwords that do not exist. A row is deleted if it is older than [`RETENTION`] or if its time is not plausible.
+    /// Deletes the last log-ins of app passwords that do not exist. Such a row is deleted only if it is older than [`RETENTION`] or if its time is not
+    /// plausible.
     pub(super) async fn sweep_last_logins(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         let kept = (

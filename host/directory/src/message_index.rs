@@ -176,8 +176,8 @@ pub async fn with_identities(
     Ok(messages)
 }
 
-/// Assigns numbers to the messages of a folder without a number, in one transaction. Returns the numbers of `messages` by IMAP UID. Returns `None` if the index
-/// does not contain the folder with this UIDVALIDITY.
+/// Assigns numbers to those messages of a folder that have no number, in one transaction. Returns the numbers of `messages` by IMAP UID. Returns `None` if the
+/// index does not contain the folder with this UIDVALIDITY.
 ///
 /// `messages` contains the IMAP UID and the identity of each message. `moved` contains messages that were moved to this folder, each with its new IMAP UID.
 ///

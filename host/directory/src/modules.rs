@@ -13,7 +13,7 @@ const VERSIONS: &str = "SELECT digest, version, size, rank, served, installed_at
     WHERE module = $1 ORDER BY rank DESC";
 const COMPONENT: &str = "SELECT component FROM module_components WHERE module = $1 AND digest = $2";
 
-/// Sets the highest rank for a version that is installed again.
+/// Gives the highest rank to a version that is installed again.
 const RENEW: &str = "UPDATE module_versions SET installed_at = $3, \
     rank = (SELECT MAX(rank) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
 const KEEP: &str = "INSERT INTO module_versions (module, digest, version, size, rank, installed_at) \
@@ -26,7 +26,7 @@ const SERVE: &str = "INSERT INTO modules (module, digest, enabled, source_digest
 const FORGET_OLD: &str = "DELETE FROM module_versions WHERE module = $1 \
     AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 ORDER BY rank DESC LIMIT $2) \
     AND digest NOT IN (SELECT digest FROM module_versions WHERE module = $1 AND served IS NOT NULL ORDER BY served DESC LIMIT 2)";
-/// Sets the highest number in `served` for a version that is activated.
+/// Gives the highest number in `served` to a version that is activated.
 const BEGIN: &str = "UPDATE module_versions \
     SET served = (SELECT COALESCE(MAX(served), 0) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
 /// Clears `served` of the versions that were activated after version $2, because a rollback to version $2 replaces these versions. Changes nothing if `served`
@@ -49,7 +49,7 @@ pub struct Installed {
     pub digest: String,
     /// Whether the module handles requests.
     pub enabled: bool,
-    /// The digest of the configured file at the last read. `None` if the module never had a configured file.
+    /// The digest of the configured file when the service last read the file. `None` if the module never had a configured file.
     pub source_digest: Option<String>,
 }
 

@@ -8,7 +8,8 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const HASH: &str = "SELECT password_hash FROM accounts WHERE id = $1 AND active";
-/// Replaces the password hash if the stored hash is still the one that the caller checked. Of two concurrent changes, the second one matches no row.
+/// Replaces the password hash if the stored hash is still the one that the caller checked. If two requests change the password concurrently, the statement of
+/// the second request changes no row.
 const SET: &str =
     "UPDATE accounts SET password_hash = $2 WHERE id = $1 AND password_hash = $3 AND active";
 const SESSION: &str = "SELECT s.app_password_id, p.label, p.created_at, p.expires_at, p.last_used_at \

@@ -26,7 +26,7 @@ pub enum Reservation {
 }
 
 impl Directory {
-    /// Reserves an address. An account or alias must not have the address. A deleted account or alias may have had the address.
+    /// Reserves an address. The address must not belong to an account or alias now. It may have belonged to a deleted account or alias.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

@@ -1,7 +1,7 @@
 //! Web sessions and their refresh tokens.
 //!
-//! A session has one app password, which is stored sealed. Deleting the app password ends the session. So the mail server and the service refuse the session
-//! from the same time.
+//! A session has one app password, which is stored sealed. Deleting the app password ends the session. So the mail server and the service begin to refuse the
+//! session at the same moment.
 //!
 //! A refresh token can be used one time. Used tokens are stored until they expire, to detect a second use. The time between the two uses distinguishes a stolen
 //! token from a second browser tab.
@@ -22,7 +22,7 @@ pub const REUSE_GRACE: Duration = Duration::from_secs(10);
 const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
 /// Maximum number of web sessions of an account. Each session has its own rate limits, so this maximum also limits the requests of an account. If an account
-/// exceeds the maximum, the sessions with the earliest last refresh are ended.
+/// exceeds the maximum, the least recently refreshed sessions are ended.
 const MAX_SESSIONS: i64 = 100;
 /// Ends all sessions of an account except the $2 most recently refreshed sessions. The LIMIT has no effect. SQLite requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \
@@ -269,8 +269,8 @@ async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Pre
         .fetch_optional(db).await)?)
 }
 
-/// Creates a session with its app password and its first refresh token. If the account has more than [`MAX_SESSIONS`] sessions, ends the sessions with the
-/// earliest last refresh.
+/// Creates a session with its app password and its first refresh token. If the account has more than [`MAX_SESSIONS`] sessions, ends the least recently
+/// refreshed sessions.
 pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
     let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
         .bind(&session.account_id)

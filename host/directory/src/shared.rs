@@ -21,7 +21,7 @@ pub struct SharedMailbox {
     pub address: String,
     /// The id of the app password for the members.
     pub app_password_id: String,
-    /// The app password, sealed under the service's key for the mailbox's id.
+    /// The app password, sealed with the service's key. It can be opened only for the mailbox's id.
     pub sealed_password: Vec<u8>,
     /// The member's grants.
     pub grants: Grants,

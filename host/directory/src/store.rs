@@ -11,7 +11,7 @@ pub const ENTRY_OVERHEAD: usize = 64;
 
 const GET: &str =
     "SELECT value FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
-/// $5 is the first string after all strings with the prefix. $5 is empty if there is no such string.
+/// $4 is the prefix of the keys. $5 is the first string after all strings with this prefix. $5 is empty if there is no such string.
 const LIST: &str = "SELECT key FROM store_entries WHERE account_id = $1 AND module = $2 \
     AND key > $3 AND key >= $4 AND ($5 = '' OR key < $5) ORDER BY key LIMIT $6";
 /// Reads the size of a set. Locks the row of the set until the end of the transaction, so that no other transaction can delete the row.
@@ -21,7 +21,7 @@ const COUNT: &str = "UPDATE stores SET used = used + $3 WHERE account_id = $1 AN
 const SET: &str = "INSERT INTO store_entries (account_id, module, key, value) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (account_id, module, key) DO UPDATE SET value = EXCLUDED.value";
 const DELETE: &str = "DELETE FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
-/// By foreign key, also deletes the entries.
+/// Deletes the sets of a module for all accounts. Because of a foreign key, the database also deletes the entries of these sets.
 const FORGET: &str = "DELETE FROM stores WHERE module = $1";
 
 /// The name of a module, and a key in its storage.
@@ -33,7 +33,7 @@ pub struct Entry<'a> {
     pub key: &'a str,
 }
 
-/// The condition for a change, about the current value of the key.
+/// A condition for changing a key. The current value of the key must meet this condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected<'a> {
     /// Any value or no value.

@@ -89,7 +89,8 @@ impl Fresh {
 
 /// Runs `body` on a new SQLite file, and then removes the file.
 ///
-/// # Errors Returns an error if the database cannot be created. Panics if the body panics.
+/// # Errors
+/// Returns an error if the database cannot be created. Panics if the body panics.
 pub async fn on_sqlite<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -123,7 +124,8 @@ where
 
 /// Runs `body` on a new database of the PostgreSQL server, and then drops the database.
 ///
-/// # Errors Returns an error if no server is configured or the database cannot be created. Panics if the body panics.
+/// # Errors
+/// Returns an error if no server is configured or the database cannot be created. Panics if the body panics.
 pub async fn on_postgres<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -137,7 +139,8 @@ where
     run(fresh, body, async || database.drop().await).await
 }
 
-/// Copies an SQLite database with every table and no row to `file`. The migrations run one time per schema. The result is stored next to the test binaries.
+/// Creates `file` as a copy of an SQLite database that has all tables and no rows. The migrations run only one time per schema, because the migrated database
+/// is stored next to the test binaries.
 ///
 /// # Errors
 /// Returns an error if the database cannot be created or copied.
@@ -192,7 +195,8 @@ impl PostgresDatabase {
 
     /// Drops the database and ends all connections to the database.
     ///
-    /// # Errors Returns an error if the server cannot drop the database.
+    /// # Errors
+    /// Returns an error if the server cannot drop the database.
     pub async fn drop(self) -> anyhow::Result<()> {
         let mut administrator = administrator().await?;
         execute_on(

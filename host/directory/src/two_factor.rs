@@ -1,7 +1,7 @@
 //! Second factors: time-based codes and recovery codes. Each code can be used one time, and wrong codes are rate-limited.
 //!
 //! The `accounts` crate opens the sealed secrets and checks codes. This module marks a code as used in the same transaction that creates the session. So a
-//! failed sign-in does not consume a code if the failure has another reason.
+//! sign-in that fails for another reason does not consume the code.
 
 use std::fmt;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 //!
 //! A lookup does not block the calling thread for long. A lookup reads one row through an index. In WAL mode, a reader does not wait for a writer.
 //!
-//! After a crash, SQLite recovers the log and locks the file exclusively. Lookups are retried during this time.
+//! After a crash, SQLite recovers the write-ahead log and locks the file exclusively. Lookups are retried during this time.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 use super::Error;
 use super::sqlite::BUSY_TIMEOUT;
 
-/// The time before a lookup is retried because another connection has locked the file exclusively.
+/// The delay before the next attempt of a lookup, if another connection has locked the file exclusively.
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// The names of the parameters in a query.

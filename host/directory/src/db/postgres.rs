@@ -11,7 +11,7 @@ use crate::network::is_local;
 
 const GRANTS: &str = include_str!("../../migrations/mailserver/postgres.sql");
 const MILTER_GRANTS: &str = include_str!("../../migrations/mailserver/milter_postgres.sql");
-/// Deletes the stored keys if the configuration no longer has a milter.
+/// Deletes all keys that are stored for a milter. This query runs if the configuration no longer has a milter.
 const NO_MILTER: &str = "DELETE FROM mailserver_dkim_keys";
 
 /// Migrates the database, grants the privileges, and returns the connection pool. The migrations and the grants take advisory locks. So services that start

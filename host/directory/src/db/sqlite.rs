@@ -152,7 +152,7 @@ fn shared_options(file: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
-        // REPLACE then also fires delete triggers. No query can bypass the triggers of `milter_connection.sql`.
+        // With this setting, REPLACE also fires delete triggers. So no query can bypass the triggers of `milter_connection.sql`.
         .pragma("recursive_triggers", "ON")
         // Mail daemons can write the attached file. Therefore the schema of the file is not trusted.
         .pragma("trusted_schema", "OFF")

@@ -15,7 +15,8 @@ const INSERT: &str = "INSERT INTO oauth_codes \
 const USE_CLIENT: &str = "UPDATE oauth_clients SET used_at = $2 WHERE id = $1";
 const FIND: &str = "SELECT account_id, client_id, client_name, redirect_uri, challenge, resource, scope FROM oauth_codes WHERE code_hash = $1";
 const OWNER: &str = "SELECT account_id FROM oauth_codes WHERE code_hash = $1";
-/// If two calls exchange the same code concurrently, the second call matches no row, because the row already has a grant.
+/// Marks a code as exchanged. If two calls exchange the same code concurrently, the statement of the second call changes no row, because the row already has a
+/// grant.
 const MARK_EXCHANGED: &str = "UPDATE oauth_codes SET grant_id = $2 WHERE code_hash = $1 AND grant_id IS NULL AND expires_at > $3 \
     AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_codes.account_id AND a.active)";
 const APP_PASSWORD_OF_CODE: &str = "SELECT g.app_password_id FROM oauth_codes c JOIN oauth_grants g ON g.id = c.grant_id WHERE c.code_hash = $1";

@@ -19,7 +19,8 @@ const IDLE: Duration = Duration::from_hours(90 * 24);
 /// Maximum number of self-registered clients without a sign-in. If a registration exceeds the maximum, one old client is deleted: the oldest client of the
 /// network with the most such clients. So a party that registers many clients displaces only its own clients.
 ///
-/// The region with the most such clients is chosen first, then a network in this region. One party can have an IPv6 /48, which contains 65,536 networks.
+/// The region with the most such clients is chosen first, then a network in this region. Counting only networks is not enough, because one party can have an
+/// IPv6 /48, which contains 65,536 networks.
 const MAX_UNUSED: i64 = 10_000;
 
 const INSERT: &str = "INSERT INTO oauth_clients (id, name, redirect_uris, grant_types, secret_hash, created_at, network, region) \
@@ -185,7 +186,7 @@ impl Directory {
         let mut known = on_tx!(&mut tx, db => sqlx::query(DELETE)
             .bind(id)
             .execute(db).await.map(|done| done.rows_affected()))?;
-        // These queries delete approvals without a grant.
+        // These queries delete the approvals that have not led to a grant.
         for forget in [CODES, DEVICES] {
             known += on_tx!(&mut tx, db => sqlx::query(forget)
                 .bind(id)

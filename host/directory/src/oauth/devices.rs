@@ -14,14 +14,14 @@ use crate::clock::Timestamp;
 /// The increase of a device's polling interval after each poll that is too early (RFC 8628, section 3.5).
 const SLOW_DOWN: Duration = Duration::from_secs(5);
 
-/// Minimum time after the sign-in in which a device can fetch its grant.
+/// The minimum time that a device has after the sign-in to fetch its grant.
 const MIN_FETCH_TIME: Duration = Duration::from_mins(1);
 
 const INSERT: &str = "INSERT INTO oauth_devices \
     (device_hash, user_code, client_id, client_name, resource, scope, denied, patience, expires_at) VALUES ($1, $2, $3, $4, $5, $6, FALSE, $7, $8)";
 const WAITING: &str = "SELECT client_id, client_name, scope FROM oauth_devices \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $2";
-/// If two people sign in concurrently, the second update matches no row, because the row already has an account.
+/// Approves a waiting device. If two people sign in concurrently, the second statement changes no row, because the row already has an account.
 const APPROVE: &str = "UPDATE oauth_devices SET account_id = $2, expires_at = CASE WHEN expires_at < $4 THEN $4 ELSE expires_at END \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $3";
 /// Denies access for a device that waits for a sign-in, or for an approved device that has not fetched its grant.
@@ -31,7 +31,7 @@ const STATE: &str = "SELECT client_id, client_name, resource, scope, account_id,
     FROM oauth_devices WHERE device_hash = $1";
 const RECORD_POLL: &str =
     "UPDATE oauth_devices SET asked_at = $2, patience = $3 WHERE device_hash = $1";
-/// If two calls exchange the same device code concurrently, the second call matches no row.
+/// Deletes an approved device. If two calls exchange the same device code concurrently, the statement of the second call deletes no row.
 const CONSUME: &str = "DELETE FROM oauth_devices WHERE device_hash = $1 AND account_id = $2 AND NOT denied AND expires_at > $3 \
     AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_devices.account_id AND a.active)";
 

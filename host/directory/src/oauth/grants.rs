@@ -26,7 +26,7 @@ const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_pass
 const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, COALESCE(t.scope, g.scope) AS scope, t.sealed_password \
     FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id \
     WHERE t.token_hash = $1 AND t.kind = $2 AND t.expires_at > $3 AND a.active";
-/// If two calls use the same token concurrently, the second call matches no row.
+/// Marks a token as used. If two calls use the same token concurrently, the statement of the second call changes no row.
 const USE: &str = "UPDATE oauth_tokens SET sealed_password = NULL WHERE token_hash = $1 AND sealed_password IS NOT NULL";
 const FORGET_ACCESS: &str =
     "DELETE FROM oauth_tokens WHERE grant_id = $1 AND kind = 'access' AND expires_at <= $2";
@@ -300,7 +300,7 @@ impl Directory {
         for forget in FORGET {
             on!(&self.db, pool => sqlx::query(forget).bind(then).execute(pool).await.map(drop))?;
         }
-        // Delete expired devices without this delay, because any client can create any number of devices.
+        // Delete expired devices without waiting for [`RETENTION`], because any client can create any number of devices.
         on!(&self.db, pool => sqlx::query(FORGET_DEVICES)
             .bind(now.millis())
             .execute(pool).await.map(drop))?;

@@ -11,7 +11,7 @@ use crate::clock::Timestamp;
 
 const DELETE: &str = "DELETE FROM team_members WHERE id = $1";
 const MAILBOXES: &str = "SELECT mailbox FROM team_members WHERE member = $1 ORDER BY mailbox";
-/// Finds the key of a mailbox without members.
+/// Returns the key of a mailbox if the mailbox has no members.
 const IDLE_KEY: &str = "SELECT k.app_password_id, p.label FROM team_keys k JOIN app_passwords p ON p.id = k.app_password_id \
     WHERE k.mailbox = $1 AND NOT EXISTS (SELECT 1 FROM team_members m WHERE m.mailbox = $1)";
 

@@ -26,14 +26,14 @@ const JOURNAL_MODE: &str = "PRAGMA milter.journal_mode";
 const EMPTY: &str =
     "PRAGMA secure_delete = ON; DELETE FROM mailserver_dkim_keys; PRAGMA wal_checkpoint(TRUNCATE)";
 
-/// Creates the temporary table for withdrawn keys. Triggers record each key that a transaction withdraws in this table. Every connection has the table, even if
-/// no milter is configured.
+/// Creates the temporary table for withdrawn keys. If a transaction withdraws a key, a trigger adds the key to this table. Every connection has the table, even
+/// if no milter is configured.
 pub(super) async fn create_withdrawn_table(connection: &mut SqliteConnection) -> Result<(), Error> {
     sqlx::raw_sql(WITHDRAWN).execute(connection).await?;
     Ok(())
 }
 
-/// Deletes the keys that the connection's transaction withdraws from the milter's file.
+/// Deletes keys from the milter's file if the connection's transaction has withdrawn these keys.
 pub(in crate::db) async fn withdraw(connection: &mut SqliteConnection) -> Result<(), Error> {
     let any: bool = sqlx::query_scalar(ANY_WITHDRAWN)
         .fetch_one(&mut *connection)

@@ -126,7 +126,7 @@ pub(super) async fn make_wal(connection: &mut SqliteConnection, file: &Path) -> 
     keep(connection, file, "keeper").await
 }
 
-/// Checks that the journal mode from SQLite is WAL.
+/// Checks that SQLite reported the journal mode WAL.
 pub(super) fn wal(mode: &str, file: &Path) -> Result<(), Error> {
     if mode == "wal" {
         return Ok(());
