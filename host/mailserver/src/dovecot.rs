@@ -40,7 +40,7 @@ const V2_4_POSTGRES: Template = ("database.conf", include_str!("../dovecot/2.4/p
 /// The path of the program on Debian and Ubuntu.
 pub(crate) const PROGRAM: &str = "/usr/sbin/dovecot";
 
-/// The time that Dovecot has to complete writes to mailboxes. After this time, Dovecot is killed.
+/// The time between the request to end Dovecot and the SIGKILL. During this time, Dovecot completes its writes to mailboxes.
 pub(crate) const GRACE: GracePeriod = GracePeriod(250);
 
 /// Writes the configuration and returns the command that starts Dovecot.

@@ -32,7 +32,7 @@ pub enum Lookup {
 pub(crate) struct LookupSettings {
     /// The value of Dovecot's setting `driver`.
     pub(crate) driver: &'static str,
-    /// The value of `connect` for Dovecot 2.3. For an SQLite database, Dovecot 2.4 uses the same value as the path of the file.
+    /// The value of `connect` for Dovecot 2.3. If the database is an SQLite file, Dovecot 2.4 uses this value too, as the path of the file.
     pub(crate) dovecot: String,
     /// The URL of a `PostgreSQL` database, without the parameter for the role. [`parameters`] splits this URL.
     pub(crate) url: Option<String>,
