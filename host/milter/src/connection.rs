@@ -1,4 +1,4 @@
-//! Handles one connection from the mail server. The connection transfers the messages of one client of the mail server after the other.
+//! Handles one connection from the mail server. The mail server uses the connection for several of its clients, one client after the other.
 
 use std::io;
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ pub(crate) struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    /// Creates the initial state. `body_memory` has one permit per KiB.
+    /// Creates the initial state. `body_memory` has one permit for each KiB of memory.
     pub(crate) fn new(policy: &'a Policy, body_memory: &'a Arc<Semaphore>) -> Self {
         Self {
             policy,
@@ -95,7 +95,7 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Discards the client and its message.
+    /// Discards the data about the client and its message.
     fn reset(&mut self) {
         *self = Self::new(self.policy, self.body_memory);
     }

@@ -1,4 +1,4 @@
-//! Collects one message while the milter receives it. Collects the senders in the header, and a copy of limited size to verify the signatures.
+//! Collects one message while the milter receives it: the senders in the header, and a copy of limited size. The copy is used to verify the signatures.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::results;
 use super::senders::{MAX_SENDERS, Senders};
 
-/// The fields besides From that contain the sender of a submission. Resent-From and Resent-Sender contain the account that resends a message (RFC 5322, section
-/// 3.6.6).
+/// The fields besides From that contain the sender of a submission. Resent-From and Resent-Sender contain the address of the account that resends a message
+/// (RFC 5322, section 3.6.6).
 const OTHER_SENDER_FIELDS: [&str; 3] = ["Sender", "Resent-From", "Resent-Sender"];
 
 /// Maximum number of signatures that are verified. Further signatures are ignored.
@@ -103,8 +103,8 @@ impl Message {
         self.copy.extend_from_slice(b"\r\n");
     }
 
-    /// Adds a piece of the body if the message has signatures to verify. `memory` has one permit per KiB. If no permits are left, discards the copy of the body
-    /// and sets `out_of_memory`.
+    /// Adds a piece of the body if the message has signatures to verify. `memory` has one permit for each KiB of memory. If no permits are left, discards the
+    /// copy of the body and sets `out_of_memory`.
     pub(crate) fn add_body(&mut self, piece: &[u8], memory: &Arc<Semaphore>) {
         if self.login.is_some() || self.signatures == 0 || self.out_of_memory {
             return;

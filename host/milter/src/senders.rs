@@ -46,8 +46,8 @@ impl Senders {
         }
     }
 
-    /// Adds the domains of another field of the same name. The addresses are not needed. A submission with two From fields is rejected, and only the domains of
-    /// incoming mail are checked.
+    /// Adds the domains of another field of the same name. The addresses of this field are not needed, because a submission with two From fields is rejected,
+    /// and only the domains of incoming mail are checked.
     pub(crate) fn merge(&mut self, other: Self) {
         self.domains.extend(other.domains);
         self.is_unambiguous = false;
