@@ -35,8 +35,9 @@ impl Session {
         let exchange = async move {
             let wire = &mut idle.wire;
             let on: OnReply<'_> = &mut |_, _| Ok(());
-            // A response must prove that the connection works. Without LITERAL+, the continuation request is this response. With LITERAL+, the client sends
-            // CAPABILITY. The client does not send NOOP, because Dovecot can delay the response to NOOP until the next command has ended.
+            // The client must receive a response that proves that the connection works. Without LITERAL+, this response is the continuation request. With
+            // LITERAL+, the server sends no continuation request, so the client also sends CAPABILITY. NOOP is not suitable, because Dovecot can delay the
+            // response to NOOP until the next command has ended.
             let capability = literal_plus.then(|| wire.queue("CAPABILITY"));
             let sent = wire.queue_literals(&command, literal_plus, on).await?;
             for outcome in wire.finish(capability.as_slice(), on).await? {

@@ -8,7 +8,7 @@ pub const FIRST: usize = 1024 * 1024;
 /// Maximum size of one reply of the mail server, in bytes. The largest requested item is an encoded text.
 pub const REPLY: usize = 4 * BODY + 1024 * 1024;
 
-/// Maximum length of one line of a reply without its literals, in bytes. This is enough for the UIDs of a million search results.
+/// Maximum length of one line of a reply, in bytes. Literals are not part of the line. This is enough for the UIDs of a million search results.
 pub const REPLY_LINE: usize = 12 * 1024 * 1024;
 
 /// Maximum number of recent messages in a folder before the session clears `\Recent` with SELECT. Dovecot needs more time to open a folder read-only if the

@@ -41,8 +41,8 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Returns the required extensions that the server does not offer. The second value describes the missing function. The caller must log in first, because
-    /// some servers list extensions only after the log-in.
+    /// Returns the required extensions that the server does not offer. Each item contains the name of an extension and the consequence for users. The caller
+    /// must log in first, because some servers list extensions only after the log-in.
     pub fn missing_extensions(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         [
             (
@@ -73,7 +73,8 @@ impl Capabilities {
         self.ids("EMAILID")
     }
 
-    /// Returns the item for ids, if the server has ids. `of_object_id` is the name of the item in `OBJECTID`.
+    /// Returns the name of the STATUS or FETCH item for ids. Returns `None` if the server has no ids. `of_object_id` is the name that the extension `OBJECTID`
+    /// defines for the item.
     fn ids(self, of_object_id: &'static str) -> Option<&'static str> {
         if self.guid {
             Some("X-GUID")

@@ -52,7 +52,7 @@ impl Session {
     /// Under these conditions, the messages exist. If a message was removed, the server reports the removal in the response to the next command.
     ///
     /// INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5). Any other folder can be replaced by a new folder with the same name.
-    /// Dovecot finds a folder's log by the folder's name, so it would write the change to the new folder's log.
+    /// Dovecot finds the transaction log of a folder by the folder's name. Therefore Dovecot would write the change to the log of the new folder.
     pub fn can_store_without_select(
         &mut self,
         path: &str,
@@ -73,8 +73,8 @@ impl Session {
 
     /// Adds or removes flags. Returns the UIDs of the messages that exist.
     ///
-    /// Repeats the search if the server reports removed messages. Dovecot can return removed messages in a search result and report the removal after the
-    /// result.
+    /// A search after the change finds the messages that exist. If the server reports removed messages, the search is repeated. Dovecot can return a removed
+    /// message in a search result and report the removal after the result.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.

@@ -100,7 +100,7 @@ impl Connector {
                 Ok(())
             })
             .await?;
-        // A NO means that the server cannot open the folder. It does not show whether the server supports X-GUID.
+        // NO means that the server cannot open INBOX. In that case it is unknown whether the server supports X-GUID.
         if !outcomes.iter().any(|o| matches!(o.status, Status::No)) {
             let mut guid = self.guid.lock().unwrap_or_else(PoisonError::into_inner);
             *guid = Some((capabilities, supports));

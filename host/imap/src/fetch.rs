@@ -1,7 +1,7 @@
 //! FETCH commands and the collection of their responses.
 //!
-//! The commands request header fields instead of ENVELOPE. Therefore listings and single messages use the same parser. `imap-proto` does not unescape the
-//! quoted strings of ENVELOPE. BODY.PEEK does not set `\Seen`.
+//! The commands request header fields instead of ENVELOPE. Therefore listings and single messages use the same parser. Another reason is that `imap-proto` does
+//! not unescape the quoted strings of ENVELOPE. The commands use BODY.PEEK, which does not set `\Seen`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -59,7 +59,7 @@ pub(crate) fn flags((low, high): (u32, u32)) -> String {
     format!("FETCH {low}:{high} (UID FLAGS)")
 }
 
-/// Returns the command that requests longer headers and texts of messages.
+/// Returns the command that requests headers and texts of messages with higher length limits than [`summaries`].
 pub(crate) fn longer(uids: &[u32]) -> String {
     format!(
         "UID FETCH {} (UID BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
@@ -108,7 +108,7 @@ pub(crate) fn piece(uid: u32, range: &Range<usize>) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Collected(BTreeMap<u32, (Fetched, Received)>);
 
-/// The data of a message that have arrived.
+/// The kinds of data that have arrived for a message.
 #[derive(Clone, Copy, Debug, Default)]
 struct Received {
     flags: bool,

@@ -1,4 +1,5 @@
-//! Finds the end of a reply. A reply is a line. The reply continues after each literal that a line announces (RFC 3501, sections 2.2 and 4.3).
+//! Finds the end of a reply of the mail server. A reply has at least one line. If a line announces a literal, the reply continues with the literal and another
+//! line (RFC 3501, sections 2.2 and 4.3).
 
 use memchr::memmem;
 

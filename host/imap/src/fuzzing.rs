@@ -186,7 +186,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
 struct Server {
     /// The replies to the next commands.
     replies: VecDeque<Vec<u8>>,
-    /// The bytes that the client has not read, in the pieces in which they arrive.
+    /// The bytes that the client has not read. Each read of the client returns at most one piece.
     unread: VecDeque<Vec<u8>>,
     /// The beginning of a line that the client is writing.
     line: Vec<u8>,

@@ -1,7 +1,8 @@
 //! An IMAP client (RFC 3501) for the commands that mailboxes need.
 //!
-//! `imap-proto` parses the replies. The module `framing` finds the end of each reply. Therefore this crate can send several commands in one write, limit the
-//! size of replies, and return the response code of a NO. The crate encodes client input before it writes a command: see [`quoted`].
+//! `imap-proto` only parses the replies. This crate itself reads the replies and finds the end of each reply (module `framing`). Therefore this crate can send
+//! several commands in one write, limit the size of replies, and return the response code of a NO. The crate encodes client input before it writes a command:
+//! see [`quoted`].
 //!
 //! This crate has no pool of connections and no cache. It identifies messages by the server's UIDs, and does not parse messages.
 //!

@@ -8,7 +8,7 @@ use super::session::Session;
 use super::wire::Frame;
 use super::{Error, quoted, utf7};
 
-/// A folder's role (RFC 6154, and `\Inbox`). Folder lists are sorted in the order of the variants.
+/// A folder's role: a special use of RFC 6154, or `\Inbox`. Folder lists are sorted by role, in the order of these variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// `\Inbox`
@@ -66,7 +66,7 @@ pub struct FolderStatus {
 
 /// STATUS items for the folder lists of API clients.
 pub const COUNTS: &str = "MESSAGES UNSEEN UIDNEXT UIDVALIDITY";
-/// STATUS items for reconciling the index.
+/// STATUS items for the reconciliation of the message index (see `reconcile` in `latchmail-mailbox`).
 pub const POSITIONS: &str = "MESSAGES UIDNEXT UIDVALIDITY";
 
 /// The merged responses to LIST and STATUS.

@@ -30,7 +30,7 @@ impl fmt::Display for OpenMode {
     }
 }
 
-/// The result of opening a folder, and of the command in the same write.
+/// The result of EXAMINE or SELECT, and the result of the command that was sent in the same write.
 #[derive(Debug, Default)]
 pub(crate) struct OpenResult {
     pub(crate) opened: Opened,
@@ -78,7 +78,7 @@ impl Session {
     /// Opens the folder `name` and sends `command` in the same write.
     ///
     /// Also reopens a folder that is already open. Otherwise the client could miss new messages, changed flags, or a renamed folder. Opening a folder takes 0.2
-    /// ms, and no additional round trip if `command` is a FETCH.
+    /// ms. If `command` is a FETCH, opening the folder needs no additional round trip.
     pub(crate) async fn open(
         &mut self,
         mode: OpenMode,
@@ -87,7 +87,7 @@ impl Session {
     ) -> Result<OpenResult, Error> {
         let quoted =
             super::quoted(name).ok_or_else(|| Error::Protocol("invalid folder name".into()))?;
-        // One SELECT of the folder clears `\Recent`. SELECT changes nothing else.
+        // Use SELECT once for a folder with many recent messages. SELECT clears `\Recent` and changes nothing else.
         let mode = if self.slow_folder.take_if(|slow| slow == name).is_some() {
             OpenMode::Select
         } else {
@@ -163,8 +163,8 @@ impl Session {
         Ok(None)
     }
 
-    /// Finds out why the server refused to open `name`. Returns the server's name for `path` if that name differs from `name`. Returns `None` if no such folder
-    /// can be opened. Returns an error if the server lists the folder under `name`.
+    /// Finds out why the server refused to open `name`. Returns the server's name for `path` if that name differs from `name`. Returns `None` if no folder with
+    /// this path can be opened. Returns an error if the server lists the folder under `name`.
     ///
     /// Uses LIST, because the text of a NO is not standardized. Some servers send no response code.
     pub(crate) async fn resolve_refused(

@@ -129,7 +129,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads longer headers and texts of messages in the open folder.
+    /// Reads headers and texts of messages in the open folder, with higher length limits than [`Session::summaries`].
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.

@@ -121,8 +121,8 @@ impl Session {
         Ok(Some((opening.opened, opening.searched)))
     }
 
-    /// Returns the flags of messages and the data for the messages' identities. All `messages` must be in one folder. Returns an empty list if the folder does
-    /// not exist or has another UIDVALIDITY. Needs one round trip.
+    /// Returns the flags of messages and the data from which the messages' identities are computed. All `messages` must be in one folder. Returns an empty list
+    /// if the folder does not exist or has another UIDVALIDITY. Needs one round trip.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.

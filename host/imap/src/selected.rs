@@ -9,7 +9,7 @@ pub(crate) struct Selected {
     pub(crate) name: String,
     /// The number of messages when the folder was opened.
     pub(crate) exists: u32,
-    /// The response to SELECT, if this folder is INBOX. `None` if INBOX is not open for writing or its permanent flags have changed.
+    /// The response to SELECT. `None` if this folder is not INBOX, if INBOX is not open for writing, or if the permanent flags of INBOX have changed.
     pub(crate) writable: Option<Writable>,
 }
 

@@ -41,12 +41,13 @@ impl Session {
         }
     }
 
-    /// Takes the state for an exchange and leaves the session broken.
+    /// Removes and returns the state for an exchange. The session is broken until the exchange has succeeded.
     pub(crate) fn take(&mut self) -> State {
         mem::take(&mut self.state)
     }
 
-    /// Takes the idle connection for an exchange and leaves the session broken. Returns an error if the session is not idle.
+    /// Removes and returns the idle connection for an exchange. The session is broken until the exchange has succeeded. Returns an error if the session is not
+    /// idle.
     pub(crate) fn take_idle(&mut self) -> Result<Idle, Error> {
         match self.take() {
             State::Idle(idle) => Ok(idle),
@@ -59,7 +60,7 @@ impl Session {
         }
     }
 
-    /// Takes the idle connection and the open folder like [`Session::take_idle`]. Returns an error if no folder is open.
+    /// Works like [`Session::take_idle`], but also returns the open folder. Returns an error if no folder is open.
     pub(crate) fn take_selected(&mut self) -> Result<(Wire, Selected), Error> {
         let Idle { wire, selected } = self.take_idle()?;
         let selected = selected.ok_or_else(|| Error::Protocol("no folder is open".into()))?;

@@ -29,7 +29,7 @@ impl Session {
         self.start(wire, selected, Head::of(uid, None), range).await
     }
 
-    /// Opens the folder of `message` and works like [`Session::start_stream`]. Sends the commands in one write. `None` does not prove that the message does not
+    /// Opens the folder of `message` and works like [`Session::start_stream`]. Sends the commands in one write. If the result is `None`, the message might
     /// exist. In that case the caller must check with [`Session::read_range_at`].
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Session {
                     };
                     return Ok((State::Streaming(streaming), Some(remaining)));
                 }
-                // Closing the connection is faster than reading the bytes of the other message.
+                // The server is sending bytes of another message. Closing the connection is faster than reading these bytes.
                 Start::Another => return Ok((State::Broken, None)),
                 Start::Empty => (Some(0), Some(selected)),
                 Start::Nothing => (None, head.is_open.then_some(selected)),
@@ -219,7 +219,7 @@ impl Head {
                     self.has_message |= attributes.contains(&uid);
                 }
                 Ok(_) => {}
-                // An empty literal precedes this rest of a reply.
+                // This is the rest of a reply after an empty literal. `imap-proto` cannot parse the rest alone.
                 Err(Error::Protocol(_)) if self.has_message => {}
                 Err(error) => return Err(error),
             }

@@ -119,7 +119,7 @@ impl Wire {
         tag
     }
 
-    /// Queues a line without a tag, such as the reply to a continuation.
+    /// Queues a line without a tag, for example the response to a continuation request.
     pub(crate) fn queue_line(&mut self, line: &str) {
         self.written.extend_from_slice(line.as_bytes());
         self.written.extend_from_slice(b"\r\n");
@@ -272,7 +272,7 @@ impl Wire {
 pub(crate) enum Item {
     /// A reply without literals.
     Reply(Bytes),
-    /// A reply up to its first literal, and the length of that literal in bytes.
+    /// The beginning of a reply up to its first literal. The value is the length of the literal, in bytes.
     Literal(usize),
 }
 
@@ -314,7 +314,7 @@ impl Wire {
     }
 }
 
-/// Maximum size of a literal in the same write as the text before and after the literal, in bytes.
+/// Maximum size of a literal that is sent in one write together with the text before and after the literal, in bytes.
 pub(crate) const SMALL_LITERAL: usize = 64 * 1024;
 
 /// The number of bytes to reserve if the buffer has less than [`MIN_FREE`] bytes of free space.
