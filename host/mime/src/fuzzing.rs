@@ -26,7 +26,7 @@ pub fn message(bytes: &[u8], complete: bool) {
     let (head, body) = crate::split(bytes);
     header(head);
     drop(read(bytes, complete));
-    // A listing reads only the beginning of a message. Its preview must be the same as the preview of the complete message.
+    // A listing reads only the beginning of a message. The preview in the listing must be the same as the preview of the complete message.
     let whole = Preview::of_body(head, body, complete);
     assert!(whole.text.chars().count() <= bounds::PREVIEW);
     let begun = body.get(..bounds::PREFIX).unwrap_or(body);

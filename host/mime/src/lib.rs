@@ -49,7 +49,7 @@ pub struct Address {
     pub address: String,
 }
 
-/// A part of a message, except the chosen text and the chosen HTML.
+/// An attachment of a message. The chosen plain text and the chosen HTML are not attachments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// The index among the attachments of the message, from 0. The attachments have the order of the parts.
@@ -206,7 +206,7 @@ fn printable(mut text: String, limit: usize) -> (String, bool) {
             .chars()
             .map(|c| match c {
                 c if is_printable(c) => c,
-                // An example is a form feed between the pages of a text.
+                // For example, replace a form feed between two pages with a line break.
                 c if c.is_whitespace() => '\n',
                 _ => char::REPLACEMENT_CHARACTER,
             })

@@ -38,7 +38,7 @@ impl Preview {
         }
     }
 
-    /// Computes the preview of a listing. `body` must contain at least the bytes that a listing reads. This function ignores all other bytes.
+    /// Computes the preview that a listing contains. `body` must contain at least the bytes that a listing reads. This function ignores all other bytes.
     #[must_use]
     pub fn of_body(header: &[u8], body: &[u8], complete: bool) -> Self {
         let mut preview = Self::default();

@@ -365,7 +365,8 @@ impl StructureParser {
             };
             self.end_part(before, true, index + 1 < self.open.len());
         } else if closes {
-            // The closing delimiter is the first delimiter of this multipart, so its body is text. Only the innermost multipart can be without a delimiter.
+            // This multipart has a closing delimiter but no other delimiter. The parser treats the body of such a multipart as text. Only the innermost open
+            // multipart can be in this state.
             self.open.pop();
             if let Element::Body(body) = &mut self.element {
                 body.part.media = "text/plain".into();

@@ -144,7 +144,7 @@ struct Base64 {
 impl Base64 {
     fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
         let mut decoded = Decoded::default();
-        // `behind` is the number of bytes after the bytes that the decoder must process one by one.
+        // If a line does not have the usual form, the decoder processes this line without the fast path. `behind` is the number of bytes after this line.
         let (mut rest, mut behind) = (encoded, encoded.len());
         loop {
             if self.filled == 0 {

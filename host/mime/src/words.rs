@@ -1,5 +1,5 @@
-//! Decodes character sets, encoded words (RFC 2047) and extended parameters (RFC 2231). Corrects two common errors of senders: wrong labels and split
-//! characters. A split character is in two words or two parameters.
+//! Decodes character sets, encoded words (RFC 2047) and extended parameters (RFC 2231). Corrects two common errors of senders: wrong labels of character sets,
+//! and characters that are split between two words or two parameters.
 
 use std::borrow::Cow;
 
@@ -61,7 +61,7 @@ const ALIASES: [(&str, &str); 14] = [
     ("windows-932", "shift_jis"),
 ];
 
-/// Returns the label of the same character set in `mail-parser`. Ignores quotes and spaces in `label`.
+/// Replaces an alias of [`ALIASES`] with the label that `mail-parser` supports. Removes quotes and spaces around the label.
 fn canonical_label(label: &str) -> &str {
     let label = label.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     ALIASES
@@ -70,8 +70,8 @@ fn canonical_label(label: &str) -> &str {
         .map_or(label, |(_, known)| known)
 }
 
-/// Removes each escape sequence directly before another escape sequence. Senders create such pairs when they join lines or encoded words. Each line begins with
-/// a switch to Japanese and ends with a switch to ASCII. Decoders for the web treat such a pair as an attack.
+/// Removes each escape sequence that directly precedes another escape sequence. Senders create such pairs when they join lines or encoded words, because each
+/// line begins with a switch to Japanese and ends with a switch to ASCII. Decoders for the web treat such a pair as an attack.
 fn remove_redundant_escapes(bytes: &[u8]) -> Vec<u8> {
     let mut result = Vec::with_capacity(bytes.len());
     let mut at = 0;
