@@ -1,6 +1,7 @@
 //! Reads the result of the sender's authentication from the header field `Authentication-Results` (RFC 8601). The mail server adds this field to a message.
 //!
-//! Only the topmost field with the configured authserv-id counts. The mail server must delete such fields from incoming messages.
+//! Only the topmost field with the configured authserv-id counts. A sender can add such a field to a message. The mail server must delete these fields before
+//! it adds its own field.
 
 use latchmail_core::address::fold_domain;
 use latchmail_mime::{Address, Header};
@@ -31,7 +32,8 @@ pub struct Authentication {
 }
 
 impl Authentication {
-    /// Reads the result from a message's header. `from` contains the senders that API clients receive. If `authserv_id` is empty, no field is trusted.
+    /// Reads the result from a message's header. `from` contains the addresses of the From field, as API clients receive them. If `authserv_id` is empty, no
+    /// field is trusted.
     pub(crate) fn from_header(header: &[u8], authserv_id: &str, from: &[Address]) -> Self {
         if authserv_id.is_empty() {
             return Self::default();

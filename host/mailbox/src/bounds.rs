@@ -14,16 +14,17 @@ pub(crate) const INLINE_WORK: usize = 64 * 1024;
 /// Size of the first chunk of a download, in bytes. For a slow client, all chunks have this size. A download stores about three chunks in memory.
 pub(crate) const DOWNLOAD_CHUNK: usize = 256 * 1024;
 
-/// Memory for all larger messages and downloads together, in MiB.
+/// Memory for all messages of at least [`FIRST`] bytes and all downloads together, in MiB.
 pub(crate) const MESSAGE_MEMORY_MIB: usize = 256;
 
-/// Memory for reading one larger message, in MiB. It contains the first bytes, and the text and HTML in encoded and decoded form.
+/// Memory for reading one message of at least [`FIRST`] bytes, in MiB. The memory contains these first bytes, and the text and HTML in encoded and decoded
+/// form.
 pub(crate) const LARGE_MESSAGE_MIB: u32 = 12;
 
 /// Memory for one download, in MiB.
 pub(crate) const DOWNLOAD_MIB: u32 = 1;
 
-/// Maximum number of bytes of longer headers and texts that a listing reads with one command.
+/// Maximum number of bytes that a listing reads with one command, if the listing needs longer headers and texts.
 pub(crate) const LISTING_BATCH: usize = 4 * 1024 * 1024;
 
 /// Memory for the longer headers and texts of all listings together, in MiB.

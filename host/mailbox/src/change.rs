@@ -54,7 +54,7 @@ impl Source {
         Self::ReconciledIndex,
     ];
 
-    /// Returns the sources for a caller. The caller tries the sources in this order.
+    /// Returns the sources in the order in which a change uses them. A member's change uses other sources than the owner's change.
     fn sequence(access: &Access) -> &'static [Self] {
         match access.member {
             None => Self::FOR_OWNER,
@@ -204,7 +204,7 @@ impl Mail {
             }
             changed.sort_unstable();
             remaining.retain(|number| changed.binary_search(number).is_err());
-            // Do not search for a number that no source contains, because such a number was never assigned.
+            // Ignore a number that is neither in the cache nor in the index, because such a number was never assigned.
             if *source == Source::Index {
                 remaining.retain(|number| {
                     let mut known = tried.iter().chain(&locations);
@@ -307,7 +307,7 @@ impl Mail {
                 Ok(FolderResult::Changed(uids))
             }
             Change::Delete => {
-                // No other reconciliation must run until the result of the expunge is checked. Another client might have moved a message just before the
+                // Prevent other reconciliations until the result of the expunge has been checked. Another client might have moved a message just before the
                 // expunge.
                 let _lock = self.reconcile_locks.acquire(&access.account).await;
                 let Some((session, _)) = select(&mut lease, path, uid_validity).await? else {

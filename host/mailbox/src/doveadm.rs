@@ -71,13 +71,13 @@ pub(crate) enum Error {
 pub(crate) struct SessionMask(String);
 
 impl SessionMask {
-    /// Selects the sessions of an app password. The mask contains only the unique id, because the account's address can change. Returns `None` if the id is not
-    /// possible for a session.
+    /// Selects the sessions of an app password. The mask contains only the unique id, because the account's address can change. Returns `None` if no app
+    /// password can have this id.
     pub(crate) fn app_password(id: &str) -> Option<Self> {
         has_no_wildcards(id).then(|| Self(format!("*/{id}")))
     }
 
-    /// Selects all sessions of an account. Returns `None` if the address is not possible for an account.
+    /// Selects all sessions of an account. Returns `None` if no account can have this address.
     pub(crate) fn account(address: &str) -> Option<Self> {
         has_no_wildcards(address).then(|| Self(format!("{address}/*")))
     }
@@ -171,7 +171,7 @@ impl Doveadm {
 
 /// Checks that every command succeeded.
 fn check(response: &[u8], commands: usize) -> Result<(), Error> {
-    // The text must begin with a word, because `sanitize` would remove a leading bracket as a response code.
+    // The text must begin with a word, because `sanitize` removes text in brackets at the beginning as a response code. A JSON array begins with a bracket.
     let failed = || {
         Error::Failed(sanitize(&format!(
             "the response was {}",

@@ -1,7 +1,7 @@
 //! Streams the bytes of an attachment. Reads chunks from the mail server, decodes them and passes them to the client. The memory use does not depend on the
 //! size of the attachment.
 //!
-//! A download keeps a connection to the mail server only while its client is as fast as the mail server.
+//! If the client of a download is slower than the mail server, the download releases its connection to the mail server while it waits for the client.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, mem};
@@ -77,7 +77,7 @@ enum Connection {
     Streaming(Lease<Connector>),
 }
 
-/// The permits for a larger download.
+/// The permits for a download of more than [`bounds::DOWNLOAD_CHUNK`] encoded bytes.
 struct Permits {
     _download: OwnedSemaphorePermit,
     _memory: OwnedSemaphorePermit,

@@ -48,8 +48,8 @@ impl Mail {
         if member.grants.folders().next().is_some() {
             let indexed = message_index::folders(&self.db, &access.account).await?;
             for (granted, rights) in member.grants.folders() {
-                // An id from the mail server identifies a folder. An id from the service is not sufficient, because a new folder can have the same name. In
-                // that case the UIDVALIDITY must also match the grant.
+                // An id from the mail server is sufficient to identify a folder. If the id is from the service, the UIDVALIDITY must also match the grant,
+                // because a new folder can have the same name.
                 let found = indexed.iter().find(|folder| {
                     folder.public_id() == granted.id
                         && (folder.object_id().is_some()

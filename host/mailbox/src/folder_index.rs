@@ -79,8 +79,8 @@ impl Mail {
         Ok(message_index::update_folders(&self.db, account, &listed).await?)
     }
 
-    /// Stores all folders of the account in the index. This function must run before any message of the account gets a number. Then a moved message is an
-    /// arrival in its new folder.
+    /// Stores all folders of the account in the index. This function must run before any message of the account gets a number. Otherwise, if another client
+    /// moved a message to a folder that is not in the index, the message would not be an arrival (see [`crate::reconcile`]).
     pub(crate) async fn ensure_folders_indexed(&self, access: &Access) -> Result<(), Error> {
         let account = &access.account;
         if self.cache.folder_count(account).is_some() {

@@ -34,7 +34,7 @@ pub(crate) fn identity(message: &Fetched) -> Identity {
     identity
 }
 
-/// Returns `true` if the identity is not based on the server's id. Different messages can have such an identity.
+/// Returns `true` if the identity is not based on the server's id. Such an identity is not always unique.
 pub(crate) fn is_inferred(identity: Identity) -> bool {
     identity[0] & 1 == 1
 }

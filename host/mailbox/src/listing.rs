@@ -1,7 +1,7 @@
 //! Reads a page of a folder or of a search result.
 //!
-//! Messages become summaries while they are read. Therefore a listing uses little more memory than its result. Some summaries need longer headers and texts.
-//! The listing reads these data in batches, and each batch needs a memory permit.
+//! A listing converts each message to a summary as soon as the data of the message has arrived. Therefore a listing uses little more memory than its result.
+//! Some summaries need longer headers and texts. The listing reads these data in batches, and each batch needs a memory permit.
 
 use std::collections::HashMap;
 use std::sync::Arc;

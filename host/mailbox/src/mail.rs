@@ -27,7 +27,7 @@ pub struct Mail {
     pub(crate) pool: Pool<Connector>,
     pub(crate) db: Db,
     pub(crate) cache: MailboxCache,
-    /// Memory for larger messages while they are read, in MiB.
+    /// Memory for downloads, and for messages of at least [`bounds::FIRST`] bytes while they are read, in MiB.
     pub(crate) message_memory: Arc<Semaphore>,
     /// Memory for longer headers and texts of listings, in MiB. A request releases this memory before its response is sent.
     listing_memory: Arc<Semaphore>,
@@ -133,7 +133,7 @@ impl Mail {
         }
     }
 
-    /// Waits until `mib` MiB of the memory for larger messages are available.
+    /// Waits until `mib` MiB of [`Mail::message_memory`] are available.
     pub(crate) async fn acquire_message_memory(
         &self,
         mib: u32,

@@ -116,7 +116,7 @@ struct MessageParts {
 }
 
 impl MessageParts {
-    /// Creates the value for a message that was read completely.
+    /// Finds the parts of a message that was read completely.
     fn of_complete(message: Fetched) -> Self {
         let mut parser = StructureParser::default();
         parser.push(&message.whole);
@@ -157,7 +157,8 @@ impl MessageParts {
     }
 }
 
-/// Returns the structure of a message. Returns `None` if the message no longer exists. Parses the bytes after the first bytes without storing them.
+/// Returns the structure of a message. Returns `None` if the message no longer exists. Parses the bytes after the first [`bounds::FIRST`] bytes as they arrive,
+/// and does not store these bytes.
 async fn read_structure(
     session: &mut Session,
     message: &Fetched,
@@ -207,7 +208,7 @@ pub(crate) async fn parse_complete(
     .map_err(Error::Internal)
 }
 
-/// Parses a larger message. Keeps `memory` until the parsing ends, even if the caller is dropped.
+/// Parses a message of at least [`bounds::FIRST`] bytes. Keeps `memory` until the parsing ends, even if the caller is dropped.
 async fn parse_large(
     number: u64,
     parts: MessageParts,

@@ -24,7 +24,7 @@ pub(crate) fn find_moved(
     let mut candidates: HashMap<Identity, VecDeque<IndexedMessage>> = HashMap::new();
     for message in missing {
         let identity = message.identity();
-        // One indexed message and one arrival give a count of two.
+        // If an identity belongs to exactly one indexed message and one arrival, its count is two.
         if !is_inferred(identity) || counts[&identity] <= 2 {
             candidates.entry(identity).or_default().push_back(message);
         }

@@ -55,7 +55,7 @@ struct Inner<C: Connect> {
     accounts: Mutex<HashMap<String, Account<C::Session>>>,
     /// `true` if the task that closes idle connections is running.
     cleanup_running: AtomicBool,
-    /// The permits for each pair of member and owner. They limit the number of the owner's connections in use by the member.
+    /// The permits for each pair of member and owner. The permits limit how many of the owner's connections the member uses at the same time.
     member_permits: AccountPermits,
 }
 

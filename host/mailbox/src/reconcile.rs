@@ -120,7 +120,7 @@ impl Mail {
         missing.add(&self.missing_copies(access, &first).await?);
         let mut states = first.clone();
         if !missing.0.is_empty() {
-            // List the folders again. If a message had left its stored location at the first listing, the message has arrived in another folder at the second
+            // List the folders again. A message that had left its stored location before the first listing has arrived in its new folder before the second
             // listing.
             states = self.folder_states(access).await?;
             indexed = self.index_folders(access, &states).await?;

@@ -21,7 +21,7 @@ use crate::mail::Mail;
 /// overloaded machine.
 const SECOND_ATTEMPT: Duration = Duration::from_secs(5);
 
-/// The service repeats failed attempts during this time after a revocation.
+/// The time after a revocation during which the service repeats failed attempts.
 const RETRY_PERIOD: Duration = Duration::from_hours(24);
 
 /// Maximum number of app passwords in one attempt to end sessions.
@@ -133,8 +133,8 @@ impl Mail {
         self.pool.connections(account)
     }
 
-    /// Ends the sessions that `masks` selects. After `SECOND_ATTEMPT`, ends the sessions of all `app_passwords` and removes these app passwords from the
-    /// directory's list. The attempts continue if the caller is dropped.
+    /// Ends the sessions that `masks` selects. After the delay `SECOND_ATTEMPT`, ends the sessions of all `app_passwords` and removes these app passwords from
+    /// the directory's list. The attempts continue if the caller is dropped.
     async fn end_twice(&self, masks: Vec<SessionMask>, app_passwords: &[String]) {
         let Some(doveadm) = self.doveadm.clone().filter(|_| !app_passwords.is_empty()) else {
             return;

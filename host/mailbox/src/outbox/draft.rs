@@ -88,7 +88,7 @@ impl Draft {
     /// Validates the draft.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] with a description of the value if a value is invalid.
+    /// Returns [`Error::Invalid`] if a value is invalid. The error text describes the value.
     pub(super) fn validate(self) -> Result<ValidDraft, Error> {
         let invalid = |what: &str| Error::Invalid(format!("Invalid {what}"));
         let from = parse_address(&self.from).ok_or_else(|| invalid("sender address"))?;

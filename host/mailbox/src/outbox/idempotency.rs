@@ -14,7 +14,7 @@ use super::random::random_hex;
 use super::result::{Error, Sent};
 use crate::access::Access;
 
-/// Maximum duration of a send. For this time, a send of another process counts as in progress.
+/// Maximum duration of a send. If another process started a send within this time, the send counts as in progress.
 const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 
 /// The idempotency keys of the requests in progress.

@@ -346,7 +346,8 @@ fn sign(signer: &Signer, message: &[u8], now: Timestamp) -> Result<Bytes, latchm
 /// The result of uploading a copy. `None` if no Sent folder exists.
 type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
 
-/// Stores the copy of a sent message. Returns the path of the folder. If this fails, logs the failure and returns `None`, because the message was sent.
+/// Stores the copy of a sent message. Returns the path of the folder. If the copy cannot be stored, logs the failure and returns `None`, because the message
+/// was sent.
 async fn store_copy(copy: UploadResult) -> Option<String> {
     let stored = async { copy?.ok_or_else(no_sent_folder)?.store().await };
     stored.await.unwrap_or_else(|error| {
@@ -359,7 +360,8 @@ fn no_sent_folder() -> MailboxError {
     MailboxError::Internal("there is no Sent folder".into())
 }
 
-/// Logs a failure to store the outcome of a send. The client still gets the outcome. The state in the database never reports more than what happened.
+/// Logs a failure to store the outcome of a send. The client gets the outcome despite the failure. The stored state never describes a step that has not
+/// happened.
 fn log_failure(stored: Result<(), latchmail_directory::Error>) {
     if let Err(error) = stored {
         tracing::error!(%error, "failed to store the outcome of a send");

@@ -231,7 +231,7 @@ impl Session {
         self.handle_reply(reply, None)?
     }
 
-    /// Sends the sender and the recipients one by one. Used for servers without pipelining.
+    /// Sends the commands with the sender and the recipients one by one. Used for servers without pipelining.
     async fn send_envelope_singly(
         &mut self,
         envelope: &Envelope,
@@ -247,7 +247,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the sender and all recipients in one write, which needs only one round trip. Does not read the reply to DATA.
+    /// Sends the pipelined commands in one write, which needs only one round trip. Reads all replies except the reply to DATA.
     async fn send_envelope(
         &mut self,
         envelope: &Envelope,
@@ -267,8 +267,8 @@ impl Session {
         result
     }
 
-    /// Converts the reply to a command. `address` is the address in the command. The inner error is the server's rejection. After an outer error, no further
-    /// replies can be read.
+    /// Converts the reply to a command. `address` is the address in the command. The inner result is an error if the server rejected the command. The outer
+    /// result is an error if the connection was lost.
     fn handle_reply(
         &mut self,
         reply: Result<Response, SmtpError>,
