@@ -56,8 +56,8 @@ impl Directory {
         Ok(rows.into_iter().map(key).collect())
     }
 
-    /// Replaces the sealed key `sealed` of a domain with `anew`. `anew` must be the same key, sealed again. Does nothing if a concurrent request changed the
-    /// domain's key.
+    /// Replaces the sealed key of a domain. `resealed` must be the same key as `sealed`, sealed again. Does nothing if a concurrent request changed the domain's
+    /// key.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -65,12 +65,12 @@ impl Directory {
         &self,
         domain: &str,
         sealed: &[u8],
-        anew: &[u8],
+        resealed: &[u8],
     ) -> Result<(), Error> {
         on!(&self.db, pool => sqlx::query(RESEAL)
             .bind(domain)
             .bind(sealed)
-            .bind(anew)
+            .bind(resealed)
             .execute(pool)
             .await
             .map(drop))?;

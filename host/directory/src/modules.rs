@@ -228,7 +228,7 @@ impl Directory {
         tx.commit().await
     }
 
-    /// Stores the digest of the configured file.
+    /// Stores the digest of the component file that the configuration names in `source`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

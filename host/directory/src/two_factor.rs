@@ -103,7 +103,7 @@ pub struct Person<'a> {
     pub at: Timestamp,
 }
 
-/// The result of consuming a second factor. The account is locked.
+/// The result of consuming a second factor. The transaction still holds the lock on the account's row.
 pub(super) enum Consumption {
     /// The factor is valid, and its code was consumed. The caller appends the text `with` to the detail of its event.
     Valid { with: String },

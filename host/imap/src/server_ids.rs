@@ -110,7 +110,7 @@ pub(crate) fn is_nested_deeper(reply: &[u8], depth: usize) -> bool {
     }
     let (mut at, mut open) = (0, 0_usize);
     while open <= depth {
-        // `imap-proto` also fails at a string without an end.
+        // If the end of a string is missing, this function fails, as `imap-proto` does.
         let end = match reply.get(at) {
             Some(b'"') => quoted_end(reply, at),
             Some(b'{') => literal_end(reply, at),

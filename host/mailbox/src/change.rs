@@ -67,7 +67,7 @@ impl Source {
 enum FolderResult {
     /// The IMAP UIDs of the changed messages.
     Changed(BTreeSet<u32>),
-    /// Another client moved some messages before they could be deleted. The value contains the IMAP UIDs of the deleted messages.
+    /// Another client moved some of the messages before they could be deleted. The value contains the IMAP UIDs of the others, which were deleted.
     MovedAway(BTreeSet<u32>),
     NoDestination,
 }

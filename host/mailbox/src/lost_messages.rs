@@ -36,7 +36,8 @@ impl Mail {
         Ok(false)
     }
 
-    /// Returns `true` if any folder of the account might have lost a message that has copies. Otherwise caches the counts of all folders for the next check.
+    /// Returns `true` if any folder of the account might have lost a message of which another copy exists. Otherwise caches the number of messages of each
+    /// folder for the next check.
     pub(crate) async fn any_may_have_lost_copies(
         &self,
         access: &Access,

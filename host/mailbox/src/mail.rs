@@ -108,7 +108,8 @@ impl Mail {
         self.changes.finished().await;
     }
 
-    /// Acquires the mailbox's lock in `locks`. The returned access contains a member's connection permit ([`Pool::hold_member_permit`]).
+    /// Acquires the mailbox's lock in `locks`. If the caller is a member, the returned access also holds the caller's connection permit
+    /// ([`Pool::hold_member_permit`]).
     pub(crate) async fn lock<'a>(
         &self,
         locks: &AccountPermits,

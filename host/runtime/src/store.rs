@@ -121,7 +121,7 @@ impl Store {
         let after = after.unwrap_or_default();
         if !is_key_prefix(prefix) || !is_key_prefix(after) {
             return Err(Error::Invalid(
-                "prefix and after must be at most 256 bytes, without control characters",
+                "`prefix` and `after` must be at most 256 bytes without control characters",
             ));
         }
         Ok(self

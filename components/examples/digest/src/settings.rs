@@ -42,7 +42,9 @@ impl Settings {
 
     fn check(&self) -> Result<(), Failure> {
         if !(1..=MAX_FOLDERS).contains(&self.folders.len()) {
-            return Err(Failure::bad_request("folders must name 1 to 10 folders"));
+            return Err(Failure::bad_request(
+                "`folders` must contain 1 to 10 folders",
+            ));
         }
         if !(1..=MAX_MESSAGES).contains(&self.limit) {
             return Err(Failure::bad_request("limit must be 1 to 100"));
@@ -76,7 +78,7 @@ pub(crate) fn get_digest_settings(
     request_body = Settings,
     responses(
         (status = 200, description = "The settings as they are now", body = Settings),
-        (status = 400, description = "`folders must name 1 to 10 folders`, `limit must be 1 to 100`", body = latchmail_sdk::Failed)
+        (status = 400, description = "`folders` must contain 1 to 10 folders, `limit must be 1 to 100`", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn set_digest_settings(
@@ -114,11 +116,11 @@ mod tests {
             (json!({ "limit": 5 }), "folders is required"),
             (
                 json!({ "folders": [], "limit": 5 }),
-                "folders must name 1 to 10 folders",
+                "`folders` must contain 1 to 10 folders",
             ),
             (
                 json!({ "folders": many, "limit": 5 }),
-                "folders must name 1 to 10 folders",
+                "`folders` must contain 1 to 10 folders",
             ),
             (
                 json!({ "folders": ["INBOX"], "limit": 0 }),

@@ -331,7 +331,7 @@ fn declaration(text: &str, add: &mut impl FnMut(Declaration)) {
     parse(&property, plain, important, add);
 }
 
-/// Parses a declaration in lower case. Browsers ignore unsupported declarations, so the previous value of the property remains.
+/// Parses a declaration, which must be in lower case. Ignores an unsupported declaration, as browsers do.
 fn parse(property: &str, value: &str, important: bool, add: &mut impl FnMut(Declaration)) {
     use Property as P;
     let mut set = |property, value: Option<Value>| {

@@ -78,7 +78,7 @@ pub enum PasswordChange {
     Changed,
     /// The new password is identical to the current password. Nothing was changed.
     Same,
-    /// The password that confirms the change is wrong.
+    /// The change must be confirmed with the current password, and the given password is wrong.
     Wrong,
 }
 

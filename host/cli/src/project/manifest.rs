@@ -28,7 +28,7 @@ pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String
                 member if member.contains("path = ") => format!("{{ path = \"../{key}\" }}"),
                 other => other,
             },
-            other => bail!("{other} inherits {key}, which is not supported"),
+            other => bail!("{other} inherits {key}; inheriting this key is not supported"),
         };
         for part in [key, " = ", &inherited, "\n"] {
             text.push_str(part);

@@ -21,7 +21,7 @@ const INSERT: &str = "INSERT INTO oauth_devices \
     (device_hash, user_code, client_id, client_name, resource, scope, denied, patience, expires_at) VALUES ($1, $2, $3, $4, $5, $6, FALSE, $7, $8)";
 const WAITING: &str = "SELECT client_id, client_name, scope FROM oauth_devices \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $2";
-/// Approves a waiting device. If two people sign in concurrently, the second statement changes no row, because the row already has an account.
+/// Approves a waiting device. If two people approve a device concurrently, the second update changes no row, because the row already has an account.
 const APPROVE: &str = "UPDATE oauth_devices SET account_id = $2, expires_at = CASE WHEN expires_at < $4 THEN $4 ELSE expires_at END \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $3";
 /// Denies access for a device that waits for a sign-in, or for an approved device that has not fetched its grant.

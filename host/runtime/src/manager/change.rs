@@ -286,8 +286,9 @@ impl ModuleManager {
 
     /// Returns one phrase for each permission of `new` that needs the operator's consent.
     ///
-    /// Compares the new version with the serving version. If no version serves, compares the new version with the version that should serve. In this case, the
-    /// operator must also consent to making the module serve. A new module needs consent only to its public routes.
+    /// Compares the new version with the version that handles requests. If no version handles requests, for example because the module is disabled, compares
+    /// the new version with the module's current version. The operator must then also consent to the activation of the module. A new module needs consent only
+    /// to its public routes.
     async fn consent_needed(&self, entries: &Entries, new: &Module) -> Vec<String> {
         let name = &new.manifest().name;
         let entry = entries.get(name);

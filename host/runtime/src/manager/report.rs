@@ -43,7 +43,7 @@ pub struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub problem: Option<String>,
-    /// The counts of the results of the module's requests.
+    /// The numbers of successful and failed requests to the module.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub health: Option<Health>,
