@@ -233,7 +233,9 @@ fn busy() -> Error {
 }
 
 impl<S: Session> Account<S> {
-    /// Removes and returns an idle connection with this credential. Prefers a connection that has `folder` open, otherwise the last used connection.
+    /// Removes and returns an idle connection with this credential: the last used connection that has `folder` open, otherwise the last used connection.
+    ///
+    /// The server reports to a connection what other connections changed in the open folder. The last used connection has the fewest of these reports to read.
     fn take(&mut self, credential: &str, folder: Option<&str>) -> Option<S> {
         let now = Instant::now();
         self.idle.retain(|idle| !idle.is_expired(now));
@@ -244,7 +246,7 @@ impl<S: Session> Account<S> {
                 .filter(|(_, idle)| idle.credential == credential)
         };
         let index = candidates()
-            .find(|(_, idle)| folder.is_some_and(|folder| idle.session.has_folder_open(folder)))
+            .rfind(|(_, idle)| folder.is_some_and(|folder| idle.session.has_folder_open(folder)))
             .or_else(|| candidates().next_back())
             .map(|(index, _)| index)?;
         Some(self.idle.remove(index).session)
@@ -360,5 +362,45 @@ impl<C: Connect> Drop for Lease<C> {
         }
         drop(accounts);
         drop(self.permit.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection with a number and an open folder.
+    struct Connection(u32, &'static str);
+
+    impl Session for Connection {
+        fn is_reusable(&self) -> bool {
+            true
+        }
+
+        fn has_folder_open(&self, folder: &str) -> bool {
+            self.1 == folder
+        }
+    }
+
+    #[test]
+    fn the_last_used_connection_with_the_open_folder_is_taken() {
+        let idle = |(number, folder)| Idle {
+            credential: "desk".into(),
+            session: Connection(number, folder),
+            since: Instant::now(),
+            expires_at: None,
+        };
+        let connections = [(1, "INBOX"), (2, "INBOX"), (3, "Sent"), (4, "Drafts")];
+        let mut account = Account {
+            permits: Arc::new(Semaphore::new(4)),
+            idle: connections.map(idle).into(),
+            busy: Vec::new(),
+        };
+        let mut take = |folder| account.take("desk", folder).map(|connection| connection.0);
+        assert_eq!(take(Some("INBOX")), Some(2));
+        assert_eq!(take(Some("INBOX")), Some(1));
+        assert_eq!(take(Some("INBOX")), Some(4));
+        assert_eq!(take(None), Some(3));
+        assert_eq!(take(None), None);
     }
 }
