@@ -1,4 +1,5 @@
-//! Code that the host and the modules share: the parser of JSON bodies ([`read`]), and the table of invisible characters ([`invisible`]).
+//! Code that the host and the modules share: the parser of JSON bodies ([`read`]), the table of invisible characters ([`invisible`]), and the request headers of
+//! modules ([`REQUEST_HEADERS`]).
 //!
 //! The error text for an invalid body names the invalid field (specification, section 7). The host's own routes and the routes of modules use the same parser,
 //! so clients get the same error texts.
@@ -17,6 +18,22 @@ use serde_json::error::Category;
 use serde_path_to_error::Path;
 
 pub use characters::{Invisible, invisible};
+
+/// The request headers that a module receives. The host removes all other headers. These headers contain no credential.
+pub const REQUEST_HEADERS: [&str; 12] = [
+    "accept",
+    "accept-language",
+    "content-type",
+    "idempotency-key",
+    "if-match",
+    "if-none-match",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "origin",
+    "user-agent",
+];
 
 /// The reason why a body is invalid.
 #[derive(Debug)]

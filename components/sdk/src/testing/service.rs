@@ -14,22 +14,6 @@ use crate::failure::Failure;
 use crate::message::{Reply, Request};
 use crate::module::Module;
 
-/// Request headers for modules. The host removes all other headers.
-const PASSED_HEADERS: [&str; 12] = [
-    "accept",
-    "accept-language",
-    "content-type",
-    "idempotency-key",
-    "if-match",
-    "if-none-match",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "origin",
-    "user-agent",
-];
-
 /// The scopes of routes that can allow OAuth access tokens.
 const OPEN_TO_OAUTH: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
 
@@ -189,7 +173,7 @@ fn passed_headers(headers: &[(&str, &str)]) -> Vec<(String, String)> {
         .iter()
         .map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned()));
     lower
-        .filter(|(name, _)| PASSED_HEADERS.contains(&name.as_str()))
+        .filter(|(name, _)| latchmail_shape::REQUEST_HEADERS.contains(&name.as_str()))
         .collect()
 }
 

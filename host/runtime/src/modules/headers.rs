@@ -4,22 +4,7 @@
 //! that a browser runs. The HTTP server adds protective headers to every response.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-
-/// The request headers that a module receives. These headers contain no credential.
-const REQUEST_HEADERS: [&str; 12] = [
-    "accept",
-    "accept-language",
-    "content-type",
-    "idempotency-key",
-    "if-match",
-    "if-none-match",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "origin",
-    "user-agent",
-];
+use latchmail_shape::REQUEST_HEADERS;
 
 /// The maximum number of headers of one response, and the maximum total size of these headers in bytes.
 const MAX_HEADERS: usize = 64;
