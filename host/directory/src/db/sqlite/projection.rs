@@ -105,9 +105,6 @@ pub(in crate::db) async fn check(connection: &mut SqliteConnection) -> Result<()
         .await?;
     repair(&mut *connection).await?;
     let after: i64 = sqlx::query_scalar(CHANGES).fetch_one(connection).await?;
-    assert_eq!(
-        before, after,
-        "a change of the database was not copied to the mail servers' database"
-    );
+    assert_eq!(before, after, "a change of the directory was not projected");
     Ok(())
 }
