@@ -51,7 +51,7 @@ pub(crate) fn get_attachment(
     let index = request
         .path_number::<u64>("index")
         .ok_or(Failure::bad_request("Invalid attachment index"))?;
-    // An index above `u32::MAX` becomes `u32::MAX`. No message has so many attachments, so the response is 404.
+    // An index above `u32::MAX` becomes `u32::MAX`. Such an attachment does not exist, so the response is 404.
     let index = u32::try_from(index).unwrap_or(u32::MAX);
     let (attachment, content) = host
         .get_attachment(uid, index)

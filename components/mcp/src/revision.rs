@@ -6,11 +6,11 @@
 pub(crate) enum Revision {
     /// The first revision with Streamable HTTP. This is the only revision with batches, and the only revision without the revision header.
     R2025_03_26,
-    /// Adds structured results.
+    /// This revision adds structured results.
     R2025_06_18,
-    /// Allows errors without an id.
+    /// This revision allows errors without an id.
     R2025_11_25,
-    /// Removes the handshake.
+    /// This revision has no handshake.
     R2026_07_28,
 }
 

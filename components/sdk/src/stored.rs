@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use crate::capability::{Caller, Error, Store};
 use crate::failure::Failure;
 
-/// Maximum number of attempts of a change. An attempt fails only if a concurrent change succeeds, so many failures indicate a flood of changes.
+/// Maximum number of attempts of a change. An attempt fails only if a concurrent change succeeds. Repeated failures indicate a flood of changes.
 const ATTEMPTS: usize = 8;
 
 /// Returns the value of a key, or `None` if the key does not exist.

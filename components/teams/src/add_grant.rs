@@ -125,9 +125,9 @@ mod tests {
         nothing.fails(400, "rights must not be empty");
         let misplaced = service.post(GRANTS, &folder(&json!(["mail:send"])));
         assert_eq!(misplaced.status, 400);
-        let nobody = "/api/v1/teams/ada@example.test/members/nobody/grants";
-        let nobody = service.post(nobody, &folder(&json!(["mail:read"])));
-        nobody.fails(404, "There is no such member");
+        let path = "/api/v1/teams/ada@example.test/members/nobody/grants";
+        let response = service.post(path, &folder(&json!(["mail:read"])));
+        response.fails(404, "There is no such member");
         service.host.sign_in("bob@example.test");
         let wider = service.post(GRANTS, &folder(&json!(["mail:write"])));
         wider.fails(403, "You can only grant rights that you hold");

@@ -26,7 +26,8 @@ const LIST: &str = select!("WHERE account_id = $1 ORDER BY created_at DESC, doma
 const PLAN: &str = "SELECT plan FROM accounts WHERE id = $1";
 const COUNT: &str = "SELECT COUNT(*) FROM domains WHERE account_id = $1";
 const HOLDER: &str = "SELECT account_id FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
-/// Returns a row if the domain is a platform domain. Also returns a row for a former platform domain if other accounts have addresses on this domain.
+/// Returns a row if the domain is a platform domain. Also returns a row for a former platform domain if an account has its own address on the domain, or if an
+/// account other than $2 has an alias on the domain without having verified the domain.
 const PLATFORM: &str = "SELECT 1 WHERE EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
     OR EXISTS (SELECT 1 FROM addresses WHERE domain = $1 AND live AND kind = 'account') \
     OR EXISTS (SELECT 1 FROM addresses a WHERE a.domain = $1 AND a.live AND a.kind = 'alias' AND a.account_id <> $2 \

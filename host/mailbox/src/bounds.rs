@@ -17,8 +17,8 @@ pub(crate) const DOWNLOAD_CHUNK: usize = 256 * 1024;
 /// Memory for all messages of at least [`FIRST`] bytes and all downloads together, in MiB.
 pub(crate) const MESSAGE_MEMORY_MIB: usize = 256;
 
-/// Memory for reading one message of at least [`FIRST`] bytes, in MiB. The memory contains these first bytes, and the text and HTML in encoded and decoded
-/// form.
+/// Memory for reading one message of at least [`FIRST`] bytes, in MiB. The memory contains the first [`FIRST`] bytes of the message, and its text and HTML
+/// in encoded and decoded form.
 pub(crate) const LARGE_MESSAGE_MIB: u32 = 12;
 
 /// Memory for one download, in MiB.
@@ -33,7 +33,7 @@ pub(crate) const LISTING_MEMORY_MIB: usize = 64;
 /// Maximum number of concurrent downloads of one account.
 pub(crate) const DOWNLOADS_PER_ACCOUNT: usize = 16;
 
-/// Time that a download waits for its client before it returns its connection to the pool.
+/// Time that a download waits for its client before it releases its connection.
 pub(crate) const SLOW_CLIENT: Duration = Duration::from_millis(100);
 
 /// Maximum size of one decoded header field in a listing, in bytes. The summaries of a hundred messages must fit into a sandbox's memory.

@@ -110,8 +110,8 @@ fn a_route_accepts_only_the_declared_credentials() {
 #[test]
 fn a_public_route_has_no_caller() {
     let service = Service::of(module());
-    let nobody = json!({ "who": "", "anonymous": true });
-    assert_eq!(service.get("/api/v1/who").succeeds(200), nobody);
+    let anonymous = json!({ "who": "", "anonymous": true });
+    assert_eq!(service.get("/api/v1/who").succeeds(200), anonymous);
     assert_eq!(service.host.current().address, "ada@example.test");
 }
 

@@ -133,7 +133,7 @@ async fn of_parallel_rotations_of_one_token_one_is_rotated(fresh: Fresh) {
     assert_eq!(fresh.number("SELECT COUNT(*) FROM refresh_tokens").await, 2);
 }
 
-async fn logging_out_beside_refreshing_leaves_nothing_and_fails_nobody(fresh: Fresh) {
+async fn concurrent_log_outs_and_refreshes_leave_no_session_and_do_not_fail(fresh: Fresh) {
     for round in 0..10 {
         let (a, b) = (format!("r{round}-a"), format!("r{round}-b"));
         let account = format!("account-{round}");
@@ -304,7 +304,7 @@ both!(
     a_refresh_token_of_an_ended_session_is_unknown,
     a_used_token_past_its_own_end_no_longer_ends_the_session,
     of_parallel_rotations_of_one_token_one_is_rotated,
-    logging_out_beside_refreshing_leaves_nothing_and_fails_nobody,
+    concurrent_log_outs_and_refreshes_leave_no_session_and_do_not_fail,
     logout_ends_every_session_of_the_account_and_no_other,
     logout_takes_a_live_token_of_the_same_account_only,
     a_sweep_forgets_what_is_over_and_nothing_else,

@@ -221,11 +221,11 @@ async fn with_one_recipient_the_envelope_and_data_are_pipelined() {
 async fn a_server_that_accepts_data_without_recipients_gets_an_empty_message() {
     // This server accepts DATA after a rejected recipient, as some servers do (RFC 2920, section 3.1).
     with_smtp_server("RCPT TO:<nobody@", "550 5.1.1 no\r\n", async |test| {
-        let to_nobody = Draft {
+        let draft_to_unknown = Draft {
             to: vec![address("nobody@example.net")],
             ..draft_to_one()
         };
-        let text = rejection(test.send(to_nobody, Some("k")).await);
+        let text = rejection(test.send(draft_to_unknown, Some("k")).await);
         assert_eq!(text, "nobody@example.net: 5.1.1 no");
         assert_eq!(test.smtp.take()[5..], ["DATA", "", "RSET"]);
         test.send(draft_to_one(), Some("k")).await.unwrap();
@@ -311,9 +311,9 @@ async fn a_connection_is_not_used_again_after_a_timeout() {
 async fn no_recipient_gets_the_message_if_one_is_rejected_and_the_next_message_is_sent() {
     let reply = "550 5.1.1 no\r\n";
     with_smtp_server("RCPT TO:<nobody@", reply, async |test| {
-        let mut to_nobody = draft();
-        to_nobody.to.push(address("nobody@example.net"));
-        let text = rejection(test.send(to_nobody, Some("k")).await);
+        let mut draft_to_unknown = draft();
+        draft_to_unknown.to.push(address("nobody@example.net"));
+        let text = rejection(test.send(draft_to_unknown, Some("k")).await);
         assert_eq!(text, "nobody@example.net: 5.1.1 no");
         let commands = test.smtp.take();
         assert_eq!(commands.last().unwrap(), "RSET");

@@ -174,11 +174,11 @@ async fn a_recovery_code_is_valid_once_in_any_notation() {
     );
 
     let verb = "account two-factor ada@first.test recovery-codes";
-    let anew = recovery(&service.operator(verb, "").await.succeeds());
+    let new_codes = recovery(&service.operator(verb, "").await.succeeds());
     sign_in(&service, PASSWORD, json!(codes[4]))
         .await
         .fails(401, INVALID);
-    sign_in(&service, PASSWORD, json!(anew[4]))
+    sign_in(&service, PASSWORD, json!(new_codes[4]))
         .await
         .succeeds(200);
     // The device works as before.

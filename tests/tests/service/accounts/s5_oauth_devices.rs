@@ -89,9 +89,9 @@ async fn a_device_code_is_valid_only_for_its_client() {
         other.poll(&device).await.succeeds(400)["error"],
         "invalid_grant"
     );
-    let nobody = Client::with_id(&service, "nobody");
+    let unknown = Client::with_id(&service, "nobody");
     assert_eq!(
-        nobody.start_device_grant("").await.succeeds(401)["error"],
+        unknown.start_device_grant("").await.succeeds(401)["error"],
         "invalid_client"
     );
     let other_session = agent

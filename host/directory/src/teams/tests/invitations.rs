@@ -108,8 +108,8 @@ async fn of_many_invitations_for_the_last_places_no_more_succeed_than_there_are(
 async fn who_cannot_be_invited_is_told_apart(fresh: Fresh) {
     four(&fresh).await;
     let mailbox = || Resource::Mailbox;
-    let nobody = invite(&fresh, "ada", "nobody", mailbox(), READ).await;
-    assert!(matches!(nobody, Err(Refusal::NoUser)));
+    let result = invite(&fresh, "ada", "nobody", mailbox(), READ).await;
+    assert!(matches!(result, Err(Refusal::NoUser)));
     let oneself = invite(&fresh, "ada", "ada", mailbox(), READ).await;
     assert!(matches!(oneself, Err(Refusal::Oneself)));
     fresh

@@ -81,8 +81,8 @@ async fn a_grant_can_be_for_the_mailbox_a_folder_an_alias_or_a_set_of_aliases() 
         refused.fails(404, text);
     }
     let body = json!({ "resource_kind": "mailbox", "rights": ["mail:read"] });
-    let nobody = grant(&ada, &team, "none", &body).await;
-    nobody.fails(404, NO_MEMBER);
+    let response = grant(&ada, &team, "none", &body).await;
+    response.fails(404, NO_MEMBER);
     let owner = grant(&ada, &team, &team, &body).await;
     owner.fails(403, OWNERS);
 }

@@ -127,7 +127,7 @@ async fn addresses_of_a_deleted_account_stay_reserved_until_they_are_freed() {
     assert!(output.contains("any account can use it"), "{output}");
     let output = run_command(&service, "account free ada@first.test").await;
     assert!(output.contains("is not reserved"), "{output}");
-    let anew = register(&service, "ada").await.succeeds(201);
+    let new_account = register(&service, "ada").await.succeeds(201);
     let record = run_command(&service, audit).await;
     assert!(record.contains("account_created"), "{record}");
     assert!(!record.contains("account_deleted"), "{record}");
@@ -140,7 +140,7 @@ async fn addresses_of_a_deleted_account_stay_reserved_until_they_are_freed() {
         .fails_mentioning("in use");
     // The new account has a new mailbox without the mail of the deleted one.
     let eve = Person {
-        access: anew["accessToken"].as_str().unwrap().into(),
+        access: new_account["accessToken"].as_str().unwrap().into(),
         ..ada
     };
     assert_eq!(eve.total("INBOX").await, 0);
