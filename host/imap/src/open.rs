@@ -112,6 +112,7 @@ impl Session {
             let selected = match opened.status {
                 Status::Ok => Some(Selected {
                     name: name.to_owned(),
+                    uid_validity: opening.opened.uid_validity,
                     exists: opening.opened.exists,
                     writable: None,
                 }),

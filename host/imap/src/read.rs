@@ -5,11 +5,11 @@ use std::ops::Range;
 use bytes::Bytes;
 use imap_proto::{Response, Status};
 
-use super::Error;
 use super::fetch::{self, Collected, Fetched};
 use super::open::OpenMode;
 use super::session::Session;
 use super::wire::Outcome;
+use super::{Error, INBOX};
 
 /// The location of a message. Only all three values together identify a message (RFC 3501, section 2.3.1.1).
 #[derive(Clone, Copy, Debug)]
@@ -67,12 +67,18 @@ impl Session {
         }
     }
 
-    /// Opens the folder of `message` and runs a FETCH for `message` in the same round trip.
+    /// Runs a FETCH for `message` in its folder, in one round trip. Needs a second round trip if INBOX is open but does not contain the message.
     async fn fetch_one(
         &mut self,
         message: MessageRef<'_>,
         command: &str,
     ) -> Result<Option<Fetched>, Error> {
+        if self.has_inbox_open(message) {
+            let found = self.fetch_in_open_inbox(message.uid, command).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
         let opening = self
             .open_path(OpenMode::Examine, message.path, Some(command))
             .await?;
@@ -89,6 +95,48 @@ impl Session {
             Some(Status::Ok | Status::No) => Ok(found),
             _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
+    }
+
+    /// Returns `true` if `message` can be in the open folder, and the folder is INBOX.
+    ///
+    /// Only for INBOX, NOOP can replace EXAMINE. INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5). If any other folder is replaced by
+    /// a new folder with the same name, Dovecot continues to return the messages of the old folder.
+    fn has_inbox_open(&self, message: MessageRef<'_>) -> bool {
+        message.path == INBOX
+            && self.selected().is_some_and(|selected| {
+                selected.name == INBOX && selected.uid_validity == message.uid_validity
+            })
+    }
+
+    /// Runs a FETCH for one message in the open folder. Returns `None` if the server did not return the message, or if it reported an error or a removed message.
+    ///
+    /// NOOP in the same write makes the server report what other clients have changed. NOOP takes less time than EXAMINE. Dovecot can run the FETCH before
+    /// NOOP. In that case, NOOP returns the changed flags, and [`Collected`] merges them.
+    async fn fetch_in_open_inbox(
+        &mut self,
+        uid: u32,
+        command: &str,
+    ) -> Result<Option<Fetched>, Error> {
+        let (mut collected, mut is_current) = (Collected::default(), true);
+        let commands = ["NOOP".to_owned(), command.to_owned()];
+        let outcomes = self
+            .run_in_folder(&commands, &mut |reply, frame| {
+                match reply {
+                    Response::Fetch(seq, attributes) => collected.add(*seq, attributes, frame),
+                    Response::Expunge(_)
+                    | Response::Data {
+                        status: Status::No, ..
+                    } => is_current = false,
+                    _ => {}
+                }
+                Ok(())
+            })
+            .await?;
+        let succeeded = outcomes.iter().all(|outcome| outcome.status == Status::Ok);
+        if !(succeeded && is_current) {
+            return Ok(None);
+        }
+        Ok(collected.with_body().into_iter().find(|f| f.uid == uid))
     }
 
     /// Reads the data for summaries of messages in the open folder. Calls `each` for a message as soon as the message's data has arrived.
@@ -156,5 +204,55 @@ impl Session {
             .pop()
             .ok_or_else(|| Error::Protocol("no response to FETCH".into()))?;
         Ok((outcome, collected))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzzing::{block_on, session};
+
+    const EXAMINE: &str = "* 3 EXISTS\r\n* OK [UIDVALIDITY 1] ok\r\n";
+    const FETCH: &str = "* 2 FETCH (UID 7 FLAGS () BODY[]<0> {4}\r\nabcd)\r\n";
+    const MESSAGE: MessageRef<'_> = MessageRef {
+        path: INBOX,
+        uid_validity: 1,
+        uid: 7,
+    };
+
+    /// Reads [`MESSAGE`] twice. The server sends `second` in response to the commands of the second reading.
+    fn read_twice(second: &[&str]) -> Result<Option<Fetched>, Error> {
+        let mut session = session(&[&[EXAMINE, FETCH], second].concat());
+        assert!(block_on(session.message(MESSAGE)).unwrap().is_some());
+        block_on(session.message(MESSAGE))
+    }
+
+    #[test]
+    fn a_message_is_read_from_the_open_inbox_without_opening_it_again() {
+        let message = read_twice(&["", FETCH]).unwrap().unwrap();
+        assert_eq!(&message.whole[..], b"abcd");
+    }
+
+    #[test]
+    fn flags_that_noop_reports_after_the_message_are_used() {
+        let late = format!("{FETCH}* 2 FETCH (FLAGS (\\Seen))\r\n");
+        let message = read_twice(&["", &late]).unwrap().unwrap();
+        assert_eq!(message.flags, ["\\Seen"]);
+    }
+
+    #[test]
+    fn inbox_is_opened_again_if_a_message_was_removed_or_the_refresh_failed() {
+        let removed = format!("{FETCH}* 2 EXPUNGE\r\n");
+        for first in [
+            ["", removed.as_str()],
+            ["* NO Internal error occurred.\r\n", FETCH],
+            ["! NO cannot refresh\r\n", FETCH],
+            ["", ""],
+        ] {
+            let gone = read_twice(&[&first[..], &[EXAMINE, ""]].concat());
+            assert!(gone.unwrap().is_none(), "{first:?}");
+            let found = read_twice(&[&first[..], &[EXAMINE, FETCH]].concat());
+            assert!(found.unwrap().is_some(), "{first:?}");
+        }
     }
 }

@@ -7,6 +7,8 @@ use super::flag::Flag;
 pub(crate) struct Selected {
     /// The server's name of the folder.
     pub(crate) name: String,
+    /// The UIDVALIDITY when the folder was opened.
+    pub(crate) uid_validity: u32,
     /// The number of messages when the folder was opened.
     pub(crate) exists: u32,
     /// The response to SELECT. `None` if this folder is not INBOX, if INBOX is not open for writing, or if the permanent flags of INBOX have changed.

@@ -49,6 +49,7 @@ impl Session {
         wire.queue(&format!("EXAMINE {quoted}"));
         let selected = Selected {
             name,
+            uid_validity: message.uid_validity,
             exists: 0,
             writable: None,
         };

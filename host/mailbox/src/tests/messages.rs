@@ -306,3 +306,26 @@ async fn memory_for_large_messages_is_released_and_waited_for() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_read_again_has_the_changes_of_another_client() {
+    with_mailbox(async |test| {
+        let uids = test.append("INBOX", &["a", "b"]).await;
+        let mut client = test.dovecot.client("ada");
+        client.ok("SELECT INBOX");
+        for flag in ["\\Seen", "\\Flagged"] {
+            test.mail.message(&test.access, uids[1]).await.unwrap();
+            client.ok(&format!("STORE 2 +FLAGS ({flag})"));
+            let message = test.mail.message(&test.access, uids[1]).await.unwrap();
+            let flags = message.unwrap().summary.flags;
+            assert!(flags.iter().any(|f| f == flag), "{flags:?}");
+        }
+        client.ok("STORE 1 +FLAGS (\\Deleted)");
+        client.ok("EXPUNGE");
+        let message = test.mail.message(&test.access, uids[1]).await.unwrap();
+        assert_eq!(message.unwrap().summary.seq, 1);
+        let deleted = test.mail.message(&test.access, uids[0]).await.unwrap();
+        assert!(deleted.is_none());
+    })
+    .await;
+}
