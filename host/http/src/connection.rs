@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::{self, pin};
+use std::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::framing;
 use super::response_body::ResponseBody;
 use super::state::State;
-use super::stream::{ConnectionState, HttpStream, MAX_HEAD};
+use super::stream::{ConnectionState, HeadTimer, HttpStream, MAX_HEAD};
 use super::{client, pipeline, response};
 use crate::rejection::Rejection;
 
@@ -79,7 +79,7 @@ pub(crate) async fn serve<S: State>(
         .max_header_size(MAX_HEAD)
         .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(stream), service);
-    let mut head_timed_out = pin!(connection_state.head_timed_out());
+    let mut head_timer = HeadTimer::new(Arc::clone(&connection_state));
     let mut stopping = false;
     // The status of the response to data that is not a valid request. `None` if no such response is sent.
     let status = loop {
@@ -99,7 +99,7 @@ pub(crate) async fn serve<S: State>(
                 };
                 break connection_state.hyper_responded().then_some(status);
             }
-            () = &mut head_timed_out => {
+            () = poll_fn(|cx| head_timer.poll_expired(cx)) => {
                 break connection_state.head_started().then_some(StatusCode::REQUEST_TIMEOUT);
             }
             () = stop.cancelled(), if !stopping => {

@@ -25,8 +25,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::watch;
-use tokio::time::{Instant, Sleep, sleep, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 /// The maximum size of a request's head, in bytes.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
@@ -34,14 +33,14 @@ pub(crate) const MAX_HEAD: usize = 64 * 1024;
 /// The state of a connection. The HTTP service and the stream of the connection share this value.
 pub(crate) struct ConnectionState {
     inner: Mutex<Inner>,
-    /// The deadline of the next request's head. `None` during a request.
-    deadline: watch::Sender<Option<Instant>>,
     head_timeout: Duration,
     idle_timeout: Duration,
 }
 
 struct Inner {
     phase: Phase,
+    /// The deadline of the next request's head. `None` during a request.
+    deadline: Option<Instant>,
     /// The received bytes of the next request's head. The length is at most [`MAX_HEAD`]. The bytes can contain a credential.
     head: Vec<u8>,
     /// The number of unread bytes of the request's body. `None` if the body is chunked.
@@ -70,6 +69,7 @@ impl ConnectionState {
         Self {
             inner: Mutex::new(Inner {
                 phase: Phase::Head,
+                deadline: Some(first),
                 head: Vec::new(),
                 body: None,
                 scanner: LineScanner::default(),
@@ -77,7 +77,6 @@ impl ConnectionState {
                 hyper_responded: false,
                 unread: false,
             }),
-            deadline: watch::Sender::new(Some(first)),
             head_timeout,
             idle_timeout,
         }
@@ -95,7 +94,7 @@ impl ConnectionState {
         inner.body = length;
         inner.scanner = LineScanner::default();
         inner.has_trailers = false;
-        self.deadline.send_replace(None);
+        inner.deadline = None;
         std::mem::take(&mut inner.head)
     }
 
@@ -126,22 +125,7 @@ impl ConnectionState {
             } else {
                 self.head_timeout
             };
-            self.deadline.send_replace(Some(Instant::now() + timeout));
-        }
-    }
-
-    /// Waits until the timeout for the head of the next request has expired.
-    pub(crate) async fn head_timed_out(&self) {
-        let mut deadline = self.deadline.subscribe();
-        loop {
-            let until = *deadline.borrow_and_update();
-            if let Some(until) = until {
-                if timeout_at(until, deadline.changed()).await.is_err() {
-                    return;
-                }
-            } else {
-                let _ = deadline.changed().await;
-            }
+            inner.deadline = Some(Instant::now() + timeout);
         }
     }
 
@@ -179,8 +163,7 @@ impl ConnectionState {
             _ => {}
         }
         if inner.head.is_empty() && inner.phase == Phase::Head {
-            let until = Instant::now() + self.head_timeout;
-            self.deadline.send_replace(Some(until));
+            inner.deadline = Some(Instant::now() + self.head_timeout);
         }
         let taken = inner.scanner.take(bytes, false);
         let space = MAX_HEAD.saturating_sub(inner.head.len());
@@ -193,6 +176,40 @@ impl ConnectionState {
         let mut inner = self.lock();
         inner.hyper_responded |= inner.phase == Phase::Head;
         inner.hyper_responded
+    }
+}
+
+/// The timer for the head of the next request on a connection. The timer runs on the task of the connection, because only this task changes the deadline.
+pub(crate) struct HeadTimer {
+    state: Arc<ConnectionState>,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl HeadTimer {
+    pub(crate) fn new(state: Arc<ConnectionState>) -> Self {
+        let until = state.lock().deadline;
+        let sleep = Box::pin(sleep_until(until.unwrap_or_else(Instant::now)));
+        Self { state, sleep }
+    }
+
+    /// Returns `Ready` if the timeout for the head of the next request has expired. Otherwise, the task is woken when this timeout expires. The caller must call
+    /// this function after each step of the connection.
+    ///
+    /// A later deadline does not change a running timer, because changing a timer takes longer than ignoring one early expiry.
+    pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(until) = self.state.lock().deadline else {
+            return Poll::Pending;
+        };
+        loop {
+            if until < self.sleep.deadline() {
+                self.sleep.as_mut().reset(until);
+            }
+            ready!(self.sleep.as_mut().poll(cx));
+            if self.sleep.deadline() == until {
+                return Poll::Ready(());
+            }
+            self.sleep.as_mut().reset(until);
+        }
     }
 }
 
@@ -347,7 +364,10 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for HttpStream<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use tokio::io::AsyncReadExt as _;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -476,7 +496,7 @@ mod tests {
     fn a_head_that_has_started_has_the_short_timeout() {
         let state = ConnectionState::new(TIMEOUT, 10 * TIMEOUT);
         let is_short = || {
-            let until = (*state.deadline.borrow())?;
+            let until = state.lock().deadline?;
             Some(until - Instant::now() <= TIMEOUT)
         };
         assert_eq!(is_short(), Some(true), "before the first request");
@@ -488,8 +508,26 @@ mod tests {
         assert_eq!(is_short(), Some(false));
         state.received(b"G");
         assert_eq!(is_short(), Some(true));
-        let until = *state.deadline.borrow();
+        let until = state.lock().deadline;
         state.received(b"ET");
-        assert_eq!(*state.deadline.borrow(), until, "not extended");
+        assert_eq!(state.lock().deadline, until, "not extended");
+    }
+
+    #[tokio::test]
+    async fn the_timer_expires_at_the_deadline_after_the_last_change() {
+        let short = Duration::from_millis(30);
+        let state = Arc::new(ConnectionState::new(short, TIMEOUT));
+        let mut timer = HeadTimer::new(Arc::clone(&state));
+        let mut expires = async |limit| {
+            let expired = poll_fn(|cx| timer.poll_expired(cx));
+            timeout(limit, expired).await.is_ok()
+        };
+        state.begin_request(Some(0));
+        assert!(!expires(2 * short).await, "during a request");
+        state.finish_response();
+        state.flushed();
+        assert!(!expires(2 * short).await, "the deadline is later");
+        state.received(b"G");
+        assert!(expires(TIMEOUT / 2).await, "the deadline is earlier");
     }
 }
