@@ -13,13 +13,15 @@ use std::collections::HashMap;
 
 use sqlx::QueryBuilder;
 
-use crate::Db;
-use crate::db::{Error, Tx, on, on_tx};
+use crate::db::{Error, FromLookup, Tx, on, on_tx};
+use crate::{Db, Directory, db};
 
 /// Returns one row for each indexed message of a folder. If the index contains the folder but none of these messages, returns one row without a message.
 /// Callers append conditions.
 const KNOWN: &str = "SELECT f.id, f.uid_validity, m.imap_uid, m.uid FROM folders f \
      LEFT JOIN messages m ON m.folder_id = f.id AND m.uid_validity = ";
+const LOCATION: &str = "SELECT f.path, m.uid_validity, m.imap_uid FROM messages m \
+     JOIN folders f ON f.id = m.folder_id WHERE m.account_id = $1 AND m.uid = $2";
 /// Callers append conditions to `LOCATIONS` and `WITH_IDENTITIES`.
 const LOCATIONS: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
@@ -51,6 +53,16 @@ pub struct Location {
     pub path: String,
     uid_validity: i64,
     imap_uid: i64,
+}
+
+impl FromLookup for Location {
+    fn of(row: &db::Row<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            path: row.get("path")?,
+            uid_validity: row.get("uid_validity")?,
+            imap_uid: row.get("imap_uid")?,
+        })
+    }
 }
 
 #[derive(sqlx_macros::FromRow)]
@@ -121,9 +133,16 @@ pub async fn known(
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
-pub async fn location(db: &Db, account: &str, uid: u64) -> Result<Option<Location>, Error> {
-    let mut locations = locations(db, account, &[uid]).await?;
-    Ok(locations.pop().map(|(_, place)| place))
+pub async fn location(
+    directory: &Directory,
+    account: &str,
+    uid: u64,
+) -> Result<Option<Location>, Error> {
+    let Ok(uid) = i64::try_from(uid) else {
+        return Ok(None);
+    };
+    let parameters = [account.into(), uid.into()];
+    directory.lookup.one(LOCATION, &parameters).await
 }
 
 /// Returns the last known locations of messages. Omits messages whose numbers are not in the index.

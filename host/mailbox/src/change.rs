@@ -263,7 +263,7 @@ impl Mail {
         if source == Source::ReconciledIndex {
             self.reconcile(access).await?;
         }
-        let locations = message_index::locations(&self.db, account, numbers).await?;
+        let locations = message_index::locations(self.db(), account, numbers).await?;
         let locations = locations.into_iter().map(|(number, location)| {
             let location = Arc::new(location);
             self.cache.insert_location(account, number, &location);
@@ -347,11 +347,11 @@ impl Mail {
             let uid_validity = moved.uid_validity;
             let store = async {
                 let stored =
-                    message_index::moved(&self.db, account, to, uid_validity, &new_uids).await?;
+                    message_index::moved(self.db(), account, to, uid_validity, &new_uids).await?;
                 if !stored {
                     // Another client created the destination folder after the last listing.
                     self.refresh_folders(access).await?;
-                    message_index::moved(&self.db, account, to, uid_validity, &new_uids).await?;
+                    message_index::moved(self.db(), account, to, uid_validity, &new_uids).await?;
                 }
                 Ok::<_, Error>(())
             };
@@ -402,7 +402,7 @@ impl Mail {
             .filter(|number| !was_moved(number))
             .copied()
             .collect();
-        if let Err(error) = message_index::remove(&self.db, account, &deleted).await {
+        if let Err(error) = message_index::remove(self.db(), account, &deleted).await {
             tracing::error!(%error, "failed to remove deleted messages from the index");
         }
         for number in uids.keys() {
@@ -417,7 +417,7 @@ impl Mail {
         uids: &BTreeMap<u64, u32>,
     ) -> Result<BTreeMap<u64, Location>, Error> {
         let numbers: Vec<u64> = uids.keys().copied().collect();
-        let locations = message_index::locations(&self.db, account, &numbers).await?;
+        let locations = message_index::locations(self.db(), account, &numbers).await?;
         Ok(locations.into_iter().collect())
     }
 }

@@ -46,7 +46,7 @@ impl Mail {
         let all = member.grants.over_every_folder();
         let mut folders: HashMap<String, Vec<(u32, Rights)>> = HashMap::new();
         if member.grants.folders().next().is_some() {
-            let indexed = message_index::folders(&self.db, &access.account).await?;
+            let indexed = message_index::folders(self.db(), &access.account).await?;
             for (granted, rights) in member.grants.folders() {
                 // An id from the mail server is sufficient to identify a folder. If the id is from the service, the UIDVALIDITY must also match the grant,
                 // because a new folder can have the same name.

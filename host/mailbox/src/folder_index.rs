@@ -60,7 +60,7 @@ impl Mail {
         states: &[FolderState],
     ) -> Result<Vec<IndexedFolder>, Error> {
         let account = &access.account;
-        let indexed = message_index::folders(&self.db, account).await?;
+        let indexed = message_index::folders(self.db(), account).await?;
         let mut indexed: HashMap<String, IndexedFolder> = indexed
             .into_iter()
             .map(|folder| (folder.path.clone(), folder))
@@ -76,7 +76,7 @@ impl Mail {
                 .filter_map(|listed| indexed.remove(listed.path));
             return Ok(unchanged.collect());
         }
-        Ok(message_index::update_folders(&self.db, account, &listed).await?)
+        Ok(message_index::update_folders(self.db(), account, &listed).await?)
     }
 
     /// Stores all folders of the account in the index. This function must run before any message of the account gets a number. Otherwise, if another client
@@ -87,7 +87,7 @@ impl Mail {
             return Ok(());
         }
         let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
-        if !message_index::has_folders(&self.db, account).await? {
+        if !message_index::has_folders(self.db(), account).await? {
             self.index_folders(access, &self.folder_states(access).await?)
                 .await?;
         }

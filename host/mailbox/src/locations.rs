@@ -101,7 +101,8 @@ impl Mail {
         {
             return Ok(Some(location));
         }
-        let Some(location) = message_index::location(&self.db, account, number).await? else {
+        let Some(location) = message_index::location(&self.directory, account, number).await?
+        else {
             return Ok(None);
         };
         let location = Arc::new(location);

@@ -28,7 +28,7 @@ impl Mail {
         if self.cache.lost_no_message(folder, opened) {
             return Ok(false);
         }
-        let with_copies = message_index::copied_folders(&self.db, &access.account).await?;
+        let with_copies = message_index::copied_folders(self.db(), &access.account).await?;
         if with_copies.iter().any(|copied| copied == path) {
             return Ok(true);
         }
@@ -53,7 +53,7 @@ impl Mail {
         {
             return Ok(false);
         }
-        let with_copies = message_index::copied_folders(&self.db, account).await?;
+        let with_copies = message_index::copied_folders(self.db(), account).await?;
         if !with_copies
             .iter()
             .all(|path| self.is_complete(account, states, path))
@@ -91,7 +91,7 @@ impl Mail {
         account: &str,
         messages: Vec<IndexedMessage>,
     ) -> Result<(), Error> {
-        message_index::remove_lost(&self.db, account, &messages).await?;
+        message_index::remove_lost(self.db(), account, &messages).await?;
         for message in messages {
             let at = message_ref(&message.location);
             let folder = FolderKey::new(account, at.path, at.uid_validity);
@@ -109,9 +109,9 @@ impl Mail {
     ) -> Result<Vec<IndexedMessage>, Error> {
         let account = &access.account;
         let mut missing = Vec::new();
-        for path in message_index::copied_folders(&self.db, account).await? {
+        for path in message_index::copied_folders(self.db(), account).await? {
             if !self.is_complete(account, states, &path) {
-                let copies = message_index::copies_in(&self.db, account, &path).await?;
+                let copies = message_index::copies_in(self.db(), account, &path).await?;
                 missing.extend(self.missing(access, copies).await?);
             }
         }

@@ -9,7 +9,7 @@ use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::changes::Changes;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
-use latchmail_directory::Db;
+use latchmail_directory::{Db, Directory};
 use latchmail_imap::Connector;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time;
@@ -25,7 +25,7 @@ use crate::pool::Pool;
 pub struct Mail {
     connector: Connector,
     pub(crate) pool: Pool<Connector>,
-    pub(crate) db: Db,
+    pub(crate) directory: Directory,
     pub(crate) cache: MailboxCache,
     /// Memory for downloads, and for messages of at least [`bounds::FIRST`] bytes while they are read, in MiB.
     pub(crate) message_memory: Arc<Semaphore>,
@@ -63,7 +63,7 @@ impl Mail {
     ///
     /// # Errors
     /// Returns an error if an address, the doveadm key or TLS in the configuration is invalid.
-    pub fn new(config: &config::Imap, db: Db) -> Result<Self, StartError> {
+    pub fn new(config: &config::Imap, directory: Directory) -> Result<Self, StartError> {
         let connector = Connector::new(config)?;
         Ok(Self {
             pool: Pool::new(
@@ -73,7 +73,7 @@ impl Mail {
                 config.idle_timeout,
             ),
             connector,
-            db,
+            directory,
             cache: MailboxCache::new(),
             message_memory: Arc::new(Semaphore::new(bounds::MESSAGE_MEMORY_MIB)),
             listing_memory: Arc::new(Semaphore::new(bounds::LISTING_MEMORY_MIB)),
@@ -86,6 +86,11 @@ impl Mail {
             timeout: config.timeout,
             authserv_id: Arc::default(),
         })
+    }
+
+    /// Returns the database with the index of messages.
+    pub(crate) fn db(&self) -> &Db {
+        self.directory.db()
     }
 
     /// Sets the authserv-id of trusted `Authentication-Results` fields.

@@ -82,7 +82,7 @@ impl Mail {
         opened: Opened,
         messages: &[(u32, Identity)],
     ) -> Result<HashMap<u32, u64>, Error> {
-        let (db, account) = (&self.db, &access.account);
+        let (db, account) = (self.db(), &access.account);
         let uids: Vec<u32> = messages.iter().map(|(uid, _)| *uid).collect();
         let known = message_index::known(db, account, path, opened.uid_validity, &uids).await?;
         let unnumbered = without_number(messages, &known.numbers);
@@ -148,7 +148,7 @@ impl Mail {
         expunged: &BTreeSet<u64>,
         missing: &mut MissingMessages,
     ) -> Result<(), Error> {
-        let (db, account) = (&self.db, &access.account);
+        let (db, account) = (self.db(), &access.account);
         let arrivals = {
             let mut lease = self.pool.lease(access, Some(path)).await?;
             retry_read!(lease, session => session.arrivals(path, from))
@@ -210,7 +210,7 @@ impl Mail {
             deleted.contains(&uid) || !expunged.contains(&message.number())
         };
         let moved = find_moved(&messages, &same_identity, candidates, can_match);
-        message_index::assign_numbers(&self.db, account, path, uid_validity, &messages, &moved)
+        message_index::assign_numbers(self.db(), account, path, uid_validity, &messages, &moved)
             .await?;
         for (_, message) in &moved {
             self.cache.remove_location(account, message.number());
@@ -228,7 +228,7 @@ impl Mail {
         let identities: BTreeSet<Identity> =
             messages.iter().map(|(_, identity)| *identity).collect();
         let identities: Vec<Identity> = identities.into_iter().collect();
-        Ok(message_index::with_identities(&self.db, &access.account, &identities).await?)
+        Ok(message_index::with_identities(self.db(), &access.account, &identities).await?)
     }
 }
 

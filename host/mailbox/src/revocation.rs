@@ -88,7 +88,7 @@ impl Mail {
     pub async fn retry_end_sessions(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         loop {
-            let revoked = endings::ended_by(&self.db, now.minus(SECOND_ATTEMPT), BATCH).await?;
+            let revoked = endings::ended_by(self.db(), now.minus(SECOND_ATTEMPT), BATCH).await?;
             let count = revoked.len();
             let (recent, expired): (Vec<_>, Vec<_>) = revoked
                 .into_iter()
@@ -96,14 +96,14 @@ impl Mail {
             let ids = |revoked: Vec<(String, Timestamp)>| -> Vec<String> {
                 revoked.into_iter().map(|(id, _)| id).collect()
             };
-            endings::forget_ended(&self.db, &ids(expired)).await?;
+            endings::forget_ended(self.db(), &ids(expired)).await?;
             let Some(doveadm) = &self.doveadm else {
                 return Ok(());
             };
             let recent = ids(recent);
             let result = doveadm.kick(&app_password_masks(&recent)).await;
             result.map_err(|error| Error::Unavailable(error.to_string()))?;
-            endings::forget_ended(&self.db, &recent).await?;
+            endings::forget_ended(self.db(), &recent).await?;
             if count < usize::try_from(BATCH).unwrap_or(usize::MAX) {
                 return Ok(());
             }
@@ -143,7 +143,7 @@ impl Mail {
             let doveadm = Arc::clone(&doveadm);
             tokio::spawn(async move { kick(&doveadm, &masks).await })
         };
-        let (app_passwords, db) = (app_passwords.to_vec(), self.db.clone());
+        let (app_passwords, db) = (app_passwords.to_vec(), self.db().clone());
         tokio::spawn(async move {
             sleep(SECOND_ATTEMPT).await;
             if kick(&doveadm, &app_password_masks(&app_passwords)).await

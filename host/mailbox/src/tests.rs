@@ -55,7 +55,7 @@ where
     on_sqlite(async |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         let dovecot = Dovecot::start();
-        let mail = Mail::new(&dovecot.config(), fresh.directory.db().clone()).unwrap();
+        let mail = Mail::new(&dovecot.config(), fresh.directory.clone()).unwrap();
         body(TestMailbox {
             mail: Arc::new(mail),
             access: access("ada", "first"),

@@ -99,7 +99,7 @@ async fn build(
     let directory = Directory::open(&config.database(), &config.registration.domains)
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
-    let mail = Mail::new(&config.imap, directory.db().clone())?;
+    let mail = Mail::new(&config.imap, directory.clone())?;
     let mail = Arc::new(mail.with_authserv_id(&config.inbound.authserv_id));
     let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
     let dns = Arc::new(Dns::new(&config.dns, &config.mail_host())?);

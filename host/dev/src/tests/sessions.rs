@@ -93,7 +93,7 @@ impl Servers {
     }
 
     fn mail(&self, config: &config::Imap) -> Mail {
-        Mail::new(config, self.directory.db().clone()).unwrap()
+        Mail::new(config, self.directory.clone()).unwrap()
     }
 
     async fn client(&self, address: &str, password: &str) -> Connection {

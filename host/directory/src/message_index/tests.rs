@@ -64,26 +64,18 @@ async fn numbers_are_given_once_in_the_order_of_the_uids(fresh: Fresh) {
         [1, 4, 3]
     );
     assert_eq!(numbered(&fresh, "Sent", FIRST, &[3]).await, [5]);
-    let found = location(fresh.directory.db(), "ada", 4)
-        .await
-        .unwrap()
-        .unwrap();
+    let found = location(&fresh.directory, "ada", 4).await.unwrap().unwrap();
     assert_eq!(
         (&found.path[..], found.uid_validity(), found.imap_uid()),
         ("INBOX", 7, 4)
     );
     for unknown in [0, 6, u64::MAX] {
         assert_eq!(
-            location(fresh.directory.db(), "ada", unknown)
-                .await
-                .unwrap(),
+            location(&fresh.directory, "ada", unknown).await.unwrap(),
             None
         );
     }
-    assert_eq!(
-        location(fresh.directory.db(), "bob", 4).await.unwrap(),
-        None
-    );
+    assert_eq!(location(&fresh.directory, "bob", 4).await.unwrap(), None);
 }
 
 async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh: Fresh) {
@@ -190,9 +182,9 @@ async fn a_message_that_moved_takes_its_number_along(fresh: Fresh) {
     remove_lost(db, "ada", &[rivals[0].clone(), rivals[2].clone()])
         .await
         .unwrap();
-    let left = location(db, "ada", 3).await.unwrap().unwrap();
+    let left = location(&fresh.directory, "ada", 3).await.unwrap().unwrap();
     assert_eq!((&left.path[..], left.imap_uid()), ("Sent", 41));
-    assert_eq!(location(db, "ada", 1).await.unwrap(), None);
+    assert_eq!(location(&fresh.directory, "ada", 1).await.unwrap(), None);
 }
 
 async fn messages_with_copies_are_known_as_such(fresh: Fresh) {
@@ -226,10 +218,10 @@ async fn a_move_takes_numbers_along_and_deleted_ones_never_come_again(fresh: Fre
     assert!(!moved(db, "ada", "Fresh", 1, &[(3, 1)]).await.unwrap());
     numbered(&fresh, "Fresh", 1, &[]).await;
     assert!(moved(db, "ada", "Fresh", 1, &[(3, 1)]).await.unwrap());
-    let path = location(db, "ada", 3).await.unwrap().unwrap();
+    let path = location(&fresh.directory, "ada", 3).await.unwrap().unwrap();
     assert_eq!(path.path, "Fresh");
     remove(db, "ada", &[1, 4, u64::MAX]).await.unwrap();
-    assert_eq!(location(db, "ada", 1).await.unwrap(), None);
+    assert_eq!(location(&fresh.directory, "ada", 1).await.unwrap(), None);
     assert_eq!(numbered(&fresh, "INBOX", FIRST, &[4]).await, [5]);
 }
 

@@ -55,7 +55,7 @@ fn outbox(fresh: &Fresh, imap_port: u16, smtp_port: u16) -> Arc<Outbox> {
         ..config::Smtp::default()
     };
     let directory = fresh.directory.clone();
-    let mail = Arc::new(Mail::new(&imap, directory.db().clone()).unwrap());
+    let mail = Arc::new(Mail::new(&imap, directory.clone()).unwrap());
     let keys = Arc::new(keyring(&[1]));
     let signing =
         latchmail_dkim::Keys::new(&config::Dkim::default(), directory.clone(), keys).unwrap();

@@ -34,7 +34,7 @@ async fn with_recording_server<F>(
         message_index::assign_numbers(db, "ada", "INBOX", 7, &message, &[])
             .await
             .unwrap();
-        let mail = Mail::new(&config(port), db.clone()).unwrap();
+        let mail = Mail::new(&config(port), fresh.directory.clone()).unwrap();
         body(Arc::new(mail), recorded).await;
     })
     .await
@@ -87,7 +87,7 @@ async fn a_folder_name_is_always_sent_as_one_string() {
                     assert_eq!(commands.len(), 2, "{commands:?}");
                     assert_eq!(moved, Some(vec![1]));
                     // Restore the index to the server's state.
-                    let db = &mail.db;
+                    let db = mail.db();
                     message_index::moved(db, "ada", "INBOX", 7, &[(1, 1)])
                         .await
                         .unwrap();

@@ -53,7 +53,7 @@ async fn a_command_in_progress_completes_after_its_credential_was_revoked() {
             doveadm_key_file: key.clone(),
             ..test.dovecot.config()
         };
-        let mail = Mail::new(&config, test.fresh.directory.db().clone()).unwrap();
+        let mail = Mail::new(&config, test.fresh.directory.clone()).unwrap();
         std::fs::remove_file(key).unwrap();
         let mut lease = mail.pool.lease(&test.access, None).await.unwrap();
         lease.session().await.unwrap();
@@ -157,7 +157,7 @@ async fn concurrent_requests_stay_within_the_connection_limit_and_in_their_own_m
             connections_per_account: 2,
             ..test.dovecot.config()
         };
-        let mail = Arc::new(Mail::new(&config, test.fresh.directory.db().clone()).unwrap());
+        let mail = Arc::new(Mail::new(&config, test.fresh.directory.clone()).unwrap());
         let tasks: Vec<_> = (0..120)
             .map(|n| {
                 let account = ["ada", "bob"][n % 2];
@@ -215,7 +215,7 @@ async fn an_idle_connection_is_closed_after_the_timeout() {
             idle_timeout: Duration::from_millis(200),
             ..test.dovecot.config()
         };
-        let mail = Mail::new(&config, test.fresh.directory.db().clone()).unwrap();
+        let mail = Mail::new(&config, test.fresh.directory.clone()).unwrap();
         mail.folders(&test.access).await.unwrap();
         assert_eq!(mail.pool.connections("ada"), 1);
         let deadline = tokio::time::Instant::now() + Duration::from_secs(10);

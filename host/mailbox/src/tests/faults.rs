@@ -152,7 +152,7 @@ async fn folders_keep_the_mail_servers_ids_when_they_are_renamed() {
             [("INBOX", "F-inbox"), ("A", "F-a"), ("B", "F-b")],
             [("INBOX", "F-inbox"), ("A", "F-b"), ("B", "F-a")],
         ]) {
-            let mail = Mail::new(&config(port), fresh.directory.db().clone()).unwrap();
+            let mail = Mail::new(&config(port), fresh.directory.clone()).unwrap();
             let folders = mail.folders(&access("ada", "first")).await.unwrap();
             let shown: Vec<_> = folders
                 .iter()
@@ -186,7 +186,7 @@ async fn a_server_with_only_imap4rev1_is_supported() {
     let port = scripted_server("* OK hello\r\n", STEPS.to_vec()).await;
     on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
-        let mail = Mail::new(&config(port), fresh.directory.db().clone()).unwrap();
+        let mail = Mail::new(&config(port), fresh.directory.clone()).unwrap();
         let folders = mail.folders(&access("ada", "first")).await.unwrap();
         let shown: Vec<_> = folders
             .iter()

@@ -249,7 +249,7 @@ async fn memory_for_large_messages_is_released_and_waited_for() {
         let uid = append_large(&test, 166_667).await;
         let mut config = test.dovecot.config();
         config.timeout = Duration::from_secs(5);
-        let mut mail = Mail::new(&config, test.fresh.directory.db().clone()).unwrap();
+        let mut mail = Mail::new(&config, test.fresh.directory.clone()).unwrap();
         // The memory is sufficient for one message of 3 MB at a time.
         let all = LARGE_MESSAGE_MIB as usize + 1;
         let memory = Arc::new(Semaphore::new(all));

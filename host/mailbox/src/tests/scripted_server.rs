@@ -106,7 +106,7 @@ where
             ..config(port)
         };
         let db = fresh.directory.db();
-        let mail = Mail::new(&config, db.clone()).unwrap();
+        let mail = Mail::new(&config, fresh.directory.clone()).unwrap();
         let result = test(mail, db.clone()).await;
         assert!(sender.send(result).await.is_ok());
     })
