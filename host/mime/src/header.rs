@@ -1,8 +1,10 @@
 //! Decodes header fields (RFC 5322, RFC 2047, RFC 2231) with `mail-parser`, limits their size and replaces control characters.
 
 mod address;
+mod fields;
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use latchmail_core::clock::Timestamp;
 use mail_parser::{HeaderName, HeaderValue, MessageParser, MimeHeaders as _};
@@ -12,6 +14,50 @@ use super::{date, words};
 use crate::Address;
 use crate::bounds;
 use address::addresses;
+
+/// The parser for the fields in [`Header`].
+static HEADER_PARSER: LazyLock<MessageParser> = LazyLock::new(|| {
+    MessageParser::new()
+        .header_raw(HeaderName::Date)
+        .header_text(HeaderName::Subject)
+        .header_address(HeaderName::From)
+        .header_address(HeaderName::To)
+        .header_address(HeaderName::Cc)
+        .header_address(HeaderName::ReplyTo)
+        .header_raw(HeaderName::MessageId)
+        .header_raw(HeaderName::InReplyTo)
+        .header_raw(HeaderName::References)
+        .default_header_ignore()
+});
+
+/// The names of the fields that [`HEADER_PARSER`] parses.
+const HEADER_FIELDS: [&[u8]; 9] = [
+    b"date",
+    b"subject",
+    b"from",
+    b"to",
+    b"cc",
+    b"reply-to",
+    b"message-id",
+    b"in-reply-to",
+    b"references",
+];
+
+/// The parser for the fields in [`Part`].
+static PART_PARSER: LazyLock<MessageParser> = LazyLock::new(|| {
+    MessageParser::new()
+        .header_content_type(HeaderName::ContentType)
+        .header_content_type(HeaderName::ContentDisposition)
+        .header_text(HeaderName::ContentTransferEncoding)
+        .default_header_ignore()
+});
+
+/// The names of the fields that [`PART_PARSER`] parses.
+const PART_FIELDS: [&[u8]; 3] = [
+    b"content-type",
+    b"content-disposition",
+    b"content-transfer-encoding",
+];
 
 /// The decoded header of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -41,21 +87,14 @@ pub struct Header {
 impl Header {
     /// Decodes a header or some fields of a header. Limits each decoded field to `field` bytes.
     pub fn of(header: &[u8], field: usize) -> Self {
-        let parser = MessageParser::new()
-            .header_raw(HeaderName::Date)
-            .header_text(HeaderName::Subject)
-            .header_address(HeaderName::From)
-            .header_address(HeaderName::To)
-            .header_address(HeaderName::Cc)
-            .header_address(HeaderName::ReplyTo)
-            .header_raw(HeaderName::MessageId)
-            .header_raw(HeaderName::InReplyTo)
-            .header_raw(HeaderName::References)
-            .default_header_ignore();
         let (header, mut truncated) = limit_header(header);
-        let header = &*words::normalize(&header);
-        let Some(message) = parser.parse_headers(header) else {
-            return Self::default();
+        let selected = fields::select(&header, &HEADER_FIELDS);
+        let header = &*words::normalize(&selected);
+        let Some(message) = HEADER_PARSER.parse_headers(header) else {
+            return Self {
+                truncated,
+                ..Self::default()
+            };
         };
         let raw = |name| {
             message
@@ -151,14 +190,10 @@ impl Part {
     /// section 5.1.5).
     pub(super) fn of(header: &[u8], in_digest: bool) -> Self {
         let (header, truncated) = limit_header(header);
-        let header = &*words::normalize(&header);
-        let parser = MessageParser::new()
-            .header_content_type(HeaderName::ContentType)
-            .header_content_type(HeaderName::ContentDisposition)
-            .header_text(HeaderName::ContentTransferEncoding)
-            .default_header_ignore();
+        let selected = fields::select(&header, &PART_FIELDS);
+        let header = &*words::normalize(&selected);
         // Do not query the header of an empty message. `mail-parser` would access a part that does not exist.
-        let message = parser.parse_headers(header);
+        let message = PART_PARSER.parse_headers(header);
         let content_type = message.as_ref().and_then(|message| message.content_type());
         let attribute = |name| {
             content_type
@@ -251,9 +286,11 @@ fn limit_header(header: &[u8]) -> (Cow<'_, [u8]>, bool) {
 
 /// Replaces control characters with spaces. A decoded field can contain characters that are not allowed in a header field, for example line breaks.
 fn to_single_line(text: &str) -> String {
-    text.replace(|c: char| c.is_control(), " ")
-        .trim()
-        .to_owned()
+    if crate::contains_control(text, |_| false) {
+        text.replace(char::is_control, " ").trim().to_owned()
+    } else {
+        text.trim().to_owned()
+    }
 }
 
 /// Returns the message ids of a field (RFC 5322, section 3.6.4), with angle brackets. Without angle brackets in the field, each word is an id.
@@ -336,6 +373,19 @@ mod tests {
             header.references,
             ["<a@example.org>", "<b@example.org>", "<c@example.org>"]
         );
+    }
+
+    #[test]
+    fn fields_between_other_fields_are_decoded() {
+        let header = read(
+            b"Received: from a\r\n\tby b\r\n\
+              Reply-To: Ada\r\n <a@example.org>\r\n\
+              X-Reply-To: x@example.org\r\n\
+              CC: b@example.org\r\n\
+              List-Id: <c.example.org>\r\n",
+        );
+        assert_eq!(header.reply_to, [address("Ada", "a@example.org")]);
+        assert_eq!(header.cc, [address("", "b@example.org")]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ const MAX_ENTITY: usize = 40;
 pub fn to_text(html: &str) -> String {
     let mut text = String::with_capacity(html.len() / 2);
     let mut rest = html;
-    while let Some(at) = rest.find(['<', '&']) {
+    while let Some(at) = memchr::memchr2(b'<', b'&', rest.as_bytes()) {
         text.push_str(&rest[..at]);
         rest = &rest[at..];
         rest = if rest.starts_with('&') {

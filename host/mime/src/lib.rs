@@ -22,6 +22,7 @@
 
 pub mod bounds;
 mod date;
+mod decoded_size;
 mod filename;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
@@ -201,7 +202,7 @@ fn decode_leaf(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
 /// terminal. The second returned value is `true` if the returned text is incomplete.
 fn printable(mut text: String, limit: usize) -> (String, bool) {
     let is_printable = |c: char| !c.is_control() || matches!(c, '\t' | '\r' | '\n');
-    if !text.chars().all(is_printable) {
+    if contains_control(&text, |b| matches!(b, b'\t' | b'\r' | b'\n')) {
         text = text
             .chars()
             .map(|c| match c {
@@ -214,6 +215,20 @@ fn printable(mut text: String, limit: usize) -> (String, bool) {
     }
     let cut = truncate_text(&mut text, limit);
     (text, cut)
+}
+
+/// Returns `true` if the text contains a control character that is not allowed. The loops have no early exit, so the compiler can vectorize them.
+fn contains_control(text: &str, is_allowed: impl Fn(u8) -> bool) -> bool {
+    let bytes = text.as_bytes();
+    let ascii = bytes.iter().fold(0, |found, b| {
+        found | u8::from(b.is_ascii_control()) & u8::from(!is_allowed(*b))
+    });
+    // In UTF-8, the control characters from U+0080 to U+009F begin with the byte C2.
+    let pairs = bytes.iter().zip(bytes.iter().skip(1));
+    let others = pairs.fold(0, |found, (a, b)| {
+        found | u8::from(*a == 0xc2) & u8::from(*b < 0xa0)
+    });
+    ascii | others != 0
 }
 
 /// Cuts a text to `limit` bytes. Returns `true` if the text was longer.

@@ -7,11 +7,11 @@
 use std::mem;
 use std::ops::Range;
 
-use memchr::memchr;
+use memchr::{memchr, memmem, memrchr};
 
 use super::header::Part;
-use super::transfer::{Decoder, Encoding, Length};
 use crate::bounds;
+use crate::decoded_size::DecodedSize;
 
 /// A part without subparts.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Leaf {
     pub(super) part: Part,
     /// The position of the encoded content in the input, in bytes.
     pub(super) range: Range<usize>,
-    /// The decoded size of the content, in bytes. The parser does not compute the sizes of the chosen plain text and the chosen HTML.
+    /// The decoded size of the content, in bytes. For the chosen plain text and the chosen HTML, the encoded size.
     pub(super) size: usize,
     /// `true` if the end of the part was found.
     pub(super) complete: bool,
@@ -142,11 +142,9 @@ struct Body {
     start: usize,
     /// The line break of the previous line. The line break belongs to the delimiter if a delimiter follows, otherwise to the body.
     line_break: &'static [u8],
-    decoder: Decoder,
-    size: Length,
+    /// `None` if the content is not encoded. Also `None` for the chosen plain text and the chosen HTML, because their decoded sizes are not needed.
+    size: Option<DecodedSize>,
     alternative: bool,
-    /// `true` for the chosen plain text and the chosen HTML. The decoded sizes of these parts are not needed.
-    chosen: bool,
     /// Whether the header (first value) and the body (second value) contain only white space.
     blank: [bool; 2],
 }
@@ -155,19 +153,15 @@ impl Body {
     fn push(&mut self, text: &[u8], line_break: &'static [u8]) {
         self.blank[1] &= text.trim_ascii().is_empty();
         let before = mem::replace(&mut self.line_break, line_break);
-        if self.part.encoding != Encoding::Identity && !self.chosen {
-            self.decoder.push(before, &mut self.size);
-            self.decoder.push(text, &mut self.size);
+        if let Some(size) = &mut self.size {
+            size.push(before);
+            size.push(text);
         }
     }
 
-    fn leaf(mut self, end: usize, complete: bool) -> Leaf {
+    fn leaf(self, end: usize, complete: bool) -> Leaf {
         let range = self.start..end.max(self.start);
-        self.decoder.finish(&mut self.size);
-        let size = match self.part.encoding {
-            Encoding::Identity => range.len(),
-            Encoding::Base64 | Encoding::QuotedPrintable => self.size.0,
-        };
+        let size = self.size.map_or(range.len(), DecodedSize::finish);
         Leaf {
             part: self.part,
             range,
@@ -223,6 +217,11 @@ impl StructureParser {
                 partial_line.clear();
                 self.partial_line = partial_line;
             }
+            let (lines, rest) = bytes.split_at(self.ordinary_lines(bytes));
+            if !lines.is_empty() {
+                self.lines(lines);
+                bytes = rest;
+            }
         }
         if matches!(self.element, Element::End) {
             return;
@@ -246,6 +245,45 @@ impl StructureParser {
         }
         self.end_part(self.at, complete, true);
         Structure::new(self.leaves, self.truncated || !complete)
+    }
+
+    /// Returns the length of the complete lines at the beginning of `bytes` that are neither delimiters nor the end of a header.
+    fn ordinary_lines(&self, bytes: &[u8]) -> usize {
+        match &self.element {
+            Element::Header { bytes: header, .. } => {
+                let free = bounds::HEADER.saturating_sub(header.len());
+                let bytes = bytes.get(..free).unwrap_or(bytes);
+                let mut end = 0;
+                while let Some(first) = bytes.get(end)
+                    && !matches!(first, b'\r' | b'\n' | b'-')
+                    && let Some(length) = memchr(b'\n', &bytes[end..])
+                {
+                    end += length + 1;
+                }
+                end
+            }
+            Element::End => 0,
+            _ if bytes.starts_with(b"--") => 0,
+            _ => {
+                let delimiter = (!self.open.is_empty())
+                    .then(|| memmem::find(bytes, b"\n--"))
+                    .flatten();
+                delimiter
+                    .or_else(|| memrchr(b'\n', bytes))
+                    .map_or(0, |end| end + 1)
+            }
+        }
+    }
+
+    /// Processes complete lines from [`Self::ordinary_lines`] together.
+    fn lines(&mut self, lines: &[u8]) {
+        let line_break = if lines.ends_with(b"\r\n") {
+            &b"\r\n"[..]
+        } else {
+            &b"\n"[..]
+        };
+        self.content(&lines[..lines.len() - line_break.len()], line_break, false);
+        self.at += lines.len();
     }
 
     /// Processes the beginning of a line that is too long for a delimiter. Therefore the parser does not store long lines.
@@ -327,13 +365,11 @@ impl StructureParser {
                 leaf.part.media == part.media && !leaf.part.is_attachment && !leaf.is_named()
             });
         self.element = Element::Body(Box::new(Body {
-            decoder: Decoder::new(part.encoding),
+            size: (!chosen).then(|| DecodedSize::new(part.encoding)).flatten(),
             part,
             start,
             line_break: b"",
-            size: Length::default(),
             alternative,
-            chosen,
             blank: [header.trim_ascii().is_empty(), true],
         }));
     }

@@ -1,7 +1,8 @@
 //! Decodes Content-Transfer-Encodings (RFC 2045, section 6) while bytes arrive. Decoding never fails, even for invalid input. The result does not depend on the
 //! sizes of the input pieces.
 
-use memchr::{memchr, memchr2};
+use base64_simd::STANDARD_NO_PAD;
+use memchr::{memchr, memchr2_iter};
 
 /// The encoding of a part's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,16 +39,6 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// A sink that counts the bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Length(pub(super) usize);
-
-impl Sink for Length {
-    fn put(&mut self, bytes: &[u8]) {
-        self.0 += bytes.len();
-    }
-}
-
 /// A decoder for the content of a part. The decoder processes bytes as they arrive.
 #[derive(Debug)]
 pub struct Decoder(State);
@@ -77,28 +68,22 @@ impl Decoder {
             State::Base64(_) => encoded.len() / 4 * 3 + 3,
             State::Identity | State::QuotedPrintable(_) => encoded.len(),
         });
-        self.push(encoded, &mut decoded);
-        if last {
-            self.finish(&mut decoded);
+        match &mut self.0 {
+            State::Identity => decoded.extend_from_slice(encoded),
+            State::Base64(state) => {
+                state.push(encoded, &mut decoded);
+                if last {
+                    state.end_run(&mut decoded);
+                }
+            }
+            State::QuotedPrintable(state) => {
+                state.push(encoded, &mut decoded);
+                if last {
+                    state.finish(&mut decoded);
+                }
+            }
         }
         decoded
-    }
-
-    pub(super) fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
-        match &mut self.0 {
-            State::Identity => sink.put(encoded),
-            State::Base64(state) => state.push(encoded, sink),
-            State::QuotedPrintable(state) => state.push(encoded, sink),
-        }
-    }
-
-    /// Ends the content and passes the remaining bytes to `sink`.
-    pub(super) fn finish(&mut self, sink: &mut impl Sink) {
-        match &mut self.0 {
-            State::Identity => {}
-            State::Base64(state) => state.finish(sink),
-            State::QuotedPrintable(state) => state.finish(sink),
-        }
     }
 }
 
@@ -107,30 +92,16 @@ pub(super) fn decoded(encoded: &[u8], encoding: Encoding) -> Vec<u8> {
     Decoder::new(encoding).decode(encoded, true)
 }
 
-/// The bits of each letter of the base64 alphabet (RFC 2045, table 1) in a group of three bytes. The first index is the letter's position in the group. The
-/// second index is the letter. Bytes outside the alphabet have the value [`NONE`].
-static LETTERS: [[u32; 256]; 4] = {
-    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut letters = [[NONE; 256]; 4];
-    let mut position = 0;
-    while position < 4 {
-        let mut value = 0;
-        while value < 64 {
-            letters[position][alphabet[value as usize] as usize] = value << (18 - 6 * position);
-            value += 1;
-        }
-        position += 1;
+/// Returns the value of a letter of the base64 alphabet (RFC 2045, table 1). Returns `None` for other bytes.
+pub(super) const fn base64_value(byte: u8) -> Option<u8> {
+    match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
     }
-    letters
-};
-
-/// The value of bytes outside the alphabet. This bit is outside the 24 bits of a group.
-const NONE: u32 = 1 << 24;
-
-/// Returns the 24 bits of a group of four letters. The value is [`NONE`] or greater if a byte is not a letter.
-fn bits(group: [u8; 4]) -> u32 {
-    let [a, b, c, d] = group.map(usize::from);
-    LETTERS[0][a] | LETTERS[1][b] | LETTERS[2][c] | LETTERS[3][d]
 }
 
 /// A base64 decoder. It ignores bytes outside the alphabet (RFC 2045, section 6.8). Padding ends a run of letters, and another run can follow.
@@ -142,138 +113,87 @@ struct Base64 {
 }
 
 impl Base64 {
-    fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
-        let mut decoded = Decoded::default();
+    fn push(&mut self, encoded: &[u8], decoded: &mut Vec<u8>) {
+        let mut letters = Vec::new();
         // If a line does not have the usual form, the decoder processes this line without the fast path. `behind` is the number of bytes after this line.
         let (mut rest, mut behind) = (encoded, encoded.len());
         loop {
             if self.filled == 0 {
                 if rest.len() <= behind {
-                    (rest, behind) = decoded.lines(rest, sink);
+                    (rest, behind) = decode_lines(rest, &mut letters, decoded);
                 }
-                rest = decoded.groups(rest, sink);
+                rest = decode_groups(rest, decoded);
             }
             let Some((byte, after)) = rest.split_first() else {
                 break;
             };
             rest = after;
-            let bits = LETTERS[self.filled][usize::from(*byte)];
-            if bits < NONE {
-                self.bits |= bits;
+            if let Some(value) = base64_value(*byte) {
+                self.bits = self.bits << 6 | u32::from(value);
                 self.filled += 1;
                 if self.filled == 4 {
-                    self.end_run(&mut decoded, sink);
+                    self.end_run(decoded);
                 }
             } else if *byte == b'=' {
-                self.end_run(&mut decoded, sink);
+                self.end_run(decoded);
             }
         }
-        decoded.flush(sink);
-    }
-
-    fn finish(&mut self, sink: &mut impl Sink) {
-        let mut decoded = Decoded::default();
-        self.end_run(&mut decoded, sink);
-        decoded.flush(sink);
     }
 
     /// Ends a run of letters. Ignores excess bits and a single remaining letter.
-    fn end_run(&mut self, decoded: &mut Decoded, sink: &mut impl Sink) {
-        let [_, bytes @ ..] = self.bits.to_be_bytes();
-        decoded.put(&bytes[..self.filled * 3 / 4], sink);
+    fn end_run(&mut self, decoded: &mut Vec<u8>) {
+        let [_, bytes @ ..] = (self.bits << (24 - 6 * self.filled)).to_be_bytes();
+        decoded.extend_from_slice(&bytes[..self.filled * 3 / 4]);
         *self = Self::default();
     }
 }
 
-/// A buffer for decoded bytes before they are passed to a sink.
-struct Decoded {
-    bytes: [u8; 3072],
-    length: usize,
+/// Decodes many lines together. The lines must have the usual form: complete groups of letters, then CRLF. Almost all content has this form, so this function
+/// is the fast path. Stops at the first line with another form. Returns the remaining bytes, and the number of bytes after that line. `letters` is a buffer.
+fn decode_lines<'e>(
+    encoded: &'e [u8],
+    letters: &mut Vec<u8>,
+    decoded: &mut Vec<u8>,
+) -> (&'e [u8], usize) {
+    let mut rest = encoded;
+    loop {
+        letters.clear();
+        let mut after = rest;
+        let remaining = loop {
+            let line = &after[..after.len().min(MAX_LINE)];
+            let end = memchr(b'\r', line).unwrap_or(line.len());
+            if !end.is_multiple_of(4) || after.get(end..end + 2) != Some(b"\r\n") {
+                break end;
+            }
+            if letters.len() + end > MAX_LETTERS {
+                break 0;
+            }
+            letters.extend_from_slice(&after[..end]);
+            after = &after[end + 2..];
+        };
+        if letters.is_empty() {
+            return (rest, after.len() - remaining);
+        }
+        if STANDARD_NO_PAD.decode_append(&*letters, decoded).is_err() {
+            // The lines contain padding or other bytes.
+            return (rest, after.len());
+        }
+        rest = after;
+    }
 }
 
-impl Default for Decoded {
-    fn default() -> Self {
-        Self {
-            bytes: [0; 3072],
-            length: 0,
-        }
+/// Decodes groups of four letters up to the first byte outside the alphabet. Returns the remaining bytes.
+fn decode_groups<'e>(encoded: &'e [u8], decoded: &mut Vec<u8>) -> &'e [u8] {
+    let letters = encoded.iter().position(|b| base64_value(*b).is_none());
+    let (groups, rest) = encoded.split_at(letters.unwrap_or(encoded.len()) / 4 * 4);
+    match STANDARD_NO_PAD.decode_append(groups, decoded) {
+        Ok(()) => rest,
+        Err(_) => encoded,
     }
 }
 
-impl Decoded {
-    /// Decodes many lines together. The lines must have the usual form: complete groups of letters, then CRLF. Almost all content has this form, so this
-    /// function is the fast path. Stops at the first line with another form. Returns the remaining bytes, and the number of bytes after that line.
-    fn lines<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> (&'e [u8], usize) {
-        let mut rest = encoded;
-        let mut letters = [0; 4096];
-        loop {
-            let (mut length, mut after) = (0, rest);
-            let remaining = loop {
-                let line = &after[..after.len().min(MAX_LINE)];
-                let end = memchr(b'\r', line).unwrap_or(line.len());
-                if !end.is_multiple_of(4) || after.get(end..end + 2) != Some(b"\r\n") {
-                    break end;
-                }
-                let Some(position) = letters.get_mut(length..length + end) else {
-                    break 0;
-                };
-                position.copy_from_slice(&after[..end]);
-                length += end;
-                after = &after[end + 2..];
-            };
-            if length == 0 {
-                return (rest, after.len() - remaining);
-            }
-            self.flush(sink);
-            let buffer = base64_simd::Out::from_slice(&mut self.bytes);
-            match base64_simd::STANDARD_NO_PAD.decode(&letters[..length], buffer) {
-                Ok(bytes) => self.length = bytes.len(),
-                // The lines contain padding or other bytes.
-                Err(_) => return (rest, after.len()),
-            }
-            rest = after;
-        }
-    }
-
-    /// Decodes groups of four letters up to the first byte outside the alphabet. Returns the remaining bytes.
-    fn groups<'e>(&mut self, encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
-        let mut rest = encoded;
-        loop {
-            let (groups, _) = rest.as_chunks::<4>();
-            let (positions, _) = self.bytes[self.length..].as_chunks_mut::<3>();
-            let mut done = 0;
-            for (group, position) in groups.iter().zip(&mut *positions) {
-                let bits = bits(*group);
-                if bits >= NONE {
-                    break;
-                }
-                let [_, bytes @ ..] = bits.to_be_bytes();
-                *position = bytes;
-                done += 1;
-            }
-            let full = done == positions.len();
-            self.length += done * 3;
-            rest = &rest[done * 4..];
-            if !full {
-                return rest;
-            }
-            self.flush(sink);
-        }
-    }
-
-    fn put(&mut self, bytes: &[u8], sink: &mut impl Sink) {
-        if self.length + bytes.len() > self.bytes.len() {
-            self.flush(sink);
-        }
-        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
-        self.length += bytes.len();
-    }
-
-    fn flush(&mut self, sink: &mut impl Sink) {
-        sink.put(&self.bytes[..self.length]);
-        self.length = 0;
-    }
-}
+/// Maximum number of letters that are decoded together on the fast path. The letters fit into the fastest cache of the processor.
+const MAX_LETTERS: usize = 8192;
 
 /// Maximum length of a line on the fast path, in bytes. RFC 2045 allows 76 letters.
 const MAX_LINE: usize = 1024;
@@ -283,7 +203,7 @@ const MAX_SPACE: usize = 1024;
 
 /// A quoted-printable decoder. It returns an invalid escape unchanged as text.
 #[derive(Debug, Default)]
-struct QuotedPrintable {
+pub(super) struct QuotedPrintable {
     escape: Escape,
     /// White space that is removed if a line break follows.
     space: Vec<u8>,
@@ -300,23 +220,21 @@ enum Escape {
 }
 
 impl QuotedPrintable {
-    fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
+    pub(super) fn push(&mut self, encoded: &[u8], sink: &mut impl Sink) {
         let mut rest = encoded;
-        while let Some((byte, after)) = rest.split_first() {
+        loop {
+            if matches!(self.escape, Escape::None) && self.space.is_empty() {
+                rest = decode_regular(rest, sink);
+            }
+            let Some((byte, after)) = rest.split_first() else {
+                break;
+            };
             match byte {
                 b'\n' => self.end_line(sink),
                 b' ' | b'\t' | b'\r' | b'\x0c' => self.space(*byte, sink),
                 _ => {
                     if !self.space.is_empty() {
                         self.keep_space(sink);
-                    }
-                    if matches!(self.escape, Escape::None) && *byte != b'=' {
-                        // Copy text up to the next significant byte, without the white space directly before this byte.
-                        let plain = memchr2(b'=', b'\n', rest).unwrap_or(rest.len());
-                        let text = rest[..plain].trim_ascii_end();
-                        sink.put(text);
-                        rest = &rest[text.len()..];
-                        continue;
                     }
                     self.letter(*byte, sink);
                 }
@@ -375,11 +293,55 @@ impl QuotedPrintable {
         self.space.clear();
     }
 
-    fn finish(&mut self, sink: &mut impl Sink) {
+    pub(super) fn finish(&mut self, sink: &mut impl Sink) {
         if let Escape::High(_) = self.escape {
             std::mem::take(&mut self.escape).write_as_text(sink);
         }
     }
+}
+
+/// Decodes text, valid escapes and soft line breaks. This function is the fast path and needs no state. Returns the remaining bytes, which begin with another
+/// form or with white space whose end is missing.
+fn decode_regular<'e>(encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
+    // The text from `start` has not been passed to the sink. `line` is the beginning of the current line, or the end of the last escape in this line.
+    let (mut start, mut line) = (0, 0);
+    for at in memchr2_iter(b'=', b'\n', encoded) {
+        if at < line {
+            // The line feed belongs to a soft line break.
+            continue;
+        }
+        if encoded[at] == b'=' {
+            sink.put(&encoded[start..at]);
+            line = match &encoded[at + 1..] {
+                [b'\n', ..] => at + 2,
+                [b'\r', b'\n', ..] => at + 3,
+                [high, low, ..] => {
+                    let (Some(high), Some(low)) = (hexadecimal(*high), hexadecimal(*low)) else {
+                        return &encoded[at..];
+                    };
+                    sink.put(&[high << 4 | low]);
+                    at + 3
+                }
+                _ => return &encoded[at..],
+            };
+            start = line;
+        } else {
+            let text = line + encoded[line..at].trim_ascii_end().len();
+            let line_break = at - usize::from(encoded[text..at].ends_with(b"\r"));
+            if text < line_break {
+                // Remove the white space before the line break.
+                sink.put(&encoded[start..text]);
+                if at - text > MAX_SPACE {
+                    return &encoded[text..];
+                }
+                start = line_break;
+            }
+            line = at + 1;
+        }
+    }
+    let end = line + encoded[line..].trim_ascii_end().len();
+    sink.put(&encoded[start..end]);
+    &encoded[end..]
 }
 
 impl Escape {
@@ -405,21 +367,23 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
 
     use super::*;
+    use crate::decoded_size::DecodedSize;
 
     /// Checks the result for every size of pieces, for decoding and for counting.
     fn decodes(encoded: &[u8], encoding: Encoding, plain: &[u8]) {
         for size in (1..=encoded.len().clamp(1, 200)).chain([encoded.len().max(1)]) {
             let mut decoder = Decoder::new(encoding);
-            let mut counter = Decoder::new(encoding);
-            let (mut bytes, mut length) = (Vec::new(), Length::default());
+            let mut counter = DecodedSize::new(encoding);
+            let mut bytes = Vec::new();
             for piece in encoded.chunks(size) {
                 bytes.extend(decoder.decode(piece, false));
-                counter.push(piece, &mut length);
+                if let Some(counter) = &mut counter {
+                    counter.push(piece);
+                }
             }
             bytes.extend(decoder.decode(b"", true));
-            counter.finish(&mut length);
             assert_eq!(bytes, plain, "{encoded:?} in pieces of {size}");
-            assert_eq!(length.0, plain.len());
+            assert_eq!(counter.map(DecodedSize::finish), Some(plain.len()));
         }
     }
 

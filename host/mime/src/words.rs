@@ -36,11 +36,21 @@ fn decode_charset(mut bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String 
     if label.is_some_and(|label| label.eq_ignore_ascii_case("iso-2022-jp")) {
         bytes = remove_redundant_escapes(&bytes);
     }
+    // ASCII text in such a character set is already UTF-8.
+    let is_utf8 = label.is_some_and(is_single_byte) && bytes.is_ascii();
     match label.and_then(|label| charset_decoder(label.as_bytes())) {
-        Some(decode) => decode(&bytes),
-        None => String::from_utf8(bytes)
+        Some(decode) if !is_utf8 => decode(&bytes),
+        _ => String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
     }
+}
+
+/// Returns `true` for common labels of character sets with one byte for each character, which contain ASCII.
+fn is_single_byte(label: &str) -> bool {
+    ["iso-8859-", "windows-125"].iter().any(|family| {
+        let prefix = label.get(..family.len());
+        prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(family))
+    })
 }
 
 /// Pairs of labels for the same character set. `mail-parser` supports only the second label of each pair.
@@ -221,6 +231,8 @@ fn space_before_word(text: &[u8]) -> Option<usize> {
 
 /// Returns the value of the parameter `name` if the parameter is extended or continued (RFC 2231, sections 3 and 4). Joins the pieces before decoding.
 pub(super) fn extended_parameter(field: &[u8], name: &str) -> Option<String> {
+    // Most fields have no such parameter.
+    memchr::memchr(b'*', field)?;
     let mut pieces: Vec<(u32, bool, Vec<u8>)> = Vec::new();
     for parameter in parameters(field) {
         let Some(equals) = memchr::memchr(b'=', parameter) else {
@@ -407,6 +419,36 @@ mod tests {
             read(b"A: Gr\xfc\xdfe \x80\r\nB: Gr\xc3\xbc\xdfe\r\nC: Gr\xc3\xbc\r\n"),
             "A: Grüße €\r\nB: Grü\u{fffd}e\r\nC: Grü\r\n"
         );
+    }
+
+    #[test]
+    fn single_byte_character_sets_contain_ascii() {
+        let ascii: String = ('\0'..='\x7f').collect();
+        let mut supported = 0;
+        for family in ["ISO-8859-", "windows-125"] {
+            for number in 0..20 {
+                // `mail-parser` supports labels with the year of the standard and labels with the direction of the text.
+                let years = (1980..2010).map(|year| format!(":{year}"));
+                for suffix in years.chain(["", "-e", "-i"].map(String::from)) {
+                    let label = format!("{family}{number}{suffix}");
+                    assert!(is_single_byte(&label), "{label}");
+                    if let Some(decode) = charset_decoder(label.as_bytes()) {
+                        assert_eq!(decode(ascii.as_bytes()), ascii, "{label}");
+                        supported += 1;
+                    }
+                }
+            }
+        }
+        assert!(supported > 30, "{supported}");
+        for label in [
+            "iso-8859",
+            "utf-8",
+            "utf-16",
+            "iso-2022-jp",
+            "iso-8859\u{e9}",
+        ] {
+            assert!(!is_single_byte(label), "{label}");
+        }
     }
 
     #[test]
