@@ -230,9 +230,10 @@ fn detail(number: u64, parts: MessageParts, authserv_id: &str) -> (Detail, Arc<[
         structure,
         texts,
     } = parts;
-    let (head, body) = mime::split(&message.whole);
+    let (head, _) = mime::split(&message.whole);
     let header = Header::of(head, bounds::FIELD);
-    let preview = Preview::of_body(head, body, message.whole.len() < bounds::FIRST).text;
+    let is_complete = message.whole.len() < bounds::FIRST;
+    let preview = Preview::of_message(&structure, &message.whole, is_complete).text;
     let texts = texts.each_ref().map(Option::as_deref);
     let content = mime::content(&structure, texts);
     let sections: Arc<[Section]> = mime::sections(&structure).collect();

@@ -34,6 +34,10 @@ pub fn message(bytes: &[u8], complete: bool) {
     if first.is_final {
         assert_eq!(first, whole);
     }
+    let mut parser = StructureParser::default();
+    parser.push(bytes);
+    let structure = parser.finish(complete);
+    assert_eq!(Preview::of_message(&structure, bytes, complete), whole);
 }
 
 /// Decodes a header and checks that each field is on one line and within its limit.

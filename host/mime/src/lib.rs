@@ -178,11 +178,15 @@ pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginnin
     let Some((text, whole)) = structure.text().map(read) else {
         return html();
     };
-    let blank = whole && text.chars().all(|c| c.is_whitespace() || c == '\u{feff}');
-    blank
+    (whole && is_blank(&text))
         .then(html)
         .flatten()
         .or(Some((Beginning::Text(text), whole)))
+}
+
+/// Returns `true` if the text contains only white space and byte order marks.
+fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || c == '\u{feff}')
 }
 
 /// Maximum number of encoded bytes that are read for one text. Quoted-printable uses at most three bytes for a decoded byte, and adds line breaks.

@@ -2,9 +2,13 @@
 //! in a listing and in a single message.
 
 use latchmail_shape::invisible;
+use memchr::memrchr;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::{Beginning, beginning, bounds, html_to_text};
+use crate::{
+    Beginning, Decoder, Structure, beginning, bounds, decode_leaf, html_to_text, is_blank, split,
+    words,
+};
 
 /// Maximum length of a grapheme cluster that is not split, in code points. The longest emoji have ten code points.
 const MAX_CLUSTER: usize = 32;
@@ -51,7 +55,47 @@ impl Preview {
         }
         preview
     }
+
+    /// Computes the same preview as [`Preview::of_body`], usually without parsing the body again. `structure` is the structure of the complete message.
+    /// `message` is the beginning of the message, with at least the bytes that a listing reads. `complete` is `true` if `message` is the complete message.
+    #[must_use]
+    pub fn of_message(structure: &Structure, message: &[u8], complete: bool) -> Self {
+        let (header, body) = split(message);
+        let first = &message[..message.len() - body.len() + body.len().min(bounds::PREFIX)];
+        let is_whole = complete && first.len() == message.len();
+        Self::of_text(structure, first, is_whole)
+            .unwrap_or_else(|| Self::of_body(header, body, complete))
+    }
+
+    /// Computes the preview from the plain text in the first bytes of a message. Returns `None` if the structure of the first bytes alone can have another
+    /// text.
+    fn of_text(structure: &Structure, first: &[u8], is_whole: bool) -> Option<Self> {
+        let leaf = structure.text().filter(|leaf| !leaf.is_named())?;
+        // Ignore the last line and the line break before this line. Without the following bytes, the last line can look like a delimiter.
+        let limit = memrchr(b'\n', first)?.checked_sub(1)?;
+        let end = leaf.range.end.min(leaf.range.start + WINDOW).min(limit);
+        let encoded = first.get(leaf.range.start..end)?;
+        let bytes = Decoder::new(leaf.part.encoding).decode(encoded, false);
+        if let Some(text) = words::decode_beginning(&bytes, leaf.part.charset.as_deref()) {
+            let (text, is_final) = collapse(text);
+            if is_final {
+                return Some(Self { text, is_final });
+            }
+        }
+        // The delimiter line starts at most two bytes after the content. `first` must contain the complete delimiter line.
+        if !leaf.complete || !(is_whole || leaf.range.end + 2 <= limit) {
+            return None;
+        }
+        let (text, cut) = decode_leaf(leaf, first.get(leaf.range.clone())?, bounds::BODY);
+        (!cut && !is_blank(&text)).then(|| Self {
+            text: collapse(&text).0,
+            is_final: true,
+        })
+    }
 }
+
+/// The number of encoded bytes that usually fill a preview.
+const WINDOW: usize = 1024;
 
 /// Returns the first words, and `true` if the words fill the preview. Skips words of invisible characters. Newsletters add such words after the first line to
 /// fill the preview.
@@ -87,12 +131,17 @@ fn truncate(text: &str) -> &str {
         .char_indices()
         .nth(bounds::PREVIEW)
         .map_or(text.len(), |(at, _)| at);
-    let whole = text
+    // A cluster ends between two ASCII characters, because the text contains no line breaks. Search from the last such position.
+    let start = text.as_bytes()[..limit]
+        .windows(2)
+        .rposition(<[u8]>::is_ascii)
+        .map_or(0, |at| at + 1);
+    let whole = text[start..]
         .grapheme_indices(true)
-        .map(|(at, cluster)| at + cluster.len())
+        .map(|(at, cluster)| start + at + cluster.len())
         .take_while(|end| *end <= limit)
         .last()
-        .unwrap_or_default();
+        .unwrap_or(start);
     // Split a very long cluster, because such a cluster is one letter with many accents and not a real character.
     let cluster_bytes = text[..limit]
         .chars()

@@ -28,7 +28,7 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    fn is_named(&self) -> bool {
+    pub(super) fn is_named(&self) -> bool {
         is_named(&self.part, self.alternative)
     }
 }

@@ -45,6 +45,20 @@ fn decode_charset(mut bytes: Vec<u8>, label: Option<&str>, cut: bool) -> String 
     }
 }
 
+/// Decodes the beginning of a text. Returns `None` if the rest of the text could change the result, or if the character set is not an extension of ASCII.
+pub(super) fn decode_beginning<'b>(bytes: &'b [u8], label: Option<&str>) -> Option<&'b str> {
+    let label = label.map(canonical_label);
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()?,
+    };
+    if label.is_some_and(|label| label.eq_ignore_ascii_case("utf-8")) {
+        return Some(text.strip_prefix('\u{feff}').unwrap_or(text));
+    }
+    let extends_ascii = label.is_none_or(|label| is_ascii(label) || is_single_byte(label));
+    (extends_ascii && bytes.is_ascii()).then_some(text)
+}
+
 /// Returns `true` for common labels of character sets with one byte for each character, which contain ASCII.
 fn is_single_byte(label: &str) -> bool {
     ["iso-8859-", "windows-125"].iter().any(|family| {
