@@ -140,6 +140,20 @@ impl Report {
         });
     }
 
+    /// Adds a count of `unit` without a counterpart and a target.
+    pub(crate) fn count(&mut self, name: &str, count: usize, unit: &'static str) {
+        #[expect(clippy::cast_precision_loss, reason = "a small count")]
+        let result = count as f64;
+        self.rows.push(Row {
+            name: name.into(),
+            figures: [String::new(), count.to_string()],
+            result,
+            unit,
+            target: None,
+            json: json!({ "count": count }),
+        });
+    }
+
     /// Adds an amount of memory in KiB.
     pub(crate) fn memory(&mut self, name: &str, kib: f64, max: Option<f64>) {
         self.rows.push(Row {
