@@ -15,7 +15,7 @@ use crate::service::Service;
 const MESSAGES: usize = 200;
 
 /// Target for flagging: maximum ratio of the route's p50 to its counterpart's.
-const FLAG_TARGET: f64 = 3.0;
+const FLAG_TARGET: f64 = 2.2;
 
 /// The form of the IMAP command that sets flags.
 #[derive(Clone, Copy)]

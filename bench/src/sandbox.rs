@@ -17,7 +17,7 @@ use crate::measure::{Call, Workload, compare};
 use crate::report::Report;
 
 /// Target: maximum time that the sandbox adds, in microseconds.
-const MAX_OVERHEAD: f64 = 120.0;
+const MAX_OVERHEAD: f64 = 70.0;
 const SUMMARIES: u32 = 50;
 
 /// Measures the time that the sandbox adds.
