@@ -1,10 +1,13 @@
-//! Fills the mailbox of the benchmarks. Its content is the same in every run.
+//! Fills the mailboxes of the benchmarks. Their content is the same in every run.
 
 use anyhow::Context as _;
 
 use crate::imap;
-use crate::messages::{Random, message_with_file, newsletter, random_message, short_message};
-use crate::service::Service;
+use crate::messages::{
+    Random, message_to_many, message_with_file, message_with_parts, newsletter, random_message,
+    short_message,
+};
+use crate::service::{Account, Service};
 
 /// Number of messages in one APPEND command.
 const BATCH: usize = 200;
@@ -21,43 +24,104 @@ const EXTRA_FOLDERS: [&str; 5] = [
     "Travel",
 ];
 
-/// The content of the mailbox.
+/// The content of a mailbox.
 pub(crate) struct Mailbox {
     /// Number of messages in the inbox.
     pub(crate) messages: usize,
-    /// A message of 20 kB.
-    pub(crate) newsletter: KnownMessage,
-    /// A message with an attachment of 1 MB.
-    pub(crate) small_attachment: KnownMessage,
-    /// A message with an attachment of 20 MB.
-    pub(crate) large_attachment: KnownMessage,
+    known: Vec<KnownMessage>,
 }
 
 /// A message that is requested individually.
+#[derive(Clone, Copy)]
 pub(crate) struct KnownMessage {
+    kind: Known,
     /// The `uid` in the API.
     pub(crate) uid: u64,
     /// The position in the inbox, which is also the IMAP UID, because no message was ever deleted.
     pub(crate) imap_uid: usize,
 }
 
-/// Fills the inbox with `messages` messages. The three messages that are requested individually are in the middle.
-pub(crate) fn fill(service: &Service, messages: usize) -> anyhow::Result<Mailbox> {
-    let mut client = service.imap()?;
+/// The kinds of messages that are requested individually.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// A text and HTML of 20 kB.
+    Newsletter,
+    /// An attachment of 1 MB.
+    SmallAttachment,
+    /// An attachment of 20 MB.
+    LargeAttachment,
+    /// A text and HTML of 200 kB.
+    LongNewsletter,
+    /// 5 MB in total: a short text and an attachment.
+    MediumAttachment,
+    /// 1,000 recipients.
+    ManyRecipients,
+    /// 200 parts.
+    ManyParts,
+}
+
+impl Known {
+    /// The known messages of the measured account.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Newsletter,
+        Self::SmallAttachment,
+        Self::LargeAttachment,
+        Self::LongNewsletter,
+        Self::MediumAttachment,
+        Self::ManyRecipients,
+        Self::ManyParts,
+    ];
+
+    fn generate(self, number: usize, random: &mut Random) -> Vec<u8> {
+        match self {
+            Self::Newsletter => newsletter(number, 20_000, random),
+            Self::SmallAttachment => message_with_file(number, 1024 * 1024, random),
+            Self::LargeAttachment => message_with_file(number, 20 * 1024 * 1024, random),
+            Self::LongNewsletter => newsletter(number, 200_000, random),
+            // The encoded attachment has about 5,000,000 bytes.
+            Self::MediumAttachment => message_with_file(number, 3_650_000, random),
+            Self::ManyRecipients => message_to_many(number, 1_000, random),
+            Self::ManyParts => message_with_parts(number, 200, random),
+        }
+    }
+}
+
+impl Mailbox {
+    /// Returns a message of the inbox.
+    pub(crate) fn known(&self, kind: Known) -> KnownMessage {
+        let mut known = self.known.iter().copied();
+        known
+            .find(|message| message.kind == kind)
+            .expect("the mailbox has no such message")
+    }
+}
+
+/// Fills the inbox of an account with `messages` messages. The messages `known` are in the middle.
+pub(crate) fn fill(
+    service: &Service,
+    account: &Account,
+    messages: usize,
+    known: &[Known],
+) -> anyhow::Result<Mailbox> {
+    let mut client = service.imap_of(account)?;
     for folder in EXTRA_FOLDERS {
         client.run(&format!("CREATE {folder}"))?;
     }
     let mut random = Random(1);
     let middle = messages / 2;
-    let generated = (1..=messages).map(|number| match number.checked_sub(middle) {
-        Some(0) => newsletter(number, 20_000, &mut random),
-        Some(1) => message_with_file(number, 1024 * 1024, &mut random),
-        Some(2) => message_with_file(number, 20 * 1024 * 1024, &mut random),
-        _ => random_message(number, &mut random),
+    let generated = (1..=messages).map(|number| {
+        let kind = number
+            .checked_sub(middle)
+            .and_then(|index| known.get(index));
+        match kind {
+            Some(kind) => kind.generate(number, &mut random),
+            None => random_message(number, &mut random),
+        }
     });
     append(&mut client, "INBOX", generated)?;
-    let mut http = service.http()?;
-    let mut find = |imap_uid: usize| -> anyhow::Result<KnownMessage> {
+    let mut http = service.http_of(&account.token)?;
+    let mut find = |(index, kind): (usize, &Known)| -> anyhow::Result<KnownMessage> {
+        let imap_uid = middle + index;
         // With one message per page, the page number counts from the newest message.
         let page = messages - imap_uid + 1;
         let path = format!("/api/v1/mail/folders/INBOX/messages?limit=1&page={page}");
@@ -68,16 +132,17 @@ pub(crate) fn fill(service: &Service, messages: usize) -> anyhow::Result<Mailbox
             "the listing has an unexpected message: {message}"
         );
         Ok(KnownMessage {
+            kind: *kind,
             uid: message["uid"].as_u64().context("the message has no uid")?,
             imap_uid,
         })
     };
-    Ok(Mailbox {
-        messages,
-        newsletter: find(middle)?,
-        small_attachment: find(middle + 1)?,
-        large_attachment: find(middle + 2)?,
-    })
+    let known = known
+        .iter()
+        .enumerate()
+        .map(&mut find)
+        .collect::<anyhow::Result<_>>()?;
+    Ok(Mailbox { messages, known })
 }
 
 /// Creates a folder with `messages` short messages.

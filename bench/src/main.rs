@@ -20,6 +20,7 @@ mod measure;
 mod memory;
 mod messages;
 mod module_swap;
+mod operations;
 mod report;
 mod routes;
 mod sandbox;
@@ -32,6 +33,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use mailbox::Known;
 use report::Report;
 use service::Service;
 
@@ -75,9 +77,9 @@ fn main() -> anyhow::Result<()> {
     // Memory is measured first, because memory that the allocator retains from other benchmarks would hide the increase. The idle host is
     // measured before its first request.
     memory::idle(&service, &mut report)?;
-    runtime.block_on(service.create_account())?;
+    runtime.block_on(service.create_measured_account())?;
     memory::connections(&service, &mut report)?;
-    let mailbox = mailbox::fill(&service, workload.messages)?;
+    let mailbox = mailbox::fill(&service, service.measured(), workload.messages, &Known::ALL)?;
     memory::downloads(&service, &mailbox, &mut report)?;
     routes::measure(&service, &mailbox, &workload, &mut report)?;
     bulk::flag(&service, &mailbox, &workload, &mut report)?;

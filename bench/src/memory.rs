@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Known, Mailbox};
 use crate::report::Report;
 use crate::service::Service;
 
@@ -69,7 +69,7 @@ pub(crate) fn downloads(
 ) -> anyhow::Result<()> {
     let path = format!(
         "/api/v1/mail/messages/{}/attachments/0",
-        mailbox.large_attachment.uid
+        mailbox.known(Known::LargeAttachment).uid
     );
     let before = resident(service.pid())?;
     for concurrent in [1, CONCURRENT] {

@@ -104,6 +104,36 @@ pub(crate) fn message_with_file(number: usize, length: usize, random: &mut Rando
     message
 }
 
+/// Returns a plain text message with `recipients` recipients in `To`.
+pub(crate) fn message_to_many(number: usize, recipients: usize, random: &mut Random) -> Vec<u8> {
+    let to: Vec<_> = (0..recipients)
+        .map(|recipient| {
+            format!("\"Recipient Number {recipient}\" <recipient{recipient}@outside.test>,\r\n\t")
+        })
+        .collect();
+    let to = to.concat();
+    let mut message = header(number, random).replacen("\r\nTo: ", &format!("\r\nTo: {to}"), 1);
+    message.push_str("Content-Type: text/plain; charset=utf-8\r\n\r\n");
+    message.push_str(&words(2_000, random));
+    message.into_bytes()
+}
+
+/// Returns a message with `parts` parts: a text, and attachments of 500 bytes.
+pub(crate) fn message_with_parts(number: usize, parts: usize, random: &mut Random) -> Vec<u8> {
+    let mut message = header(number, random);
+    message.push_str("Content-Type: multipart/mixed; boundary=\"mixed\"\r\n\r\n--mixed\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n");
+    message.push_str(&words(2_000, random));
+    for part in 1..parts {
+        let part = format!(
+            "\r\n--mixed\r\nContent-Type: text/csv; name=\"table{part}.csv\"\r\nContent-Disposition: attachment; filename=\"table{part}.csv\"\r\n\r\n{}",
+            words(500, random)
+        );
+        message.push_str(&part);
+    }
+    message.push_str("\r\n--mixed--\r\n");
+    message.into_bytes()
+}
+
 /// Returns random words of at least `length` bytes, in lines of the usual width of mail.
 pub(crate) fn words(length: usize, random: &mut Random) -> String {
     const WORDS: [&str; 16] = [

@@ -3,8 +3,9 @@
 use anyhow::Context as _;
 
 use crate::measure::{Call, Workload, compare};
+use crate::operations::SUMMARY;
 use crate::report::Report;
-use crate::routes::{SUMMARY, http_calls};
+use crate::routes::http_calls;
 use crate::service::Service;
 
 /// The name of a sender of a few percent of the messages, which fill more than one page. No body contains the name, so the mail server reads

@@ -25,9 +25,16 @@ pub(crate) struct Service {
     http: SocketAddr,
     stack: LocalServers,
     host: Host,
-    token: String,
-    app_password: String,
+    measured: Account,
     folder: TempDir,
+}
+
+/// An account with its credentials for the service and for the mail servers.
+#[derive(Default)]
+pub(crate) struct Account {
+    address: String,
+    pub(crate) token: String,
+    app_password: String,
 }
 
 /// The host's process, which is killed on drop.
@@ -89,17 +96,28 @@ impl Service {
             http,
             stack,
             host: Host(host),
-            token: String::new(),
-            app_password: String::new(),
+            measured: Account::default(),
             folder,
         };
         service.wait_until_ready()?;
         Ok(service)
     }
 
-    /// Creates the measured account, and its credentials for the service and for the mail servers.
-    pub(crate) async fn create_account(&mut self) -> anyhow::Result<()> {
-        self.token = self.register("ada")?;
+    /// Creates the measured account.
+    pub(crate) async fn create_measured_account(&mut self) -> anyhow::Result<()> {
+        self.measured = self.create_account("ada").await?;
+        Ok(())
+    }
+
+    /// Returns the measured account.
+    pub(crate) fn measured(&self) -> &Account {
+        &self.measured
+    }
+
+    /// Creates an account, and its credentials for the service and for the mail servers.
+    pub(crate) async fn create_account(&self, name: &str) -> anyhow::Result<Account> {
+        let token = self.register(name)?;
+        let address = format!("{name}@bench.test");
         let folder = self.folder.path();
         let database = Database {
             url: format!("sqlite:{}/latchmail.db", folder.display()),
@@ -107,8 +125,12 @@ impl Service {
             ..Database::default()
         };
         let now = Clock::system().now();
-        self.app_password = latchmail_tests::app_password(&database, ADDRESS, now).await;
-        Ok(())
+        let app_password = latchmail_tests::app_password(&database, &address, now).await;
+        Ok(Account {
+            address,
+            token,
+            app_password,
+        })
     }
 
     /// Registers an account and returns its access token.
@@ -149,7 +171,7 @@ impl Service {
 
     /// Returns a connection to the host for the measured account.
     pub(crate) fn http(&self) -> anyhow::Result<http::Client> {
-        http::Client::connect(self.http, &self.token)
+        self.http_of(&self.measured.token)
     }
 
     /// Returns a connection to the host for the account of `token`.
@@ -169,12 +191,22 @@ impl Service {
 
     /// Returns a connection to the mail server for the measured account.
     pub(crate) fn imap(&self) -> anyhow::Result<imap::Client> {
-        imap::Client::connect(self.stack.imap, ADDRESS, &self.app_password)
+        self.imap_of(&self.measured)
+    }
+
+    /// Returns a connection to the mail server for an account.
+    pub(crate) fn imap_of(&self, account: &Account) -> anyhow::Result<imap::Client> {
+        imap::Client::connect(self.stack.imap, &account.address, &account.app_password)
     }
 
     /// Returns a connection to the submission port for the measured account.
     pub(crate) fn smtp(&self) -> anyhow::Result<smtp::Client> {
-        smtp::Client::connect(self.stack.submission, ADDRESS, &self.app_password)
+        let Account {
+            address,
+            app_password,
+            ..
+        } = &self.measured;
+        smtp::Client::connect(self.stack.submission, address, app_password)
     }
 
     /// Returns the id of the host's process.

@@ -1,0 +1,124 @@
+//! The compared operations: routes that read mail, and the IMAP commands that return the same data.
+
+use crate::mailbox::{Known, Mailbox};
+
+/// The data items that the host fetches for a listing (`host/imap/src/fetch.rs`).
+pub(crate) const SUMMARY: &str = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC SUBJECT MESSAGE-ID \
+    CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION)]<0.65536> BODY.PEEK[TEXT]<0.4096>)";
+
+/// A route, and the IMAP command that returns the same data.
+pub(crate) struct Operation {
+    pub(crate) name: &'static str,
+    /// The path of the route.
+    pub(crate) path: fn(&Mailbox) -> String,
+    /// The IMAP command.
+    pub(crate) command: fn(&Mailbox) -> String,
+    /// Minimum number of bytes of a valid response, of the command and of the route.
+    pub(crate) min_length: [usize; 2],
+    /// Target for one client: maximum ratio of the route's p50 to its counterpart's.
+    pub(crate) max_latency: Option<f64>,
+    /// Target for eight clients of one account: minimum ratio of the route's throughput to its counterpart's.
+    pub(crate) min_throughput: Option<f64>,
+}
+
+/// The most frequent operations.
+pub(crate) static FREQUENT: [Operation; 4] = [
+    Operation {
+        name: "folders",
+        path: |_| "/api/v1/mail/folders".into(),
+        command: |_| r#"LIST "" "*" RETURN (SPECIAL-USE STATUS (MESSAGES UNSEEN))"#.into(),
+        min_length: [0, 500],
+        max_latency: Some(1.5),
+        min_throughput: Some(0.7),
+    },
+    Operation {
+        name: "listing of 50",
+        path: |_| "/api/v1/mail/folders/INBOX/messages?limit=50".into(),
+        command: |mailbox| {
+            let newest = mailbox.messages;
+            format!("FETCH {}:{newest} {SUMMARY}", newest - 49)
+        },
+        min_length: [20_000, 10_000],
+        max_latency: Some(0.6),
+        min_throughput: Some(1.0),
+    },
+    Operation {
+        name: "message of 20 kB",
+        path: |mailbox| detail(mailbox, Known::Newsletter),
+        command: |mailbox| fetch(mailbox, Known::Newsletter, "BODY.PEEK[]"),
+        min_length: [15_000, 15_000],
+        max_latency: Some(3.5),
+        min_throughput: Some(0.4),
+    },
+    Operation {
+        name: "attachment of 1 MB",
+        path: attachment,
+        // The client would also have to decode the base64 text.
+        command: |mailbox| fetch(mailbox, Known::SmallAttachment, "BODY.PEEK[2]"),
+        min_length: [1_398_100, 1_048_576],
+        max_latency: Some(1.0),
+        min_throughput: Some(0.9),
+    },
+];
+
+/// Operations with large or unusual messages, and with another counterpart.
+pub(crate) static RARE: [Operation; 5] = [
+    Operation {
+        name: "attachment of 1 MB, BINARY",
+        path: attachment,
+        // The mail server decodes the attachment (RFC 3516).
+        command: |mailbox| fetch(mailbox, Known::SmallAttachment, "BINARY.PEEK[2]"),
+        min_length: [1_048_576, 1_048_576],
+        max_latency: None,
+        min_throughput: None,
+    },
+    Operation {
+        name: "message of 200 kB",
+        path: |mailbox| detail(mailbox, Known::LongNewsletter),
+        command: |mailbox| fetch(mailbox, Known::LongNewsletter, "BODY.PEEK[]"),
+        min_length: [150_000, 150_000],
+        max_latency: Some(2.5),
+        min_throughput: None,
+    },
+    Operation {
+        name: "message of 5 MB",
+        path: |mailbox| detail(mailbox, Known::MediumAttachment),
+        // A client does not need the attachment to show the message: it fetches the structure, the header and the text.
+        command: |mailbox| {
+            let items = "FLAGS BODYSTRUCTURE BODY.PEEK[HEADER] BODY.PEEK[1]";
+            fetch(mailbox, Known::MediumAttachment, items)
+        },
+        min_length: [1_500, 1_000],
+        max_latency: None,
+        min_throughput: None,
+    },
+    Operation {
+        name: "message with 1,000 recipients",
+        path: |mailbox| detail(mailbox, Known::ManyRecipients),
+        command: |mailbox| fetch(mailbox, Known::ManyRecipients, "BODY.PEEK[]"),
+        min_length: [50_000, 50_000],
+        max_latency: None,
+        min_throughput: None,
+    },
+    Operation {
+        name: "message with 200 parts",
+        path: |mailbox| detail(mailbox, Known::ManyParts),
+        // The whole message, because it is small: each part has 500 bytes.
+        command: |mailbox| fetch(mailbox, Known::ManyParts, "BODY.PEEK[]"),
+        min_length: [100_000, 10_000],
+        max_latency: None,
+        min_throughput: None,
+    },
+];
+
+fn detail(mailbox: &Mailbox, message: Known) -> String {
+    format!("/api/v1/mail/messages/{}", mailbox.known(message).uid)
+}
+
+fn attachment(mailbox: &Mailbox) -> String {
+    detail(mailbox, Known::SmallAttachment) + "/attachments/0"
+}
+
+fn fetch(mailbox: &Mailbox, message: Known, items: &str) -> String {
+    format!("UID FETCH {} ({items})", mailbox.known(message).imap_uid)
+}
