@@ -49,7 +49,7 @@ check: (setup "--check")
     for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/debian-root scripts/in-root scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
 
-# Run the benchmarks; --quick for a short run without meaningful figures, --strict to fail if a target is missed
+# Run the benchmarks; --quick for a short run without meaningful figures, --only NAME for some sections, --strict to fail if a target is missed
 [positional-arguments]
 bench *arguments: setup (modules "component") (fixtures "component")
     cargo build --locked --release -p latchmail-bench

@@ -1,12 +1,14 @@
 //! Benchmarks of the service. Most benchmarks measure the service and a counterpart alternately in the same run, and report the ratio.
 //! `./just bench` builds everything with optimizations and runs the benchmarks.
 //!
-//! - HTTP and raw IMAP or SMTP: the same data, changes and mail, over open connections.
+//! - HTTP and raw IMAP or SMTP: the same data, changes and mail, over open connections, with one client and with eight.
 //! - A large and a small folder: the same listing of each.
 //! - The sandbox and native code: the mail component and the same code as a library, with the same values in memory.
 //! - A hostile module and another program that uses the CPU: the same listing at the same time as each.
 //! - Installation of a module: the time until a version serves, with and without compilation.
 //! - Memory: an idle host, the increase per connection, the increase per download.
+//!
+//! `--only` selects some of these sections.
 //!
 //! Ratios of different runs and machines are comparable; absolute figures are not. A run writes `<target>/bench/<time>.json`.
 
@@ -25,6 +27,7 @@ mod report;
 mod routes;
 mod sandbox;
 mod search;
+mod sections;
 mod send;
 mod service;
 mod smtp;
@@ -35,6 +38,7 @@ use clap::Parser;
 
 use mailbox::Known;
 use report::Report;
+use sections::Sections;
 use service::Service;
 
 /// Benchmarks of the service.
@@ -55,6 +59,10 @@ struct Arguments {
     /// Use a small mailbox and few rounds. Checks that the benchmarks work; the figures are not meaningful.
     #[arg(long)]
     quick: bool,
+    /// Run only the sections whose names contain this text, for example `send`, `bulk` or `route: listing`. Can be repeated. Prints all
+    /// names if none contains the text. Does not write results.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
     /// Exit with an error if a target is missed.
     #[arg(long)]
     strict: bool,
@@ -67,6 +75,7 @@ fn main() -> anyhow::Result<()> {
     } else {
         measure::Workload::FULL
     };
+    let sections = Sections::select(&arguments.only)?;
     let mut report = Report::default();
     let runtime = tokio::runtime::Runtime::new()?;
     let mut service = runtime.block_on(Service::start(
@@ -76,25 +85,47 @@ fn main() -> anyhow::Result<()> {
     ))?;
     // Memory is measured first, because memory that the allocator retains from other benchmarks would hide the increase. The idle host is
     // measured before its first request.
-    memory::idle(&service, &mut report)?;
+    if sections.include("memory") {
+        memory::idle(&service, &mut report)?;
+    }
     runtime.block_on(service.create_measured_account())?;
-    memory::connections(&service, &mut report)?;
+    if sections.include("memory") {
+        memory::connections(&service, &mut report)?;
+    }
     let mailbox = mailbox::fill(&service, service.measured(), workload.messages, &Known::ALL)?;
-    memory::downloads(&service, &mailbox, &mut report)?;
-    routes::measure(&service, &mailbox, &workload, &mut report)?;
-    bulk::flag(&service, &mailbox, &workload, &mut report)?;
-    bulk::move_messages(&service, &workload, &mut report)?;
-    search::measure(&service, &workload, &mut report)?;
-    send::measure(&service, &workload, &mut report)?;
-    hostile_module::measure(&service, &workload, &mut report)?;
-    module_swap::measure(&service, &arguments.modules, &workload, &mut report)?;
+    if sections.include("memory") {
+        memory::downloads(&service, &mailbox, &mut report)?;
+    }
+    routes::measure(&service, &mailbox, &workload, &sections, &mut report)?;
+    if sections.include("bulk flag") {
+        bulk::flag(&service, &mailbox, &workload, &mut report)?;
+    }
+    if sections.include("bulk move") {
+        bulk::move_messages(&service, &workload, &mut report)?;
+    }
+    if sections.include("search") {
+        search::measure(&service, &workload, &mut report)?;
+    }
+    if sections.include("send") {
+        send::measure(&service, &workload, &mut report)?;
+    }
+    if sections.include("hostile module") {
+        hostile_module::measure(&service, &workload, &mut report)?;
+    }
+    if sections.include("module installation") {
+        module_swap::measure(&service, &arguments.modules, &workload, &mut report)?;
+    }
     // This runs after the other benchmarks of mail, because the many messages would slow them down: the mail server stores all messages of
     // an account together.
-    large_folder::measure(&service, &workload, &mut report)?;
+    if sections.include("large folder") {
+        large_folder::measure(&service, &workload, &mut report)?;
+    }
     runtime.block_on(service.stop());
-    sandbox::measure(&arguments.modules, &workload, &mut report)?;
+    if sections.include("sandbox") {
+        sandbox::measure(&arguments.modules, &workload, &mut report)?;
+    }
     report.print();
-    if !arguments.quick {
+    if !arguments.quick && arguments.only.is_empty() {
         report.save(&arguments.results)?;
     }
     anyhow::ensure!(

@@ -4,6 +4,7 @@ use crate::mailbox::Mailbox;
 use crate::measure::{Call, Workload, compare};
 use crate::operations::{FREQUENT, RARE};
 use crate::report::Report;
+use crate::sections::Sections;
 use crate::service::Service;
 use crate::{http, imap};
 
@@ -15,9 +16,13 @@ pub(crate) fn measure(
     service: &Service,
     mailbox: &Mailbox,
     workload: &Workload,
+    sections: &Sections,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     for operation in FREQUENT.iter().chain(&RARE) {
+        if !sections.include_operation("route", operation) {
+            continue;
+        }
         let command = (operation.command)(mailbox);
         let path = (operation.path)(mailbox);
         let [min_raw, min_route] = operation.min_length;
