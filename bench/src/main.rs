@@ -2,6 +2,7 @@
 //! `./just bench` builds everything with optimizations and runs the benchmarks.
 //!
 //! - HTTP and raw IMAP or SMTP: the same data, changes and mail, over open connections, with one client and with eight.
+//! - HTTP and raw IMAP with many clients of one account and of many accounts: the throughput, the latencies, and the number of errors.
 //! - A large and a small folder: the same listing of each.
 //! - The sandbox and native code: the mail component and the same code as a library, with the same values in memory.
 //! - A hostile module and another program that uses the CPU: the same listing at the same time as each.
@@ -13,6 +14,7 @@
 //! Ratios of different runs and machines are comparable; absolute figures are not. A run writes `<target>/bench/<time>.json`.
 
 mod bulk;
+mod concurrency;
 mod hostile_module;
 mod http;
 mod imap;
@@ -59,7 +61,7 @@ struct Arguments {
     /// Use a small mailbox and few rounds. Checks that the benchmarks work; the figures are not meaningful.
     #[arg(long)]
     quick: bool,
-    /// Run only the sections whose names contain this text, for example `send`, `bulk` or `route: listing`. Can be repeated. Prints all
+    /// Run only the sections whose names contain this text, for example `send`, `concurrency` or `route: listing`. Can be repeated. Prints all
     /// names if none contains the text. Does not write results.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -115,6 +117,14 @@ fn main() -> anyhow::Result<()> {
     if sections.include("module installation") {
         module_swap::measure(&service, &arguments.modules, &workload, &mut report)?;
     }
+    concurrency::measure(
+        &service,
+        &runtime,
+        &mailbox,
+        &workload,
+        &sections,
+        &mut report,
+    )?;
     // This runs after the other benchmarks of mail, because the many messages would slow them down: the mail server stores all messages of
     // an account together.
     if sections.include("large folder") {

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Workload {
     /// Number of messages in the inbox.
     pub(crate) messages: usize,
+    /// Number of accounts in the comparison with many clients.
+    pub(crate) accounts: usize,
     /// Numbers of messages in the small and in the large folder.
     pub(crate) folders: [usize; 2],
     /// Number of measured intervals per side.
@@ -24,6 +26,7 @@ impl Workload {
     /// The workload for meaningful figures.
     pub(crate) const FULL: Self = Self {
         messages: 10_000,
+        accounts: 64,
         folders: [1_000, 100_000],
         rounds: 8,
         interval: Duration::from_millis(400),
@@ -33,6 +36,7 @@ impl Workload {
     /// A small workload that only checks that the benchmarks work.
     pub(crate) const QUICK: Self = Self {
         messages: 200,
+        accounts: 8,
         folders: [100, 2_000],
         rounds: 2,
         interval: Duration::from_millis(50),
@@ -48,13 +52,17 @@ pub(crate) struct Timings {
     durations: Vec<Duration>,
     /// Calls per second in each interval.
     rates: Vec<f64>,
+    /// Number of calls that failed. Most benchmarks end with an error at the first failed call instead.
+    pub(crate) errors: usize,
 }
 
 impl From<Vec<Duration>> for Timings {
     /// Creates timings of calls that were not made in intervals.
     fn from(durations: Vec<Duration>) -> Self {
-        let rates = Vec::new();
-        Self { durations, rates }
+        Self {
+            durations,
+            ..Self::default()
+        }
     }
 }
 
@@ -124,6 +132,23 @@ pub(crate) fn compare_with_settle<'a>(
             if round > 0 {
                 timings[side].add_interval(durations, began.elapsed());
             }
+        }
+    }
+    Ok(timings)
+}
+
+/// Measures one side without a counterpart.
+pub(crate) fn measure_alone(
+    workload: &Workload,
+    calls: &mut [Call<'_>],
+) -> anyhow::Result<Timings> {
+    let mut timings = Timings::default();
+    // The first interval is a warm-up.
+    for round in 0..=workload.rounds {
+        let began = Instant::now();
+        let durations = run_interval(calls, workload.interval)?;
+        if round > 0 {
+            timings.add_interval(durations, began.elapsed());
         }
     }
     Ok(timings)

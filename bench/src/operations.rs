@@ -21,7 +21,7 @@ pub(crate) struct Operation {
     pub(crate) min_throughput: Option<f64>,
 }
 
-/// The most frequent operations.
+/// The operations that are also measured with many clients. All mailboxes have their messages.
 pub(crate) static FREQUENT: [Operation; 4] = [
     Operation {
         name: "folders",
@@ -61,7 +61,7 @@ pub(crate) static FREQUENT: [Operation; 4] = [
     },
 ];
 
-/// Operations with large or unusual messages, and with another counterpart.
+/// The operations that are only measured with a few clients of the measured account.
 pub(crate) static RARE: [Operation; 5] = [
     Operation {
         name: "attachment of 1 MB, BINARY",

@@ -92,17 +92,38 @@ impl Report {
     ) {
         self.rows.push(Row {
             name: format!("{name}, {clients} clients"),
-            figures: [raw, route].map(|side| {
-                format!(
-                    "{:.0}/s (p99 {})",
-                    side.rate(),
-                    micros(side.percentile(0.99))
-                )
-            }),
+            figures: [raw, route].map(pace),
             result: route.rate() / raw.rate(),
             unit: "×",
             target: min.map(Target::AtLeast),
             json: json!({ "raw": times(raw), "route": times(route) }),
+        });
+    }
+
+    /// Adds the ratio of the p99 latency of a route to its p50 latency, with several clients.
+    pub(crate) fn spread(&mut self, name: &str, clients: usize, route: &Timings, max: f64) {
+        let [p50, p99] = [0.5, 0.99].map(|share| route.percentile(share).as_secs_f64());
+        self.rows.push(Row {
+            name: format!("{name}, {clients} clients, p99 / p50"),
+            figures: [String::new(), pace(route)],
+            result: p99 / p50,
+            unit: "×",
+            target: Some(Target::AtMost(max)),
+            json: json!({ "route": times(route) }),
+        });
+    }
+
+    /// Adds the number of failed calls of a route with several clients. The target is that no call fails.
+    pub(crate) fn failures(&mut self, name: &str, clients: usize, route: &Timings) {
+        #[expect(clippy::cast_precision_loss, reason = "a count of calls")]
+        let errors = route.errors as f64;
+        self.rows.push(Row {
+            name: format!("{name}, {clients} clients"),
+            figures: [String::new(), pace(route)],
+            result: errors,
+            unit: "errors",
+            target: Some(Target::AtMost(0.0)),
+            json: json!({ "route": times(route) }),
         });
     }
 
@@ -178,7 +199,7 @@ impl Report {
     )]
     pub(crate) fn print(&self) {
         println!(
-            "{:<44} {:>26} {:>26} {:>16}  target",
+            "{:<54} {:>32} {:>32} {:>16}  target",
             "", "counterpart", "service", "result"
         );
         for row in &self.rows {
@@ -195,7 +216,7 @@ impl Report {
             let [counterpart, service] = &row.figures;
             let result = format!("{:.2} {}", row.result, row.unit);
             println!(
-                "{:<44} {counterpart:>26} {service:>26} {result:>16}  {target}{verdict}",
+                "{:<54} {counterpart:>32} {service:>32} {result:>16}  {target}{verdict}",
                 row.name
             );
         }
@@ -254,7 +275,8 @@ impl Report {
             .filter_map(|row| {
                 let previous = previous(&row.name)?;
                 let change = row.result / previous;
-                (!(0.8..1.25).contains(&change)).then(|| {
+                // The ratio of two counts of zero is not a number.
+                (!change.is_nan() && !(0.8..1.25).contains(&change)).then(|| {
                     format!(
                         "{}: {:.2} {} (previous run: {previous:.2})",
                         row.name, row.result, row.unit
@@ -270,7 +292,21 @@ fn times(times: &Timings) -> Value {
         "p50_us": times.percentile(0.5).as_secs_f64() * 1e6,
         "p99_us": times.percentile(0.99).as_secs_f64() * 1e6,
         "per_second": times.rate(),
+        "errors": times.errors,
     })
+}
+
+/// Returns the calls per second, the latencies in milliseconds, and the number of errors if there are any.
+fn pace(times: &Timings) -> String {
+    let [p50, p99] = [0.5, 0.99].map(|share| times.percentile(share).as_secs_f64() * 1e3);
+    let errors = match times.errors {
+        0 => String::new(),
+        errors => format!(", {errors} errors"),
+    };
+    format!(
+        "{:.0}/s (p50 {p50:.1}, p99 {p99:.1} ms{errors})",
+        times.rate()
+    )
 }
 
 fn micros(time: Duration) -> String {

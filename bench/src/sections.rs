@@ -32,6 +32,7 @@ impl Sections {
                 .into_iter()
                 .chain(operations("route", &FREQUENT))
                 .chain(operations("route", &RARE))
+                .chain(operations("concurrency", &FREQUENT))
         };
         for part in only {
             anyhow::ensure!(
