@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use latchmail_directory::message_index::Location;
-use latchmail_mime::Attachment;
+use latchmail_mime::{self as mime, Attachment};
 
 use crate::access::Access;
 use crate::download::Download;
@@ -48,15 +48,17 @@ impl Mail {
         index: u32,
         location: Arc<Location>,
     ) -> Result<Option<Option<AttachmentContent>>, Error> {
-        let sections = match self.cache.sections(&access.account, number) {
-            Some(sections) => sections,
-            None => match self.read_sections(access, number, &location).await? {
-                Some(sections) => sections,
+        let structure = match self.cache.structure(&access.account, number) {
+            Some(structure) => structure,
+            None => match self.read_structure(access, number, &location).await? {
+                Some(structure) => structure,
                 None => return Ok(None),
             },
         };
-        let section = usize::try_from(index).ok().and_then(|i| sections.get(i));
-        let Some(section) = section.cloned() else {
+        let section = usize::try_from(index)
+            .ok()
+            .and_then(|index| mime::sections(&structure).nth(index));
+        let Some(section) = section else {
             return Ok(self.exists_at(access, &location).await?.then_some(None));
         };
         if !section.complete {

@@ -1,4 +1,4 @@
-//! Caches data of messages and folders: locations, summaries without flags, positions of attachments, folder ids and message counts.
+//! Caches data of messages and folders: locations, structures, summaries without flags, folder ids and message counts.
 //!
 //! The cache does not check rights. Each request with cached data also logs in at the mail server and checks that the message exists.
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use latchmail_directory::message_index::Location;
 use latchmail_imap::Opened;
-use latchmail_mime::Section;
+use latchmail_mime::Structure;
 use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
 use sha2::{Digest as _, Sha256};
@@ -35,11 +35,11 @@ pub(crate) struct MailboxCache {
     folder_ids: Cache<FolderKey, Arc<str>>,
 }
 
-/// The cached data of a message, which are its last known location and its attachments.
+/// The cached data of a message, which are its last known location and its structure. The structure of a message never changes.
 #[derive(Clone, Default)]
 struct Message {
     location: Option<Arc<Location>>,
-    sections: Option<Arc<[Section]>>,
+    structure: Option<Arc<Structure>>,
 }
 
 /// A borrowed key of a message, which contains the account and the number.
@@ -81,13 +81,11 @@ impl Weighter<(String, u64), Message> for EstimatedSize {
             .location
             .as_ref()
             .map_or(0, |location| size_of::<Location>() + location.path.len());
-        let sections = message.sections.iter().flat_map(|sections| sections.iter());
-        let sections: usize = sections
-            .map(|s| {
-                size_of::<Section>() + s.attachment.filename.len() + s.attachment.content_type.len()
-            })
-            .sum();
-        (account.len() + location + sections) as u64 + ENTRY_OVERHEAD
+        let structure = message
+            .structure
+            .as_ref()
+            .map_or(0, |structure| structure.memory());
+        (account.len() + location + structure) as u64 + ENTRY_OVERHEAD
     }
 }
 
@@ -133,14 +131,14 @@ impl MailboxCache {
         self.update(account, number, |message| message.location = None);
     }
 
-    /// Returns the attachments of the message with this number, and the attachments' positions.
-    pub(crate) fn sections(&self, account: &str, number: u64) -> Option<Arc<[Section]>> {
-        self.messages.get(&MessageKey(account, number))?.sections
+    /// Returns the structure of the message with this number.
+    pub(crate) fn structure(&self, account: &str, number: u64) -> Option<Arc<Structure>> {
+        self.messages.get(&MessageKey(account, number))?.structure
     }
 
-    pub(crate) fn insert_sections(&self, account: &str, number: u64, sections: &Arc<[Section]>) {
+    pub(crate) fn insert_structure(&self, account: &str, number: u64, structure: &Arc<Structure>) {
         self.update(account, number, |message| {
-            message.sections = Some(Arc::clone(sections));
+            message.structure = Some(Arc::clone(structure));
         });
     }
 
@@ -229,15 +227,18 @@ impl std::fmt::Debug for MailboxCache {
 mod tests {
     use std::sync::Arc;
 
+    use latchmail_mime::StructureParser;
+
     use super::{FolderKey, MailboxCache};
 
     #[test]
-    fn cached_sections_are_found_only_by_account_and_number() {
+    fn a_cached_structure_is_found_only_by_account_and_number() {
         let cache = MailboxCache::new();
-        cache.insert_sections("ada", 7, &Arc::from([]));
-        assert!(cache.sections("ada", 7).is_some());
-        assert!(cache.sections("ada", 8).is_none());
-        assert!(cache.sections("bob", 7).is_none());
+        let structure = Arc::new(StructureParser::default().finish(true));
+        cache.insert_structure("ada", 7, &structure);
+        assert!(cache.structure("ada", 7).is_some());
+        assert!(cache.structure("ada", 8).is_none());
+        assert!(cache.structure("bob", 7).is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use latchmail_directory::message_index::Location;
 use latchmail_imap::{Connector, Fetched, Session};
 use latchmail_mime::preview::Preview;
-use latchmail_mime::{self as mime, Header, Section, Structure, StructureParser};
+use latchmail_mime::{self as mime, Header, Structure, StructureParser};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::access::Access;
@@ -45,21 +45,23 @@ impl Mail {
         let Some((message, mut lease)) = self.fetch(access, location).await? else {
             return Ok(None);
         };
-        let (detail, sections) = if message.whole.len() < bounds::FIRST {
+        let (detail, structure) = if message.whole.len() < bounds::FIRST {
             drop(lease);
             parse_complete(number, message, self.authserv_id.clone()).await?
         } else {
             let memory = self
                 .acquire_message_memory(bounds::LARGE_MESSAGE_MIB)
                 .await?;
-            let Some(parts) = MessageParts::read(lease.session().await?, message).await? else {
+            let cached = self.cache.structure(&access.account, number);
+            let session = lease.session().await?;
+            let Some(parts) = MessageParts::read(session, message, cached).await? else {
                 return Ok(None);
             };
             drop(lease);
             parse_large(number, parts, memory, self.authserv_id.clone()).await?
         };
         self.cache
-            .insert_sections(&access.account, number, &sections);
+            .insert_structure(&access.account, number, &structure);
         Ok(Some(detail))
     }
 
@@ -87,23 +89,22 @@ impl Mail {
         Ok(first_byte.is_some())
     }
 
-    /// Reads the attachments of a message and the attachments' positions. Returns `None` if the message is not at this location.
-    pub(crate) async fn read_sections(
+    /// Reads the structure of a message. Returns `None` if the message is not at this location.
+    pub(crate) async fn read_structure(
         &self,
         access: &Access,
         number: u64,
         location: &Location,
-    ) -> Result<Option<Arc<[Section]>>, Error> {
+    ) -> Result<Option<Arc<Structure>>, Error> {
         let Some((message, mut lease)) = self.fetch(access, location).await? else {
             return Ok(None);
         };
         let structure = read_structure(lease.session().await?, &message).await?;
-        Ok(structure.map(|structure| {
-            let sections: Arc<[Section]> = mime::sections(&structure).collect();
+        if let Some(structure) = &structure {
             self.cache
-                .insert_sections(&access.account, number, &sections);
-            sections
-        }))
+                .insert_structure(&access.account, number, structure);
+        }
+        Ok(structure)
     }
 }
 
@@ -111,7 +112,7 @@ impl Mail {
 #[derive(Debug)]
 struct MessageParts {
     message: Fetched,
-    structure: Structure,
+    structure: Arc<Structure>,
     texts: [Option<Bytes>; 2],
 }
 
@@ -120,7 +121,7 @@ impl MessageParts {
     fn of_complete(message: Fetched) -> Self {
         let mut parser = StructureParser::default();
         parser.push(&message.whole);
-        let structure = parser.finish(true);
+        let structure = Arc::new(parser.finish(true));
         let texts = mime::texts(&structure).map(|range| Some(message.whole.slice(range?)));
         Self {
             message,
@@ -129,13 +130,19 @@ impl MessageParts {
         }
     }
 
-    /// Reads the missing parts of `message`. The session must have the message's folder open. Returns `None` if the message no longer exists.
+    /// Reads the missing parts of `message`. `structure` is the structure of the message if it is known. The session must have the message's folder open.
+    /// Returns `None` if the message no longer exists.
     async fn read(
         session: &mut Session,
         message: Fetched,
+        structure: Option<Arc<Structure>>,
     ) -> Result<Option<Self>, latchmail_imap::Error> {
-        let Some(structure) = read_structure(session, &message).await? else {
-            return Ok(None);
+        let structure = match structure {
+            Some(structure) => structure,
+            None => match read_structure(session, &message).await? {
+                Some(structure) => structure,
+                None => return Ok(None),
+            },
         };
         let mut texts = [None, None];
         for (text, range) in texts.iter_mut().zip(mime::texts(&structure)) {
@@ -162,7 +169,7 @@ impl MessageParts {
 async fn read_structure(
     session: &mut Session,
     message: &Fetched,
-) -> Result<Option<Structure>, latchmail_imap::Error> {
+) -> Result<Option<Arc<Structure>>, latchmail_imap::Error> {
     let mut parser = parse_bytes(StructureParser::default(), message.whole.clone()).await?;
     let mut is_complete = message.whole.len() < bounds::FIRST;
     if !is_complete {
@@ -178,7 +185,8 @@ async fn read_structure(
         }
     }
     let structure = blocking::run(move || parser.finish(is_complete)).await;
-    Ok(Some(structure.map_err(latchmail_imap::Error::Protocol)?))
+    let structure = structure.map_err(latchmail_imap::Error::Protocol)?;
+    Ok(Some(Arc::new(structure)))
 }
 
 async fn parse_bytes(
@@ -199,7 +207,7 @@ pub(crate) async fn parse_complete(
     number: u64,
     message: Fetched,
     authserv_id: Arc<str>,
-) -> Result<(Detail, Arc<[Section]>), Error> {
+) -> Result<(Detail, Arc<Structure>), Error> {
     let length = message.whole.len();
     blocking::run_sized(length, move || {
         detail(number, MessageParts::of_complete(message), &authserv_id)
@@ -214,7 +222,7 @@ async fn parse_large(
     parts: MessageParts,
     memory: OwnedSemaphorePermit,
     authserv_id: Arc<str>,
-) -> Result<(Detail, Arc<[Section]>), Error> {
+) -> Result<(Detail, Arc<Structure>), Error> {
     blocking::run(move || {
         let detail = detail(number, parts, &authserv_id);
         drop(memory);
@@ -224,7 +232,7 @@ async fn parse_large(
     .map_err(Error::Internal)
 }
 
-fn detail(number: u64, parts: MessageParts, authserv_id: &str) -> (Detail, Arc<[Section]>) {
+fn detail(number: u64, parts: MessageParts, authserv_id: &str) -> (Detail, Arc<Structure>) {
     let MessageParts {
         message,
         structure,
@@ -236,7 +244,6 @@ fn detail(number: u64, parts: MessageParts, authserv_id: &str) -> (Detail, Arc<[
     let preview = Preview::of_message(&structure, &message.whole, is_complete).text;
     let texts = texts.each_ref().map(Option::as_deref);
     let content = mime::content(&structure, texts);
-    let sections: Arc<[Section]> = mime::sections(&structure).collect();
     let detail = Detail {
         authentication: Authentication::from_header(head, authserv_id, &header.from),
         summary: summary(number, &message, &header, preview),
@@ -247,8 +254,10 @@ fn detail(number: u64, parts: MessageParts, authserv_id: &str) -> (Detail, Arc<[
         references: header.references,
         text: content.text,
         html: content.html,
-        attachments: sections.iter().map(|s| s.attachment.clone()).collect(),
+        attachments: mime::sections(&structure)
+            .map(|section| section.attachment)
+            .collect(),
         truncated: content.truncated || header.truncated,
     };
-    (detail, sections)
+    (detail, structure)
 }

@@ -186,6 +186,13 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Returns the total length of all texts, in bytes.
+    pub(super) fn text_length(&self) -> usize {
+        let optional = [&self.charset, &self.boundary, &self.filename];
+        let optional = optional.into_iter().flatten().map(String::len);
+        self.media.len() + optional.sum::<usize>()
+    }
+
     /// Parses the header of a part. `in_digest` is `true` for a part of a multipart/digest. Without a Content-Type field, such a part is a message (RFC 2046,
     /// section 5.1.5).
     pub(super) fn of(header: &[u8], in_digest: bool) -> Self {

@@ -68,6 +68,16 @@ impl Structure {
         }
     }
 
+    /// Returns the estimated memory of this value, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let leaves = self.leaves.iter();
+        let leaves: usize = leaves
+            .map(|leaf| size_of::<Leaf>() + leaf.part.text_length())
+            .sum();
+        size_of::<Self>() + leaves
+    }
+
     /// Returns the chosen plain text.
     pub(super) fn text(&self) -> Option<&Leaf> {
         self.leaves.get(self.text?)

@@ -204,6 +204,8 @@ async fn a_message_larger_than_the_first_read_is_read_completely() {
                 (size, false)
             );
             assert_eq!(detail.text.as_deref(), Some("text"));
+            // The second reading uses the cached structure.
+            assert_eq!(test.detail(uid).await, detail);
             let (_, content) = download(&test.mail, &test.access, uid, 0).await.unwrap();
             assert_eq!(content.len() as u64, size);
             assert!(
