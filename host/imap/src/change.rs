@@ -64,8 +64,7 @@ impl Session {
         let Some(folder) = selected.and_then(|selected| selected.writable.as_ref()) else {
             return false;
         };
-        path == INBOX
-            && folder.opened.uid_validity == uid_validity
+        self.has_inbox_open(path, uid_validity)
             && uids.iter().all(|uid| *uid < folder.opened.uid_next)
             && folder.first_unsupported(flags).is_none()
             && self.is_quiet()

@@ -5,11 +5,11 @@ use std::ops::Range;
 use bytes::Bytes;
 use imap_proto::{Response, Status};
 
+use super::Error;
 use super::fetch::{self, Collected, Fetched};
 use super::open::OpenMode;
 use super::session::Session;
 use super::wire::Outcome;
-use super::{Error, INBOX};
 
 /// The location of a message. Only all three values together identify a message (RFC 3501, section 2.3.1.1).
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ impl Session {
         message: MessageRef<'_>,
         command: &str,
     ) -> Result<Option<Fetched>, Error> {
-        if self.has_inbox_open(message) {
+        if self.has_inbox_open(message.path, message.uid_validity) {
             let found = self.fetch_in_open_inbox(message.uid, command).await?;
             if found.is_some() {
                 return Ok(found);
@@ -97,21 +97,13 @@ impl Session {
         }
     }
 
-    /// Returns `true` if `message` can be in the open folder, and the folder is INBOX.
+    /// Runs a FETCH for one message in the open inbox. Returns `None` if the server did not return the message, or if the server reported an error or a removed
+    /// message.
     ///
-    /// Only for INBOX, NOOP can replace EXAMINE. INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5). If any other folder is replaced by
-    /// a new folder with the same name, Dovecot continues to return the messages of the old folder.
-    fn has_inbox_open(&self, message: MessageRef<'_>) -> bool {
-        message.path == INBOX
-            && self.selected().is_some_and(|selected| {
-                selected.name == INBOX && selected.uid_validity == message.uid_validity
-            })
-    }
-
-    /// Runs a FETCH for one message in the open folder. Returns `None` if the server did not return the message, or if it reported an error or a removed message.
+    /// NOOP in the same write makes the server report what other clients have changed. NOOP takes less time than EXAMINE. Only for INBOX, NOOP can replace
+    /// EXAMINE: if any other folder is replaced by a new folder with the same name, Dovecot continues to return the messages of the old folder.
     ///
-    /// NOOP in the same write makes the server report what other clients have changed. NOOP takes less time than EXAMINE. Dovecot can run the FETCH before
-    /// NOOP. In that case, NOOP returns the changed flags, and [`Collected`] merges them.
+    /// Dovecot can run the FETCH before NOOP. In that case, NOOP returns the changed flags, and [`Collected`] merges them.
     async fn fetch_in_open_inbox(
         &mut self,
         uid: u32,
@@ -210,6 +202,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::INBOX;
     use crate::fuzzing::{block_on, session};
 
     const EXAMINE: &str = "* 3 EXISTS\r\n* OK [UIDVALIDITY 1] ok\r\n";
@@ -231,6 +224,17 @@ mod tests {
     fn a_message_is_read_from_the_open_inbox_without_opening_it_again() {
         let message = read_twice(&["", FETCH]).unwrap().unwrap();
         assert_eq!(&message.whole[..], b"abcd");
+    }
+
+    #[test]
+    fn an_inbox_with_another_uidvalidity_is_opened_again() {
+        const OTHER: &str = "* 3 EXISTS\r\n* OK [UIDVALIDITY 2] ok\r\n";
+        let mut session = session(&[OTHER, "", OTHER, FETCH]);
+        let range = 0..4;
+        let stream = block_on(session.start_stream_at(MESSAGE, &range));
+        assert_eq!(stream.unwrap(), None);
+        // The message with this UID in the other inbox is not returned.
+        assert!(block_on(session.message(MESSAGE)).unwrap().is_none());
     }
 
     #[test]

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::Error;
 use super::capabilities::Capabilities;
 use super::command::Command;
 use super::selected::Selected;
 use super::state::{Idle, State};
 use super::wire::{OnReply, Outcome, Sent, Wire};
+use super::{Error, INBOX};
 
 /// Timeout factor for commands with literals. A search reads every message, and an appended message can have 25 MB.
 pub(crate) const LITERAL_TIMEOUT_FACTOR: u32 = 4;
@@ -187,6 +187,14 @@ impl Session {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle(_))
+    }
+
+    /// Returns `true` if `path` is INBOX, and INBOX is open with `uid_validity`. INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5).
+    pub(crate) fn has_inbox_open(&self, path: &str, uid_validity: u32) -> bool {
+        path == INBOX
+            && self.selected().is_some_and(|selected| {
+                selected.name == INBOX && selected.uid_validity == uid_validity
+            })
     }
 
     /// Returns `true` if this folder is open.

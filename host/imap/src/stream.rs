@@ -49,7 +49,7 @@ impl Session {
         wire.queue(&format!("EXAMINE {quoted}"));
         let selected = Selected {
             name,
-            uid_validity: message.uid_validity,
+            uid_validity: 0,
             exists: 0,
             writable: None,
         };
@@ -70,6 +70,7 @@ impl Session {
             let start = head.read(&mut wire, &tag).await?;
             if head.uid_validity.is_some() {
                 selected.exists = head.exists;
+                selected.uid_validity = head.opened.unwrap_or_default();
             }
             let (remaining, selected) = match start {
                 Start::Bytes(remaining) if remaining > range.len() => {
