@@ -125,7 +125,7 @@ mod tests {
         nothing.fails(400, "rights must not be empty");
         let misplaced = service.post(GRANTS, &folder(&json!(["mail:send"])));
         assert_eq!(misplaced.status, 400);
-        let path = "/api/v1/teams/ada@example.test/members/nobody/grants";
+        let path = "/api/v1/teams/ada@example.test/members/unknown/grants";
         let response = service.post(path, &folder(&json!(["mail:read"])));
         response.fails(404, "There is no such member");
         service.host.sign_in("bob@example.test");

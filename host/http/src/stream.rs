@@ -192,8 +192,8 @@ impl HeadTimer {
         Self { state, sleep }
     }
 
-    /// Returns `Ready` if the timeout for the head of the next request has expired. Otherwise, the task is woken when this timeout expires. The caller must call
-    /// this function after each step of the connection.
+    /// Returns `Ready` if the timeout for the head of the next request has expired. Otherwise, the task is woken when this timeout expires. The caller must
+    /// call this function after each step of the connection.
     ///
     /// A later deadline does not change a running timer, because changing a timer takes longer than ignoring one early expiry.
     pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -89,7 +89,7 @@ async fn a_device_code_is_valid_only_for_its_client() {
         other.poll(&device).await.succeeds(400)["error"],
         "invalid_grant"
     );
-    let unknown = Client::with_id(&service, "nobody");
+    let unknown = Client::with_id(&service, "unknown");
     assert_eq!(
         unknown.start_device_grant("").await.succeeds(401)["error"],
         "invalid_client"

@@ -108,7 +108,7 @@ async fn of_many_invitations_for_the_last_places_no_more_succeed_than_there_are(
 async fn who_cannot_be_invited_is_told_apart(fresh: Fresh) {
     four(&fresh).await;
     let mailbox = || Resource::Mailbox;
-    let result = invite(&fresh, "ada", "nobody", mailbox(), READ).await;
+    let result = invite(&fresh, "ada", "unknown", mailbox(), READ).await;
     assert!(matches!(result, Err(Refusal::NoUser)));
     let oneself = invite(&fresh, "ada", "ada", mailbox(), READ).await;
     assert!(matches!(oneself, Err(Refusal::Oneself)));
