@@ -7,6 +7,7 @@ use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
 use super::Error;
 use super::bounds;
 use super::fetch::Collected;
+use super::list;
 use super::selected::{Opened, Selected};
 use super::session::Session;
 use super::state::{Idle, State};
@@ -46,6 +47,8 @@ pub(crate) struct OpenResult {
     pub(crate) collected: Collected,
     /// The UIDs that the command found, in the server's order.
     pub(crate) searched: Vec<u32>,
+    /// The folders that the command listed.
+    pub(crate) listed: list::Collected,
 }
 
 impl OpenResult {
@@ -69,7 +72,7 @@ impl OpenResult {
                 _ => {}
             },
             Response::Fetch(seq, attributes) => self.collected.add(*seq, attributes, frame),
-            _ => {}
+            _ => self.listed.add(reply, frame),
         }
     }
 }
@@ -120,6 +123,8 @@ impl Session {
                 Status::No => {
                     opening = OpenResult {
                         refused: Some(opened),
+                        outcome: opening.outcome,
+                        listed: opening.listed,
                         ..OpenResult::default()
                     };
                     None

@@ -131,13 +131,18 @@ async fn folders_keep_the_mail_servers_ids_when_they_are_renamed() {
     const AFTER: &str = "* LIST () \".\" INBOX\r\n* STATUS INBOX (MESSAGES 0 UNSEEN 0 UIDNEXT 1 UIDVALIDITY 7 MAILBOXID (F-inbox))\r\n\
         * LIST () \".\" A\r\n* STATUS A (MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 8 MAILBOXID (F-b))\r\n\
         * LIST () \".\" B\r\n* STATUS B (MESSAGES 3 UNSEEN 0 UIDNEXT 4 UIDVALIDITY 8 MAILBOXID (F-a))\r\n{tag} OK listed\r\n";
-    let start = async |listed| {
+    // The list does not depend on the existence of an inbox.
+    const OPENED: &str =
+        "* 0 EXISTS\r\n* OK [UIDVALIDITY 7] valid\r\n{tag} OK [READ-ONLY] opened\r\n";
+    const NOT_OPENED: &str = "{tag} NO [NONEXISTENT] no inbox\r\n";
+    let start = async |examined, listed| {
         let steps = vec![
             reply_to(
                 "CAPABILITY",
                 "* CAPABILITY IMAP4rev1 LIST-EXTENDED LIST-STATUS SPECIAL-USE OBJECTID\r\n{tag} OK told\r\n",
             ),
             reply_to("LOGIN", "{tag} OK in\r\n"),
+            reply_to("EXAMINE", examined),
             reply_to(
                 "LIST \"\" \"*\" RETURN (SPECIAL-USE STATUS (MESSAGES UNSEEN UIDNEXT UIDVALIDITY MAILBOXID))",
                 listed,
@@ -145,7 +150,7 @@ async fn folders_keep_the_mail_servers_ids_when_they_are_renamed() {
         ];
         scripted_server("* OK hello\r\n", steps).await
     };
-    let ports = [start(BEFORE).await, start(AFTER).await];
+    let ports = [start(OPENED, BEFORE).await, start(NOT_OPENED, AFTER).await];
     on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         for (port, expected) in ports.into_iter().zip([
