@@ -232,7 +232,15 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
 
 impl host::types::Host for Memory {}
 
-impl host::blobs::Host for Memory {}
+impl host::blobs::Host for Memory {
+    async fn insert_json_string(
+        &mut self,
+        _: u32,
+        _: Resource<Blob>,
+    ) -> wasmtime::Result<Result<(), Error>> {
+        Err(wasmtime::Error::msg("blobs are not supported"))
+    }
+}
 
 impl host::blobs::HostBlob for Memory {
     async fn size(&mut self, _: Resource<Blob>) -> wasmtime::Result<u64> {
@@ -288,6 +296,13 @@ impl host::mailbox::Host for Memory {
         &mut self,
         _: u64,
     ) -> wasmtime::Result<Result<host::mailbox::Detail, Error>> {
+        Ok(Err(Error::Internal))
+    }
+
+    async fn get_message_with_blobs(
+        &mut self,
+        _: u64,
+    ) -> wasmtime::Result<Result<host::mailbox::DetailWithBlobs, Error>> {
         Ok(Err(Error::Internal))
     }
 

@@ -1,6 +1,6 @@
 //! Reads folders, pages of folders, search results and single messages.
 
-use latchmail_sdk::capability::{Caller, Error, Mailbox, Page};
+use latchmail_sdk::capability::{Blob, Caller, Error, Mailbox, Page};
 use latchmail_sdk::{Failure, Paging};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -13,6 +13,7 @@ pub const BAD_PAGING: &str = "Invalid paging parameters";
 pub const BAD_SEARCH_PAGING: &str = "Invalid search parameters";
 
 const NO_FOLDER: &str = "Folder not found";
+const NO_MESSAGE: &str = "Message not found";
 
 /// The folders of a mailbox.
 #[derive(Serialize, ToSchema)]
@@ -128,8 +129,24 @@ pub fn uid(given: Option<u64>) -> Result<u64, Failure> {
 pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failure> {
     let message = host
         .get_message(uid)
-        .map_err(|error| Failure::of(error, "Message not found", host))?;
+        .map_err(|error| Failure::of(error, NO_MESSAGE, host))?;
     Ok(Detail::from(message))
+}
+
+/// Returns the same message as [`message`], but its texts are blobs. The second value contains the texts with their JSON names.
+///
+/// # Errors
+/// Returns the same errors as [`message`].
+pub fn message_with_blobs(
+    host: &(impl Mailbox + Caller),
+    uid: u64,
+) -> Result<(Detail, impl Iterator<Item = (&'static str, Blob)>), Failure> {
+    let message = host
+        .get_message_with_blobs(uid)
+        .map_err(|error| Failure::of(error, NO_MESSAGE, host))?;
+    let text = message.text.map(|text| ("text", text));
+    let html = message.html.map(|html| ("html", html));
+    Ok((Detail::from(message.detail), text.into_iter().chain(html)))
 }
 
 fn page(paging: Paging) -> Page {

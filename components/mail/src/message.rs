@@ -37,7 +37,8 @@ pub(crate) fn get_message(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let uid = reading::uid(request.path_number("uid"))?;
-    Reply::json(&reading::message(host, uid)?)
+    let (message, texts) = reading::message_with_blobs(host, uid)?;
+    Reply::json_with_texts(&message, texts)
 }
 
 #[cfg(test)]

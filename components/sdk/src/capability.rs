@@ -31,8 +31,8 @@ pub use self::domains::{
 pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};
 pub use self::mailbox::{
-    Address, Attachment, Authentication, Detail, FlagAction, Folder, Listing, Mailbox, Page, Role,
-    Summary, Verdict,
+    Address, Attachment, Authentication, Detail, DetailWithBlobs, FlagAction, Folder, Listing,
+    Mailbox, Page, Role, Summary, Verdict,
 };
 pub use self::outbox::{Draft, File, Outbox, Sent};
 pub use self::profile::{Changes, Details, PasswordChange, Profile};

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::bindings::exports::latchmail::host::module::{self as wit, Body};
+use crate::bindings::latchmail::host::blobs;
 use crate::capability::Blob;
 use crate::disposition;
 use crate::failure::Failure;
@@ -169,6 +170,13 @@ pub enum Content {
     Bytes(Vec<u8>),
     /// Bytes that stay in the host.
     Blob(Blob),
+    /// JSON in the memory of the module, into which the host inserts texts.
+    Json {
+        /// The JSON without the texts.
+        bytes: Vec<u8>,
+        /// The offset of each text in `bytes`, and the text. The offsets are in ascending order.
+        texts: Vec<(u32, blobs::Blob)>,
+    },
 }
 
 impl Reply {
@@ -180,18 +188,56 @@ impl Reply {
         Self::with_status(200, value)
     }
 
+    /// Creates a 200 response with a JSON object. `value` is serialized as an object, and each of `texts` becomes an additional member of the object. The texts
+    /// do not enter the memory of the module.
+    ///
+    /// # Errors
+    /// Returns 500 if the value cannot be serialized as an object. This error is a bug in the module.
+    pub fn json_with_texts<T: Serialize>(
+        value: &T,
+        texts: impl IntoIterator<Item = (&'static str, Blob)>,
+    ) -> Result<Self, Failure> {
+        let mut bytes = serialize(value)?;
+        if bytes.pop_if(|last| *last == b'}').is_none() {
+            return Err(cannot_serialize());
+        }
+        let mut in_host = Vec::new();
+        for (name, text) in texts {
+            if bytes != b"{" {
+                bytes.push(b',');
+            }
+            bytes.extend(serialize(&name)?);
+            bytes.push(b':');
+            match text {
+                Blob::Bytes(text) => bytes.extend(serialize(&String::from_utf8_lossy(&text))?),
+                Blob::Host(text) => {
+                    let offset = u32::try_from(bytes.len()).map_err(|_| cannot_serialize())?;
+                    in_host.push((offset, text));
+                }
+            }
+        }
+        bytes.push(b'}');
+        Ok(Self {
+            status: 200,
+            content_type: JSON,
+            headers: Vec::new(),
+            body: Content::Json {
+                bytes,
+                texts: in_host,
+            },
+        })
+    }
+
     /// Creates a response of any status with a value as JSON.
     ///
     /// # Errors
     /// Returns 500 if the value cannot be serialized. This error is a bug in the module.
     pub fn with_status<T: Serialize>(status: u16, value: &T) -> Result<Self, Failure> {
-        let body = serde_json::to_vec(value)
-            .map_err(|_| Failure::new(500, "The operation could not be completed"))?;
         Ok(Self {
             status,
             content_type: JSON,
             headers: Vec::new(),
-            body: Content::Bytes(body),
+            body: Content::Bytes(serialize(value)?),
         })
     }
 
@@ -242,6 +288,14 @@ impl Reply {
 
 const JSON: &str = "application/json";
 
+fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(value).map_err(|_| cannot_serialize())
+}
+
+fn cannot_serialize() -> Failure {
+    Failure::new(500, "The operation could not be completed")
+}
+
 impl From<Failure> for Reply {
     fn from(failure: Failure) -> Self {
         let body = serde_json::json!({ "error": failure.text });
@@ -270,6 +324,14 @@ impl From<Reply> for wit::Response {
             body: match reply.body {
                 Content::Bytes(bytes) | Content::Blob(Blob::Bytes(bytes)) => Body::Bytes(bytes),
                 Content::Blob(Blob::Host(blob)) => Body::Blob(blob),
+                Content::Json { bytes, texts } => {
+                    for (offset, text) in texts {
+                        if blobs::insert_json_string(offset, text).is_err() {
+                            return Reply::from(cannot_serialize()).into();
+                        }
+                    }
+                    Body::Bytes(bytes)
+                }
             },
         }
     }
@@ -326,5 +388,30 @@ mod tests {
         for uid in ["", "+1", "-1", "1x", "１", "99999999999999999999"] {
             assert_eq!(request(uid).path_number::<u64>("uid"), None, "{uid}");
         }
+    }
+
+    #[test]
+    fn texts_become_members_of_a_json_object() {
+        let json = |value: serde_json::Value, texts: Vec<(&'static str, Blob)>| {
+            let reply = Reply::json_with_texts(&value, texts)?;
+            let Content::Json { bytes, texts } = reply.body else {
+                panic!("{:?}", reply.body);
+            };
+            assert!(texts.is_empty());
+            Ok::<_, Failure>(String::from_utf8(bytes).unwrap())
+        };
+        let text = || Blob::Bytes("a\"\r\n".into());
+        let object = || serde_json::json!({ "uid": 1 });
+        assert_eq!(json(object(), vec![]).unwrap(), r#"{"uid":1}"#);
+        assert_eq!(
+            json(object(), vec![("text", text()), ("html", text())]).unwrap(),
+            r#"{"uid":1,"text":"a\"\r\n","html":"a\"\r\n"}"#
+        );
+        let empty = serde_json::json!({});
+        assert_eq!(
+            json(empty, vec![("text", text())]).unwrap(),
+            r#"{"text":"a\"\r\n"}"#
+        );
+        assert_eq!(json(serde_json::json!([]), vec![]).unwrap_err().status, 500);
     }
 }

@@ -7,6 +7,17 @@ pub use crate::bindings::latchmail::host::mailbox::{
     Verdict,
 };
 
+/// A message whose texts stay with the host.
+#[derive(Debug)]
+pub struct DetailWithBlobs {
+    /// The message. Its fields `text` and `html` are `None`.
+    pub detail: Detail,
+    /// The plain text. `None` if the message has no plain text.
+    pub text: Option<Blob>,
+    /// The HTML. `None` if the message has no HTML. The HTML comes from the sender: treat it as hostile.
+    pub html: Option<Blob>,
+}
+
 /// The caller's mail. Functions that read mail need the scope `mail:read`. Functions that change mail need the scope `mail:write`.
 ///
 /// Every function can return these errors:
@@ -36,6 +47,21 @@ pub trait Mailbox {
     /// # Errors
     /// Returns [`Error::NotFound`] if the message does not exist.
     fn get_message(&self, uid: u64) -> Result<Detail, Error>;
+
+    /// Returns the same message as [`Mailbox::get_message`], but its texts are blobs. This function is faster for a module that only passes the texts on with
+    /// [`Reply::json_with_texts`](crate::Reply::json_with_texts).
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist. Returns [`Error::TooLarge`] if the calls in one request return more than 64 MiB of texts.
+    fn get_message_with_blobs(&self, uid: u64) -> Result<DetailWithBlobs, Error> {
+        let mut detail = self.get_message(uid)?;
+        let blob = |text: String| Blob::Bytes(text.into());
+        Ok(DetailWithBlobs {
+            text: detail.text.take().map(blob),
+            html: detail.html.take().map(blob),
+            detail,
+        })
+    }
 
     /// Returns an attachment of the message `uid`. Returns `None` if the message exists but has no attachment with this index.
     ///
@@ -86,6 +112,15 @@ impl Mailbox for Host {
 
     fn get_message(&self, uid: u64) -> Result<Detail, Error> {
         mailbox::get_message(uid)
+    }
+
+    fn get_message_with_blobs(&self, uid: u64) -> Result<DetailWithBlobs, Error> {
+        let message = mailbox::get_message_with_blobs(uid)?;
+        Ok(DetailWithBlobs {
+            detail: message.detail,
+            text: message.text.map(Blob::Host),
+            html: message.html.map(Blob::Host),
+        })
     }
 
     fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {

@@ -11,7 +11,32 @@ use super::call::Call;
 /// The maximum number of bytes that one `read` returns.
 const MAX_READ: u32 = 65_536;
 
-impl Host for Call {}
+/// A text that the host inserts into the body of a response as a JSON string.
+#[derive(Debug)]
+pub(crate) struct JsonString {
+    /// The position in the bytes that the guest returns as the body.
+    pub(crate) offset: u32,
+    /// The text, without quotation marks and escapes.
+    pub(crate) text: String,
+}
+
+impl Host for Call {
+    async fn insert_json_string(
+        &mut self,
+        offset: u32,
+        text: Resource<Blob>,
+    ) -> wasmtime::Result<Result<(), Error>> {
+        let invalid = |text: &str| Ok(Err(Error::Invalid(text.into())));
+        let Ok(text) = self.table.delete(text)?.into_bytes() else {
+            return invalid("The text is not in the host's memory");
+        };
+        let Ok(text) = String::from_utf8(text.into()) else {
+            return invalid("The text is not UTF-8");
+        };
+        self.json_strings.push(JsonString { offset, text });
+        Ok(Ok(()))
+    }
+}
 
 impl HostBlob for Call {
     async fn size(&mut self, blob: Resource<Blob>) -> wasmtime::Result<u64> {

@@ -9,6 +9,7 @@ use latchmail_mailbox::{Access, Member};
 use secrecy::SecretString;
 use wasmtime::component::ResourceTable;
 
+use super::blobs::JsonString;
 use super::services::Services;
 use super::session::SessionAccount;
 use super::settings::Settings;
@@ -39,6 +40,10 @@ pub struct Call {
     pub(super) code: Option<SecretString>,
     /// The sender address that the outbox has checked in this call.
     pub(super) sender: Option<Sender>,
+    /// The total size of the texts that the guest has received as blobs in this call, in bytes.
+    pub(super) text_bytes: usize,
+    /// The texts that the guest has inserted into the body of the response.
+    pub(crate) json_strings: Vec<JsonString>,
     /// The host resources for which the guest has handles. The table is dropped at the end of the call.
     pub table: ResourceTable,
 }
@@ -69,6 +74,8 @@ impl Call {
             password_checks: 0,
             code: None,
             sender: None,
+            text_bytes: 0,
+            json_strings: Vec::new(),
             table,
         }
     }

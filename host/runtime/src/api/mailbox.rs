@@ -23,6 +23,9 @@ const MAX_TERM: usize = 1000;
 const MAX_UIDS: usize = 1000;
 const MAX_FLAGS: usize = 100;
 
+/// The maximum total size of the texts that a guest receives as blobs in one call, in MiB. These texts use memory of the host.
+const MAX_TEXTS: usize = 64;
+
 impl Host for Call {
     async fn list_folders(&mut self) -> wasmtime::Result<Result<Vec<wit::Folder>, Error>> {
         Ok(self.folders().await)
@@ -38,6 +41,33 @@ impl Host for Call {
 
     async fn get_message(&mut self, uid: u64) -> wasmtime::Result<Result<wit::Detail, Error>> {
         Ok(self.message(uid).await.map(detail))
+    }
+
+    async fn get_message_with_blobs(
+        &mut self,
+        uid: u64,
+    ) -> wasmtime::Result<Result<wit::DetailWithBlobs, Error>> {
+        let mut message = match self.message(uid).await {
+            Ok(message) => message,
+            Err(error) => return Ok(Err(error)),
+        };
+        let texts = [message.text.take(), message.html.take()];
+        self.text_bytes += texts.iter().flatten().map(String::len).sum::<usize>();
+        if self.text_bytes > MAX_TEXTS * 1024 * 1024 {
+            return Ok(Err(Error::TooLarge(format!(
+                "The texts of messages must not exceed {MAX_TEXTS} MiB in one request"
+            ))));
+        }
+        let mut blob = |text: Option<String>| {
+            text.map(|text| self.table.push(Blob::new(text.into())))
+                .transpose()
+        };
+        let [text, html] = texts;
+        Ok(Ok(wit::DetailWithBlobs {
+            text: blob(text)?,
+            html: blob(html)?,
+            detail: detail(message),
+        }))
     }
 
     async fn get_attachment(

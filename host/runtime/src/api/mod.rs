@@ -22,6 +22,7 @@ mod settings;
 mod store;
 mod teams;
 
+pub(crate) use blobs::JsonString;
 pub use call::Call;
 pub(crate) use call::MAX_HANDLES;
 pub(crate) use convert::scope_from_wit;

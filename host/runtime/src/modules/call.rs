@@ -2,6 +2,7 @@
 //! the response of the guest is checked.
 
 use std::future::Future;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -225,13 +226,13 @@ impl Module {
             self.log
                 .write(Some(&id), Level::Info, Source::Output, output);
         }
-        let table = &mut store.data_mut().call.table;
-        let response = convert::response(response, self.budget, table).map_err(|detail| {
-            CallError::InvalidResponse {
+        let call = &mut store.data_mut().call;
+        let json_strings = mem::take(&mut call.json_strings);
+        let response = convert::response(response, json_strings, self.budget, &mut call.table)
+            .map_err(|detail| CallError::InvalidResponse {
                 module: self.name.to_string(),
                 detail,
-            }
-        })?;
+            })?;
         Ok((response, instance))
     }
 

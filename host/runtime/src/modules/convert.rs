@@ -11,10 +11,11 @@ use latchmail_bindings::exports::latchmail::host::module as wit;
 use wasmtime::component::ResourceTable;
 
 use super::headers;
+use super::json_string;
 use super::manifest::{Access, BodyForm, Manifest, Route, check_path};
 use super::message::{Content, Request, Response};
 use super::sandbox::Budget;
-use crate::api::scope_from_wit;
+use crate::api::{JsonString, scope_from_wit};
 
 /// The maximum size of a request body that a route can declare, in bytes. This size is sufficient for a message of 25 MB in base64.
 const MAX_BODY: u32 = 40 * 1024 * 1024;
@@ -165,10 +166,11 @@ pub(crate) fn request(
     })
 }
 
-/// Converts a response from WIT, and checks it against `budget`. `table` contains the resources of the sandbox that returned the response. The error contains
-/// the name of the invalid part of the response.
+/// Converts a response from WIT, and checks it against `budget`. `json_strings` are inserted into the body. `table` contains the resources of the sandbox that
+/// returned the response. The error contains the name of the invalid part of the response.
 pub(crate) fn response(
     response: wit::Response,
+    json_strings: Vec<JsonString>,
     budget: Budget,
     table: &mut ResourceTable,
 ) -> Result<Response, String> {
@@ -177,15 +179,14 @@ pub(crate) fn response(
         .filter(|s| (200..600).contains(&s.as_u16()))
         .ok_or_else(|| format!("status {}", response.status))?;
     let headers = headers::response(response.headers, budget.active_content)?;
-    let max = budget.response;
     let body = match response.body {
-        wit::Body::Bytes(bytes) if bytes.len() > max => {
-            return Err(format!(
-                "a body of {} bytes; the maximum is {max}, and larger bodies must be blobs",
-                bytes.len()
-            ));
+        wit::Body::Bytes(bytes) => {
+            let body = with_json_strings(bytes, json_strings, budget.response)?;
+            Content::Bytes(body.into())
         }
-        wit::Body::Bytes(bytes) => Content::Bytes(bytes.into()),
+        wit::Body::Blob(_) if !json_strings.is_empty() => {
+            return Err("a blob as the body, into which no text can be inserted".into());
+        }
         wit::Body::Blob(blob) => Content::Blob(
             table
                 .delete(blob)
@@ -197,6 +198,49 @@ pub(crate) fn response(
         headers,
         body,
     })
+}
+
+/// Inserts `strings` into `body` as JSON strings. Returns an error if the result has more than `max` bytes, or if the offsets of the strings are invalid.
+fn with_json_strings(
+    body: Vec<u8>,
+    strings: Vec<JsonString>,
+    max: usize,
+) -> Result<Vec<u8>, String> {
+    let check_size = |size: usize| {
+        if size > max {
+            return Err(format!(
+                "a body of {size} bytes; the maximum is {max}, and larger bodies must be blobs"
+            ));
+        }
+        Ok(())
+    };
+    let size = body.len()
+        + strings
+            .iter()
+            .map(|string| string.text.len())
+            .sum::<usize>();
+    check_size(size)?;
+    if strings.is_empty() {
+        return Ok(body);
+    }
+    // Escapes and quotation marks need additional space. A line of 80 characters usually contains one or two escapes.
+    let mut result = Vec::with_capacity(size + size / 16 + 64);
+    let mut copied = 0;
+    for JsonString { offset, text } in strings {
+        let offset = offset as usize;
+        let bytes = body.get(copied..offset).ok_or_else(|| {
+            format!(
+                "a text at offset {offset}, which is not between {copied} and {}",
+                body.len()
+            )
+        })?;
+        result.extend_from_slice(bytes);
+        copied = offset;
+        json_string::append(&text, &mut result);
+    }
+    result.extend_from_slice(&body[copied..]);
+    check_size(result.len())?;
+    Ok(result)
 }
 
 #[cfg(test)]
@@ -222,6 +266,30 @@ mod tests {
         };
         let blob = table.delete(blob).unwrap();
         assert_eq!(blob.into_bytes().unwrap(), "body");
+    }
+
+    #[test]
+    fn texts_are_inserted_into_a_body_as_json_strings() {
+        let insert = |body: &str, strings: &[(u32, &str)], max| {
+            let strings = strings.iter().map(|(offset, text)| JsonString {
+                offset: *offset,
+                text: (*text).into(),
+            });
+            with_json_strings(body.into(), strings.collect(), max)
+        };
+        let body = insert("[,]", &[(1, "a\r\n\"\u{1}é"), (2, "")], 100).unwrap();
+        assert_eq!(body, "[\"a\\r\\n\\\"\\u0001é\",\"\"]".as_bytes());
+        assert_eq!(insert("x", &[], 1).unwrap(), b"x");
+        assert_eq!(insert("", &[(0, "abc")], 5).unwrap(), b"\"abc\"");
+        assert!(
+            insert("", &[(0, "abc")], 4)
+                .unwrap_err()
+                .contains("5 bytes")
+        );
+        for strings in [&[(4, "")][..], &[(2, ""), (1, "")], &[(u32::MAX, "")]] {
+            let error = insert("[,]", strings, 100).unwrap_err();
+            assert!(error.contains("offset"), "{error}");
+        }
     }
 
     fn a_route(path: &str, operation: &str) -> wit::Route {

@@ -12,6 +12,7 @@ mod error;
 mod headers;
 mod health;
 mod idle;
+mod json_string;
 mod limits;
 mod linker;
 mod load;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use latchmail_runtime::modules::CONTRACT;
 use latchmail_tests::process::{descriptors, memory};
 use latchmail_tests::{Log, Person, Response, Service, fixtures, load_problem, start_error};
+use serde_json::json;
 
 const FAILED: &str = "The operation could not be completed";
 const LATE: &str = "The operation took too long, please try again in a moment";
@@ -54,7 +55,7 @@ fn settings(source: &Path, more: &str) -> String {
 }
 
 /// The action of a module during a request, the client's status and error, and the operator's log line.
-const FAILURES: [(&str, u16, &str, &str); 26] = [
+const FAILURES: [(&str, u16, &str, &str); 27] = [
     ("spin", 500, FAILED, "it exceeded its CPU time of 0.2 s"),
     ("call", 500, FAILED, "it exceeded 2000 host calls"),
     ("log", 500, FAILED, "it exceeded 2000 host calls"),
@@ -91,6 +92,12 @@ const FAILURES: [(&str, u16, &str, &str); 26] = [
     ("unknown-blob", 500, FAILED, "unknown handle index 4242"),
     ("blob-twice", 500, FAILED, "unknown handle index"),
     ("blob-read-after", 500, FAILED, "unknown handle index"),
+    (
+        "blob-insert-far",
+        500,
+        FAILED,
+        "a text at offset 3, which is not between 0 and 2",
+    ),
 ];
 
 /// Makes the module perform an action. Actions that begin with `blob` need a blob.
@@ -144,6 +151,25 @@ async fn a_leaked_blob_and_a_read_past_the_end_are_harmless() {
     let output = async |what| String::from_utf8(trigger(&service, what).await.body).unwrap();
     assert_eq!(output("blob-leaked").await, "leaked");
     assert_eq!(output("blob-far").await, "Ok(0) true");
+}
+
+#[tokio::test]
+async fn a_module_inserts_a_text_into_its_response_unless_it_is_not_utf_8() {
+    let service = Service::with(&hostile("response = 1")).await;
+    let insert = async |text: &[u8]| {
+        let request = service.request("POST /hostile/blob-insert");
+        Response::of(request.body(text.to_vec())).await
+    };
+    let text = "\"quoted\"\r\n\u{1}\u{2028}é\\";
+    assert_eq!(insert(text.as_bytes()).await.json, json!([text]));
+    let invalid = insert(b"\xff").await;
+    let message = String::from_utf8(invalid.body).unwrap();
+    assert!(message.contains("The text is not UTF-8"), "{message}");
+    // A line break has one byte in the text and two bytes in the JSON string. The maximum is 1 MiB.
+    let half = "\n".repeat(512 * 1024 - 2);
+    assert_eq!(insert(half.as_bytes()).await.json, json!([half]));
+    let too_large = "\n".repeat(512 * 1024 - 1);
+    insert(too_large.as_bytes()).await.fails(500, FAILED);
 }
 
 #[tokio::test]
