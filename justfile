@@ -46,17 +46,13 @@ check: (setup "--check")
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/debian-root scripts/in-root scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
 
-# Run the benchmarks; --quick for a short run without meaningful figures, --only NAME for some sections, --strict to fail if a target is missed
+# Run the benchmarks; --against COMMIT compares the speed with that of a commit, --help lists all options
 [positional-arguments]
 bench *arguments: setup (modules "component") (fixtures "component")
-    cargo build --locked --release -p latchmail-bench
-    # A separate build, because the benchmarks enable features for tests, which the measured program must not have.
-    cargo build --locked --release -p latchmail
-    "$CARGO_TARGET_DIR/release/latchmail-bench" --host "$CARGO_TARGET_DIR/release/latchmail" --modules "$CARGO_TARGET_DIR/modules" \
-        --fixtures "$CARGO_TARGET_DIR/fixtures" --results "$CARGO_TARGET_DIR/bench" "$@"
+    @./scripts/bench "$@"
 
 # Fuzz the API of a private service with all kinds of credentials; --help lists the options
 [positional-arguments]

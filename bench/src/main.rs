@@ -9,10 +9,12 @@
 //! - Installation of a module: the time until a version serves, with and without compilation.
 //! - Memory: an idle host, the increase per connection, the increase per download.
 //!
-//! `--only` selects some of these sections.
+//! `--only` selects some of these sections. `--against` compares the operations of the service with those of another commit instead.
 //!
 //! Ratios of different runs and machines are comparable; absolute figures are not. A run writes `<target>/bench/<time>.json`.
 
+mod against;
+mod api;
 mod bulk;
 mod concurrency;
 mod hostile_module;
@@ -25,6 +27,7 @@ mod memory;
 mod messages;
 mod module_swap;
 mod operations;
+mod rank_test;
 mod report;
 mod routes;
 mod sandbox;
@@ -68,10 +71,23 @@ struct Arguments {
     /// Exit with an error if a target is missed.
     #[arg(long)]
     strict: bool,
+    #[command(flatten)]
+    against: against::Arguments,
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Runtime::new()?;
+    let (host, modules) = (&arguments.host, &arguments.modules);
+    if let Some((commit, baseline)) = arguments.against.selected() {
+        return runtime.block_on(against::run(
+            commit,
+            baseline,
+            host,
+            modules,
+            arguments.quick,
+        ));
+    }
     let workload = if arguments.quick {
         measure::Workload::QUICK
     } else {
@@ -79,12 +95,7 @@ fn main() -> anyhow::Result<()> {
     };
     let sections = Sections::select(&arguments.only)?;
     let mut report = Report::default();
-    let runtime = tokio::runtime::Runtime::new()?;
-    let mut service = runtime.block_on(Service::start(
-        &arguments.host,
-        &arguments.modules,
-        &arguments.fixtures,
-    ))?;
+    let mut service = runtime.block_on(Service::start(host, modules, &arguments.fixtures))?;
     // Memory is measured first, because memory that the allocator retains from other benchmarks would hide the increase. The idle host is
     // measured before its first request.
     if sections.include("memory") {
@@ -115,7 +126,7 @@ fn main() -> anyhow::Result<()> {
         hostile_module::measure(&service, &workload, &mut report)?;
     }
     if sections.include("module installation") {
-        module_swap::measure(&service, &arguments.modules, &workload, &mut report)?;
+        module_swap::measure(&service, modules, &workload, &mut report)?;
     }
     concurrency::measure(
         &service,
@@ -132,7 +143,7 @@ fn main() -> anyhow::Result<()> {
     }
     runtime.block_on(service.stop());
     if sections.include("sandbox") {
-        sandbox::measure(&arguments.modules, &workload, &mut report)?;
+        sandbox::measure(modules, &workload, &mut report)?;
     }
     report.print();
     if !arguments.quick && arguments.only.is_empty() {

@@ -54,6 +54,48 @@ impl Service {
         modules: &Path,
         fixtures: &Path,
     ) -> anyhow::Result<Self> {
+        let hostile = format!(
+            "[modules.hostile]\nsource = '{}/fixture_hostile.wasm'\ngrants = ['caller']\npaths = ['/hostile/']\ncpu = 0.1\n",
+            fixtures.display()
+        );
+        Self::start_with(&mut Command::new(host), modules, &hostile).await
+    }
+
+    /// Starts the service for [`crate::api`], and creates the measured account and its app password with the API. `host` runs the
+    /// program without arguments.
+    pub(crate) async fn start_for_api(host: &mut Command, modules: &Path) -> anyhow::Result<Self> {
+        let credentials = format!(
+            "[modules.credentials]\nsource = '{}/latchmail_credentials.wasm'\ngrants = ['caller', 'profile', 'credentials']\n",
+            modules.display()
+        );
+        let mut service = Self::start_with(host, modules, &credentials).await?;
+        let token = service.register("ada")?;
+        let response = service
+            .http_of(&token)?
+            .post("/api/v1/app-passwords", r#"{"label":"bench"}"#)?;
+        anyhow::ensure!(
+            response.status == 201,
+            "createAppPassword failed with status {}",
+            response.status
+        );
+        let created: Value = serde_json::from_slice(&response.body)?;
+        let app_password = created["password"]
+            .as_str()
+            .context("the response has no password")?;
+        service.measured = Account {
+            address: ADDRESS.into(),
+            token,
+            app_password: app_password.into(),
+        };
+        Ok(service)
+    }
+
+    /// Starts the service with the mail module and the modules in `more_modules`, which are sections of the configuration.
+    async fn start_with(
+        host: &mut Command,
+        modules: &Path,
+        more_modules: &str,
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("lm-bench")
             .tempdir_in("/tmp")?;
@@ -63,9 +105,16 @@ impl Service {
         let stack = LocalServers::start(&state.join("mail"), &Lookup::Sqlite(mailserver)).await?;
         // The port is free. No other program allocates loopback ports of this machine during a run.
         let http = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let limits: String = ["mail", "search", "sign_in", "registration", "public"]
-            .map(|bucket| format!("{bucket} = 1000000\n"))
-            .concat();
+        let limits: String = [
+            "mail",
+            "search",
+            "profile",
+            "sign_in",
+            "registration",
+            "public",
+        ]
+        .map(|bucket| format!("{bucket} = 1000000\n"))
+        .concat();
         let config = state.join("latchmail.toml");
         fs::write(
             &config,
@@ -75,16 +124,15 @@ impl Service {
                  [imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n[registration]\ndomains = ['bench.test']\n\
                  [http]\nconnections_per_client = 1000\n[admin]\nsocket = '{state}/operator.sock'\n[log]\nfilter = 'warn,module=off,latchmail_http::response=off'\n\
                  [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox']\n\
-                 [modules.hostile]\nsource = '{fixtures}/fixture_hostile.wasm'\ngrants = ['caller']\npaths = ['/hostile/']\ncpu = 0.1\n\
+                 {more_modules}\
                  [limits]\n{limits}",
                 state = state.display(),
                 imap = stack.imap,
                 smtp = stack.submission,
                 modules = modules.display(),
-                fixtures = fixtures.display(),
             ),
         )?;
-        let host = Command::new(host)
+        let host = host
             .arg("serve")
             .arg("--config")
             .arg(&config)

@@ -1,0 +1,128 @@
+//! The operations that `--against` calls. Their names are the operation ids of the API description.
+
+use serde_json::json;
+
+use crate::mailbox::{self, Known, Mailbox};
+use crate::measure::Call;
+use crate::messages::{Random, words};
+use crate::service::{ADDRESS, Service};
+
+/// Number of messages in the inbox.
+pub(crate) const MESSAGES: usize = 2_000;
+
+/// The messages that the operations request individually.
+pub(crate) const KNOWN: [Known; 2] = [Known::Newsletter, Known::SmallAttachment];
+
+/// Number of messages that `bulkFlagMessages` changes.
+const BULK: usize = 100;
+
+/// An operation of the API.
+pub(crate) struct ApiOperation {
+    /// The operation id.
+    pub(crate) id: &'static str,
+    /// Returns a call of the operation on a new connection.
+    pub(crate) open: fn(&Service, &Mailbox) -> anyhow::Result<Call<'static>>,
+}
+
+/// All operations. `sendMessage` is the last one, because the mail server still works after its response.
+pub(crate) static OPERATIONS: [ApiOperation; 11] = [
+    ApiOperation {
+        id: "health",
+        open: |service, _| get(service, "/api/health".into()),
+    },
+    ApiOperation {
+        id: "getProfile",
+        open: |service, _| get(service, "/api/v1/profile".into()),
+    },
+    ApiOperation {
+        id: "listFolders",
+        open: |service, _| get(service, "/api/v1/mail/folders".into()),
+    },
+    ApiOperation {
+        id: "listMessages",
+        open: |service, _| {
+            let path = "/api/v1/mail/folders/INBOX/messages?limit=50";
+            get(service, path.into())
+        },
+    },
+    ApiOperation {
+        id: "getMessage",
+        open: |service, mailbox| {
+            let uid = mailbox.known(Known::Newsletter).uid;
+            get(service, format!("/api/v1/mail/messages/{uid}"))
+        },
+    },
+    ApiOperation {
+        id: "getAttachment",
+        open: |service, mailbox| {
+            let uid = mailbox.known(Known::SmallAttachment).uid;
+            let path = format!("/api/v1/mail/messages/{uid}/attachments/0");
+            get(service, path)
+        },
+    },
+    ApiOperation {
+        id: "searchMessages",
+        open: |service, _| {
+            let path = "/api/v1/mail/search?q=sender17&folder=INBOX";
+            get(service, path.into())
+        },
+    },
+    ApiOperation {
+        id: "flagMessage",
+        open: |service, mailbox| {
+            let path = format!(
+                "/api/v1/mail/messages/{}/flag",
+                mailbox.known(Known::Newsletter).uid
+            );
+            let bodies = ["add", "remove"]
+                .map(|action| json!({ "flags": ["\\Seen"], "action": action }).to_string());
+            post(service, path, bodies.into())
+        },
+    },
+    ApiOperation {
+        id: "bulkFlagMessages",
+        open: |service, _| {
+            let uids = mailbox::newest_uids(service, "INBOX", BULK)?;
+            let bodies = ["add", "remove"].map(|action| {
+                json!({ "uids": uids, "flags": ["\\Seen"], "action": action }).to_string()
+            });
+            let path = "/api/v1/mail/messages/bulk/flag";
+            post(service, path.into(), bodies.into())
+        },
+    },
+    ApiOperation {
+        id: "moveMessage",
+        open: |service, mailbox| {
+            let path = format!(
+                "/api/v1/mail/messages/{}/move",
+                mailbox.known(Known::Newsletter).uid
+            );
+            let bodies =
+                ["Receipts", "INBOX"].map(|folder| json!({ "destination": folder }).to_string());
+            post(service, path, bodies.into())
+        },
+    },
+    ApiOperation {
+        id: "sendMessage",
+        open: |service, _| {
+            let text = words(4_000, &mut Random(3));
+            let body = json!({ "from": ADDRESS, "to": ADDRESS, "subject": "Notes", "text": text });
+            post(service, "/api/v1/mail/send".into(), vec![body.to_string()])
+        },
+    },
+];
+
+fn get(service: &Service, path: String) -> anyhow::Result<Call<'static>> {
+    let mut client = service.http()?;
+    Ok(Box::new(move || client.get(&path).map(drop)))
+}
+
+/// Returns a call that sends `bodies` in turn.
+fn post(service: &Service, path: String, mut bodies: Vec<String>) -> anyhow::Result<Call<'static>> {
+    let mut client = service.http()?;
+    Ok(Box::new(move || {
+        client.post_ok(&path, &bodies[0])?;
+        bodies.rotate_left(1);
+        Ok(())
+    }))
+}
