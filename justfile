@@ -49,7 +49,7 @@ check: (setup "--check")
     for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
 
-# Run the benchmarks; --against COMMIT compares the speed with that of a commit, --help lists all options
+# Run the benchmarks; --profile ROUTE profiles an operation, --against COMMIT compares the speed with that of a commit, --help lists all options
 [positional-arguments]
 bench *arguments: setup (modules "component") (fixtures "component")
     @./scripts/bench "$@"
@@ -76,7 +76,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --check: also cargo-deny; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite and client generators
+# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --check: also cargo-deny; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite and client generators
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"

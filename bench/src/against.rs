@@ -43,7 +43,12 @@ const INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) struct Arguments {
     /// Compare all operations with those of another commit. Exit with status 1 if an operation is significantly slower: p < 0.01 and more
     /// than 5 %.
-    #[arg(long, value_name = "COMMIT", requires = "baseline")]
+    #[arg(
+        long,
+        value_name = "COMMIT",
+        requires = "baseline",
+        conflicts_with = "profile"
+    )]
     against: Option<String>,
     /// Target folder with the program and the modules of the other commit, for `--against`.
     #[arg(long, value_name = "DIR")]

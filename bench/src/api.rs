@@ -1,4 +1,4 @@
-//! The operations that `--against` calls. Their names are the operation ids of the API description.
+//! The operations that `--profile` and `--against` call. Their names are the operation ids of the API description.
 
 use serde_json::json;
 

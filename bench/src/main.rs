@@ -9,7 +9,8 @@
 //! - Installation of a module: the time until a version serves, with and without compilation.
 //! - Memory: an idle host, the increase per connection, the increase per download.
 //!
-//! `--only` selects some of these sections. `--against` compares the operations of the service with those of another commit instead.
+//! `--only` selects some of these sections. `--profile` measures one operation instead, and `--against` compares all operations with those of
+//! another commit.
 //!
 //! Ratios of different runs and machines are comparable; absolute figures are not. A run writes `<target>/bench/<time>.json`.
 
@@ -27,6 +28,7 @@ mod memory;
 mod messages;
 mod module_swap;
 mod operations;
+mod profile;
 mod rank_test;
 mod report;
 mod routes;
@@ -72,13 +74,25 @@ struct Arguments {
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
+    profile: profile::Arguments,
+    #[command(flatten)]
     against: against::Arguments,
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let runtime = tokio::runtime::Runtime::new()?;
-    let (host, modules) = (&arguments.host, &arguments.modules);
+    let (host, modules, results) = (&arguments.host, &arguments.modules, &arguments.results);
+    if let Some((route, counters)) = arguments.profile.selected() {
+        return runtime.block_on(profile::run(
+            route,
+            counters,
+            host,
+            modules,
+            results,
+            arguments.quick,
+        ));
+    }
     if let Some((commit, baseline)) = arguments.against.selected() {
         return runtime.block_on(against::run(
             commit,
@@ -147,7 +161,7 @@ fn main() -> anyhow::Result<()> {
     }
     report.print();
     if !arguments.quick && arguments.only.is_empty() {
-        report.save(&arguments.results)?;
+        report.save(results)?;
     }
     anyhow::ensure!(
         !(arguments.strict && report.has_missed_target()),

@@ -154,7 +154,11 @@ pub(crate) fn measure_alone(
     Ok(timings)
 }
 
-fn run_interval(calls: &mut [Call<'_>], length: Duration) -> anyhow::Result<Vec<Duration>> {
+/// Runs each call repeatedly on a thread of its own for `length`. Returns the duration of each call.
+pub(crate) fn run_interval(
+    calls: &mut [Call<'_>],
+    length: Duration,
+) -> anyhow::Result<Vec<Duration>> {
     let stop = AtomicBool::new(false);
     let all = std::thread::scope(|scope| {
         let threads: Vec<_> = calls

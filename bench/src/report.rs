@@ -314,7 +314,7 @@ fn micros(time: Duration) -> String {
 }
 
 /// Returns the output of a program, or an empty string if it cannot be run.
-fn output_of(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn output_of(program: &str, arguments: &[&str]) -> String {
     Command::new(program)
         .args(arguments)
         .output()

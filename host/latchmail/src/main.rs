@@ -16,6 +16,7 @@ use latchmail_milter::Milter;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The memory allocator. mimalloc returns freed memory to the operating system. The allocator of glibc keeps freed memory in a separate arena for each thread.
+#[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
