@@ -57,7 +57,13 @@ impl<'a> Connection<'a> {
             }
             let mut replies = Replies::default();
             self.handle(command, &mut replies).await?;
-            write.write_all(replies.bytes()).await?;
+            if !replies.bytes().is_empty() {
+                write.write_all(replies.bytes()).await?;
+            } else if read.buffer().is_empty() {
+                // Postfix does not set TCP_NODELAY, so it sends the rest of a message only after the acknowledgement of the previous bytes. Without this option,
+                // the kernel delays an acknowledgement without a reply by 40 ms. The kernel resets the option.
+                read.get_ref().as_ref().set_quickack(true)?;
+            }
         }
     }
 
