@@ -16,6 +16,7 @@ use anyhow::Context as _;
 
 use crate::api::{ApiOperation, KNOWN, MESSAGES, OPERATIONS};
 use crate::mailbox::{self, Mailbox};
+use crate::measure::median;
 use crate::rank_test::p_of_larger;
 use crate::service::Service;
 
@@ -226,14 +227,6 @@ fn measure(
         }
     }
     Ok(Row { samples })
-}
-
-/// Returns the median, or the lower of the two middle values.
-fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let middle = sorted.len().saturating_sub(1) / 2;
-    sorted.get(middle).copied().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::mailbox::{self, Known, Mailbox};
 use crate::measure::Call;
 use crate::messages::{Random, words};
+use crate::operations::{attachment, detail};
 use crate::service::{ADDRESS, Service};
 
 /// Number of messages in the inbox.
@@ -28,55 +29,39 @@ pub(crate) struct ApiOperation {
 pub(crate) static OPERATIONS: [ApiOperation; 11] = [
     ApiOperation {
         id: "health",
-        open: |service, _| get(service, "/api/health".into()),
+        open: |service, _| get(service, "/api/health"),
     },
     ApiOperation {
         id: "getProfile",
-        open: |service, _| get(service, "/api/v1/profile".into()),
+        open: |service, _| get(service, "/api/v1/profile"),
     },
     ApiOperation {
         id: "listFolders",
-        open: |service, _| get(service, "/api/v1/mail/folders".into()),
+        open: |service, _| get(service, "/api/v1/mail/folders"),
     },
     ApiOperation {
         id: "listMessages",
-        open: |service, _| {
-            let path = "/api/v1/mail/folders/INBOX/messages?limit=50";
-            get(service, path.into())
-        },
+        open: |service, _| get(service, "/api/v1/mail/folders/INBOX/messages?limit=50"),
     },
     ApiOperation {
         id: "getMessage",
-        open: |service, mailbox| {
-            let uid = mailbox.known(Known::Newsletter).uid;
-            get(service, format!("/api/v1/mail/messages/{uid}"))
-        },
+        open: |service, mailbox| get(service, &detail(mailbox, Known::Newsletter)),
     },
     ApiOperation {
         id: "getAttachment",
-        open: |service, mailbox| {
-            let uid = mailbox.known(Known::SmallAttachment).uid;
-            let path = format!("/api/v1/mail/messages/{uid}/attachments/0");
-            get(service, path)
-        },
+        open: |service, mailbox| get(service, &attachment(mailbox)),
     },
     ApiOperation {
         id: "searchMessages",
-        open: |service, _| {
-            let path = "/api/v1/mail/search?q=sender17&folder=INBOX";
-            get(service, path.into())
-        },
+        open: |service, _| get(service, "/api/v1/mail/search?q=sender17&folder=INBOX"),
     },
     ApiOperation {
         id: "flagMessage",
         open: |service, mailbox| {
-            let path = format!(
-                "/api/v1/mail/messages/{}/flag",
-                mailbox.known(Known::Newsletter).uid
-            );
+            let path = detail(mailbox, Known::Newsletter) + "/flag";
             let bodies = ["add", "remove"]
                 .map(|action| json!({ "flags": ["\\Seen"], "action": action }).to_string());
-            post(service, path, bodies.into())
+            post(service, &path, bodies.into())
         },
     },
     ApiOperation {
@@ -86,20 +71,16 @@ pub(crate) static OPERATIONS: [ApiOperation; 11] = [
             let bodies = ["add", "remove"].map(|action| {
                 json!({ "uids": uids, "flags": ["\\Seen"], "action": action }).to_string()
             });
-            let path = "/api/v1/mail/messages/bulk/flag";
-            post(service, path.into(), bodies.into())
+            post(service, "/api/v1/mail/messages/bulk/flag", bodies.into())
         },
     },
     ApiOperation {
         id: "moveMessage",
         open: |service, mailbox| {
-            let path = format!(
-                "/api/v1/mail/messages/{}/move",
-                mailbox.known(Known::Newsletter).uid
-            );
+            let path = detail(mailbox, Known::Newsletter) + "/move";
             let bodies =
                 ["Receipts", "INBOX"].map(|folder| json!({ "destination": folder }).to_string());
-            post(service, path, bodies.into())
+            post(service, &path, bodies.into())
         },
     },
     ApiOperation {
@@ -107,19 +88,21 @@ pub(crate) static OPERATIONS: [ApiOperation; 11] = [
         open: |service, _| {
             let text = words(4_000, &mut Random(3));
             let body = json!({ "from": ADDRESS, "to": ADDRESS, "subject": "Notes", "text": text });
-            post(service, "/api/v1/mail/send".into(), vec![body.to_string()])
+            post(service, "/api/v1/mail/send", vec![body.to_string()])
         },
     },
 ];
 
-fn get(service: &Service, path: String) -> anyhow::Result<Call<'static>> {
+fn get(service: &Service, path: &str) -> anyhow::Result<Call<'static>> {
     let mut client = service.http()?;
+    let path = path.to_owned();
     Ok(Box::new(move || client.get(&path).map(drop)))
 }
 
 /// Returns a call that sends `bodies` in turn.
-fn post(service: &Service, path: String, mut bodies: Vec<String>) -> anyhow::Result<Call<'static>> {
+fn post(service: &Service, path: &str, mut bodies: Vec<String>) -> anyhow::Result<Call<'static>> {
     let mut client = service.http()?;
+    let path = path.to_owned();
     Ok(Box::new(move || {
         client.post_ok(&path, &bodies[0])?;
         bodies.rotate_left(1);

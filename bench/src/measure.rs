@@ -83,9 +83,7 @@ impl Timings {
 
     /// Returns the median of the calls per second in each interval.
     pub(crate) fn rate(&self) -> f64 {
-        let mut sorted = self.rates.clone();
-        sorted.sort_unstable_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+        median(&self.rates)
     }
 
     fn add_interval(&mut self, durations: Vec<Duration>, elapsed: Duration) {
@@ -94,6 +92,13 @@ impl Timings {
             .push(durations.len() as f64 / elapsed.as_secs_f64());
         self.durations.extend(durations);
     }
+}
+
+/// Returns the median, or the higher of the two middle values. Returns 0 if there are no samples.
+pub(crate) fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
 /// Number of calls per side in [`compare_single_calls`] for each interval of [`compare`].

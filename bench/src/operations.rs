@@ -111,11 +111,13 @@ pub(crate) static RARE: [Operation; 5] = [
     },
 ];
 
-fn detail(mailbox: &Mailbox, message: Known) -> String {
+/// Returns the path of a message.
+pub(crate) fn detail(mailbox: &Mailbox, message: Known) -> String {
     format!("/api/v1/mail/messages/{}", mailbox.known(message).uid)
 }
 
-fn attachment(mailbox: &Mailbox) -> String {
+/// Returns the path of the attachment of [`Known::SmallAttachment`].
+pub(crate) fn attachment(mailbox: &Mailbox) -> String {
     detail(mailbox, Known::SmallAttachment) + "/attachments/0"
 }
 

@@ -61,8 +61,8 @@ impl Service {
         Self::start_with(&mut Command::new(host), modules, &hostile).await
     }
 
-    /// Starts the service for [`crate::api`], and creates the measured account and its app password with the API. `host` runs the
-    /// program without arguments.
+    /// Starts the service for [`crate::api`], and creates the measured account. Creates its app password with the API, because the database of
+    /// another commit can have another schema. `host` runs the program without arguments.
     pub(crate) async fn start_for_api(host: &mut Command, modules: &Path) -> anyhow::Result<Self> {
         let credentials = format!(
             "[modules.credentials]\nsource = '{}/latchmail_credentials.wasm'\ngrants = ['caller', 'profile', 'credentials']\n",
