@@ -41,6 +41,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The arguments of `--against`.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub(crate) struct Arguments {
     /// Compare all operations with those of another commit. Exit with status 1 if an operation is significantly slower: p < 0.01 and more
     /// than 5 %.

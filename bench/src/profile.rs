@@ -35,6 +35,7 @@ const QUICK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The arguments of `--profile`.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub(crate) struct Arguments {
     /// Measure one operation with one client: write a flame graph, and the CPU time, allocations, context switches and copied bytes per
     /// request. Requires perf.
