@@ -13,11 +13,24 @@ const ROOT: u32 = 0;
 /// The mode bits that allow the group and other users to write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Returns the path of the configuration file. `given` overrides the variable `LATCHMAIL_CONFIG`. Without `given` and the variable, returns the path of the
-/// file that `latchmail dev` created. In this case, no other user must be able to write to the file or to its folder.
+/// The configuration file of an installed service (`docs/production.md`).
+const INSTALLED: &str = "/etc/latchmail/latchmail.toml";
+
+/// Returns the path of the configuration file. `given` overrides the variable `LATCHMAIL_CONFIG`. Without `given` and the variable, returns
+/// `/etc/latchmail/latchmail.toml` if this file exists. Otherwise returns the path of the file that `latchmail dev` created. In the last case, no other user
+/// must be able to write to the file or to its folder.
 pub(crate) fn locate(
     given: Option<&Path>,
     environment: &HashMap<String, String>,
+) -> anyhow::Result<PathBuf> {
+    locate_with(given, environment, Path::new(INSTALLED))
+}
+
+/// Works like [`locate`]. `installed` is the configuration file of an installed service.
+fn locate_with(
+    given: Option<&Path>,
+    environment: &HashMap<String, String>,
+    installed: &Path,
 ) -> anyhow::Result<PathBuf> {
     let variable = |name: &str| environment.get(name).filter(|value| !value.is_empty());
     if let Some(file) = given {
@@ -25,6 +38,9 @@ pub(crate) fn locate(
     }
     if let Some(file) = variable("LATCHMAIL_CONFIG") {
         return Ok(file.into());
+    }
+    if installed.is_file() {
+        return Ok(installed.to_owned());
     }
     let state = variable("LATCHMAIL_STATE").map_or(STATE, String::as_str);
     let default = Path::new(state).join(STATE_FILE);
@@ -43,7 +59,8 @@ pub(crate) fn locate(
         return Ok(default);
     }
     bail!(
-        "no configuration: give it with --config FILE or LATCHMAIL_CONFIG. {}, which `latchmail dev` creates, does not exist",
+        "no configuration: give it with --config FILE or LATCHMAIL_CONFIG. Neither {} nor {}, which `latchmail dev` creates, exists",
+        installed.display(),
         default.display()
     )
 }
@@ -71,31 +88,36 @@ mod tests {
     }
 
     #[test]
-    fn the_option_overrides_the_variable_which_overrides_the_state_folder() {
+    fn the_option_overrides_the_variable_which_overrides_the_installed_file_and_the_state_folder() {
         let state = std::env::temp_dir().join(format!("lm-operator-{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&state).unwrap();
         let folder = state.to_str().unwrap();
+        let installed = state.join("installed.toml");
         let variable = ("LATCHMAIL_CONFIG", "/etc/latchmail.toml");
         let both = environment(&[variable, ("LATCHMAIL_STATE", folder)]);
         let state_only = environment(&[("LATCHMAIL_CONFIG", ""), ("LATCHMAIL_STATE", folder)]);
 
         let given = Path::new("given.toml");
-        assert_eq!(locate(Some(given), &both).unwrap(), given);
+        assert_eq!(locate_with(Some(given), &both, &installed).unwrap(), given);
         assert_eq!(
-            locate(None, &both).unwrap(),
+            locate_with(None, &both, &installed).unwrap(),
             Path::new("/etc/latchmail.toml")
         );
-        let error = locate(None, &state_only).unwrap_err().to_string();
+        let error = locate_with(None, &state_only, &installed)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("--config FILE"), "{error}");
         let default = state.join("latchmail.toml");
         fs::write(&default, "").unwrap();
         let mode = |path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
         mode(&default, 0o600).unwrap();
-        assert_eq!(locate(None, &state_only).unwrap(), default);
+        assert_eq!(locate_with(None, &state_only, &installed).unwrap(), default);
 
         // A file or folder that others can write to is rejected.
         let assert_rejected = |path: &Path| {
-            let error = locate(None, &state_only).unwrap_err().to_string();
+            let error = locate_with(None, &state_only, &installed)
+                .unwrap_err()
+                .to_string();
             let expected = format!("{} belongs to another user", path.display());
             assert!(error.starts_with(&expected), "{error}");
         };
@@ -114,7 +136,12 @@ mod tests {
                 chown(path, Some(ROOT), None).unwrap();
             }
         }
-        assert_eq!(locate(None, &state_only).unwrap(), default);
+        assert_eq!(locate_with(None, &state_only, &installed).unwrap(), default);
+        fs::write(&installed, "").unwrap();
+        assert_eq!(
+            locate_with(None, &state_only, &installed).unwrap(),
+            installed
+        );
         fs::remove_dir_all(&state).unwrap();
     }
 }

@@ -19,8 +19,7 @@ use crate::output::escape;
 /// The argument that selects the service.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ServiceArgs {
-    /// Configuration file [default: `$LATCHMAIL_CONFIG`, otherwise the file that `latchmail dev` created]. Environment variables override the settings in the
-    /// file.
+    /// Configuration file [default: `$LATCHMAIL_CONFIG`, `/etc/latchmail/latchmail.toml`, or the file of `latchmail dev`]. Environment variables override it.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 }
