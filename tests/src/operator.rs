@@ -89,6 +89,24 @@ impl Service {
         ProgramOutput::of(&mut command, input).await
     }
 
+    /// Runs a command with the complete configuration of the service, including the addresses of the mail servers.
+    pub async fn operator_with_all_settings(
+        &self,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> ProgramOutput {
+        let file = self.state.join("service.toml");
+        std::fs::write(&file, &self.settings).unwrap();
+        let mut command = Command::new(program());
+        command
+            .env_clear()
+            .envs(environment.iter().copied())
+            .args(arguments)
+            .arg("--config")
+            .arg(file);
+        ProgramOutput::of(&mut command, "").await
+    }
+
     /// Writes the configuration file for the operator's commands, and returns its path.
     pub fn operator_config(&self) -> PathBuf {
         let file = self.state.join("operator.toml");

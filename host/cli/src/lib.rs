@@ -1,4 +1,5 @@
-//! The operator's commands: `latchmail account …`, `latchmail client …`, `latchmail domain …`, `latchmail module …` and `latchmail audit`.
+//! The operator's commands: `latchmail account …`, `latchmail client …`, `latchmail domain …`, `latchmail module …`, `latchmail audit`
+//! and `latchmail doctor`.
 //!
 //! Most commands open the database of the service, and need no running service. A running service reads the directory at every request, so a change applies to
 //! the next request. The commands for modules send requests to the running service instead (see [`module`]).
@@ -9,6 +10,7 @@ pub mod audit;
 pub mod client;
 mod config_file;
 mod context;
+pub mod doctor;
 pub mod domain;
 pub mod module;
 mod output;

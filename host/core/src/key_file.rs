@@ -39,15 +39,33 @@ pub fn load(path: &Path) -> Result<Vec<Key>, StartError> {
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
 }
 
+/// Returns the number of keys in the file `path`. The service runs as the user with the id `user`. Unlike [`load`], never creates the file.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, is owned or readable by another user, or contains an invalid line.
+pub fn count(path: &Path, user: u32) -> Result<usize, StartError> {
+    parse(&read_as(path, user)?)
+        .map(|keys| keys.len())
+        .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
+}
+
 /// Returns the text of a file that contains a secret, for example a key.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, or is owned or readable by another user.
 pub fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
+    read_as(path, geteuid().as_raw())
+}
+
+/// Works like [`read`], but requires that the file belongs to the user with the id `user` or to root.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or is owned or readable by another user.
+pub fn read_as(path: &Path, user: u32) -> Result<Zeroizing<String>, StartError> {
     let unreadable = |e| sentence("cannot read", path, &e);
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
-    private(metadata.mode(), metadata.uid(), geteuid().as_raw())
+    private(metadata.mode(), metadata.uid(), user)
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))?;
     // Allocate the full capacity before the first read. A buffer that grows later would leave copies of the secret in memory.
     let mut text = Zeroizing::new(String::with_capacity(
@@ -196,6 +214,17 @@ mod tests {
             made,
             "a second start reads the same key"
         );
+    }
+
+    #[test]
+    fn counting_keys_does_not_create_a_missing_file() {
+        let folder = Folder::new();
+        let path = folder.file(0o600, &STANDARD.encode([7; 32]));
+        let owner = fs::metadata(&path).unwrap().uid();
+        assert_eq!(count(&path, owner).unwrap(), 1);
+        let missing = folder.0.join("missing");
+        assert!(count(&missing, owner).is_err());
+        assert!(!missing.exists());
     }
 
     #[test]

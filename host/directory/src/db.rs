@@ -9,6 +9,7 @@
 //! SQLite and PostgreSQL are opened in different ways, see [`sqlite`] and [`postgres`]. Locks on rows also differ, see [`Tx::lock_account`],
 //! [`Tx::lock_domain`], [`Tx::lock_domain_shared`] and [`Tx::lock_module_shared`].
 
+mod inspection;
 mod lookup;
 #[cfg(any(test, feature = "testing"))]
 pub(super) mod migrations;
@@ -23,6 +24,7 @@ use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
 
 use crate::config;
 use crate::error::Failure;
+pub use inspection::{Inspection, Schema, SqliteFiles, inspect, sqlite_files};
 pub(super) use lookup::{FromLookup, Lookup, Row};
 pub(super) use postgres::options as postgres_options;
 pub(super) use sqlite::LastLoginsFile;
@@ -69,6 +71,13 @@ pub enum Error {
     /// `database.url` has an unknown scheme, or a file of the database cannot be used.
     #[error("{0}")]
     Unusable(String),
+}
+
+impl Error {
+    /// Returns the error for a `database.url` with an unknown scheme. The message does not contain the value, because the value can contain a password.
+    fn unknown_scheme() -> Self {
+        Self::Unusable("`database.url` is neither `sqlite:FILE` nor `postgres://…`".into())
+    }
 }
 
 impl From<Error> for Failure {
@@ -169,10 +178,7 @@ impl Db {
                     last_logins: LastLogins::Table(pool),
                 })
             }
-            // The value can contain a password. Therefore the error message does not contain the value.
-            _ => Err(Error::Unusable(
-                "`database.url` is neither `sqlite:FILE` nor `postgres://…`".into(),
-            )),
+            _ => Err(Error::unknown_scheme()),
         }
     }
 

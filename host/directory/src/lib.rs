@@ -41,7 +41,7 @@ pub mod two_factor;
 
 use latchmail_core::{caller, clock, config, error, hexadecimal, network, permissions};
 
-pub use db::{Db, Error};
+pub use db::{Db, Error, Inspection, Schema, SqliteFiles, inspect, sqlite_files};
 use db::{LastLogins, Lookup};
 
 /// The service's database.

@@ -2,12 +2,18 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::path::Path;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
 use latchmail_core::key_file;
-use rsa::pkcs8::SecretDocument;
+use latchmail_directory::domains::PublicKey;
+use rsa::RsaPublicKey;
+use rsa::pkcs1::DecodeRsaPublicKey as _;
+use rsa::pkcs8::{EncodePublicKey as _, SecretDocument};
 use zeroize::Zeroizing;
 
 use super::signer::Signer;
@@ -35,6 +41,40 @@ impl std::fmt::Debug for Pem {
 /// # Errors
 /// Returns an error if a key is invalid or if two keys have the same domain. The error names the setting of the key.
 pub(crate) fn read(config: &config::Dkim) -> Result<HashMap<String, ConfiguredKey>, StartError> {
+    read_with(config, key_file::read)
+}
+
+/// Returns the public keys of the configured keys, by domain. The service runs as the user with the id `user`.
+///
+/// # Errors
+/// Returns an error if a key is invalid or if two keys have the same domain. The error names the setting of the key.
+pub fn public_keys(
+    config: &config::Dkim,
+    user: u32,
+) -> Result<HashMap<String, PublicKey>, StartError> {
+    let keys = read_with(config, |file| key_file::read_as(file, user))?;
+    let public_key = |(domain, key): (String, ConfiguredKey)| {
+        let encoded = RsaPublicKey::from_pkcs1_der(key.signer.public_key())
+            .ok()
+            .and_then(|public| public.to_public_key_der().ok())
+            .map(|der| STANDARD.encode(der.as_bytes()))
+            .ok_or_else(|| {
+                StartError::new(format!("the DKIM key of {domain} has no valid public key"))
+            })?;
+        let public = PublicKey {
+            selector: key.selector,
+            key: encoded,
+        };
+        Ok((domain, public))
+    };
+    keys.into_iter().map(public_key).collect()
+}
+
+/// Returns the configured keys by domain. `read_file` returns the content of a key file.
+fn read_with(
+    config: &config::Dkim,
+    read_file: impl Fn(&Path) -> Result<Zeroizing<String>, StartError>,
+) -> Result<HashMap<String, ConfiguredKey>, StartError> {
     let mut keys = HashMap::new();
     for (name, key) in &config.keys {
         let invalid = |problem: &str| StartError::new(format!("dkim.keys.{name} {problem}"));
@@ -49,7 +89,7 @@ pub(crate) fn read(config: &config::Dkim) -> Result<HashMap<String, ConfiguredKe
                 key.selector
             )));
         }
-        let pem = key_file::read(&key.key_file)?;
+        let pem = read_file(&key.key_file)?;
         let signer = signer(&domain, &selector, &pem).map_err(|reason| {
             invalid(&format!(
                 "cannot be used: {}: {reason}",

@@ -18,6 +18,7 @@ mod key_pair;
 mod keys;
 mod signer;
 
+pub use configured::public_keys;
 pub use error::Error;
 pub use key_pair::KeyPair;
 pub use keys::Keys;

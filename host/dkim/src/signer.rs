@@ -76,6 +76,11 @@ impl Signer {
         })
     }
 
+    /// Returns the public key as `RSAPublicKey` (PKCS #1) in DER.
+    pub(crate) fn public_key(&self) -> &[u8] {
+        self.key.public().as_ref()
+    }
+
     /// Returns the header field `DKIM-Signature` with its CRLF. The caller inserts the field before the message. Every line of `message` must end with CRLF.
     ///
     /// # Errors

@@ -9,6 +9,14 @@ const RESERVE: u64 = 256;
 /// inherit the limit. A mail daemon closes all possible file descriptors when it starts, which would take minutes with a limit of 10^9.
 const USUAL_LIMIT: u64 = 65_536;
 
+/// Returns the number of file descriptors that the service needs for `max_connections` client connections.
+#[must_use]
+pub fn required_descriptors(max_connections: usize) -> u64 {
+    u64::try_from(max_connections)
+        .unwrap_or(u64::MAX)
+        .saturating_add(RESERVE)
+}
+
 /// Raises the limit on file descriptors. Returns the number of connections that the new limit allows, which is at most `configured`.
 pub(crate) fn max_connections(configured: usize) -> usize {
     let limit = raise(configured);
@@ -28,9 +36,7 @@ pub(crate) fn max_connections(configured: usize) -> usize {
 fn raise(configured: usize) -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let soft = current?;
-    let wanted = u64::try_from(configured)
-        .unwrap_or(u64::MAX)
-        .saturating_add(RESERVE)
+    let wanted = required_descriptors(configured)
         .max(USUAL_LIMIT)
         .min(maximum.unwrap_or(u64::MAX));
     if wanted <= soft {

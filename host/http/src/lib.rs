@@ -53,6 +53,7 @@ mod stream;
 pub(crate) mod testing;
 
 pub use app::App;
+pub use descriptors::required_descriptors;
 pub use openapi::info::ApiInfo;
 pub use router::RouteTable;
 pub use routes::route_groups;

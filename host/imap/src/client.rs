@@ -119,7 +119,10 @@ impl Connector {
     }
 
     /// Runs `work` with a timeout. `work` must only connect and log in. Therefore every failure except a rejected credential becomes [`Error::Unavailable`].
-    async fn within<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    pub(crate) async fn within<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         match timeout(self.timeout, work).await {
             Ok(Err(Error::Lost(why) | Error::Protocol(why) | Error::No(why))) => {
                 Err(Error::Unavailable(why))
@@ -132,7 +135,8 @@ impl Connector {
         }
     }
 
-    async fn greet(&self) -> Result<(Wire, Option<Capabilities>), Error> {
+    /// Connects and reads the greeting. Returns the capabilities if the greeting contains them.
+    pub(crate) async fn greet(&self) -> Result<(Wire, Option<Capabilities>), Error> {
         let io =
             self.endpoint.connect().await.map_err(|e| {
                 Error::Unavailable(format!("{} cannot be reached: {e}", self.endpoint))

@@ -36,6 +36,7 @@ pub mod list;
 mod log_in;
 mod open;
 mod page;
+mod probe;
 mod read;
 mod search;
 mod selected;
@@ -49,6 +50,7 @@ mod wire;
 
 pub use client::Connector;
 pub use fetch::Fetched;
+pub use probe::Probe;
 pub use read::MessageRef;
 pub use selected::{Opened, Writable};
 pub use session::Session;

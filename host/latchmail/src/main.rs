@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
-use latchmail_cli::{account, audit, client, domain, module};
+use latchmail_cli::{account, audit, client, doctor, domain, module};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::logging;
@@ -86,6 +86,16 @@ enum Command {
         #[command(subcommand)]
         command: module::Command,
     },
+    /// Check the configuration, the files, the mail servers, the DNS records and the system. Changes nothing.
+    ///
+    /// Prints one line for each check: `ok`, `warning` or `failed`, with a remedy. The exit status is 1 if a check failed.
+    Doctor {
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the audit log, the newest events last.
     Audit {
         #[command(flatten)]
@@ -151,6 +161,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Domain { service, command } => domain::run(&service, command).await,
             Command::Client { service, command } => client::run(&service, command).await,
             Command::Module { service, command } => module::run(&service, command).await,
+            Command::Doctor { service, json } => doctor::run(&service, json).await,
             Command::Audit { service, selection } => audit::run(&service, &selection).await,
             Command::Dev {
                 database,

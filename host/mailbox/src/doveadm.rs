@@ -96,6 +96,21 @@ impl fmt::Debug for Doveadm {
     }
 }
 
+/// Sends a request that ends no session, to check the connection and the key. Returns `false` if `imap.doveadm` is not configured, otherwise `true`.
+///
+/// # Errors
+/// Returns an error if the key file cannot be used, or if the request fails.
+pub async fn probe(config: &config::Imap) -> Result<bool, StartError> {
+    let Some(doveadm) = Doveadm::new(config)? else {
+        return Ok(false);
+    };
+    // The user name of a session contains an address, so no session has this name.
+    let masks = [SessionMask("none/none".into())];
+    let result = doveadm.kick(&masks).await;
+    result.map_err(|error| StartError::new(error.to_string()))?;
+    Ok(true)
+}
+
 impl Doveadm {
     /// Creates the client from the configuration. Returns `None` if `imap.doveadm` is not set. Does not connect.
     pub(crate) fn new(config: &config::Imap) -> Result<Option<Self>, StartError> {

@@ -43,6 +43,7 @@ pub use latchmail_imap::list::Role;
 pub use access::{Access, Member};
 pub use attachment::AttachmentContent;
 pub use authentication::{Authentication, Verdict, parse_addresses};
+pub use doveadm::probe as probe_doveadm;
 pub use download::Download;
 pub use error::Error;
 pub use mail::Mail;

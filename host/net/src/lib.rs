@@ -2,6 +2,7 @@
 //!
 //! This crate does not depend on accounts or mailboxes, and does not handle requests.
 
+pub mod certificate;
 pub mod dns;
 pub mod endpoint;
 pub mod fetch;

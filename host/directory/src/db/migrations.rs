@@ -30,6 +30,24 @@ pub(super) async fn postgres(connection: &mut PgConnection) -> Result<(), Migrat
     run(|step| step.postgres, connection).await
 }
 
+/// Returns the version and the checksum of each migration for SQLite.
+pub(super) fn sqlite_checksums() -> Vec<(i64, Vec<u8>)> {
+    checksums(|step| step.sqlite)
+}
+
+/// Returns the version and the checksum of each migration for `PostgreSQL`.
+pub(super) fn postgres_checksums() -> Vec<(i64, Vec<u8>)> {
+    checksums(|step| step.postgres)
+}
+
+fn checksums(dialect: fn(&Step) -> &'static str) -> Vec<(i64, Vec<u8>)> {
+    let migrator = migrator(dialect);
+    let migrations = migrator.iter();
+    migrations
+        .map(|one| (one.version, one.checksum.to_vec()))
+        .collect()
+}
+
 /// Returns a digest of all migrations. Tests copy a template database instead of running the migrations. The name of the template database contains this
 /// digest.
 #[cfg(any(test, feature = "testing"))]

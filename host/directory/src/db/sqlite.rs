@@ -33,6 +33,7 @@ use crate::config;
 pub(crate) use last_logins::LastLoginsFile;
 use milter::MilterFile;
 pub(super) use milter::withdraw;
+pub(super) use shared::beside;
 
 const MAILSERVER_FILE: &str = include_str!("../../migrations/mailserver/sqlite/file.sql");
 const MAILSERVER_CONNECTION: &str =
@@ -183,7 +184,10 @@ async fn create_mailserver_tables(mailserver: &Path) -> Result<(), Error> {
 }
 
 /// Returns the absolute path of the main file.
-fn main_file(config: &config::Database) -> Result<PathBuf, Error> {
+///
+/// # Errors
+/// Returns [`Error::Unusable`] if `database.url` contains no file name.
+pub(super) fn main_file(config: &config::Database) -> Result<PathBuf, Error> {
     let options = SqliteConnectOptions::from_str(&config.url)?;
     let named = options.get_filename();
     if named.as_os_str().is_empty() || named.to_string_lossy().starts_with("file:") {

@@ -9,12 +9,14 @@ pub mod fuzzing;
 mod idempotency;
 mod login;
 mod memory;
+mod probe;
 mod random;
 mod result;
 mod send;
 mod smtp;
 
 pub use draft::{Draft, File};
+pub use probe::{Probe, probe};
 pub use result::{Error, Sent};
 pub use send::{Outbox, Sender};
 

@@ -67,18 +67,8 @@ impl Connector {
     ) -> Result<Session, MailboxError> {
         let unavailable =
             |why: String| MailboxError::Unavailable(format!("{}: {why}", self.endpoint));
-        let stream = self
-            .endpoint
-            .connect()
-            .await
-            .map_err(|e| unavailable(e.to_string()))?;
         let hello = ClientId::Ipv4(net::Ipv4Addr::LOCALHOST);
-        let mut connection = AsyncSmtpConnection::connect_with_transport(
-            Box::new(BufferedStream::new(stream)),
-            &hello,
-        )
-        .await
-        .map_err(|e| unavailable(e.to_string()))?;
+        let mut connection = open(&self.endpoint, &hello).await.map_err(unavailable)?;
         login::log_in(&mut connection, &hello, credential)
             .await
             .map_err(|error| match error {
@@ -95,6 +85,17 @@ impl Connector {
             state: State::Idle,
         })
     }
+}
+
+/// Connects, reads the greeting and sends EHLO. The error is the reason of the failure.
+pub(super) async fn open(
+    endpoint: &Endpoint,
+    hello: &ClientId,
+) -> Result<AsyncSmtpConnection, String> {
+    let stream = endpoint.connect().await.map_err(|e| e.to_string())?;
+    AsyncSmtpConnection::connect_with_transport(Box::new(BufferedStream::new(stream)), hello)
+        .await
+        .map_err(|e| e.to_string())
 }
 
 impl pool::Connect for Connector {

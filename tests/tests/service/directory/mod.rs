@@ -8,6 +8,7 @@ mod dkim_milter;
 mod module_management;
 mod modules_store;
 mod operator_accounts;
+mod operator_doctor;
 mod operator_domains;
 mod operator_settings;
 mod s4_1_service;

@@ -1,0 +1,150 @@
+//! Checks the certificates of the mail servers: those that the service sees, and those that mail clients see. Does not check STARTTLS.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::config::Config;
+use latchmail_net::certificate::certificate_expiry;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+
+use super::TIMEOUT;
+use super::finding::Finding;
+
+const TLS: &str = "tls";
+
+const DAY: Duration = Duration::from_hours(24);
+/// The remaining validity of a certificate below which the operator gets a warning.
+const WARNING_PERIOD: Duration = DAY.saturating_mul(14);
+
+/// The ports for mail clients: IMAP and submission with TLS from the first byte (RFC 8314).
+const PUBLIC_IMAP: u16 = 993;
+const PUBLIC_SUBMISSION: u16 = 465;
+
+/// A server with TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Server {
+    /// `host:port`.
+    address: String,
+    /// The name for which the certificate must be valid.
+    name: String,
+}
+
+/// Checks the certificates of all servers concurrently.
+pub(super) async fn check(config: &Config) -> Vec<Finding> {
+    join_all(servers(config).into_iter().map(check_certificate)).await
+}
+
+/// Returns the servers of the service if the service uses TLS, and the ports for mail clients on the same machines.
+fn servers(config: &Config) -> Vec<Server> {
+    let (imap, smtp) = (&config.imap, &config.smtp);
+    let mut servers = Vec::new();
+    for (address, tls, public_port) in [
+        (&imap.address, imap.tls, PUBLIC_IMAP),
+        (&smtp.address, smtp.tls, PUBLIC_SUBMISSION),
+    ] {
+        // An invalid address is a finding of the checks `imap` and `smtp`.
+        let Some((host, _)) = address.rsplit_once(':') else {
+            continue;
+        };
+        let public = Server {
+            address: format!("{host}:{public_port}"),
+            name: config.mail_host(),
+        };
+        if tls {
+            let name = host.trim_start_matches('[').trim_end_matches(']');
+            servers.push(Server {
+                address: address.clone(),
+                name: name.to_owned(),
+            });
+        }
+        if !servers.contains(&public) {
+            servers.push(public);
+        }
+    }
+    servers
+}
+
+async fn check_certificate(server: Server) -> Finding {
+    let Server { address, name } = server;
+    let deadline = Instant::now() + TIMEOUT;
+    let Ok(Ok(stream)) = timeout_at(deadline, TcpStream::connect(&address)).await else {
+        return Finding::warning(
+            TLS,
+            format!("{address} cannot be reached, so its certificate was not checked"),
+            "enable this port at the mail server if mail clients use it; see docs/mailserver.md",
+        );
+    };
+    let failed = |why: &str| {
+        Finding::failed(
+            TLS,
+            format!("{address}, with the name {name}: {why}"),
+            "use a certificate that is trusted, not expired, and valid for this name. `imap.address`, `smtp.address` and `dns.mail_host` set the names",
+        )
+    };
+    match timeout_at(deadline, certificate_expiry(stream, &name)).await {
+        Ok(Ok(end)) => assess_expiry(&address, end, Clock::system().now()),
+        Ok(Err(error)) => failed(&error.to_string()),
+        Err(_) => failed("the server did not respond in time"),
+    }
+}
+
+/// The TLS handshake fails with an expired certificate, so this function gets valid certificates only.
+fn assess_expiry(address: &str, end: Timestamp, now: Timestamp) -> Finding {
+    let remaining = end.since(now);
+    let days = remaining.as_secs() / DAY.as_secs();
+    let date = end.date();
+    let detail = format!("the certificate of {address} expires on {date} (days: {days})");
+    if remaining < WARNING_PERIOD {
+        return Finding::warning(TLS, detail, "renew the certificate and reload the server");
+    }
+    Finding::ok(TLS, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::super::finding::Status;
+    use super::*;
+
+    #[test]
+    fn a_certificate_causes_a_warning_two_weeks_before_it_expires() {
+        let now = Timestamp::from_millis(1_795_161_600_000);
+        let status = |end| assess_expiry("mail.example.org:993", end, now).status;
+        assert_eq!(status(now.plus(DAY * 14)), Status::Ok);
+        assert_eq!(status(now.plus(DAY * 13)), Status::Warning);
+        assert_eq!(status(now), Status::Warning);
+    }
+
+    #[test]
+    fn the_ports_for_mail_clients_must_have_the_public_name() {
+        let servers = |settings: &str| {
+            let config = Config::parse(settings, "test", HashMap::new()).unwrap();
+            let servers = servers(&config).into_iter();
+            let servers: Vec<_> = servers.map(|one| (one.address, one.name)).collect();
+            servers
+        };
+        let server = |address: &str, name: &str| (address.to_owned(), name.to_owned());
+        let domain = "registration.domains = ['example.org']\n";
+        assert_eq!(
+            servers(domain),
+            [
+                server("127.0.0.1:993", "mail.example.org"),
+                server("127.0.0.1:465", "mail.example.org"),
+            ]
+        );
+        let remote = format!(
+            "{domain}imap.address = 'mail.example.org:993'\nimap.tls = true\nsmtp.address = '[::1]:1465'\nsmtp.tls = true"
+        );
+        assert_eq!(
+            servers(&remote),
+            [
+                server("mail.example.org:993", "mail.example.org"),
+                server("[::1]:1465", "::1"),
+                server("[::1]:465", "mail.example.org"),
+            ]
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! Checks the connections to the IMAP server, to doveadm and to the submission service. Does not log in.
+
+use latchmail_core::config::{self, Config};
+use latchmail_core::network::is_local;
+use latchmail_imap::{Connector, Probe};
+use latchmail_mailbox::{outbox, probe_doveadm};
+
+use super::TIMEOUT;
+use super::finding::Finding;
+
+const IMAP: &str = "imap";
+const DOVEADM: &str = "doveadm";
+const SMTP: &str = "smtp";
+
+/// The name that Dovecot reports. Dovecot lists most extensions only after the log-in, and offers all required extensions.
+const DOVECOT: &str = "Dovecot";
+
+/// Connects to the IMAP server and reads its capabilities.
+pub(super) async fn check_imap(config: &Config) -> Finding {
+    let settings = config::Imap {
+        timeout: config.imap.timeout.min(TIMEOUT),
+        ..config.imap.clone()
+    };
+    let remedy = "start the IMAP server, and check `imap.address`, `imap.tls` and the server's log";
+    let connector = match Connector::new(&settings) {
+        Ok(connector) => connector,
+        Err(error) => return Finding::failed(IMAP, error.to_string(), remedy),
+    };
+    match connector.probe().await {
+        Ok(probe) => assess_imap(config, &probe),
+        Err(error) => Finding::failed(IMAP, error.to_string(), remedy),
+    }
+}
+
+fn assess_imap(config: &Config, probe: &Probe) -> Finding {
+    let offered = probe.capabilities;
+    let server = probe.name.as_deref().unwrap_or("server of unknown name");
+    let connection = describe(server, &config.imap.address, config.imap.tls);
+    if !offered.auth_plain && offered.login_disabled {
+        return Finding::failed(
+            IMAP,
+            format!("{connection}, does not allow a log-in with a password"),
+            "enable AUTH=PLAIN for connections of the service, or set `imap.tls = true`",
+        );
+    }
+    if config.oauth.introspection.is_some() && !offered.auth_oauthbearer && !offered.auth_xoauth2 {
+        return Finding::failed(
+            IMAP,
+            format!("{connection}, offers neither AUTH=OAUTHBEARER nor AUTH=XOAUTH2"),
+            "enable one of them, because `oauth.introspection` is configured; see docs/oauth-external.md",
+        );
+    }
+    let missing: Vec<&str> = offered.missing_extensions().map(|(name, _)| name).collect();
+    if !missing.is_empty() && server != DOVECOT {
+        return Finding::warning(
+            IMAP,
+            format!(
+                "{connection}, does not list {} before the log-in",
+                missing.join(" and ")
+            ),
+            "log in with a mail client and read the log of the service, which names each extension that is missing after the log-in",
+        );
+    }
+    assess_encryption(IMAP, connection, &config.imap.address, config.imap.tls)
+}
+
+/// Sends a request that ends no session to doveadm.
+pub(super) async fn check_doveadm(config: &Config) -> Finding {
+    match probe_doveadm(&config.imap).await {
+        Ok(true) => Finding::ok(DOVEADM, format!("{} accepts the key", config.imap.doveadm)),
+        Ok(false) => Finding::warning(
+            DOVEADM,
+            "`imap.doveadm` is not configured, so a revoked app password does not end open sessions",
+            "set `imap.doveadm` and `imap.doveadm_key_file`, see docs/mailserver.md",
+        ),
+        Err(error) => Finding::failed(
+            DOVEADM,
+            error.to_string(),
+            "start Dovecot, and check `imap.doveadm`, and that the key file has exactly the content that Dovecot reads; see docs/mailserver.md",
+        ),
+    }
+}
+
+/// Connects to the submission service and reads its reply to EHLO.
+pub(super) async fn check_smtp(config: &Config) -> Finding {
+    let settings = config::Smtp {
+        timeout: config.smtp.timeout.min(TIMEOUT),
+        ..config.smtp.clone()
+    };
+    match outbox::probe(&settings).await {
+        Ok(probe) => assess_smtp(config, &probe),
+        Err(error) => Finding::failed(
+            SMTP,
+            error.to_string(),
+            "start the submission service, and check `smtp.address`, `smtp.tls` and the server's log",
+        ),
+    }
+}
+
+fn assess_smtp(config: &Config, probe: &outbox::Probe) -> Finding {
+    let connection = describe(&probe.name, &config.smtp.address, config.smtp.tls);
+    if !probe.auth_password {
+        return Finding::failed(
+            SMTP,
+            format!("{connection}, does not offer AUTH PLAIN or AUTH LOGIN"),
+            "enable log-in for connections of the service (`smtpd_sasl_auth_enable`), or set `smtp.tls = true`",
+        );
+    }
+    assess_encryption(SMTP, connection, &config.smtp.address, config.smtp.tls)
+}
+
+fn describe(server: &str, address: &str, tls: bool) -> String {
+    let tls = if tls { "TLS used" } else { "TLS not used" };
+    format!("{server} at {address}, {tls}")
+}
+
+/// Returns a warning if the connection to another machine is not encrypted.
+fn assess_encryption(check: &'static str, connection: String, address: &str, tls: bool) -> Finding {
+    if tls || is_on_this_machine(address) {
+        return Finding::ok(check, connection);
+    }
+    Finding::warning(
+        check,
+        format!("{connection}, although the server is on another machine"),
+        format!("set `{check}.tls = true` and the port of the encrypted service"),
+    )
+}
+
+/// Returns `true` if `address` (`host:port`) names this machine.
+pub(super) fn is_on_this_machine(address: &str) -> bool {
+    address
+        .rsplit_once(':')
+        .is_some_and(|(host, _)| is_local(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use latchmail_imap::capabilities::Capabilities;
+
+    use super::super::finding::Status;
+    use super::*;
+
+    fn config(settings: &str) -> Config {
+        Config::parse(settings, "test", HashMap::new()).unwrap()
+    }
+
+    fn probe(name: Option<&str>, capabilities: Capabilities) -> Probe {
+        Probe {
+            name: name.map(Into::into),
+            capabilities,
+        }
+    }
+
+    #[test]
+    fn only_dovecot_may_list_required_extensions_after_the_log_in() {
+        let plain = Capabilities {
+            auth_plain: true,
+            ..Capabilities::default()
+        };
+        let complete = Capabilities {
+            r#move: true,
+            uid_plus: true,
+            ..plain
+        };
+        let local = config("");
+        let dovecot = assess_imap(&local, &probe(Some("Dovecot"), plain));
+        assert_eq!(
+            (dovecot.status, dovecot.detail.as_str()),
+            (Status::Ok, "Dovecot at 127.0.0.1:143, TLS not used")
+        );
+        let other = assess_imap(&local, &probe(None, plain));
+        assert_eq!(other.status, Status::Warning);
+        assert!(
+            other.detail.contains("MOVE (RFC 6851) and UIDPLUS"),
+            "{}",
+            other.detail
+        );
+        assert_eq!(
+            assess_imap(&local, &probe(None, complete)).status,
+            Status::Ok
+        );
+    }
+
+    #[test]
+    fn a_server_without_password_log_in_fails() {
+        let disabled = Capabilities {
+            login_disabled: true,
+            ..Capabilities::default()
+        };
+        let imap = assess_imap(&config(""), &probe(Some("Dovecot"), disabled));
+        assert_eq!(imap.status, Status::Failed);
+        let server = outbox::Probe {
+            name: "mail.example.org".into(),
+            auth_password: false,
+        };
+        assert_eq!(assess_smtp(&config(""), &server).status, Status::Failed);
+    }
+
+    #[test]
+    fn an_unencrypted_connection_to_another_machine_is_a_warning() {
+        let server = outbox::Probe {
+            name: "mail.example.org".into(),
+            auth_password: true,
+        };
+        let remote = config("smtp.address = '10.0.0.1:587'\nsmtp.insecure = true");
+        assert_eq!(assess_smtp(&remote, &server).status, Status::Warning);
+        assert_eq!(assess_smtp(&config(""), &server).status, Status::Ok);
+    }
+}
