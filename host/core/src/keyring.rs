@@ -23,6 +23,7 @@ use crate::sealing::{Purpose, SealingKey, text};
 const KEY_ID: &str = "latchmail v1 key id";
 const SEALING: &str = "latchmail v1 sealing XChaCha20-Poly1305";
 const SIGNING: &str = "latchmail v1 signing Ed25519";
+const FINGERPRINT: &str = "latchmail v1 password fingerprint HMAC-SHA-256";
 
 /// Length of a key's id, in bytes. Sealed bytes start with the id of the sealing key.
 const KEY_ID_LENGTH: usize = 8;
@@ -36,9 +37,11 @@ pub struct Keyring {
 /// The keys that are derived from one key in the key file.
 pub struct Key {
     /// Id of the key. Bytes that the key sealed start with this id.
-    id: [u8; KEY_ID_LENGTH],
+    pub(crate) id: [u8; KEY_ID_LENGTH],
     /// Key that seals (encrypts) and opens (decrypts) stored secrets.
     sealing: SealingKey,
+    /// Key for the fingerprints of passwords ([`crate::fingerprint`]).
+    pub(crate) fingerprint: Zeroizing<[u8; 32]>,
     /// The `kid` of tokens that the key signed: the public key's thumbprint (RFC 7638, RFC 8037 appendix A.3).
     pub kid: String,
     /// Key that signs tokens. The memory of this key is erased on drop.
@@ -88,7 +91,7 @@ impl Keyring {
         self.all().find(|key| key.id == id)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Key> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Key> {
         std::iter::once(&self.current).chain(&self.earlier)
     }
 
@@ -159,6 +162,7 @@ impl Key {
         Ok(Self {
             id: *expand(&secret, KEY_ID)?,
             sealing: SealingKey(expand(&secret, SEALING)?),
+            fingerprint: expand(&secret, FINGERPRINT)?,
             kid: thumbprint(public.as_bytes()),
             signing: EncodingKey::from_ed_der(signing.to_pkcs8_der().map_err(unusable)?.as_bytes()),
             verifying: DecodingKey::from_ed_der(public.as_bytes()),

@@ -144,6 +144,14 @@ impl AppPassword {
         Ok(Self(SecretString::from(symbols::<32>()?.as_str())))
     }
 
+    /// Parses an app password. Returns `None` if the text does not have the form of an app password.
+    #[must_use]
+    pub fn parse(text: &SecretString) -> Option<Self> {
+        let bytes = text.expose_secret().as_bytes();
+        let has_form = bytes.len() == 32 && bytes.iter().all(|byte| BASE32.contains(byte));
+        has_form.then(|| Self(text.clone()))
+    }
+
     /// Returns the public selector, which is unique. The mail server finds the app password in the directory by the selector.
     #[must_use]
     pub fn selector(&self) -> &str {
@@ -213,6 +221,11 @@ mod tests {
         assert_eq!(password.selector(), &text[..8]);
         assert_eq!(password.hash(), sha256_hex(text));
         assert!(!format!("{password:?}").contains(text));
+        let parsed = AppPassword::parse(password.secret()).unwrap();
+        assert_eq!(parsed.hash(), password.hash());
+        for other in ["", &text[1..], &format!("{text}a"), &text.to_uppercase()] {
+            assert!(AppPassword::parse(&other.into()).is_none(), "{other}");
+        }
     }
 
     #[test]
