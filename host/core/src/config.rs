@@ -23,6 +23,7 @@ mod plans;
 #[cfg(test)]
 mod reference;
 mod registration;
+mod sign_in;
 mod smtp;
 #[cfg(test)]
 mod tests;
@@ -42,7 +43,7 @@ pub use self::database::Database;
 pub use self::dkim::{Dkim, DkimKey};
 pub use self::dns::Dns;
 pub use self::http::Http;
-pub use self::imap::Imap;
+pub use self::imap::{Imap, SessionNames};
 pub use self::inbound::{Inbound, LocalFrom};
 pub use self::limits::Limits;
 pub use self::log::{Log, LogFormat};
@@ -51,6 +52,7 @@ pub use self::modules::{Breaker, Module, ModuleSettings};
 pub use self::oauth::{Introspection, OAuth};
 pub use self::plans::Plan;
 pub use self::registration::Registration;
+pub use self::sign_in::{DomainSignIn, MailserverSignIn, PasswordSource, SignIn};
 pub use self::smtp::Smtp;
 use self::values::list;
 use crate::error::StartError;
@@ -118,6 +120,9 @@ pub struct Config {
     /// The settings for the registration of accounts.
     #[serde(default)]
     pub registration: Registration,
+    /// The source of the passwords of users.
+    #[serde(default)]
+    pub sign_in: SignIn,
     /// The settings of the audit log.
     #[serde(default)]
     pub audit: Audit,
@@ -272,6 +277,7 @@ impl Config {
             }
         }
         self.registration.check()?;
+        self.sign_in.check()?;
         self.dns.check()?;
         self.inbound.check()?;
         plaintext::check(&self)?;

@@ -30,6 +30,19 @@ pub struct Imap {
     pub doveadm: String,
     /// The path of the file with the key of the doveadm API. The key is the complete content of the file, as in Dovecot.
     pub doveadm_key_file: PathBuf,
+    /// The user name of IMAP sessions at the mail server.
+    pub session_names: SessionNames,
+}
+
+/// The user name of IMAP sessions at the mail server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionNames {
+    /// The address, a slash, and the id of the app password. The service can end the sessions of a single app password.
+    #[default]
+    AppPassword,
+    /// The log-in name of the user. The service can only end all sessions of a user.
+    User,
 }
 
 impl Default for Imap {
@@ -43,6 +56,7 @@ impl Default for Imap {
             idle_timeout: Duration::from_mins(4),
             doveadm: String::new(),
             doveadm_key_file: PathBuf::new(),
+            session_names: SessionNames::default(),
         }
     }
 }

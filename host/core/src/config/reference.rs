@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Config;
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any name.
-const SECTIONS: [&str; 18] = [
+const SECTIONS: [&str; 21] = [
     "log",
     "http",
     "database",
@@ -14,6 +14,9 @@ const SECTIONS: [&str; 18] = [
     "smtp",
     "inbound",
     "registration",
+    "sign_in",
+    "sign_in.domains.<name>",
+    "sign_in.mailserver",
     "audit",
     "dns",
     "dkim",

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
+use super::sign_in::folded;
 use super::values::list;
-use crate::address;
 use crate::error::StartError;
 
 /// `[registration]`
@@ -30,18 +30,8 @@ impl Registration {
     /// Replaces each domain by its canonical form.
     pub(super) fn check(&mut self) -> Result<(), StartError> {
         for domain in &mut self.domains {
-            *domain = folded(domain)?;
+            *domain = folded("registration.domains", domain)?;
         }
         Ok(())
     }
-}
-
-/// Returns the canonical form of a domain: lower case, ASCII (RFC 5890), without the last dot.
-fn folded(domain: &str) -> Result<String, StartError> {
-    let bare = domain.trim();
-    address::fold_domain(bare.strip_suffix('.').unwrap_or(bare)).ok_or_else(|| {
-        StartError::new(format!(
-            "`registration.domains` contains `{domain}`, which is not a domain"
-        ))
-    })
 }

@@ -1,0 +1,270 @@
+//! `[sign_in]`: the place where the passwords of users are verified.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::values::seconds;
+use crate::address;
+use crate::error::StartError;
+
+/// `[sign_in]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SignIn {
+    /// The source of passwords for all domains without their own section.
+    pub source: PasswordSource,
+    /// The source of passwords of single domains, by the domain's canonical name.
+    pub domains: BTreeMap<String, DomainSignIn>,
+    /// The settings for [`PasswordSource::Mailserver`].
+    pub mailserver: MailserverSignIn,
+}
+
+/// The place where passwords are stored and verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PasswordSource {
+    /// The service stores the hashes of passwords.
+    #[default]
+    Accounts,
+    /// The mail server verifies passwords with its own users.
+    Mailserver,
+}
+
+/// `[sign_in.domains."<name>"]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DomainSignIn {
+    /// The source of passwords for the domain.
+    pub source: PasswordSource,
+}
+
+/// `[sign_in.mailserver]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MailserverSignIn {
+    /// The path of Dovecot's socket with the authentication client protocol. If empty, the service verifies passwords with IMAP LOGIN.
+    pub auth_socket: PathBuf,
+    /// The path of Dovecot's socket with the auth-master protocol. If empty, the service cannot notice changed passwords and removed users.
+    pub lookup_socket: PathBuf,
+    /// The interval between two lookups of all users.
+    #[serde(deserialize_with = "seconds")]
+    pub recheck: Duration,
+    /// The domain of log-in names without a domain. If empty, every log-in name must have a domain.
+    pub default_domain: String,
+    /// The separator between a user name and the name of a master user. Log-in names with this character are rejected. If empty, all log-in names are allowed.
+    pub master_user_separator: String,
+    /// The URL at which users change their password. If empty, the service names no URL.
+    pub password_url: String,
+}
+
+impl Default for MailserverSignIn {
+    fn default() -> Self {
+        Self {
+            auth_socket: PathBuf::new(),
+            lookup_socket: PathBuf::new(),
+            recheck: Duration::from_mins(5),
+            default_domain: String::new(),
+            master_user_separator: "*".into(),
+            password_url: String::new(),
+        }
+    }
+}
+
+impl SignIn {
+    /// Returns the source of passwords for a domain in its canonical form.
+    #[must_use]
+    pub fn source(&self, domain: &str) -> PasswordSource {
+        let own = self.domains.get(domain);
+        own.map_or(self.source, |domain| domain.source)
+    }
+
+    /// Returns `true` if the mail server verifies the passwords of at least one domain.
+    #[must_use]
+    pub fn uses_mail_server(&self) -> bool {
+        let mut own = self.domains.values().map(|domain| domain.source);
+        self.source == PasswordSource::Mailserver
+            || own.any(|source| source == PasswordSource::Mailserver)
+    }
+
+    /// Returns `true` if the mail server verifies the password of this address.
+    #[must_use]
+    pub fn is_at_mail_server(&self, address: &str) -> bool {
+        let (_, domain) = address.rsplit_once('@').unwrap_or_default();
+        self.source(domain) == PasswordSource::Mailserver
+    }
+
+    /// Returns the mail server's log-in name of an address: the local part on the default domain, otherwise the address.
+    #[must_use]
+    pub fn login_name<'a>(&self, address: &'a str) -> &'a str {
+        match address.rsplit_once('@') {
+            Some((name, domain)) if domain == self.mailserver.default_domain => name,
+            _ => address,
+        }
+    }
+
+    /// Returns the address of a log-in name, in lower case. Returns `None` if no address has this form, or if the name has no domain and no default domain is
+    /// configured.
+    #[must_use]
+    pub fn address(&self, login_name: &str) -> Option<String> {
+        if login_name.contains('@') {
+            return address::fold(login_name);
+        }
+        let domain = &self.mailserver.default_domain;
+        (!domain.is_empty())
+            .then(|| address::fold(&format!("{login_name}@{domain}")))
+            .flatten()
+    }
+
+    /// Returns the text for users who try to change a password that the mail server stores.
+    #[must_use]
+    pub fn password_hint(&self) -> String {
+        let place = match self.mailserver.password_url.as_str() {
+            "" => "there",
+            url => &format!("at {url}"),
+        };
+        format!("The mail server manages this password. Change it {place}.")
+    }
+
+    /// Replaces each domain by its canonical form, and checks the other settings.
+    pub(super) fn check(&mut self) -> Result<(), StartError> {
+        let mut domains = BTreeMap::new();
+        for (domain, settings) in &self.domains {
+            let folded = folded("sign_in.domains", domain)?;
+            if domains.insert(folded, *settings).is_some() {
+                return Err(StartError::new(format!(
+                    "`sign_in.domains` contains `{domain}` more than once"
+                )));
+            }
+        }
+        self.domains = domains;
+        let mailserver = &mut self.mailserver;
+        if !mailserver.default_domain.is_empty() {
+            mailserver.default_domain = folded(
+                "sign_in.mailserver.default_domain",
+                &mailserver.default_domain,
+            )?;
+        }
+        if mailserver.recheck.is_zero() {
+            return Err(StartError::new(
+                "`sign_in.mailserver.recheck` must be more than 0 seconds",
+            ));
+        }
+        let separator = &mailserver.master_user_separator;
+        let mut characters = separator.chars();
+        let first = characters.next();
+        if first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '@')
+            || characters.next().is_some()
+        {
+            return Err(StartError::new(format!(
+                "`sign_in.mailserver.master_user_separator` is `{separator}`: it must be one character that is neither a letter, a digit nor @, or \
+                 empty"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the canonical form of a domain: lower case, ASCII (RFC 5890), without the last dot. `key` is the name of the setting, for error messages.
+pub(super) fn folded(key: &str, domain: &str) -> Result<String, StartError> {
+    let bare = domain.trim();
+    address::fold_domain(bare.strip_suffix('.').unwrap_or(bare)).ok_or_else(|| {
+        StartError::new(format!(
+            "`{key}` contains `{domain}`, which is not a domain"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn parsed(text: &str) -> Result<SignIn, StartError> {
+        Config::parse(text, "test", HashMap::new()).map(|config| config.sign_in)
+    }
+
+    #[test]
+    fn the_service_verifies_passwords_by_default() {
+        let sign_in = parsed("").unwrap();
+        assert!(!sign_in.is_at_mail_server("ada@example.org"));
+        assert_eq!(sign_in.mailserver.recheck, Duration::from_mins(5));
+        assert_eq!(sign_in.address("ada"), None);
+    }
+
+    #[test]
+    fn a_domain_can_have_its_own_source() {
+        let sign_in = parsed(
+            "[sign_in]\nsource = 'mailserver'\n[sign_in.domains.'Bücher.example.']\nsource = 'accounts'",
+        )
+        .unwrap();
+        assert!(sign_in.is_at_mail_server("ada@example.org"));
+        assert!(!sign_in.is_at_mail_server("ada@xn--bcher-kva.example"));
+        let dotted = parsed("sign_in.domains.\"example.org\".source = 'mailserver'").unwrap();
+        assert!(dotted.is_at_mail_server("ada@example.org"));
+        assert!(!dotted.is_at_mail_server("ada@example.net"));
+    }
+
+    #[test]
+    fn a_log_in_name_on_the_default_domain_has_no_domain() {
+        let sign_in = parsed("sign_in.mailserver.default_domain = 'Example.org'").unwrap();
+        assert_eq!(sign_in.login_name("ada@example.org"), "ada");
+        assert_eq!(sign_in.login_name("ada@example.net"), "ada@example.net");
+        assert_eq!(sign_in.address("Ada").as_deref(), Some("ada@example.org"));
+        assert_eq!(sign_in.address("a b"), None);
+        assert_eq!(sign_in.address(""), None);
+        assert_eq!(
+            sign_in.address("Ada@example.net").as_deref(),
+            Some("ada@example.net")
+        );
+    }
+
+    #[test]
+    fn the_hint_names_the_url() {
+        let text = "The mail server manages this password. Change it";
+        assert_eq!(
+            parsed("").unwrap().password_hint(),
+            format!("{text} there.")
+        );
+        let with = parsed("sign_in.mailserver.password_url = 'https://a.example/p'").unwrap();
+        assert_eq!(
+            with.password_hint(),
+            format!("{text} at https://a.example/p.")
+        );
+    }
+
+    #[test]
+    fn invalid_settings_are_rejected_by_name() {
+        for (text, reason) in [
+            ("sign_in.source = 'ldap'", "ldap"),
+            (
+                "sign_in.domains.'a b'.source = 'accounts'",
+                "sign_in.domains",
+            ),
+            (
+                "sign_in.domains.'a.example'.source = 'accounts'\nsign_in.domains.'A.example'.source = 'accounts'",
+                "more than once",
+            ),
+            ("sign_in.mailserver.recheck = 0", "recheck"),
+            (
+                "sign_in.mailserver.default_domain = 'a b'",
+                "default_domain",
+            ),
+            (
+                "sign_in.mailserver.master_user_separator = '@'",
+                "master_user_separator",
+            ),
+            (
+                "sign_in.mailserver.master_user_separator = '**'",
+                "master_user_separator",
+            ),
+        ] {
+            let error = parsed(text).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}
