@@ -50,6 +50,11 @@ pub enum Command {
         #[arg(long)]
         generate: bool,
     },
+    /// End all web sessions, OAuth grants and API tokens of an account. App passwords of mail clients stay valid.
+    EndSessions {
+        /// Address of the account.
+        address: String,
+    },
     /// Disable an account. This revokes all credentials of the account. The account can no longer sign in or receive mail.
     Disable {
         /// Address of the account.
@@ -160,6 +165,7 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
         Command::List { json } => context.list(json).await,
         Command::Show { address, json } => context.show(&address, json).await,
         Command::Password { address, generate } => context.password(&address, generate).await,
+        Command::EndSessions { address } => context.end_access(&address).await,
         Command::Disable { address } => context.disable(&address).await,
         Command::Enable { address } => context.enable(&address).await,
         Command::Delete { address, yes } => context.delete(&address, yes).await,
@@ -266,6 +272,22 @@ impl CliContext {
         ));
         let printed = printed.and_then(|()| new.print_if_generated());
         self.end_sessions(SessionSelector::AppPasswords(&revoked))
+            .await;
+        printed
+    }
+
+    async fn end_access(&self, address: &str) -> anyhow::Result<()> {
+        let account = self.account(address).await?;
+        let now = self.clock.now();
+        let ended = self
+            .directory
+            .end_access(&account.id, now, &self.origin)
+            .await?;
+        let printed = print_line(&format!(
+            "{}: web sessions ended: {}, OAuth grants ended: {}, API tokens revoked: {}. App passwords of mail clients stay valid.",
+            account.address, ended.web_sessions, ended.oauth_grants, ended.api_tokens
+        ));
+        self.end_sessions(SessionSelector::AppPasswords(&ended.app_passwords))
             .await;
         printed
     }

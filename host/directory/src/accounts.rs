@@ -32,7 +32,8 @@ pub struct Account {
     pub id: String,
     /// The account's address, in lower case.
     pub address: String,
-    /// The argon2id hash of the password, as a PHC string.
+    /// The argon2id hash of the password, as a PHC string. If the mail server stores the password: an empty text, or a fingerprint that shows whether the
+    /// password has changed (`latchmail_core::fingerprint`).
     pub password_hash: String,
     /// Whether the account has administrator rights.
     pub admin: bool,
@@ -58,7 +59,8 @@ pub struct NewAccount {
     pub id: String,
     /// The account's address, in lower case.
     pub address: String,
-    /// The argon2id hash of the password, as a PHC string.
+    /// The argon2id hash of the password, as a PHC string. If the mail server stores the password: an empty text, or a fingerprint that shows whether the
+    /// password has changed (`latchmail_core::fingerprint`).
     pub password_hash: String,
     /// The profile to create with the account. `None` if the account gets no profile.
     pub profile: Option<NewProfile>,

@@ -4,7 +4,8 @@ use sqlx_macros::FromRow;
 
 use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
-use super::{Directory, Error, oauth, password, teams, tokens};
+use super::mail_server_users::end_everything;
+use super::{Directory, Error, password, teams, tokens};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
@@ -21,9 +22,6 @@ const SET_ADMIN: &str = "UPDATE accounts SET admin = $2 WHERE id = $1 AND admin 
 const DELETE: &str = "DELETE FROM accounts WHERE id = $1 RETURNING address";
 const DOMAINS: &str =
     "SELECT domain FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
-
-/// Deletes all app passwords of an account. Because of foreign keys, the database also deletes the session or other credential of each app password.
-const DELETE_APP_PASSWORDS: &str = "DELETE FROM app_passwords WHERE account_id = $1 RETURNING id";
 
 const RESERVE_ADDRESSES: &str =
     "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE account_id = $1";
@@ -119,14 +117,7 @@ impl Directory {
         let mut tx = self.db.begin().await?;
         tx.lock_account(account_id).await?;
         let was_active = set_active(&mut tx, account_id, false).await?;
-        let tokens = tokens::revoke_all(&mut tx, account_id, now).await?;
-        oauth::delete_approvals(&mut tx, account_id).await?;
-        let ended: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(DELETE_APP_PASSWORDS)
-            .bind(account_id)
-            .fetch_all(db).await)?;
-        for id in &ended {
-            tx.project(Source::AppPassword(id)).await?;
-        }
+        let (ended, tokens) = end_everything(&mut tx, account_id, now).await?;
         if !was_active && ended.is_empty() && tokens == 0 {
             return Ok(false);
         }

@@ -16,6 +16,7 @@ pub mod domains;
 pub mod endings;
 pub mod events;
 mod last_logins;
+pub mod mail_server_users;
 pub mod mailserver;
 #[cfg(test)]
 mod mailserver_tests;

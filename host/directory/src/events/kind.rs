@@ -35,6 +35,10 @@ kinds! {
     AccountDisabled = "account_disabled",
     /// A disabled account was enabled.
     AccountEnabled = "account_enabled",
+    /// The mail server no longer has the account's user. All credentials of the account were revoked.
+    CredentialsRevoked = "credentials_revoked",
+    /// The operator ended every web session, OAuth grant and API token of an account.
+    SessionsEnded = "sessions_ended",
     /// An account was deleted.
     AccountDeleted = "account_deleted",
     /// An account's plan or administrator rights were changed.
