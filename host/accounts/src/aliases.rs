@@ -5,6 +5,8 @@
 //! Each operation applies to the caller's own mailbox or to a mailbox that is shared with the caller. In a shared mailbox, the caller's grants limit the
 //! visible and the changeable aliases.
 
+use std::sync::Arc;
+
 use latchmail_core::address;
 use latchmail_core::caller::{Caller, Origin};
 use latchmail_core::clock::Clock;
@@ -15,6 +17,8 @@ use latchmail_directory::aliases::{
     Alias, AliasCaller, Change, DomainOwner, MAX_NEW, MAX_ON_OWN_DOMAINS, MAX_ON_PLATFORM_DOMAINS,
     MemberAccess, Obstacle,
 };
+
+use crate::mail_server_users::{LookupError, MailServerUsers};
 
 /// The reason why an alias was not created or not changed.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +32,12 @@ pub enum Error {
     /// The address is taken or reserved.
     #[error("{0} is already taken")]
     Taken(String),
+    /// The mail server has the users of the domain, and the service cannot look them up.
+    #[error("Aliases on this domain are managed by the mail server's administrator")]
+    Managed,
+    /// The mail server could not look up the address. The text is for the log.
+    #[error("{0}")]
+    Unavailable(String),
     /// The account has reached a limit. The error text can be shown to users.
     #[error("{0}")]
     Full(String),
@@ -52,6 +62,7 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct Aliases {
     directory: Directory,
+    users: Arc<MailServerUsers>,
     clock: Clock,
 }
 
@@ -64,8 +75,12 @@ struct NewAlias {
 impl Aliases {
     /// Creates the operations on the aliases in `directory`.
     #[must_use]
-    pub fn new(directory: Directory, clock: Clock) -> Self {
-        Self { directory, clock }
+    pub fn new(directory: Directory, users: Arc<MailServerUsers>, clock: Clock) -> Self {
+        Self {
+            directory,
+            users,
+            clock,
+        }
     }
 
     /// Returns the aliases of the mailbox, sorted by address. For a member, the result contains only the aliases that the member can read.
@@ -210,7 +225,22 @@ impl Aliases {
         address::alias_name(name, whose == DomainOwner::Platform).map_err(Error::Invalid)?;
         let address = address::fold(&format!("{name}@{domain}"))
             .ok_or(Error::Invalid("name makes the address too long"))?;
+        if whose == DomainOwner::Platform && self.users.manages(&address) {
+            self.require_no_user(&address).await?;
+        }
         Ok(NewAlias { address, whose })
+    }
+}
+
+impl Aliases {
+    /// Checks that the mail server has no user with this address. Otherwise an alias would divert the mail of the user.
+    async fn require_no_user(&self, address: &str) -> Result<(), Error> {
+        match self.users.exists(address).await {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(Error::Taken(address.to_owned())),
+            Err(LookupError::NotConfigured) => Err(Error::Managed),
+            Err(error) => Err(Error::Unavailable(error.to_string())),
+        }
     }
 }
 

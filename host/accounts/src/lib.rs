@@ -6,5 +6,6 @@ pub mod aliases;
 pub mod auth;
 pub mod domains;
 pub mod mail_server;
+pub mod mail_server_users;
 pub mod plans;
 pub mod teams;

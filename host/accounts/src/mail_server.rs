@@ -19,6 +19,12 @@ pub trait MailServer: fmt::Debug + Send + Sync {
     /// Returns no error if a session cannot be ended.
     fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()>;
 
+    /// Ends the mail server sessions of all mail clients of the account with this address, if sessions have the name of the user and not of the app password
+    /// (`imap.session_names`). Otherwise does nothing, because [`MailServer::end_sessions`] ends these sessions.
+    ///
+    /// Returns no error if a session cannot be ended.
+    fn end_user_sessions<'a>(&'a self, address: &'a str) -> BoxFuture<'a, ()>;
+
     /// Closes the service's own connections that use the credential with this id.
     fn close_connections(&self, credential: &str);
 

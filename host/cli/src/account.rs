@@ -188,6 +188,10 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
 impl CliContext {
     async fn create(&self, create: Create) -> anyhow::Result<()> {
         let address = parse_address(&create.address)?;
+        self.require_own_password(
+            &address,
+            "no account can be created here: the user's first sign-in creates the account",
+        )?;
         self.check_platform_domain(&address).await?;
         self.check_plan(&create.plan)?;
         let profile = self.profile(&create)?;
@@ -257,6 +261,10 @@ impl CliContext {
     }
 
     async fn password(&self, address: &str, generate: bool) -> anyhow::Result<()> {
+        self.require_own_password(
+            &parse_address(address)?,
+            "it must be changed there; `latchmail account end-sessions` ends the sessions",
+        )?;
         let account = self.account(address).await?;
         let new = NewPassword::generate_or_read(generate)?;
         let hash = hash(&new).await?;

@@ -64,6 +64,16 @@ impl CliContext {
         account.ok_or_else(|| account_not_found(&address))
     }
 
+    /// Returns an error if the mail server stores the password of this address. `action` completes the sentence.
+    pub(crate) fn require_own_password(&self, address: &str, action: &str) -> anyhow::Result<()> {
+        if !self.config.sign_in.is_at_mail_server(address) {
+            return Ok(());
+        }
+        bail!(
+            "the mail server stores the password of {address} (`sign_in.source` or `sign_in.domains`), so {action}"
+        )
+    }
+
     /// Loads the encryption keys of the service. Returns an error if the key file is missing. A command must not create the key file, because the service could
     /// not decrypt data that another key encrypted.
     pub(crate) fn keyring(&self) -> anyhow::Result<Keyring> {
@@ -82,8 +92,7 @@ impl CliContext {
     /// Call this function after the command has printed its result, even if printing failed. On failure, the function only prints a warning, because the
     /// directory already rejects the revoked credentials.
     pub(crate) async fn end_sessions(&self, sessions: SessionSelector<'_>) {
-        let reason = match latchmail_mailbox::end_server_sessions(&self.config.imap, sessions).await
-        {
+        let reason = match latchmail_mailbox::end_server_sessions(&self.config, sessions).await {
             Ok(true) => return,
             Ok(false) => "`imap.doveadm` is not configured".to_owned(),
             Err(error) => error.to_string(),

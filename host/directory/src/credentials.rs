@@ -140,8 +140,8 @@ pub enum CredentialCreation {
 /// The result of revoking an app password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// The app password was deleted. Its session or other credential was deleted too.
-    Revoked,
+    /// The app password of this kind was deleted. Its session or other credential was deleted too.
+    Revoked(AppPasswordKind),
     /// The app password acts for an API token. The caller must revoke this token instead. Nothing was changed.
     BacksToken {
         /// The token's id.
@@ -268,13 +268,14 @@ impl Directory {
             return Ok(Revocation::BacksToken { id, label });
         }
         delete(&mut tx, id).await?;
-        let kind = match AppPasswordKind::named(&kind) {
+        let kind = AppPasswordKind::named(&kind);
+        let event = match kind {
             AppPasswordKind::WebSession => Kind::SessionRevoked,
             _ => Kind::AppPasswordRevoked,
         };
-        let revoked = Event::of(kind, account_id, now).about(id).detail(&label);
+        let revoked = Event::of(event, account_id, now).about(id).detail(&label);
         events::commit(tx, revoked, origin).await?;
-        Ok(Revocation::Revoked)
+        Ok(Revocation::Revoked(kind))
     }
 
     /// Records the last uses of app passwords. An earlier time does not replace a later time.

@@ -1,7 +1,7 @@
 //! A client of Dovecot's doveadm HTTP API that ends open sessions. The client uses only the command `kick`.
 //!
 //! The user name of a session is `address/app password id` (`mailserver/dovecot/lookup.conf.ext`). Therefore a mask can select the sessions of one app
-//! password. The caller handles failures.
+//! password. If `imap.session_names` is `user`, the user name is the log-in name of the user. The caller handles failures.
 
 use std::fmt;
 use std::fs::File;
@@ -75,6 +75,12 @@ impl SessionMask {
     /// password can have this id.
     pub(crate) fn app_password(id: &str) -> Option<Self> {
         has_no_wildcards(id).then(|| Self(format!("*/{id}")))
+    }
+
+    /// Selects all sessions of the user with this log-in name. Use this mask only if sessions have the names of users. Returns `None` if no user can have this
+    /// name.
+    pub(crate) fn user(name: &str) -> Option<Self> {
+        has_no_wildcards(name).then(|| Self(name.to_owned()))
     }
 
     /// Selects all sessions of an account. Returns `None` if no account can have this address.

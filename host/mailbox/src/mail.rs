@@ -42,6 +42,10 @@ pub struct Mail {
     pub(crate) close_callbacks: Mutex<Vec<CloseCallback>>,
     /// Ends open sessions at the mail server. `None` if doveadm is not configured.
     pub(crate) doveadm: Option<Arc<Doveadm>>,
+    /// Whether sessions at the mail server have the names of app passwords or of users.
+    pub(crate) session_names: config::SessionNames,
+    /// The settings with the log-in names of users.
+    pub(crate) sign_in: config::SignIn,
     timeout: Duration,
     /// The authserv-id of trusted `Authentication-Results` fields. If the authserv-id is empty, no field is trusted.
     pub(crate) authserv_id: Arc<str>,
@@ -83,6 +87,8 @@ impl Mail {
             changes: Changes::default(),
             close_callbacks: Mutex::default(),
             doveadm: Doveadm::new(config)?.map(Arc::new),
+            session_names: config.session_names,
+            sign_in: config::SignIn::default(),
             timeout: config.timeout,
             authserv_id: Arc::default(),
         })
@@ -91,6 +97,13 @@ impl Mail {
     /// Returns the database with the index of messages.
     pub(crate) fn db(&self) -> &Db {
         self.directory.db()
+    }
+
+    /// Sets the settings with the log-in names of users.
+    #[must_use]
+    pub fn with_sign_in(mut self, sign_in: &config::SignIn) -> Self {
+        self.sign_in = sign_in.clone();
+        self
     }
 
     /// Sets the authserv-id of trusted `Authentication-Results` fields.

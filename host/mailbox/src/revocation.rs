@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use latchmail_core::clock::{Clock, Timestamp};
-use latchmail_core::config;
+use latchmail_core::config::{self, Config, SessionNames};
 use latchmail_core::error::StartError;
 use latchmail_directory::endings;
 use tokio::time::{sleep, timeout};
@@ -37,20 +37,27 @@ pub enum SessionSelector<'a> {
 }
 
 /// Ends sessions at the mail server, and makes a second attempt after five seconds. Commands that change the directory outside the running service use this
-/// function. Returns `false` if `imap.doveadm` is not configured, otherwise `true`.
+/// function. Returns `false` if `imap.doveadm` is not configured, otherwise `true`. If sessions have the names of users, ends only the sessions of an account.
 ///
 /// # Errors
 /// Returns an error if the second attempt failed. Some sessions might then be open.
 pub async fn end_server_sessions(
-    config: &config::Imap,
+    config: &Config,
     selector: SessionSelector<'_>,
 ) -> Result<bool, StartError> {
-    let Some(doveadm) = Doveadm::new(config)? else {
+    let Some(doveadm) = Doveadm::new(&config.imap)? else {
         return Ok(false);
     };
-    let masks: Vec<SessionMask> = match selector {
-        SessionSelector::AppPasswords(ids) => app_password_masks(ids),
-        SessionSelector::Account(address) => SessionMask::account(address).into_iter().collect(),
+    let masks: Vec<SessionMask> = match (selector, config.imap.session_names) {
+        (SessionSelector::AppPasswords(ids), SessionNames::AppPassword) => app_password_masks(ids),
+        // The commands of the operator revoke single app passwords only if the service uses them. The service closes its own connections.
+        (SessionSelector::AppPasswords(_), SessionNames::User) => Vec::new(),
+        (SessionSelector::Account(address), SessionNames::AppPassword) => {
+            SessionMask::account(address).into_iter().collect()
+        }
+        (SessionSelector::Account(address), SessionNames::User) => {
+            user_mask(&config.sign_in, address)
+        }
     };
     if masks.is_empty() {
         return Ok(true);
@@ -73,11 +80,33 @@ impl Mail {
         for id in app_passwords {
             self.close_connections(id);
         }
+        if self.session_names == SessionNames::User {
+            return;
+        }
         let idle = app_passwords.iter().filter(|id| !self.pool.is_busy(id));
         let masks = idle
             .filter_map(|id| SessionMask::app_password(id))
             .collect();
         self.end_twice(masks, app_passwords).await;
+    }
+
+    /// Ends all sessions of the user with this address at the mail server, if sessions have the names of users. Otherwise does nothing. Returns when the mail
+    /// server has ended the sessions, or after two seconds. Makes a second attempt after the delay `SECOND_ATTEMPT`.
+    pub async fn end_user_sessions(&self, address: &str) {
+        let Some(doveadm) = self.doveadm.clone() else {
+            return;
+        };
+        if self.session_names != SessionNames::User {
+            return;
+        }
+        let masks = user_mask(&self.sign_in, address);
+        let (first, again) = ((Arc::clone(&doveadm), masks.clone()), (doveadm, masks));
+        let first = tokio::spawn(async move { kick(&first.0, &first.1).await });
+        tokio::spawn(async move {
+            sleep(SECOND_ATTEMPT).await;
+            kick(&again.0, &again.1).await
+        });
+        let _ = timeout(doveadm::TIMEOUT, first).await;
     }
 
     /// Ends the remaining sessions of app passwords that were revoked at least five seconds ago. Sessions can remain if the service stopped or the mail server
@@ -97,7 +126,8 @@ impl Mail {
                 revoked.into_iter().map(|(id, _)| id).collect()
             };
             endings::forget_ended(self.db(), &ids(expired)).await?;
-            let Some(doveadm) = &self.doveadm else {
+            let by_app_password = self.session_names == SessionNames::AppPassword;
+            let Some(doveadm) = self.doveadm.as_ref().filter(|_| by_app_password) else {
                 return Ok(());
             };
             let recent = ids(recent);
@@ -159,6 +189,12 @@ impl Mail {
 fn app_password_masks(ids: &[String]) -> Vec<SessionMask> {
     ids.iter()
         .filter_map(|id| SessionMask::app_password(id))
+        .collect()
+}
+
+fn user_mask(sign_in: &config::SignIn, address: &str) -> Vec<SessionMask> {
+    SessionMask::user(sign_in.login_name(address))
+        .into_iter()
         .collect()
 }
 

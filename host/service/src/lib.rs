@@ -79,6 +79,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(clean_up(Arc::clone(&app))),
         tokio::spawn(write_uses(Arc::clone(&app))),
         tokio::spawn(end_sessions(Arc::clone(&app))),
+        tokio::spawn(recheck_users(Arc::clone(&app))),
     ];
     tracing::info!(%address, "ready");
     Ok(Running {
@@ -100,7 +101,10 @@ async fn build(
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
     let mail = Mail::new(&config.imap, directory.clone())?;
-    let mail = Arc::new(mail.with_authserv_id(&config.inbound.authserv_id));
+    let mail = mail
+        .with_authserv_id(&config.inbound.authserv_id)
+        .with_sign_in(&config.sign_in);
+    let mail = Arc::new(mail);
     let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
     let dns = Arc::new(Dns::new(&config.dns, &config.mail_host())?);
     let fetch = Fetch::new(Arc::clone(&dns))?;
@@ -161,7 +165,7 @@ async fn build(
         mail: Arc::clone(&mail),
         outbox: Arc::clone(&outbox),
         auth: Arc::clone(&auth),
-        aliases: Aliases::new(directory.clone(), clock.clone()),
+        aliases: Aliases::new(directory.clone(), auth.mail_server_users(), clock.clone()),
         domains: Arc::new(domains),
         teams: Arc::new(teams),
         store: Store::new(directory.clone(), clock.clone()),
@@ -237,6 +241,17 @@ async fn end_sessions(app: Arc<App>) {
             tracing::warn!(%error, "sessions of revoked credentials may still be open at the mail server");
         }
         tokio::time::sleep(END_SESSIONS_INTERVAL).await;
+    }
+}
+
+/// Looks up the users of the mail server periodically, and ends the access of removed users. Does nothing if the mail server verifies no passwords.
+async fn recheck_users(app: Arc<App>) {
+    let sign_in = &app.config.sign_in;
+    while sign_in.uses_mail_server() {
+        tokio::time::sleep(sign_in.mailserver.recheck).await;
+        if let Err(error) = app.auth.recheck_mail_server_users().await {
+            tracing::error!(%error, "failed to recheck the users of the mail server");
+        }
     }
 }
 

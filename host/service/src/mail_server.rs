@@ -24,6 +24,10 @@ impl MailServer for Adapter {
         self.0.end_sessions(app_passwords).boxed()
     }
 
+    fn end_user_sessions<'a>(&'a self, address: &'a str) -> BoxFuture<'a, ()> {
+        self.0.end_user_sessions(address).boxed()
+    }
+
     fn close_connections(&self, credential: &str) {
         self.0.close_connections(credential);
     }

@@ -24,6 +24,7 @@ use super::sessions::CODE_REQUIRED;
 use super::two_factor::Checked;
 use super::uses::to_the_minute;
 use super::{Auth, passwords, person};
+use crate::mail_server_users::Verdict;
 
 /// The limit on wrong passwords for all sessions of an account is this number times the limit for one session.
 const ALL_SESSIONS: NonZeroU32 = NonZeroU32::new(4).unwrap();
@@ -152,8 +153,13 @@ impl Auth {
             let revoked = directory
                 .revoke_app_password(&account, &id, now, &origin)
                 .await?;
-            if revoked == Revocation::Revoked {
+            if let Revocation::Revoked(kind) = revoked {
                 mail_server.end_sessions(&[id]).await;
+                if kind == AppPasswordKind::AppPassword
+                    && let Some(account) = directory.active_account(&account).await?
+                {
+                    mail_server.end_user_sessions(&account.address).await;
+                }
             }
             Ok(revoked)
         })
@@ -240,11 +246,17 @@ impl Auth {
                 self.wrong_passwords.saturating_mul(ALL_SESSIONS),
             ),
         ])?;
-        let has_valid_length = passwords::has_valid_length(&password);
-        let hash = self.directory.password_hash(account).await?;
-        let right = has_valid_length && self.passwords.verify(password, hash.as_deref()).await?;
+        let verified = self.verify_password(account, password, origin).await;
+        let verified = match verified {
+            // The mail server could not verify the password, so the attempt does not count.
+            Err(failure) => {
+                attempt.succeeded();
+                return Err(failure);
+            }
+            Ok(verified) => verified,
+        };
         let now = self.clock.now();
-        if let Some(hash) = hash.filter(|_| right) {
+        if let Some(hash) = verified {
             match self.second_factor(account, code, now).await? {
                 Checked::Missing => {
                     attempt.succeeded();
@@ -271,11 +283,35 @@ impl Auth {
         Ok(None)
     }
 
+    /// Returns the stored password hash or fingerprint of an account if the password is correct.
+    async fn verify_password(
+        &self,
+        account: &str,
+        password: SecretString,
+        origin: &Origin,
+    ) -> Result<Option<String>, Failure> {
+        let has_valid_length = passwords::has_valid_length(&password);
+        let found = self.directory.active_account(account).await?;
+        if let Some(found) = found.as_ref().filter(|a| self.users.manages(&a.address)) {
+            let right = has_valid_length && {
+                let verdict = self.mail_server_user(&found.address, &password, origin.client);
+                let address = found.address.clone();
+                verdict.await? == Verdict::Right { address }
+            };
+            // The verification can take seconds, so read the fingerprint again.
+            let current = self.directory.password_hash(account).await?;
+            return Ok(current.filter(|_| right));
+        }
+        let hash = found.map(|found| found.password_hash);
+        let right = has_valid_length && self.passwords.verify(password, hash.as_deref()).await?;
+        Ok(hash.filter(|_| right))
+    }
+
     /// Changes the password of an account. The session of this request continues with a new app password. All other web sessions, all OAuth grants and all API
     /// tokens of the account end.
     ///
     /// # Errors
-    /// Returns 400 if the new password is invalid. Returns 401 if the session has ended, or if the two-factor code is missing. Returns 429 after too many wrong
+    /// Returns 403 if the mail server stores the password. Returns 400 if the new password is invalid. Returns 401 if the session has ended, or if the two-factor code is missing. Returns 429 after too many wrong
     /// passwords. Returns 500 for an internal error. On error, nothing is changed.
     pub async fn change_password(
         &self,
@@ -283,6 +319,13 @@ impl Auth {
         new: SecretString,
         origin: Origin,
     ) -> Result<PasswordChange, Failure> {
+        let found = self
+            .directory
+            .active_account(confirmation.session.account)
+            .await?;
+        if found.is_some_and(|found| self.users.manages(&found.address)) {
+            return Err(Failure::forbidden(self.users.settings().password_hint()));
+        }
         person::new_password("new_password", new.expose_secret())?;
         let Session { account, sid } = confirmation.session;
         let same = confirmation.password.expose_secret().as_bytes();

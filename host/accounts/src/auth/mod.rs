@@ -12,6 +12,7 @@
 //! | [`api_tokens`] | creates, checks and revokes personal API tokens |
 //! | [`oauth_tokens`], [`audience`] | the embedded authorization server's tokens and their audiences |
 //! | [`sessions`] | sign-in, refresh and sign-out |
+//! | `mail_server_sign_in`, `recheck` | sign-in with the mail server's passwords, and the supervision of its users |
 //! | [`two_factor`] | second factors |
 //! | [`registration`] | creates accounts |
 //! | [`account`] | app passwords, the list of credentials, profile and password |
@@ -29,9 +30,11 @@ mod by_access_token;
 mod by_external_token;
 mod external;
 mod header;
+mod mail_server_sign_in;
 pub mod oauth_tokens;
 pub mod passwords;
 pub mod person;
+mod recheck;
 pub mod registration;
 pub mod sessions;
 mod shared;
@@ -69,6 +72,7 @@ pub use self::sessions::{SignedIn, Tokens};
 use self::uses::Uses;
 pub use self::uses::to_the_minute;
 use crate::mail_server::MailServer;
+use crate::mail_server_users::MailServerUsers;
 
 /// Capacity of the cache for API tokens, and of the cache for OAuth tokens.
 pub const CACHE_CAPACITY: usize = 10_000;
@@ -120,6 +124,8 @@ pub struct Auth {
     keys: Arc<Keyring>,
     access_tokens: AccessTokens,
     passwords: Passwords,
+    /// The users of the mail server, on domains whose passwords the mail server verifies.
+    users: Arc<MailServerUsers>,
     /// Counts wrong passwords in confirmations, per session and per account. Counts invalid signatures of access tokens, per client.
     failures: Failures,
     /// Maximum number of wrong passwords per minute for one session.
@@ -159,6 +165,7 @@ impl Auth {
             access_tokens: AccessTokens::new(&config.base_url()),
             passwords: Passwords::new()
                 .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
+            users: Arc::new(MailServerUsers::new(config)?),
             failures: Failures::new(clock),
             wrong_signatures: NonZeroU32::new(config.limits.unproven).unwrap_or(NonZeroU32::MIN),
             wrong_passwords: NonZeroU32::new(config.limits.password_change)
@@ -200,6 +207,19 @@ impl Auth {
     #[must_use]
     pub fn keys(&self) -> Arc<Keyring> {
         Arc::clone(&self.keys)
+    }
+
+    /// Returns the users of the mail server.
+    #[must_use]
+    pub fn mail_server_users(&self) -> Arc<MailServerUsers> {
+        Arc::clone(&self.users)
+    }
+
+    /// Returns the address with which a user signs in, in lower case. Accepts a name without a domain if the configuration has a default domain. Returns `None`
+    /// if the text is neither.
+    #[must_use]
+    pub fn sign_in_address(&self, text: &str) -> Option<String> {
+        self.users.settings().address(text)
     }
 
     /// Parses the credential of a request (specification, section 5) and checks its form, signature and expiry. Does not query the directory or another server.

@@ -228,7 +228,7 @@ impl Auth {
     /// Verifies the password and second factor of the account `address` and stores the authorization. On error, the authorization is not stored.
     ///
     /// # Errors
-    /// Returns the errors of [`Auth::sign_in`] under the same conditions. Never returns 503, because this function does not query the mail server. Returns 404
+    /// Returns the errors of [`Auth::sign_in`] under the same conditions. Returns 503 only if the mail server verifies the password. Returns 404
     /// if the device code is expired or already used.
     pub async fn agree(
         &self,

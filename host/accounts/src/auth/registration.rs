@@ -2,6 +2,7 @@
 
 use latchmail_core::address;
 use latchmail_core::caller::Origin;
+use latchmail_core::config::PasswordSource;
 use latchmail_core::error::Failure;
 use latchmail_core::secrets;
 use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
@@ -82,6 +83,14 @@ impl Auth {
         }
     }
 
+    /// Checks that the service stores the passwords of a domain.
+    fn require_own_passwords(&self, domain: &str) -> Result<(), Failure> {
+        match self.users.settings().source(domain) {
+            PasswordSource::Accounts => Ok(()),
+            PasswordSource::Mailserver => Err(Failure::forbidden(CLOSED)),
+        }
+    }
+
     /// Returns the domains on which accounts can be registered. The first domain is the default for a user name without a domain.
     #[must_use]
     pub fn registration_domains(&self) -> &[String] {
@@ -91,12 +100,13 @@ impl Auth {
     /// Creates an account, its profile and its first session in one transaction.
     ///
     /// # Errors
-    /// Returns 403 if registration is disabled, 400 if a field is invalid, or 409 if the address is in use or reserved. The error text for 400 names the first
+    /// Returns 403 if registration is disabled on the domain, 400 if a field is invalid, or 409 if the address is in use or reserved. The error text for 400 names the first
     /// invalid field. Returns 500 for an internal error.
     pub async fn register(&self, form: Form, origin: &Origin) -> Result<Registered, Failure> {
         self.registration_open()?;
         let username = address::username(&form.local_part).map_err(Failure::invalid)?;
         let domain = self.registration_domain(&form.domain)?;
+        self.require_own_passwords(domain)?;
         person::new_password("password", form.password.expose_secret())?;
         let profile = NewProfile {
             first_name: person::name("first_name", &form.first_name)?,
@@ -149,7 +159,7 @@ impl Auth {
         let Some(domain) = self.registration.domains.first() else {
             return unavailable(CLOSED);
         };
-        if !self.registration.enabled {
+        if self.registration_open().is_err() || self.require_own_passwords(domain).is_err() {
             return unavailable(CLOSED);
         }
         let username = match address::username(username) {

@@ -101,7 +101,7 @@ impl Auth {
     ///
     /// # Errors
     /// Returns 401 `Two-factor code required` if the password is correct and `code` is missing. Returns 401 `Invalid credentials` for all other wrong
-    /// credentials. Returns 503 if the credentials are correct and the mail server is unavailable. Returns 500 for an internal error. On error, the code is not
+    /// credentials. Returns 503 if the mail server is unavailable and the credentials are correct, or must be verified by the mail server. Returns 500 for an internal error. On error, the code is not
     /// consumed.
     pub async fn sign_in(
         &self,
@@ -141,13 +141,13 @@ impl Auth {
         Err(self.reject_changed(account, reason, origin).await?)
     }
 
-    /// Verifies an account's password and second factor. The caller must consume the two-factor code in the transaction of the authorized action.
+    /// Verifies an account's password and second factor. On a domain whose passwords the mail server verifies, the first sign-in creates the account. The caller must consume the two-factor code in the transaction of the authorized action.
     ///
     /// The function returns the same error and takes the same time for an unknown address, an inactive account and a wrong password.
     ///
     /// # Errors
     /// Returns 401 `Two-factor code required` if the password is correct and `code` is missing. Returns 401 `Invalid credentials` for all other wrong
-    /// credentials. Returns 500 for an internal error.
+    /// credentials. Returns 503 if the mail server verifies the password and is unavailable. Returns 500 for an internal error.
     pub(super) async fn identify(
         &self,
         address: &str,
@@ -156,22 +156,20 @@ impl Auth {
         origin: &Origin,
     ) -> Result<Identified, Failure> {
         let found = self.directory.account_by_address(address).await?;
+        let verified = if self.users.manages(address) {
+            self.mail_server_account(address, &password, origin).await?
+        } else {
+            self.verify_stored(found.clone(), password).await?
+        };
         let attempt = Attempt {
             address,
-            account: found.as_ref(),
+            account: verified.as_ref().ok().or(found.as_ref()),
             origin,
         };
-        let account = found.as_ref().filter(|account| account.active);
-        let hash = account.map(|account| account.password_hash.as_str());
-        let right = self.passwords.verify(password, hash).await?;
         let now = self.clock.now();
-        let Some(account) = account.filter(|_| right) else {
-            let reason = match &found {
-                None => "no such account",
-                Some(account) if !account.active => "the account is disabled",
-                Some(_) => "wrong password",
-            };
-            return Err(self.reject(&attempt, reason, INVALID, now).await?);
+        let account = match &verified {
+            Ok(account) => account,
+            Err(reason) => return Err(self.reject(&attempt, reason, INVALID, now).await?),
         };
         let factor = match self.second_factor(&account.id, code, now).await? {
             Checked::Passed(factor) => factor,
@@ -190,6 +188,23 @@ impl Auth {
         Ok(Identified {
             account: account.clone(),
             factor,
+        })
+    }
+
+    /// Verifies a password with the stored hash of an account. Returns the reason for the audit event if the password is rejected.
+    async fn verify_stored(
+        &self,
+        found: Option<Account>,
+        password: SecretString,
+    ) -> Result<Result<Account, &'static str>, Failure> {
+        let account = found.as_ref().filter(|account| account.active);
+        let hash = account.map(|account| account.password_hash.as_str());
+        let right = self.passwords.verify(password, hash).await?;
+        Ok(match found {
+            None => Err("no such account"),
+            Some(account) if !account.active => Err("the account is disabled"),
+            Some(account) if right => Ok(account),
+            Some(_) => Err("wrong password"),
         })
     }
 

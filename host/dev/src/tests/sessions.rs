@@ -1,9 +1,10 @@
 //! Tests of the sessions of mail clients: a session ends when its app password is revoked, and logins are recorded.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use latchmail_core::caller::{MailCredential, Origin};
-use latchmail_core::config;
+use latchmail_core::config::{self, Config};
 use latchmail_core::logging::testing::logged;
 use latchmail_core::secrets::sha256_hex;
 use latchmail_directory::Directory;
@@ -323,7 +324,8 @@ async fn sessions_that_could_not_be_ended_are_ended_later_on_postgresql() {
 #[tokio::test]
 async fn a_command_ends_a_session_that_starts_during_the_revocation() {
     let servers = Servers::on_sqlite().await;
-    let config = servers.config();
+    let mut config = Config::parse("", "test", HashMap::new()).unwrap();
+    config.imap = servers.config();
     let phone = ["phone".to_owned()];
     let command = end_server_sessions(&config, SessionSelector::AppPasswords(&phone));
     let (result, ()) = tokio::join!(command, async {

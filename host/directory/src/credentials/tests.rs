@@ -52,7 +52,8 @@ async fn a_revoked_app_password_is_gone_for_the_mail_server_and_its_session_over
             .await;
         revoked.unwrap()
     };
-    assert_eq!(revoke("ada", "s-password").await, Revocation::Revoked);
+    let session = Revocation::Revoked(AppPasswordKind::WebSession);
+    assert_eq!(revoke("ada", "s-password").await, session);
     assert_eq!(revoke("ada", "s-password").await, Revocation::Unknown);
     assert_eq!(revoke("bob", "t-password").await, Revocation::Unknown);
     assert!(directory.session("s", NOW).await.unwrap().is_none());

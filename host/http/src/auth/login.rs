@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use http::{Method, StatusCode};
 use latchmail_accounts::auth::passwords;
-use latchmail_core::address;
 use latchmail_core::limits::Attempt;
 use latchmail_runtime::modules::{Access, Route};
 use secrecy::SecretString;
@@ -21,7 +20,7 @@ use crate::rejection::Rejection;
 /// The credentials of an account.
 #[derive(Deserialize, ToSchema)]
 pub struct LoginBody {
-    /// The account's address. Upper and lower case are equivalent.
+    /// The account's address. Upper and lower case are equivalent. If the operator has set a default domain, a user name without a domain is also accepted.
     #[schema(
         format = "email",
         max_length = 254,
@@ -80,7 +79,7 @@ pub fn route() -> Route {
     ),
 )]
 pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let body = credentials(&request.body)
+    let body = credentials(&request.body, |text| app.auth.sign_in_address(text))
         .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
     let attempt = start_attempt(app, &body.email, request.client).await?;
     let signed_in = app
@@ -116,15 +115,16 @@ pub(crate) async fn start_attempt<'a>(
     Ok(attempt?)
 }
 
-/// Parses the body, and converts the address to lower case. Returns `None` if the address or the password is malformed.
-fn credentials(body: &[u8]) -> Option<LoginBody> {
+/// Parses the body, and converts the address with `address`. Returns `None` if the address or the password is malformed.
+fn credentials(body: &[u8], address: impl Fn(&str) -> Option<String>) -> Option<LoginBody> {
     let body: LoginBody = latchmail_shape::read(body).ok()?;
-    let email = address::fold(&body.email)?;
+    let email = address(&body.email)?;
     passwords::has_valid_length(&body.password).then_some(LoginBody { email, ..body })
 }
 
 #[cfg(test)]
 mod tests {
+    use latchmail_core::address;
     use secrecy::ExposeSecret;
     use serde_json::json;
 
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn unknown_members_are_ignored() {
         let body = json!({"email": "Ada@Example.org", "password": " P4ss ", "more": {}});
-        let body = credentials(body.to_string().as_bytes()).unwrap();
+        let body = credentials(body.to_string().as_bytes(), address::fold).unwrap();
         assert_eq!(
             (body.email.as_str(), body.password.expose_secret()),
             ("ada@example.org", " P4ss ")
@@ -145,12 +145,16 @@ mod tests {
     fn the_two_factor_code_must_be_a_string() {
         let with = |code| json!({"email": "ada@example.org", "password": "P4ss", "code": code});
         for code in ["123456", "", "abcd-efgh"] {
-            let body = credentials(with(json!(code)).to_string().as_bytes()).unwrap();
+            let body =
+                credentials(with(json!(code)).to_string().as_bytes(), address::fold).unwrap();
             assert_eq!(body.code.unwrap().expose_secret(), code);
         }
         for code in [json!(123_456), json!(null), json!(["123456"]), json!({})] {
             let body = with(code).to_string();
-            assert!(credentials(body.as_bytes()).is_none(), "{body}");
+            assert!(
+                credentials(body.as_bytes(), address::fold).is_none(),
+                "{body}"
+            );
         }
     }
 
@@ -172,10 +176,13 @@ mod tests {
             json!("ada@example.org"),
             json!(null),
         ] {
-            assert!(credentials(body.to_string().as_bytes()).is_none(), "{body}");
+            assert!(
+                credentials(body.to_string().as_bytes(), address::fold).is_none(),
+                "{body}"
+            );
         }
         for body in [&b""[..], b"{", b"email=ada@example.org", b"\xFF"] {
-            assert!(credentials(body).is_none());
+            assert!(credentials(body, address::fold).is_none());
         }
     }
 }

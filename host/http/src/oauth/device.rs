@@ -318,7 +318,7 @@ fn sign_in_page(
             (consent(&device_request.scope, "you started this sign-in yourself and your device shows this code"))
             form method="post" action=(PAGE) {
                 input type="hidden" name="request" value=(sealed);
-                (credentials(address, needs_code(rejection)))
+                (credentials(app, address, needs_code(rejection)))
                 button type="submit" name="answer" value="yes" { "Sign in and allow" }
                 button.quiet type="submit" name="answer" value="no" formnovalidate { "Deny" }
             }

@@ -89,10 +89,15 @@ impl Page<'_> {
 }
 
 /// Renders the fields for the account's email address, password and two-factor code.
-pub(super) fn credentials(address: &str, wants_code: bool) -> Markup {
+pub(super) fn credentials(app: &App, address: &str, wants_code: bool) -> Markup {
+    // Browsers reject a name without a domain in a field of the type `email`.
+    let kind = match app.config.sign_in.mailserver.default_domain.as_str() {
+        "" => "email",
+        _ => "text",
+    };
     html! {
         label for="email" { "Email address" }
-        input #email type="email" name="email" value=(address) autocomplete="username" required maxlength="320" autocapitalize="none" spellcheck="false" autofocus[address.is_empty()];
+        input #email type=(kind) name="email" value=(address) autocomplete="username" required maxlength="320" autocapitalize="none" spellcheck="false" autofocus[address.is_empty()];
         label for="password" { "Password" }
         input #password type="password" name="password" autocomplete="current-password" required maxlength="1024" autofocus[!address.is_empty()];
         label for="code" { "Two-factor code" }

@@ -4,7 +4,6 @@
 use http::{HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::passwords;
 use latchmail_accounts::auth::sessions::CODE_REQUIRED;
-use latchmail_core::address;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::{Attempt, Bucket};
 use latchmail_oauth::authorization::{Authorization, AuthorizationError};
@@ -159,7 +158,9 @@ pub(super) async fn begin_attempt<'a>(
     let credentials = credentials
         .filter(|credentials| passwords::has_valid_length(&credentials.password))
         .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
-    let address = address::fold(credentials.address.trim())
+    let address = app
+        .auth
+        .sign_in_address(credentials.address.trim())
         .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
     let attempt = start_attempt(app, &address, request.client).await?;
     Ok((address, credentials, attempt))
@@ -237,7 +238,7 @@ fn sign_in_page(
             (consent(&authorization.scope, "you started this sign-in yourself"))
             form method="post" action=(PATH) {
                 input type="hidden" name="request" value=(sealed);
-                (credentials(address, needs_code(rejection)))
+                (credentials(app, address, needs_code(rejection)))
                 button type="submit" { "Sign in and allow" }
             }
             a.button.quiet href=(app.oauth.declined(authorization)) rel="noreferrer" { "Cancel" }

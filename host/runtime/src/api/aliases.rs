@@ -117,9 +117,15 @@ fn alias_error(error: aliases::Error) -> Error {
     let sentence = error.to_string();
     match error {
         aliases::Error::Invalid(_) | aliases::Error::Denied => Error::Invalid(sentence),
-        aliases::Error::Lacking(_) => Error::Denied(sentence),
+        aliases::Error::Lacking(_) | aliases::Error::Managed => Error::Denied(sentence),
         aliases::Error::Taken(_) => Error::Conflict(sentence),
         aliases::Error::Full(_) => Error::TooLarge(sentence),
+        aliases::Error::Unavailable(_) => {
+            tracing::warn!(
+                "failed to look up the address of a new alias at the mail server: {sentence}"
+            );
+            Error::Unavailable
+        }
         aliases::Error::Unknown => Error::NotFound,
         aliases::Error::CredentialOver => Error::CredentialRefused,
         aliases::Error::Spent(failure) => account_error(failure),

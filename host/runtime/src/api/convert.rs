@@ -27,12 +27,17 @@ pub(crate) fn scope_from_wit(scope: wit::Scope) -> Scope {
     }
 }
 
-/// Converts a failure of an account operation to a WIT error. The module receives the text if the request is invalid. Any other failure, except a refused
-/// credential, becomes [`wit::Error::Internal`] and is logged.
+/// Converts a failure of an account operation to a WIT error. The module receives the text if the request is invalid or forbidden. Any other failure, except a
+/// refused credential and an unavailable mail server, becomes [`wit::Error::Internal`] and is logged.
 pub(crate) fn account_error(failure: Failure) -> wit::Error {
     match failure.kind {
         Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),
+        Kind::Forbidden => wit::Error::Denied(failure.text.into_owned()),
         Kind::Unauthorized => wit::Error::CredentialRefused,
+        Kind::Unavailable => {
+            tracing::warn!("mail server unavailable: {failure}");
+            wit::Error::Unavailable
+        }
         _ => {
             tracing::error!("failed to read or change the account: {failure}");
             wit::Error::Internal

@@ -143,7 +143,7 @@ impl SessionAccount {
             .auth
             .revoke_app_password(&self.id, id, self.origin.clone());
         match revoked.await.map_err(account_error)? {
-            Revocation::Revoked => Ok(wit::Revocation::Revoked),
+            Revocation::Revoked(_) => Ok(wit::Revocation::Revoked),
             Revocation::BacksToken { id, label } => {
                 Ok(wit::Revocation::BacksToken(wit::TokenReference {
                     id,

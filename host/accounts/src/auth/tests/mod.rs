@@ -59,6 +59,10 @@ impl MailServer for FakeMailServer {
         future::ready(()).boxed()
     }
 
+    fn end_user_sessions<'a>(&'a self, _: &'a str) -> BoxFuture<'a, ()> {
+        future::ready(()).boxed()
+    }
+
     fn close_connections(&self, _: &str) {}
 
     fn folder_uid_validity<'a>(

@@ -1,6 +1,6 @@
 //! The key of a shared mailbox: revocation and resealing.
 
-use super::{MANAGE_AND_READ, READ, four, invite, remove, team};
+use super::{AppPasswordKind, MANAGE_AND_READ, READ, four, invite, remove, team};
 use crate::caller::Origin;
 use crate::credentials::Revocation;
 use crate::permissions::Resource;
@@ -14,7 +14,10 @@ async fn a_revoked_key_shuts_all_guests_out_until_the_owner_invites_again(fresh:
         .unwrap();
     let (directory, origin) = (&fresh.directory, Origin::default());
     let gone = directory.revoke_app_password("ada", "key-for-bob", NOW, &origin);
-    assert_eq!(gone.await.unwrap(), Revocation::Revoked);
+    assert_eq!(
+        gone.await.unwrap(),
+        Revocation::Revoked(AppPasswordKind::TeamKey)
+    );
     let shut = team(&fresh).await;
     assert!(!shut.shared);
     assert_eq!(shut.members.len(), 1);

@@ -57,7 +57,10 @@ async fn teams_are_ones_own_and_those_that_are_shared_by_address(fresh: Fresh) {
     // The mailbox is not listed without a key, without an active owner, or without a right.
     let (origin, directory) = (Origin::default(), &fresh.directory);
     let gone = directory.revoke_app_password("ada", "key-of-ada", NOW, &origin);
-    assert_eq!(gone.await.unwrap(), Revocation::Revoked);
+    assert_eq!(
+        gone.await.unwrap(),
+        Revocation::Revoked(AppPasswordKind::TeamKey)
+    );
     assert!(directory.disable("bob", NOW, &origin).await.unwrap());
     let changing = asks("cyd", "cyd");
     directory

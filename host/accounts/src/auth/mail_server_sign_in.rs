@@ -1,0 +1,232 @@
+//! Sign-in with the passwords of the mail server's users. The first sign-in of a user creates the account.
+//!
+//! The functions do not reveal whether an account exists: the mail server decides about the password before the account is considered.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use latchmail_core::caller::Origin;
+use latchmail_core::error::Failure;
+use latchmail_core::fingerprint::{Comparison, is_fingerprint};
+use latchmail_core::secrets::{self, AppPassword};
+use latchmail_directory::accounts::{Account, DEFAULT_PLAN, NewAccount};
+use latchmail_net::dovecot_auth::lookup::PassdbEntry;
+use secrecy::SecretString;
+
+use super::Auth;
+use crate::mail_server_users::{LookupError, Verdict};
+
+/// What the mail server reports about the version of a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PasswordVersion<'a> {
+    /// The password has this version.
+    Known(&'a str),
+    /// The mail server does not report versions.
+    Hidden,
+    /// The service did not ask the mail server.
+    Unasked,
+}
+
+/// A change of a stored fingerprint.
+#[derive(Debug, PartialEq, Eq)]
+enum FingerprintChange {
+    None,
+    /// Store the text. The password has not changed.
+    Store(String),
+    /// Store the text. The password has changed.
+    Changed(String),
+}
+
+impl Auth {
+    /// Verifies a password with the mail server. Returns the account of the user, and creates a missing account. Returns the reason for the audit event if the
+    /// user is rejected.
+    ///
+    /// # Errors
+    /// Returns 503 if the mail server cannot verify the password at the moment, or 500 for an internal error.
+    pub(super) async fn mail_server_account(
+        &self,
+        address: &str,
+        password: &SecretString,
+        origin: &Origin,
+    ) -> Result<Result<Account, &'static str>, Failure> {
+        let verdict = self.mail_server_user(address, password, origin.client);
+        let address = match verdict.await? {
+            Verdict::Right { address } => address,
+            Verdict::Wrong(reason) => return Ok(Err(reason)),
+        };
+        let account = match self.directory.account_by_address(&address).await? {
+            Some(account) => account,
+            None => match self.create_mail_server_account(address, origin).await? {
+                Some(account) => account,
+                None => return Ok(Err("the address is an alias or reserved")),
+            },
+        };
+        if !account.active {
+            return Ok(Err("the account is disabled"));
+        }
+        let account = self.synchronized(account).await?;
+        Ok(account.ok_or(super::sessions::ACCOUNT_CHANGED))
+    }
+
+    /// Verifies a password with the mail server. Rejects app passwords, because they must not create sessions. Rejects users on domains that are not platform
+    /// domains.
+    ///
+    /// # Errors
+    /// Returns 503 if the mail server cannot verify the password at the moment, or 500 for an internal error.
+    pub(super) async fn mail_server_user(
+        &self,
+        address: &str,
+        password: &SecretString,
+        client: Option<IpAddr>,
+    ) -> Result<Verdict, Failure> {
+        const FOREIGN: Verdict = Verdict::Wrong("the domain is not a platform domain");
+        if !self.is_on_platform_domain(address).await? {
+            return Ok(FOREIGN);
+        }
+        // The mail server accepts app passwords of every account, and it can replace the name of a user. So the account of the app password does not matter.
+        if let Some(app_password) = AppPassword::parse(password)
+            && self
+                .directory
+                .is_app_password(app_password.selector(), &app_password.hash())
+                .await?
+        {
+            return Ok(Verdict::Wrong("the password is an app password"));
+        }
+        let verdict = self.users.verify(address, password, client).await?;
+        if let Verdict::Right { address } = &verdict
+            && !self.is_on_platform_domain(address).await?
+        {
+            return Ok(FOREIGN);
+        }
+        Ok(verdict)
+    }
+
+    async fn is_on_platform_domain(&self, address: &str) -> Result<bool, Failure> {
+        let (_, domain) = address.rsplit_once('@').unwrap_or_default();
+        Ok(self.directory.platform_domain(domain).await?.is_some())
+    }
+
+    /// Creates the account of a user. Returns the existing account if a concurrent sign-in created it. Returns `None` if the address is not available.
+    async fn create_mail_server_account(
+        &self,
+        address: String,
+        origin: &Origin,
+    ) -> Result<Option<Account>, Failure> {
+        let account = NewAccount {
+            id: secrets::id()?,
+            password_hash: String::new(),
+            profile: None,
+            plan: DEFAULT_PLAN.into(),
+            admin: false,
+            created_at: self.clock.now(),
+            address,
+        };
+        let origin = Origin {
+            actor: account.address.clone(),
+            ..origin.clone()
+        };
+        self.directory
+            .create_account(&account, None, &origin)
+            .await?;
+        Ok(self.directory.account_by_address(&account.address).await?)
+    }
+
+    /// Compares the version of the password with the account's fingerprint after a correct password. Returns the current account, or `None` if the account was
+    /// disabled concurrently.
+    async fn synchronized(&self, account: Account) -> Result<Option<Account>, Failure> {
+        let entry = async {
+            let mut lookups = self.users.lookups().await?;
+            let name = self.users.settings().login_name(&account.address);
+            Ok::<_, LookupError>(lookups.passdb_entry(name).await?)
+        };
+        let entry = entry.await;
+        let version = match &entry {
+            Ok(entry) => PasswordVersion::of(entry),
+            Err(LookupError::NotConfigured) => PasswordVersion::Unasked,
+            Err(error) => {
+                tracing::warn!(%error, "failed to look up a user of the mail server at a sign-in");
+                PasswordVersion::Unasked
+            }
+        };
+        self.synchronize(&account, version).await?;
+        Ok(self.directory.active_account(&account.id).await?)
+    }
+
+    /// Stores the fingerprint of a password. If the password has changed, ends what a change of the password ends.
+    pub(super) async fn synchronize(
+        &self,
+        account: &Account,
+        version: PasswordVersion<'_>,
+    ) -> Result<(), Failure> {
+        let before = account.password_hash.clone();
+        match self.fingerprint_change(account, version)? {
+            FingerprintChange::None => Ok(()),
+            FingerprintChange::Store(after) => {
+                let replaced = self
+                    .directory
+                    .replace_fingerprint(&account.id, &before, &after);
+                // A concurrent sign-in stores the same fingerprint.
+                replaced.await?;
+                Ok(())
+            }
+            FingerprintChange::Changed(after) => {
+                let (directory, mail_server) =
+                    (self.directory.clone(), Arc::clone(&self.mail_server));
+                let (id, now) = (account.id.clone(), self.clock.now());
+                self.run_change(async move {
+                    let origin = Origin::service();
+                    let ended = directory
+                        .change_fingerprint(&id, &before, &after, now, &origin)
+                        .await?;
+                    mail_server.end_sessions(&ended.unwrap_or_default()).await;
+                    Ok(())
+                })
+                .await
+            }
+        }
+    }
+
+    fn fingerprint_change(
+        &self,
+        account: &Account,
+        version: PasswordVersion<'_>,
+    ) -> Result<FingerprintChange, Failure> {
+        let stored = account.password_hash.as_str();
+        let PasswordVersion::Known(version) = version else {
+            return Ok(if stored.is_empty() {
+                FingerprintChange::None
+            } else if !is_fingerprint(stored) {
+                // The hash of a password from the time before the mail server verified passwords.
+                FingerprintChange::Store(String::new())
+            } else if version == PasswordVersion::Hidden {
+                // The users have another source of passwords than before.
+                FingerprintChange::Changed(String::new())
+            } else {
+                FingerprintChange::None
+            });
+        };
+        let compared = self
+            .keys
+            .compare_fingerprint(stored, &account.id, version)?;
+        let current = || self.keys.fingerprint(&account.id, version);
+        Ok(match compared {
+            Comparison::Same => FingerprintChange::None,
+            Comparison::SameWithEarlierKey | Comparison::Unknown => {
+                FingerprintChange::Store(current()?)
+            }
+            Comparison::Different => FingerprintChange::Changed(current()?),
+        })
+    }
+}
+
+impl<'a> PasswordVersion<'a> {
+    pub(super) fn of(entry: &'a PassdbEntry) -> Self {
+        match entry {
+            PassdbEntry::Found {
+                version: Some(version),
+                ..
+            } => Self::Known(version),
+            PassdbEntry::Found { version: None, .. } | PassdbEntry::NotFound => Self::Hidden,
+        }
+    }
+}

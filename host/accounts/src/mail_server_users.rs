@@ -1,0 +1,207 @@
+//! The users of the mail server, on domains with `sign_in.source = "mailserver"`: verifies their passwords, and looks them up.
+//!
+//! This module knows no accounts. [`crate::auth`] creates the accounts of these users.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use latchmail_core::config::{Config, SignIn};
+use latchmail_core::error::{Failure, StartError};
+use latchmail_net::dovecot_auth::Error as DovecotError;
+use latchmail_net::dovecot_auth::client::{self, Verified};
+use latchmail_net::dovecot_auth::lookup::Lookups;
+use latchmail_net::endpoint::Endpoint;
+use latchmail_net::imap_login;
+use secrecy::SecretString;
+
+/// The users of the mail server.
+#[derive(Debug)]
+pub struct MailServerUsers {
+    sign_in: SignIn,
+    imap: Endpoint,
+    imap_timeout: Duration,
+}
+
+/// The result of verifying a password.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The password is correct.
+    Right {
+        /// The address of the user. It can differ from the address in the request, because the mail server can replace the name of a user.
+        address: String,
+    },
+    /// The password is not accepted. The text is the reason in the audit event.
+    Wrong(&'static str),
+}
+
+/// The reason why it is unknown whether a user exists.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LookupError {
+    /// `sign_in.mailserver.lookup_socket` is not set.
+    #[error("`sign_in.mailserver.lookup_socket` is not set")]
+    NotConfigured,
+    /// The lookup failed.
+    #[error(transparent)]
+    Failed(#[from] DovecotError),
+}
+
+impl MailServerUsers {
+    /// Creates the users from the configuration. Does not connect. Logs a warning if a setting limits the supervision of users.
+    ///
+    /// # Errors
+    /// Returns an error if `imap.address` is invalid.
+    pub fn new(config: &Config) -> Result<Self, StartError> {
+        let (sign_in, imap) = (config.sign_in.clone(), &config.imap);
+        if sign_in.uses_mail_server() && sign_in.mailserver.lookup_socket.as_os_str().is_empty() {
+            tracing::warn!(
+                "sign_in.mailserver.lookup_socket is not set: sessions of users who were removed from the mail server or changed their password there \
+                 do not end"
+            );
+        }
+        Ok(Self {
+            sign_in,
+            imap: Endpoint::new("imap.address", &imap.address, imap.tls)?,
+            imap_timeout: imap.timeout,
+        })
+    }
+
+    /// Returns the settings.
+    #[must_use]
+    pub fn settings(&self) -> &SignIn {
+        &self.sign_in
+    }
+
+    /// Returns `true` if the mail server verifies the password of this address.
+    #[must_use]
+    pub fn manages(&self, address: &str) -> bool {
+        self.sign_in.is_at_mail_server(address)
+    }
+
+    /// Verifies the password of an address. `client` is the IP address of the user's client.
+    ///
+    /// # Errors
+    /// Returns 503 if the mail server cannot verify the password at the moment.
+    pub(crate) async fn verify(
+        &self,
+        address: &str,
+        password: &SecretString,
+        client: Option<IpAddr>,
+    ) -> Result<Verdict, Failure> {
+        let settings = &self.sign_in.mailserver;
+        let separator = settings.master_user_separator.as_str();
+        if !separator.is_empty() && address.contains(separator) {
+            return Ok(Verdict::Wrong(
+                "the name contains the separator of master users",
+            ));
+        }
+        let name = self.sign_in.login_name(address);
+        let user = if settings.auth_socket.as_os_str().is_empty() {
+            let (imap, limit) = (&self.imap, self.imap_timeout);
+            match imap_login::verify(imap, limit, name, password, client).await {
+                Ok(true) => name.to_owned(),
+                Ok(false) => return Ok(Verdict::Wrong("wrong password")),
+                Err(error) => return Err(Failure::mail_unavailable().because(error)),
+            }
+        } else {
+            match client::verify(&settings.auth_socket, name, password, client).await {
+                Ok(Verified::Right { user }) => user,
+                Ok(Verified::Wrong(reason)) => return Ok(Verdict::Wrong(reason)),
+                Err(error) => return Err(Failure::mail_unavailable().because(error)),
+            }
+        };
+        Ok(self.verdict(&user))
+    }
+
+    /// Returns the verdict for a correct password of the user with this canonical name.
+    fn verdict(&self, user: &str) -> Verdict {
+        let Some(address) = self.sign_in.address(user) else {
+            if user.contains('@') {
+                return Verdict::Wrong("the user's name at the mail server is not an address");
+            }
+            tracing::error!(
+                user,
+                "a user of the mail server cannot sign in, because the mail server's name of the user has no domain: set \
+                 sign_in.mailserver.default_domain"
+            );
+            return Verdict::Wrong("the user's name at the mail server has no domain");
+        };
+        // The mail server must not decide about accounts on a domain with another source of passwords.
+        if !self.manages(&address) {
+            return Verdict::Wrong(
+                "the user's name at the mail server is on a domain with another source of passwords",
+            );
+        }
+        Verdict::Right { address }
+    }
+
+    /// Connects for lookups.
+    ///
+    /// # Errors
+    /// Returns an error if the lookup socket is not configured or unreachable.
+    pub(crate) async fn lookups(&self) -> Result<Lookups, LookupError> {
+        let socket = &self.sign_in.mailserver.lookup_socket;
+        if socket.as_os_str().is_empty() {
+            return Err(LookupError::NotConfigured);
+        }
+        Ok(Lookups::connect(socket).await?)
+    }
+
+    /// Returns `true` if the mail server has a user with this address. On the default domain, the user can have a name with or without the domain.
+    ///
+    /// # Errors
+    /// Returns an error if the lookup socket is not configured, or if the lookup fails.
+    pub(crate) async fn exists(&self, address: &str) -> Result<bool, LookupError> {
+        let mut lookups = self.lookups().await?;
+        let name = self.sign_in.login_name(address);
+        Ok(lookups.user_exists(name).await?
+            || (name != address && lookups.user_exists(address).await?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn users(text: &str) -> MailServerUsers {
+        let config = Config::parse(text, "test", HashMap::new()).unwrap();
+        MailServerUsers::new(&config).unwrap()
+    }
+
+    #[test]
+    fn the_canonical_name_selects_the_account() {
+        let users = users(
+            "sign_in.domains.'a.example'.source = 'mailserver'\nsign_in.mailserver.default_domain = 'a.example'",
+        );
+        for (user, address) in [
+            ("ada", "ada@a.example"),
+            ("Ada", "ada@a.example"),
+            ("ADA@A.example", "ada@a.example"),
+        ] {
+            let address = address.to_owned();
+            assert_eq!(users.verdict(user), Verdict::Right { address });
+        }
+        for user in ["ada@b.example", "ada/1@a.example ", "a b", "@a.example"] {
+            let verdict = users.verdict(user);
+            assert!(matches!(verdict, Verdict::Wrong(_)), "{user}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_domain_needs_a_default_domain() {
+        let users = users("sign_in.source = 'mailserver'");
+        assert!(matches!(users.verdict("ada"), Verdict::Wrong(_)));
+    }
+
+    #[tokio::test]
+    async fn a_name_with_the_separator_is_rejected_before_the_mail_server_is_asked() {
+        let socket =
+            "sign_in.source = 'mailserver'\nsign_in.mailserver.auth_socket = '/nonexistent/socket'";
+        let address = "ada*master@a.example";
+        let verify = async |text: &str| users(text).verify(address, &"x".into(), None).await;
+        assert!(matches!(verify(socket).await, Ok(Verdict::Wrong(_))));
+        let off = format!("{socket}\nsign_in.mailserver.master_user_separator = ''");
+        verify(&off).await.unwrap_err();
+    }
+}
