@@ -11,6 +11,7 @@ mod conformance;
 pub mod corpus;
 #[cfg(test)]
 mod crates;
+mod database;
 mod directory;
 pub mod dkim;
 mod generated;
@@ -19,6 +20,7 @@ mod inbox;
 mod issuer;
 mod log;
 mod mail_servers;
+mod mail_users;
 mod mailbox;
 pub mod milter;
 mod nameserver;
@@ -46,6 +48,7 @@ pub use inbox::{RICH_MESSAGE, app_password, expunge_all, imap, log_in};
 pub use issuer::{CLIENT_SECRET, Issuer};
 pub use log::Log;
 pub use mail_servers::{AUTHSERV_ID, MailServers, contains_file};
+pub use mail_users::{MASTER_PASSWORD, MailUsers};
 pub use mailbox::{
     Imap, StoredMessage, append_message, message_with_subject, random_bytes, store_flags,
     stored_messages, subjects,

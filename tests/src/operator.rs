@@ -111,6 +111,10 @@ impl Service {
     pub fn operator_config(&self) -> PathBuf {
         let file = self.state.join("operator.toml");
         let database = self.database();
+        let lines = self.settings.lines();
+        let sign_in: Vec<&str> = lines
+            .filter(|line| line.starts_with("sign_in.") || line.starts_with("imap.session_names"))
+            .collect();
         let text = format!(
             "key_file = '{key}'
 admin.socket = '{socket}'
@@ -123,6 +127,7 @@ plans.pro.custom_domains = 50
 plans.none.custom_domains = 0
 dns.server = '{dns}'
 {doveadm}
+{sign_in}
 ",
             key = self.state.join("latchmail.key").display(),
             socket = self.state.join("admin.sock").display(),
@@ -131,6 +136,7 @@ dns.server = '{dns}'
             milter = database.milter.display(),
             with_milter = database.with_milter,
             dns = self.dns_server(),
+            sign_in = sign_in.join("\n"),
             doveadm = self
                 .has_mail()
                 .map_or_else(String::new, MailServers::doveadm_settings),

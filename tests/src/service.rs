@@ -11,8 +11,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::{Config, Database, Module};
 use latchmail_core::error::StartError;
 use latchmail_core::limits::Bucket;
-use latchmail_directory::Db;
-use latchmail_directory::testing::{PostgresDatabase, copy_sqlite, execute};
+use latchmail_directory::testing::{PostgresDatabase, copy_sqlite};
 use latchmail_http::App;
 use latchmail_http::router::RouteEntry;
 use latchmail_mailserver::{LocalServers, Lookup};
@@ -20,12 +19,11 @@ use latchmail_runtime::modules::Access;
 use latchmail_service::Running;
 use lettre::address::Envelope;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
-use sqlx::AssertSqlSafe;
 use tempfile::TempDir;
 
 use crate::built::{cache, examples, modules};
 use crate::mail_servers::{AUTHSERV_ID, Borrowed, Kind, Logs, milter};
-use crate::{MailServers, PASSWORD, Person, Response};
+use crate::{MailServers, MailUsers, PASSWORD, Person, Response};
 
 /// The first of the service's registration domains; the second is `second.test`.
 pub const DOMAIN: &str = "first.test";
@@ -50,6 +48,11 @@ enum Mail {
     Shared,
     /// A Dovecot and a Postfix of its own, which the test can stop, break and configure.
     Own,
+    /// The same with users of the mail server's own.
+    OwnUsers {
+        /// Whether the mail server removes the domain from every name.
+        bare: bool,
+    },
 }
 
 /// A service that runs until it is dropped.
@@ -63,6 +66,7 @@ pub struct Service {
     pub state: PathBuf,
     mail: Option<MailServers>,
     stack: Option<LocalServers>,
+    users: Option<Box<MailUsers>>,
     logs: Option<Logs>,
     running: Option<Running>,
     config: Config,
@@ -111,6 +115,13 @@ impl Setup {
         self
     }
 
+    /// Uses mail servers of its own, which have users and verify their passwords ([`MailUsers`]). With `bare`, their names have no domain.
+    #[must_use]
+    pub fn with_mail_users(mut self, bare: bool) -> Self {
+        self.mail = Mail::OwnUsers { bare };
+        self
+    }
+
     /// Uses mail servers of its own. Their milter has these lines of configuration and looks names up in the DNS.
     #[must_use]
     pub fn with_milter(mut self, settings: &str) -> Self {
@@ -129,7 +140,7 @@ impl Setup {
         };
         let borrowed = match self.mail {
             Mail::Shared => Borrowed::pair(kind).await,
-            Mail::None | Mail::Own => None,
+            Mail::None | Mail::Own | Mail::OwnUsers { .. } => None,
         };
         let mut database = None;
         let lookup = match &borrowed {
@@ -152,25 +163,34 @@ impl Setup {
                 (format!("sqlite:{}", main.display()), file.clone())
             }
         };
-        let stack = match (self.mail, &borrowed) {
+        let mut stack = match (self.mail, &borrowed) {
             (Mail::None, _) | (Mail::Shared, Some(_)) => None,
-            (Mail::Own | Mail::Shared, _) => {
+            (Mail::Own | Mail::OwnUsers { .. } | Mail::Shared, _) => {
                 let (folder, milter) = (state.join("mail"), milter(&self.milter));
                 let started = LocalServers::start_with_milter(&folder, &lookup, &milter);
                 Some(started.await.unwrap())
             }
         };
+        let users = match (self.mail, &mut stack) {
+            (Mail::OwnUsers { bare }, Some(stack)) => {
+                let folder = state.join("mail");
+                let users = MailUsers::configure(stack, &folder, bare);
+                Some(Box::new(Box::pin(users).await))
+            }
+            _ => None,
+        };
         let borrowed_servers = borrowed.as_ref().map(|pair| pair.servers.clone());
         let mail = borrowed_servers.or_else(|| stack.as_ref().map(MailServers::from));
         // The clock begins at the real time, because the database expires app passwords by its own clock. It moves only when a test advances it.
         let clock = Clock::manual(Clock::system().now());
-        let limits = if self.default_limits {
-            ""
-        } else {
-            &high_limits()
-        };
+        let mut defaults = users
+            .as_ref()
+            .map_or_else(String::new, |users| users.settings());
+        if !self.default_limits {
+            defaults.push_str(&high_limits());
+        }
         let own = format!("database.url = '{url}'\n{}", self.settings);
-        let settings = settings(&state, &mailserver, mail.as_ref(), limits, &own);
+        let settings = settings(&state, &mailserver, mail.as_ref(), &defaults, &own);
         let config = parsed(&settings);
         let running = start_host(&config, &clock).await;
         Service {
@@ -180,6 +200,7 @@ impl Setup {
             logs: mail.as_ref().map(Logs::of),
             mail,
             stack,
+            users,
             running: Some(running),
             config,
             settings,
@@ -374,6 +395,14 @@ impl Service {
             .expect("the test starts its service with mail servers")
     }
 
+    /// Returns the users of the mail server that the test requested.
+    #[track_caller]
+    pub fn mail_users(&mut self) -> &mut MailUsers {
+        self.users
+            .as_mut()
+            .expect("the test starts its mail servers with users")
+    }
+
     /// Returns the private mail servers that the test requested.
     #[track_caller]
     pub fn stack(&mut self) -> &mut LocalServers {
@@ -478,60 +507,6 @@ impl Service {
             .module_manager
             .install(&**app, components, true, &origin);
         installed.await.unwrap();
-    }
-
-    /// Changes the database directly.
-    pub async fn execute(&self, query: &'static str) {
-        let db = self.running.as_ref().unwrap().app.directory.db();
-        execute(db, query).await.unwrap();
-    }
-
-    /// Returns all rows of all tables, as text.
-    pub async fn dump(&self) -> Vec<String> {
-        match self.running.as_ref().unwrap().app.directory.db() {
-            Db::Sqlite(pool) => {
-                let tables = "SELECT name, (SELECT group_concat('quote(' || name || ')', ' || '' '' || ') FROM pragma_table_info(t.name)) \
-                     FROM main.sqlite_master t WHERE type = 'table'";
-                let tables: Vec<(String, String)> =
-                    sqlx::query_as(tables).fetch_all(pool).await.unwrap();
-                let mut rows: Vec<String> = Vec::new();
-                for (table, columns) in tables {
-                    let query = AssertSqlSafe(format!("SELECT {columns} FROM main.{table}"));
-                    rows.extend(
-                        sqlx::query_scalar::<_, String>(query)
-                            .fetch_all(pool)
-                            .await
-                            .unwrap(),
-                    );
-                }
-                rows
-            }
-            Db::Postgres(pool) => {
-                let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
-                let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(pool).await.unwrap();
-                let mut rows: Vec<String> = Vec::new();
-                for table in tables {
-                    let query = AssertSqlSafe(format!("SELECT t::text FROM {table} t"));
-                    rows.extend(
-                        sqlx::query_scalar::<_, String>(query)
-                            .fetch_all(pool)
-                            .await
-                            .unwrap(),
-                    );
-                }
-                rows
-            }
-        }
-    }
-
-    /// Returns the account and the id of an active web session.
-    pub async fn any_session(&self) -> (String, String) {
-        let query = "SELECT account_id, sid FROM sessions";
-        match self.running.as_ref().unwrap().app.directory.db() {
-            Db::Sqlite(pool) => sqlx::query_as(query).fetch_one(pool).await,
-            Db::Postgres(pool) => sqlx::query_as(query).fetch_one(pool).await,
-        }
-        .unwrap()
     }
 
     /// Registers a person.

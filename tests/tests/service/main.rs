@@ -10,5 +10,6 @@ mod description;
 mod directory;
 mod http;
 mod mail;
+mod mail_server_users;
 mod modules;
 mod newcomers;
