@@ -8,6 +8,7 @@ use std::sync::Arc;
 use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
 use latchmail_core::fingerprint::{Comparison, is_fingerprint};
+use latchmail_core::keyring::Keyring;
 use latchmail_core::secrets::{self, AppPassword};
 use latchmail_directory::accounts::{Account, DEFAULT_PLAN, NewAccount};
 use latchmail_net::dovecot_auth::lookup::PassdbEntry;
@@ -159,7 +160,7 @@ impl Auth {
         version: PasswordVersion<'_>,
     ) -> Result<(), Failure> {
         let before = account.password_hash.clone();
-        match self.fingerprint_change(account, version)? {
+        match fingerprint_change(&self.keys, &account.id, &before, version)? {
             FingerprintChange::None => Ok(()),
             FingerprintChange::Store(after) => {
                 let replaced = self
@@ -185,38 +186,6 @@ impl Auth {
             }
         }
     }
-
-    fn fingerprint_change(
-        &self,
-        account: &Account,
-        version: PasswordVersion<'_>,
-    ) -> Result<FingerprintChange, Failure> {
-        let stored = account.password_hash.as_str();
-        let PasswordVersion::Known(version) = version else {
-            return Ok(if stored.is_empty() {
-                FingerprintChange::None
-            } else if !is_fingerprint(stored) {
-                // The hash of a password from the time before the mail server verified passwords.
-                FingerprintChange::Store(String::new())
-            } else if version == PasswordVersion::Hidden {
-                // The users have another source of passwords than before.
-                FingerprintChange::Changed(String::new())
-            } else {
-                FingerprintChange::None
-            });
-        };
-        let compared = self
-            .keys
-            .compare_fingerprint(stored, &account.id, version)?;
-        let current = || self.keys.fingerprint(&account.id, version);
-        Ok(match compared {
-            Comparison::Same => FingerprintChange::None,
-            Comparison::SameWithEarlierKey | Comparison::Unknown => {
-                FingerprintChange::Store(current()?)
-            }
-            Comparison::Different => FingerprintChange::Changed(current()?),
-        })
-    }
 }
 
 impl<'a> PasswordVersion<'a> {
@@ -227,6 +196,75 @@ impl<'a> PasswordVersion<'a> {
                 ..
             } => Self::Known(version),
             PassdbEntry::Found { version: None, .. } | PassdbEntry::NotFound => Self::Hidden,
+        }
+    }
+}
+
+/// Decides how a stored password hash or fingerprint must change.
+fn fingerprint_change(
+    keys: &Keyring,
+    account_id: &str,
+    stored: &str,
+    version: PasswordVersion<'_>,
+) -> Result<FingerprintChange, Failure> {
+    let PasswordVersion::Known(version) = version else {
+        return Ok(if stored.is_empty() {
+            FingerprintChange::None
+        } else if !is_fingerprint(stored) {
+            // The hash of a password from the time before the mail server verified passwords.
+            FingerprintChange::Store(String::new())
+        } else if version == PasswordVersion::Hidden {
+            // The mail server has another source of passwords than before.
+            FingerprintChange::Changed(String::new())
+        } else {
+            FingerprintChange::None
+        });
+    };
+    let current = || keys.fingerprint(account_id, version);
+    Ok(
+        match keys.compare_fingerprint(stored, account_id, version)? {
+            Comparison::Same => FingerprintChange::None,
+            Comparison::SameWithEarlierKey | Comparison::Unknown => {
+                FingerprintChange::Store(current()?)
+            }
+            Comparison::Different => FingerprintChange::Changed(current()?),
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_core::keyring::testing::keyring;
+
+    use super::*;
+
+    #[test]
+    fn only_another_version_is_a_changed_password() {
+        use FingerprintChange::{Changed, None, Store};
+        use PasswordVersion::{Hidden, Known, Unasked};
+        let (keys, earlier) = (keyring(&[2, 1]), keyring(&[1]));
+        let one = keys.fingerprint("a", "1").unwrap();
+        let two = keys.fingerprint("a", "2").unwrap();
+        let one_earlier = earlier.fingerprint("a", "1").unwrap();
+        let removed_key = keyring(&[3]).fingerprint("a", "1").unwrap();
+        let argon2 = "$argon2id$v=19$x";
+        for (stored, version, change) in [
+            ("", Known("1"), Store(one.clone())),
+            (argon2, Known("1"), Store(one.clone())),
+            (&one, Known("1"), None),
+            (&one, Known("2"), Changed(two.clone())),
+            (&one_earlier, Known("1"), Store(one.clone())),
+            (&one_earlier, Known("2"), Changed(two.clone())),
+            (&removed_key, Known("2"), Store(two.clone())),
+            ("", Hidden, None),
+            (argon2, Hidden, Store(String::new())),
+            (&one, Hidden, Changed(String::new())),
+            ("", Unasked, None),
+            (argon2, Unasked, Store(String::new())),
+            (&one, Unasked, None),
+        ] {
+            let decided = fingerprint_change(&keys, "a", stored, version).unwrap();
+            assert_eq!(decided, change, "{stored} {version:?}");
         }
     }
 }
