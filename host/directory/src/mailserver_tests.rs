@@ -167,6 +167,23 @@ async fn mail_is_taken_for_a_domain_while_somebody_has_it(fresh: Fresh) {
     assert_eq!(fresh.as_mail_server(DOMAINS).await, []);
 }
 
+async fn a_custom_domain_is_verified_and_not_the_platforms(fresh: Fresh) {
+    const CUSTOM: &str = "SELECT domain, '' FROM mailserver_custom_domains ORDER BY 1";
+    fresh.directory.with("a", "ada@example.org", &[]).await;
+    fresh.domain("a", "pending.example", false).await;
+    fresh.domain("a", "ada.example", true).await;
+    let custom = [("ada.example".to_owned(), String::new())];
+    assert_eq!(fresh.as_mail_server(CUSTOM).await, custom);
+    fresh
+        .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example'), ('z.example')")
+        .await;
+    assert_eq!(fresh.as_mail_server(CUSTOM).await, []);
+    fresh.execute("DELETE FROM platform_domains").await;
+    assert_eq!(fresh.as_mail_server(CUSTOM).await, custom);
+    fresh.execute("DELETE FROM domains").await;
+    assert_eq!(fresh.as_mail_server(CUSTOM).await, []);
+}
+
 async fn an_account_that_is_not_active_is_not_there(fresh: Fresh) {
     fresh.directory.with("a", "ada@example.org", &["s"]).await;
     fresh.directory.with("b", "bob@example.org", &["t"]).await;
@@ -271,6 +288,7 @@ both!(
     an_alias_delivers_and_sends_while_it_lives_and_is_active,
     an_alias_is_one_while_its_domain_is_the_platforms_or_its_accounts,
     mail_is_taken_for_a_domain_while_somebody_has_it,
+    a_custom_domain_is_verified_and_not_the_platforms,
     an_account_that_is_not_active_is_not_there,
     what_is_deleted_by_reference_goes_too,
     an_app_password_dies_at_its_end_with_nobody_to_tell,

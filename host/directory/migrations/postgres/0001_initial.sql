@@ -399,6 +399,13 @@ CREATE VIEW mailserver_domains AS
     UNION
     SELECT domain FROM domains WHERE verified_at IS NOT NULL;
 
+-- The domains that receive mail only through aliases. An existing mail server that has its own users needs these domains separately, because it already receives
+-- mail for the platform's domains.
+CREATE VIEW mailserver_custom_domains AS
+    SELECT domain FROM domains WHERE verified_at IS NOT NULL
+    EXCEPT
+    SELECT domain FROM platform_domains;
+
 -- Aliases and their destinations. An alias receives mail only while its domain belongs to the platform or to the alias's account. This condition is necessary,
 -- because a domain can be removed from the configuration or from the account although it still has aliases.
 CREATE VIEW mailserver_aliases WITH (security_barrier) AS

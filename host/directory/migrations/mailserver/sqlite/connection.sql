@@ -18,6 +18,11 @@ CREATE TEMP VIEW due_domains AS
     UNION
     SELECT domain FROM main.domains WHERE verified_at IS NOT NULL;
 
+CREATE TEMP VIEW due_custom_domains AS
+    SELECT domain FROM main.domains WHERE verified_at IS NOT NULL
+    EXCEPT
+    SELECT domain FROM main.platform_domains;
+
 CREATE TEMP VIEW due_aliases AS
     SELECT d.address, a.address AS destination
     FROM main.addresses d JOIN main.accounts a ON a.id = d.account_id

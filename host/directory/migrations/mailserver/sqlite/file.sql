@@ -40,6 +40,11 @@ CREATE TABLE IF NOT EXISTS mailserver_domains (
     domain TEXT PRIMARY KEY
 );
 
+-- The domains that receive mail only through aliases: verified domains of accounts that are not also domains of the platform.
+CREATE TABLE IF NOT EXISTS mailserver_custom_domains (
+    domain TEXT PRIMARY KEY
+);
+
 -- Aliases: the address of the alias, and the address that receives its mail.
 CREATE TABLE IF NOT EXISTS mailserver_aliases (
     address     TEXT PRIMARY KEY,

@@ -20,6 +20,11 @@ DELETE FROM mailserver.mailserver_domains AS p WHERE NOT EXISTS (
 INSERT INTO mailserver.mailserver_domains
     SELECT domain FROM temp.due_domains EXCEPT SELECT domain FROM mailserver.mailserver_domains;
 
+DELETE FROM mailserver.mailserver_custom_domains AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_custom_domains d WHERE d.domain = p.domain);
+INSERT INTO mailserver.mailserver_custom_domains
+    SELECT domain FROM temp.due_custom_domains EXCEPT SELECT domain FROM mailserver.mailserver_custom_domains;
+
 DELETE FROM mailserver.mailserver_aliases AS p WHERE NOT EXISTS (
     SELECT 1 FROM temp.due_aliases d WHERE d.address = p.address AND d.destination = p.destination);
 INSERT INTO mailserver.mailserver_aliases

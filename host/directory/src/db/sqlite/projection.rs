@@ -48,9 +48,11 @@ const ALIAS: &str = "DELETE FROM mailserver.mailserver_aliases WHERE address = $
 
 /// $1 is the domain.
 const DOMAIN: &str = "DELETE FROM mailserver.mailserver_domains WHERE domain = $1;
+    DELETE FROM mailserver.mailserver_custom_domains WHERE domain = $1;
     DELETE FROM mailserver.mailserver_aliases WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias');
     DELETE FROM mailserver.mailserver_senders WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias');
     INSERT INTO mailserver.mailserver_domains (domain) SELECT domain FROM temp.due_domains WHERE domain = $1;
+    INSERT INTO mailserver.mailserver_custom_domains (domain) SELECT domain FROM temp.due_custom_domains WHERE domain = $1;
     INSERT INTO mailserver.mailserver_aliases (address, destination) SELECT address, destination FROM temp.due_aliases
         WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias');
     INSERT INTO mailserver.mailserver_senders (address, login) SELECT address, login FROM temp.due_senders
