@@ -278,6 +278,7 @@ impl Config {
         }
         self.registration.check()?;
         self.sign_in.check()?;
+        self.smtp.check()?;
         self.dns.check()?;
         self.inbound.check()?;
         plaintext::check(&self)?;

@@ -1,18 +1,25 @@
 //! TCP connections to the mail server, and the TLS configuration for all clients. Connections use implicit TLS (RFC 8314) if configured. This module implements
 //! no protocol above TLS.
+//!
+//! On a loopback address, the server's certificate is not verified. The service also accepts unencrypted connections to the machine itself, and the certificate
+//! of a mail server contains its public name, not `127.0.0.1`.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
 use latchmail_core::error::StartError;
+use latchmail_core::network::is_local;
 use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::{self, CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
 /// A stream to a server, with or without TLS.
 pub trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
@@ -51,6 +58,59 @@ pub(crate) fn tls_connector(server: &str) -> Result<TlsConnector, StartError> {
     Ok(TlsConnector::from(Arc::new(client)))
 }
 
+/// Returns a TLS connector for servers on the machine itself. The connector accepts every certificate.
+fn loopback_tls_connector() -> Result<TlsConnector, StartError> {
+    let provider = Arc::new(ring::default_provider());
+    let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| StartError::new(format!("cannot set up TLS: {e}")))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(client)))
+}
+
+/// Accepts every certificate, but checks that the server has the certificate's private key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
 impl Endpoint {
     /// Parses the address `host:port`. `key` is the name of the setting, for error messages. Does not connect.
     ///
@@ -70,8 +130,13 @@ impl Endpoint {
                 .trim_start_matches('[')
                 .trim_end_matches(']')
                 .to_owned();
+            let connector = if is_local(&host) {
+                loopback_tls_connector()?
+            } else {
+                tls_connector("the mail server")?
+            };
             let name = ServerName::try_from(host).map_err(|e| invalid(&e.to_string()))?;
-            Some((tls_connector("the mail server")?, name))
+            Some((connector, name))
         } else {
             None
         };
@@ -86,8 +151,24 @@ impl Endpoint {
     /// # Errors
     /// Returns an error if the connection or the TLS handshake fails.
     pub async fn connect(&self) -> io::Result<Box<dyn Io>> {
+        self.encrypt(self.connect_tcp().await?).await
+    }
+
+    /// Connects to the server without TLS and sets `TCP_NODELAY`. A protocol that negotiates TLS (STARTTLS) calls [`encrypt`](Self::encrypt) afterwards.
+    ///
+    /// # Errors
+    /// Returns an error if the connection fails.
+    pub async fn connect_tcp(&self) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(&self.address).await?;
         stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// Starts TLS on a connection. Returns the connection unchanged if TLS is not configured.
+    ///
+    /// # Errors
+    /// Returns an error if the TLS handshake fails.
+    pub async fn encrypt(&self, stream: TcpStream) -> io::Result<Box<dyn Io>> {
         Ok(match &self.tls {
             Some((tls, name)) => Box::new(tls.connect(name.clone(), stream).await?),
             None => Box::new(stream),

@@ -28,8 +28,8 @@ pub(super) fn check(config: &Config) -> Result<(), StartError> {
         (
             "smtp.address",
             &smtp.address,
-            smtp.tls || smtp.insecure,
-            "set `smtp.tls = true`, or `smtp.insecure = true` to allow this",
+            smtp.tls || smtp.starttls || smtp.insecure,
+            "set `smtp.tls = true` or `smtp.starttls = true`, or `smtp.insecure = true` to allow this",
         ),
     ] {
         if !allowed && !address.is_empty() && !is_local(host(address)) {
@@ -84,6 +84,7 @@ mod tests {
             "imap.address = '[::1]:143'",
             "imap.address = 'mail.example.com:993'\nimap.tls = true",
             "smtp.address = 'mail.example.com:465'\nsmtp.tls = true",
+            "smtp.address = 'mail.example.com:587'\nsmtp.starttls = true",
         ] {
             assert_eq!(refusal(settings), None, "{settings}");
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::values::seconds;
+use crate::error::StartError;
 
 /// `[smtp]`
 #[derive(Clone, Debug, Deserialize)]
@@ -14,6 +15,8 @@ pub struct Smtp {
     pub address: String,
     /// Whether connections use TLS from the first byte (implicit TLS, RFC 8314).
     pub tls: bool,
+    /// Whether connections start without TLS and then switch to TLS (STARTTLS, RFC 3207). Excludes `tls`.
+    pub starttls: bool,
     /// Whether an unencrypted connection to another machine is allowed.
     pub insecure: bool,
     /// The timeout for connecting, and for each command, in seconds.
@@ -26,11 +29,24 @@ pub struct Smtp {
     pub idle_timeout: Duration,
 }
 
+impl Smtp {
+    /// Checks that at most one kind of TLS is configured.
+    pub(super) fn check(&self) -> Result<(), StartError> {
+        if self.tls && self.starttls {
+            return Err(StartError::new(
+                "`smtp.tls` and `smtp.starttls` exclude each other: `tls` is for port 465, `starttls` for port 587",
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl Default for Smtp {
     fn default() -> Self {
         Self {
             address: "127.0.0.1:587".into(),
             tls: false,
+            starttls: false,
             insecure: false,
             timeout: Duration::from_secs(15),
             connections_per_account: 4,

@@ -14,6 +14,7 @@ mod random;
 mod result;
 mod send;
 mod smtp;
+mod starttls;
 
 pub use draft::{Draft, File};
 pub use probe::{Probe, probe};

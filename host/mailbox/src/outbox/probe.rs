@@ -4,12 +4,11 @@ use std::net::Ipv4Addr;
 
 use latchmail_core::config;
 use latchmail_core::error::StartError;
-use latchmail_net::endpoint::Endpoint;
 use lettre::transport::smtp::authentication::Mechanism;
 use lettre::transport::smtp::extension::ClientId;
 use tokio::time::timeout;
 
-use super::smtp;
+use super::smtp::Connector;
 
 /// What the submission service reports before the log-in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +24,11 @@ pub struct Probe {
 /// # Errors
 /// Returns an error if the server is unreachable or does not support EHLO.
 pub async fn probe(config: &config::Smtp) -> Result<Probe, StartError> {
-    let endpoint = Endpoint::new("smtp.address", &config.address, config.tls)?;
-    let failed = |why: &str| StartError::new(format!("{endpoint}: {why}"));
+    let connector = Connector::new(config)?;
+    let failed = |why: &str| StartError::new(format!("{}: {why}", config.address));
     let hello = ClientId::Ipv4(Ipv4Addr::LOCALHOST);
     let reading = async {
-        let mut connection = smtp::open(&endpoint, &hello).await?;
+        let mut connection = connector.open(&hello).await?;
         let server = connection.server_info();
         let passwords = [Mechanism::Plain, Mechanism::Login];
         let probe = Probe {

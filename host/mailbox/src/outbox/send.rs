@@ -14,7 +14,6 @@ use latchmail_directory::addresses::AddressRelation;
 use latchmail_directory::events::{Event, Kind};
 use latchmail_directory::sendings::Key;
 use latchmail_dkim::Signer;
-use latchmail_net::endpoint::Endpoint;
 use tokio::time::timeout;
 
 use super::draft::{Draft, ValidDraft, parse_address};
@@ -64,9 +63,8 @@ impl Outbox {
         signing: Arc<latchmail_dkim::Keys>,
         clock: Clock,
     ) -> Result<Self, StartError> {
-        let endpoint = Endpoint::new("smtp.address", &config.address, config.tls)?;
         let pool = Pool::new(
-            Connector::new(endpoint, config.timeout),
+            Connector::new(config)?,
             config.connections_per_account,
             config.timeout,
             config.idle_timeout,

@@ -8,6 +8,8 @@ use std::time::Duration;
 use std::{fmt, io, net};
 
 use latchmail_core::caller::MailCredential;
+use latchmail_core::config;
+use latchmail_core::error::StartError;
 use latchmail_net::endpoint::{Endpoint, Io};
 use lettre::Address;
 use lettre::transport::smtp::Error as SmtpError;
@@ -19,8 +21,8 @@ use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 use tokio::time::timeout;
 
 use super::envelope::Envelope;
-use super::login;
 use super::result::Error;
+use super::{login, starttls};
 use crate::error::Error as MailboxError;
 use crate::{pool, server_text};
 
@@ -31,6 +33,8 @@ const TRANSFER_FACTOR: u32 = 6;
 #[derive(Debug)]
 pub(super) struct Connector {
     endpoint: Endpoint,
+    /// Whether connections switch to TLS with STARTTLS.
+    starttls: bool,
     timeout: Duration,
 }
 
@@ -57,8 +61,32 @@ enum State {
 }
 
 impl Connector {
-    pub(super) fn new(endpoint: Endpoint, timeout: Duration) -> Self {
-        Self { endpoint, timeout }
+    /// Does not connect.
+    ///
+    /// # Errors
+    /// Returns an error if the address or the TLS configuration is invalid.
+    pub(super) fn new(config: &config::Smtp) -> Result<Self, StartError> {
+        let tls = config.tls || config.starttls;
+        Ok(Self {
+            endpoint: Endpoint::new("smtp.address", &config.address, tls)?,
+            starttls: config.starttls,
+            timeout: config.timeout,
+        })
+    }
+
+    /// Connects, reads the greeting and sends EHLO. Starts TLS if TLS is configured. The error is the reason of the failure.
+    pub(super) async fn open(&self, hello: &ClientId) -> Result<AsyncSmtpConnection, String> {
+        let stream = if self.starttls {
+            let stream = starttls::connect(&self.endpoint).await?;
+            // lettre expects a greeting, but after STARTTLS the server sends none.
+            BufferedStream::new(stream, b"220 STARTTLS\r\n")
+        } else {
+            let stream = self.endpoint.connect().await.map_err(|e| e.to_string())?;
+            BufferedStream::new(stream, b"")
+        };
+        AsyncSmtpConnection::connect_with_transport(Box::new(stream), hello)
+            .await
+            .map_err(|e| e.to_string())
     }
 
     async fn connect_and_log_in(
@@ -68,7 +96,7 @@ impl Connector {
         let unavailable =
             |why: String| MailboxError::Unavailable(format!("{}: {why}", self.endpoint));
         let hello = ClientId::Ipv4(net::Ipv4Addr::LOCALHOST);
-        let mut connection = open(&self.endpoint, &hello).await.map_err(unavailable)?;
+        let mut connection = self.open(&hello).await.map_err(unavailable)?;
         login::log_in(&mut connection, &hello, credential)
             .await
             .map_err(|error| match error {
@@ -85,17 +113,6 @@ impl Connector {
             state: State::Idle,
         })
     }
-}
-
-/// Connects, reads the greeting and sends EHLO. The error is the reason of the failure.
-pub(super) async fn open(
-    endpoint: &Endpoint,
-    hello: &ClientId,
-) -> Result<AsyncSmtpConnection, String> {
-    let stream = endpoint.connect().await.map_err(|e| e.to_string())?;
-    AsyncSmtpConnection::connect_with_transport(Box::new(BufferedStream::new(stream)), hello)
-        .await
-        .map_err(|e| e.to_string())
 }
 
 impl pool::Connect for Connector {
@@ -330,11 +347,18 @@ const WRITE_BUFFER: usize = 16 * 1024;
 
 /// A buffered stream for lettre. The stream flushes its buffer only before it reads a reply. lettre writes the message and the final dot separately, and the
 /// buffer combines them into one write.
-struct BufferedStream(BufWriter<Box<dyn Io>>);
+struct BufferedStream {
+    stream: BufWriter<Box<dyn Io>>,
+    /// Text that is read before the server's replies.
+    greeting: &'static [u8],
+}
 
 impl BufferedStream {
-    fn new(stream: Box<dyn Io>) -> Self {
-        Self(BufWriter::with_capacity(WRITE_BUFFER, stream))
+    fn new(stream: Box<dyn Io>, greeting: &'static [u8]) -> Self {
+        Self {
+            stream: BufWriter::with_capacity(WRITE_BUFFER, stream),
+            greeting,
+        }
     }
 }
 
@@ -356,8 +380,15 @@ impl AsyncRead for BufferedStream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.0).poll_flush(cx))?;
-        Pin::new(&mut self.0).poll_read(cx, buffer)
+        if !self.greeting.is_empty() {
+            let length = self.greeting.len().min(buffer.remaining());
+            let (next, rest) = self.greeting.split_at(length);
+            buffer.put_slice(next);
+            self.greeting = rest;
+            return Poll::Ready(Ok(()));
+        }
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
@@ -367,7 +398,7 @@ impl AsyncWrite for BufferedStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
     /// Does nothing, because `poll_read` flushes the buffer.
@@ -376,6 +407,6 @@ impl AsyncWrite for BufferedStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
