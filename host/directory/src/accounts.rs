@@ -20,7 +20,8 @@ const INSERT_MAILBOX: &str = "INSERT INTO mailboxes (account_id) VALUES ($1)";
 const INSERT_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last_name, dob, created_at) \
     VALUES ($1, $2, $3, $4, $5)";
 const BY_ADDRESS: &str =
-    "SELECT id, address, password_hash, admin, active FROM accounts WHERE address = $1";
+    "SELECT id, address, password_hash, login_name, admin, active FROM accounts WHERE address = $1";
+const SET_LOGIN_NAME: &str = "UPDATE accounts SET login_name = $2 WHERE id = $1 AND login_name IS DISTINCT FROM $2 RETURNING address";
 
 /// The default plan of a new account.
 pub const DEFAULT_PLAN: &str = "default";
@@ -35,6 +36,8 @@ pub struct Account {
     /// The argon2id hash of the password, as a PHC string. If the mail server stores the password: an empty text, or a fingerprint that shows whether the
     /// password has changed (`latchmail_core::fingerprint`).
     pub password_hash: String,
+    /// The mail server's own log-in name of the user, or `None` if it is the address or unknown.
+    pub login_name: Option<String>,
     /// Whether the account has administrator rights.
     pub admin: bool,
     /// Whether the account is active. An account that is not active cannot sign in, and its mail credentials do not work.
@@ -150,6 +153,29 @@ impl Directory {
         Ok(
             on!(&self.db, pool => sqlx::query_as(BY_ADDRESS).bind(address).fetch_optional(pool).await)?,
         )
+    }
+}
+
+impl Directory {
+    /// Sets the mail server's own log-in name of an account. `None` means that the log-in name is the address.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn set_login_name(
+        &self,
+        account_id: &str,
+        login_name: Option<&str>,
+    ) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        let changed: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(SET_LOGIN_NAME)
+            .bind(account_id)
+            .bind(login_name)
+            .fetch_optional(db).await)?;
+        if let Some(address) = changed {
+            tx.project(Source::Account(&address)).await?;
+            tx.commit().await?;
+        }
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@
 
 DO $$
 DECLARE
-    contract CONSTANT text[] := ARRAY['mailserver_version', 'mailserver_passwords', 'mailserver_users', 'mailserver_domains',
+    contract CONSTANT text[] := ARRAY['mailserver_version', 'mailserver_passwords', 'mailserver_login_names', 'mailserver_users', 'mailserver_domains',
                                       'mailserver_custom_domains', 'mailserver_aliases', 'mailserver_senders', 'mailserver_last_logins'];
     view_name text;
 BEGIN

@@ -6,6 +6,7 @@ CREATE TABLE accounts (
     id            TEXT    PRIMARY KEY,          -- opaque; also the name of the mailbox's directory on the mail server
     address       TEXT    NOT NULL UNIQUE,      -- in lower case
     password_hash TEXT    NOT NULL,             -- argon2id, in PHC format; empty or a fingerprint if the mail server stores the password
+    login_name    TEXT,                         -- the mail server's own name of the user; NULL if it is the address
     admin         BOOLEAN NOT NULL DEFAULT FALSE,
     active        BOOLEAN NOT NULL DEFAULT TRUE,
     plan          TEXT    NOT NULL DEFAULT 'default',
@@ -388,6 +389,10 @@ CREATE VIEW mailserver_passwords WITH (security_barrier) AS
     SELECT a.address, p.selector, p.id AS app_password_id, '{SHA256.HEX}' || p.secret_hash AS password, p.kind
     FROM app_passwords p JOIN accounts a ON a.id = p.account_id
     WHERE a.active AND (p.expires_at IS NULL OR p.expires_at > extract(epoch FROM statement_timestamp()) * 1000);
+
+-- The mail server's own log-in names, for accounts whose name is not the address. Only an existing mail server that has its own users needs these names.
+CREATE VIEW mailserver_login_names WITH (security_barrier) AS
+    SELECT address, login_name AS login FROM accounts WHERE active AND login_name IS NOT NULL;
 
 -- Mailboxes: the address, and the name of the directory on the mail server.
 CREATE VIEW mailserver_users WITH (security_barrier) AS

@@ -6,6 +6,7 @@ CREATE TABLE accounts (
     id            TEXT    PRIMARY KEY,          -- opaque; also the name of the mailbox's directory on the mail server
     address       TEXT    NOT NULL UNIQUE,      -- in lower case
     password_hash TEXT    NOT NULL,             -- argon2id, in PHC format; empty or a fingerprint if the mail server stores the password
+    login_name    TEXT,                         -- the mail server's own name of the user; NULL if it is the address
     admin         BOOLEAN NOT NULL DEFAULT FALSE,
     active        BOOLEAN NOT NULL DEFAULT TRUE,
     plan          TEXT    NOT NULL DEFAULT 'default',

@@ -127,7 +127,29 @@ async fn on_a_domain_that_somebody_verifies_meanwhile_no_account_is_made(fresh: 
     );
 }
 
+async fn a_log_in_name_is_visible_to_the_mail_server(fresh: Fresh) {
+    const NAMES: &str = "SELECT address, login FROM mailserver_login_names";
+    let (new, origin) = (account("a", "ada@example.org"), Origin::default());
+    fresh
+        .directory
+        .create_account(&new, None, &origin)
+        .await
+        .unwrap();
+    assert_eq!(fresh.as_mail_server(NAMES).await, []);
+    for name in [Some("ada"), Some("ada"), None] {
+        fresh.directory.set_login_name("a", name).await.unwrap();
+        let expected = name.map(|name| ("ada@example.org".to_owned(), name.to_owned()));
+        assert_eq!(
+            fresh.as_mail_server(NAMES).await,
+            Vec::from_iter(expected.clone())
+        );
+        let found = fresh.directory.account_by_address("ada@example.org").await;
+        assert_eq!(found.unwrap().unwrap().login_name.as_deref(), name);
+    }
+}
+
 both!(
+    a_log_in_name_is_visible_to_the_mail_server,
     on_a_domain_that_somebody_verifies_meanwhile_no_account_is_made,
     an_account_is_made_whole,
     a_session_that_cannot_be_begun_leaves_no_account,
@@ -143,6 +165,7 @@ fn debug_output_shows_no_hash_of_a_password() {
         id: new.id.clone(),
         address: new.address.clone(),
         password_hash: new.password_hash.clone(),
+        login_name: None,
         admin: false,
         active: true,
     };

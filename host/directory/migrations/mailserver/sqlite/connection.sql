@@ -8,6 +8,9 @@ PRAGMA mailserver.synchronous = FULL;
 CREATE TEMP VIEW due_users AS
     SELECT address, id AS mailbox FROM main.accounts WHERE active;
 
+CREATE TEMP VIEW due_login_names AS
+    SELECT address, login_name AS login FROM main.accounts WHERE active AND login_name IS NOT NULL;
+
 CREATE TEMP VIEW due_passwords AS
     SELECT p.id AS app_password_id, a.address, p.selector, '{SHA256.HEX}' || p.secret_hash AS password, p.kind, p.expires_at
     FROM main.app_passwords p JOIN main.accounts a ON a.id = p.account_id

@@ -29,6 +29,12 @@ CREATE VIEW IF NOT EXISTS mailserver_passwords AS
     FROM projected_log_ins
     WHERE expires_at IS NULL OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000;
 
+-- The mail server's own log-in names, for accounts whose name is not the address. Only an existing mail server that has its own users needs these names.
+CREATE TABLE IF NOT EXISTS mailserver_login_names (
+    address TEXT PRIMARY KEY,
+    login   TEXT NOT NULL
+);
+
 -- Mailboxes: the address, and the name of the mailbox's directory on the mail server.
 CREATE TABLE IF NOT EXISTS mailserver_users (
     address TEXT PRIMARY KEY,

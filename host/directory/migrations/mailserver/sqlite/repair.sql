@@ -7,6 +7,11 @@ DELETE FROM mailserver.mailserver_users AS p WHERE NOT EXISTS (
 INSERT INTO mailserver.mailserver_users
     SELECT address, mailbox FROM temp.due_users EXCEPT SELECT address, mailbox FROM mailserver.mailserver_users;
 
+DELETE FROM mailserver.mailserver_login_names AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_login_names d WHERE d.address = p.address AND d.login = p.login);
+INSERT INTO mailserver.mailserver_login_names
+    SELECT address, login FROM temp.due_login_names EXCEPT SELECT address, login FROM mailserver.mailserver_login_names;
+
 DELETE FROM mailserver.projected_log_ins AS p WHERE NOT EXISTS (
     SELECT 1 FROM temp.due_passwords d
     WHERE d.app_password_id = p.app_password_id AND d.address = p.address AND d.selector = p.selector

@@ -17,8 +17,10 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
         let readable: Vec<String> = sqlx::query_scalar(READABLE).fetch_all(pool).await.unwrap();
         let contract = [
             "aliases",
+            "custom_domains",
             "domains",
             "last_logins",
+            "login_names",
             "passwords",
             "senders",
             "users",

@@ -21,11 +21,14 @@ const REPAIR: &str = include_str!("../../../migrations/mailserver/sqlite/repair.
 
 /// $1 is the account's address.
 const ACCOUNT: &str = "DELETE FROM mailserver.mailserver_users WHERE address = $1;
+    DELETE FROM mailserver.mailserver_login_names WHERE address = $1;
     DELETE FROM mailserver.projected_log_ins WHERE address = $1;
     DELETE FROM mailserver.mailserver_aliases WHERE destination = $1;
     DELETE FROM mailserver.mailserver_senders WHERE login = $1;
     INSERT OR REPLACE INTO mailserver.mailserver_users (address, mailbox)
         SELECT address, mailbox FROM temp.due_users WHERE address = $1;
+    INSERT OR REPLACE INTO mailserver.mailserver_login_names (address, login)
+        SELECT address, login FROM temp.due_login_names WHERE address = $1;
     INSERT OR REPLACE INTO mailserver.projected_log_ins (app_password_id, address, selector, password, kind, expires_at)
         SELECT app_password_id, address, selector, password, kind, expires_at FROM temp.due_passwords WHERE address = $1;
     INSERT OR REPLACE INTO mailserver.mailserver_aliases (address, destination)
