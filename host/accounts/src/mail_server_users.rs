@@ -29,6 +29,8 @@ pub(crate) enum Verdict {
     Right {
         /// The address of the user. It can differ from the address in the request, because the mail server can replace the name of a user.
         address: String,
+        /// The mail server's name of the user.
+        name: String,
     },
     /// The password is not accepted. The text is the reason in the audit event.
     Wrong(&'static str),
@@ -94,7 +96,7 @@ impl MailServerUsers {
                 "the name contains the separator of master users",
             ));
         }
-        let name = self.sign_in.login_name(address);
+        let name = self.existing_name(address).await;
         let user = if settings.auth_socket.as_os_str().is_empty() {
             let (imap, limit) = (&self.imap, self.imap_timeout);
             match imap_login::verify(imap, limit, name, password, client).await {
@@ -131,7 +133,36 @@ impl MailServerUsers {
                 "the user's name at the mail server is on a domain with another source of passwords",
             );
         }
-        Verdict::Right { address }
+        Verdict::Right {
+            address,
+            name: user.to_owned(),
+        }
+    }
+
+    /// Returns the name with which the user of an address logs in. On the default domain, a user can have a name with or without the domain. If the mail server
+    /// does not know the name without the domain, returns the address.
+    async fn existing_name<'a>(&self, address: &'a str) -> &'a str {
+        let name = self.sign_in.login_name(address);
+        if name != address
+            && let Ok(mut lookups) = self.lookups().await
+            && matches!(lookups.user_exists(name).await, Ok(false))
+        {
+            return address;
+        }
+        name
+    }
+
+    /// Returns the possible names of an account's user at the mail server. `known` is the name at the last sign-in.
+    pub(crate) fn names<'a>(&self, address: &'a str, known: Option<&'a str>) -> Vec<&'a str> {
+        if let Some(known) = known {
+            return vec![known];
+        }
+        let name = self.sign_in.login_name(address);
+        if name == address {
+            vec![address]
+        } else {
+            vec![address, name]
+        }
     }
 
     /// Connects for lookups.
@@ -152,9 +183,12 @@ impl MailServerUsers {
     /// Returns an error if the lookup socket is not configured, or if the lookup fails.
     pub(crate) async fn exists(&self, address: &str) -> Result<bool, LookupError> {
         let mut lookups = self.lookups().await?;
-        let name = self.sign_in.login_name(address);
-        Ok(lookups.user_exists(name).await?
-            || (name != address && lookups.user_exists(address).await?))
+        for name in self.names(address, None) {
+            if lookups.user_exists(name).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -179,8 +213,8 @@ mod tests {
             ("Ada", "ada@a.example"),
             ("ADA@A.example", "ada@a.example"),
         ] {
-            let address = address.to_owned();
-            assert_eq!(users.verdict(user), Verdict::Right { address });
+            let (address, name) = (address.to_owned(), user.to_owned());
+            assert_eq!(users.verdict(user), Verdict::Right { address, name });
         }
         for user in ["ada@b.example", "ada/1@a.example ", "a b", "@a.example"] {
             let verdict = users.verdict(user);

@@ -9,9 +9,8 @@ use super::{Directory, Error, oauth, password, tokens};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-const BY_ID: &str =
-    "SELECT id, address, password_hash, admin, active FROM accounts WHERE id = $1 AND active";
-const WITH_CREDENTIALS: &str = "SELECT id, address, password_hash, admin, active FROM accounts a WHERE active \
+const BY_ID: &str = "SELECT id, address, password_hash, login_name, admin, active FROM accounts WHERE id = $1 AND active";
+const WITH_CREDENTIALS: &str = "SELECT id, address, password_hash, login_name, admin, active FROM accounts a WHERE active \
     AND EXISTS (SELECT 1 FROM app_passwords p WHERE p.account_id = a.id) ORDER BY address";
 const IS_APP_PASSWORD: &str =
     "SELECT 1 FROM app_passwords WHERE selector = $1 AND secret_hash = $2";

@@ -56,7 +56,7 @@ pub async fn end_server_sessions(
             SessionMask::account(address).into_iter().collect()
         }
         (SessionSelector::Account(address), SessionNames::User) => {
-            user_mask(&config.sign_in, address)
+            user_masks(&config.sign_in, address)
         }
     };
     if masks.is_empty() {
@@ -99,7 +99,7 @@ impl Mail {
         if self.session_names != SessionNames::User {
             return;
         }
-        let masks = user_mask(&self.sign_in, address);
+        let masks = user_masks(&self.sign_in, address);
         let (first, again) = ((Arc::clone(&doveadm), masks.clone()), (doveadm, masks));
         let first = tokio::spawn(async move { kick(&first.0, &first.1).await });
         tokio::spawn(async move {
@@ -192,10 +192,11 @@ fn app_password_masks(ids: &[String]) -> Vec<SessionMask> {
         .collect()
 }
 
-fn user_mask(sign_in: &config::SignIn, address: &str) -> Vec<SessionMask> {
-    SessionMask::user(sign_in.login_name(address))
-        .into_iter()
-        .collect()
+/// Returns the names that the sessions of a user can have. On the default domain, the name can have a domain or not.
+fn user_masks(sign_in: &config::SignIn, address: &str) -> Vec<SessionMask> {
+    let mut names = vec![address, sign_in.login_name(address)];
+    names.dedup();
+    names.into_iter().filter_map(SessionMask::user).collect()
 }
 
 /// Ends sessions and logs a failure. Returns `true` on success.

@@ -293,11 +293,12 @@ impl Auth {
         let has_valid_length = passwords::has_valid_length(&password);
         let found = self.directory.active_account(account).await?;
         if let Some(found) = found.as_ref().filter(|a| self.users.manages(&a.address)) {
-            let right = has_valid_length && {
-                let verdict = self.mail_server_user(&found.address, &password, origin.client);
-                let address = found.address.clone();
-                verdict.await? == Verdict::Right { address }
-            };
+            let right = has_valid_length
+                && {
+                    let verdict = self.mail_server_user(&found.address, &password, origin.client);
+                    let address = found.address.clone();
+                    matches!(verdict.await?, Verdict::Right { address: verified, .. } if verified == address)
+                };
             // The verification can take seconds, so read the fingerprint again.
             let current = self.directory.password_hash(account).await?;
             return Ok(current.filter(|_| right));

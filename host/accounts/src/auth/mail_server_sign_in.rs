@@ -11,11 +11,28 @@ use latchmail_core::fingerprint::{Comparison, is_fingerprint};
 use latchmail_core::keyring::Keyring;
 use latchmail_core::secrets::{self, AppPassword};
 use latchmail_directory::accounts::{Account, DEFAULT_PLAN, NewAccount};
-use latchmail_net::dovecot_auth::lookup::PassdbEntry;
+use latchmail_net::dovecot_auth::Error;
+use latchmail_net::dovecot_auth::lookup::{Lookups, PassdbEntry};
 use secrecy::SecretString;
 
 use super::Auth;
 use crate::mail_server_users::{LookupError, Verdict};
+
+/// Returns the entry of the first of these names that the mail server knows. Returns `None` if the mail server knows none of the names.
+///
+/// # Errors
+/// Returns an error if the mail server cannot look up a name at the moment.
+pub(super) async fn look_up(
+    lookups: &mut Lookups,
+    names: &[&str],
+) -> Result<Option<PassdbEntry>, Error> {
+    for name in names {
+        if lookups.user_exists(name).await? {
+            return lookups.passdb_entry(name).await.map(Some);
+        }
+    }
+    Ok(None)
+}
 
 /// What the mail server reports about the version of a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +68,8 @@ impl Auth {
         origin: &Origin,
     ) -> Result<Result<Account, &'static str>, Failure> {
         let verdict = self.mail_server_user(address, password, origin.client);
-        let address = match verdict.await? {
-            Verdict::Right { address } => address,
+        let (address, name) = match verdict.await? {
+            Verdict::Right { address, name } => (address, name),
             Verdict::Wrong(reason) => return Ok(Err(reason)),
         };
         let account = match self.directory.account_by_address(&address).await? {
@@ -65,7 +82,17 @@ impl Auth {
         if !account.active {
             return Ok(Err("the account is disabled"));
         }
-        let account = self.synchronized(account).await?;
+        let name = (name != account.address).then_some(name);
+        if account.login_name != name {
+            let stored = self.directory.set_login_name(&account.id, name.as_deref());
+            stored.await?;
+        }
+        let account = self
+            .synchronized(Account {
+                login_name: name,
+                ..account
+            })
+            .await?;
         Ok(account.ok_or(super::sessions::ACCOUNT_CHANGED))
     }
 
@@ -94,7 +121,7 @@ impl Auth {
             return Ok(Verdict::Wrong("the password is an app password"));
         }
         let verdict = self.users.verify(address, password, client).await?;
-        if let Verdict::Right { address } = &verdict
+        if let Verdict::Right { address, .. } = &verdict
             && !self.is_on_platform_domain(address).await?
         {
             return Ok(FOREIGN);
@@ -137,8 +164,11 @@ impl Auth {
     async fn synchronized(&self, account: Account) -> Result<Option<Account>, Failure> {
         let entry = async {
             let mut lookups = self.users.lookups().await?;
-            let name = self.users.settings().login_name(&account.address);
-            Ok::<_, LookupError>(lookups.passdb_entry(name).await?)
+            let names = self
+                .users
+                .names(&account.address, account.login_name.as_deref());
+            let entry = look_up(&mut lookups, &names).await?;
+            Ok::<_, LookupError>(entry.unwrap_or(PassdbEntry::NotFound))
         };
         let entry = entry.await;
         let version = match &entry {
@@ -191,11 +221,11 @@ impl Auth {
 impl<'a> PasswordVersion<'a> {
     pub(super) fn of(entry: &'a PassdbEntry) -> Self {
         match entry {
-            PassdbEntry::Found {
-                version: Some(version),
-                ..
-            } => Self::Known(version),
-            PassdbEntry::Found { version: None, .. } | PassdbEntry::NotFound => Self::Hidden,
+            // The fingerprint of an empty version records that the user has an entry. So a missing entry is noticed later.
+            PassdbEntry::Found { version, .. } => {
+                Self::Known(version.as_deref().unwrap_or_default())
+            }
+            PassdbEntry::NotFound => Self::Hidden,
         }
     }
 }

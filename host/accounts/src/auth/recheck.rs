@@ -8,11 +8,11 @@ use latchmail_core::error::Failure;
 use latchmail_core::fingerprint::is_fingerprint;
 use latchmail_directory::accounts::Account;
 use latchmail_net::dovecot_auth::Error;
-use latchmail_net::dovecot_auth::lookup::{Lookups, PassdbEntry};
+use latchmail_net::dovecot_auth::lookup::PassdbEntry;
 use tokio::time::sleep;
 
 use super::Auth;
-use super::mail_server_sign_in::PasswordVersion;
+use super::mail_server_sign_in::{PasswordVersion, look_up};
 use crate::mail_server_users::LookupError;
 
 /// The time after which a removed user is looked up again. Credentials are revoked only if the second lookup has the same result, because a program can replace
@@ -88,8 +88,9 @@ impl Auth {
             }
         };
         for account in accounts {
-            let name = self.users.settings().login_name(&account.address);
-            match look_up(&mut lookups, name).await {
+            let known = account.login_name.as_deref();
+            let names = self.users.names(&account.address, known);
+            match look_up(&mut lookups, &names).await {
                 Ok(entry) => {
                     if let Some(reason) = reason(&account, entry.as_ref()) {
                         suspects.push((account, reason));
@@ -127,14 +128,6 @@ impl Auth {
         })
         .await
     }
-}
-
-/// Returns the user's entry in the passdbs, or `None` if there is no such user.
-async fn look_up(lookups: &mut Lookups, name: &str) -> Result<Option<PassdbEntry>, Error> {
-    if !lookups.user_exists(name).await? {
-        return Ok(None);
-    }
-    lookups.passdb_entry(name).await.map(Some)
 }
 
 /// Returns the reason why the user must not have access, or `None` if the user has access. A missing passdb entry counts only if the user had an entry before,
