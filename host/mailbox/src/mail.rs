@@ -73,6 +73,7 @@ impl Mail {
             pool: Pool::new(
                 connector.clone(),
                 config.connections_per_account,
+                config.idle_connections,
                 config.timeout,
                 config.idle_timeout,
             ),

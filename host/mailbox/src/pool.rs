@@ -3,6 +3,8 @@
 //! A connection is used only for the credential that opened the connection. Each account has a maximum number of connections, which includes busy and idle
 //! connections. A caller waits if all connections are busy. A member of a shared mailbox can use only some of the owner's connections.
 //!
+//! The pool also has a maximum number of idle connections of all accounts, because every connection uses a process of the mail server.
+//!
 //! A connection returns to the pool only if its last command was completed and its credential is valid. The pool does not depend on a protocol.
 
 use std::borrow::Cow;
@@ -50,6 +52,7 @@ pub(crate) struct Pool<C: Connect>(Arc<Inner<C>>);
 struct Inner<C: Connect> {
     connector: C,
     max_connections: usize,
+    max_idle: usize,
     lease_timeout: Duration,
     idle_timeout: Duration,
     accounts: Mutex<HashMap<String, Account<C::Session>>>,
@@ -113,17 +116,19 @@ impl<C: Connect> fmt::Debug for Pool<C> {
 }
 
 impl<C: Connect> Pool<C> {
-    /// Creates an empty pool with at most `max_connections` connections per account. An idle connection closes after `idle_timeout`. Callers wait at most
-    /// `lease_timeout` for a connection.
+    /// Creates an empty pool with at most `max_connections` connections per account, and at most `max_idle` idle connections of all accounts. An idle connection
+    /// closes after `idle_timeout`. Callers wait at most `lease_timeout` for a connection.
     pub(crate) fn new(
         connector: C,
         max_connections: usize,
+        max_idle: usize,
         lease_timeout: Duration,
         idle_timeout: Duration,
     ) -> Self {
         Self(Arc::new(Inner {
             connector,
             max_connections: max_connections.max(1),
+            max_idle,
             lease_timeout,
             idle_timeout,
             accounts: Mutex::default(),
@@ -278,6 +283,26 @@ impl<C: Connect> Inner<C> {
         Arc::clone(&account.permits)
     }
 
+    /// If there are too many idle connections, closes the connection with the longest idle time. Each call follows the return of one connection.
+    fn close_longest_idle(&self, accounts: &mut HashMap<String, Account<C::Session>>) {
+        // Fewer accounts than this cannot have too many idle connections, so the count is not necessary.
+        if accounts.len() * self.max_connections <= self.max_idle {
+            return;
+        }
+        let count: usize = accounts.values().map(|account| account.idle.len()).sum();
+        if count <= self.max_idle {
+            return;
+        }
+        // The idle connections of an account are in the order of their return.
+        let oldest = accounts
+            .values_mut()
+            .filter(|account| !account.idle.is_empty())
+            .min_by_key(|account| account.idle.first().map(|idle| idle.since));
+        if let Some(account) = oldest {
+            account.idle.remove(0);
+        }
+    }
+
     /// Waits for a member permit. Returns `None` for the owner.
     async fn member_permit(&self, access: &Access) -> Option<Arc<OwnedSemaphorePermit>> {
         let member = access.member.as_ref()?;
@@ -357,6 +382,7 @@ impl<C: Connect> Drop for Lease<C> {
                 };
                 if !idle.is_expired(now) {
                     account.idle.push(idle);
+                    self.pool.close_longest_idle(&mut accounts);
                 }
             }
         }

@@ -22,6 +22,8 @@ pub struct Imap {
     pub timeout: Duration,
     /// The maximum number of connections of one account. The value must be less than the limit of the mail server.
     pub connections_per_account: usize,
+    /// The maximum number of idle connections of all accounts. Each connection uses a process of the mail server.
+    pub idle_connections: usize,
     /// The time after which an idle connection is closed, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
@@ -53,6 +55,7 @@ impl Default for Imap {
             insecure: false,
             timeout: Duration::from_secs(15),
             connections_per_account: 8,
+            idle_connections: 256,
             idle_timeout: Duration::from_mins(4),
             doveadm: String::new(),
             doveadm_key_file: PathBuf::new(),

@@ -24,6 +24,8 @@ pub struct Smtp {
     pub timeout: Duration,
     /// The maximum number of connections of one account.
     pub connections_per_account: usize,
+    /// The maximum number of idle connections of all accounts. Each connection uses a process of the mail server.
+    pub idle_connections: usize,
     /// The time after which an idle connection is closed, in seconds. The value must be less than the time that the submission service waits for a command.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
@@ -50,6 +52,7 @@ impl Default for Smtp {
             insecure: false,
             timeout: Duration::from_secs(15),
             connections_per_account: 4,
+            idle_connections: 20,
             idle_timeout: Duration::from_mins(1),
         }
     }

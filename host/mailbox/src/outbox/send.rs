@@ -66,6 +66,7 @@ impl Outbox {
         let pool = Pool::new(
             Connector::new(config)?,
             config.connections_per_account,
+            config.idle_connections,
             config.timeout,
             config.idle_timeout,
         );

@@ -226,3 +226,22 @@ async fn an_idle_connection_is_closed_after_the_timeout() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_of_all_accounts_are_limited() {
+    with_mailbox(async |test| {
+        let directory = &test.fresh.directory;
+        directory.with("bob", "bob@example.org", &[]).await;
+        let config = latchmail_core::config::Imap {
+            idle_connections: 1,
+            ..test.dovecot.config()
+        };
+        let mail = Mail::new(&config, directory.clone()).unwrap();
+        mail.folders(&test.access).await.unwrap();
+        assert_eq!(mail.pool.connections("ada"), 1);
+        mail.folders(&access("bob", "bob-1")).await.unwrap();
+        let left = ["ada", "bob"].map(|account| mail.pool.connections(account));
+        assert_eq!(left, [0, 1]);
+    })
+    .await;
+}
