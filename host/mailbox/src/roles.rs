@@ -8,6 +8,9 @@ use latchmail_imap::list::{Listed, Role};
 
 use crate::types::Folder;
 
+/// The names that mail clients give the folder for sent messages.
+const SENT_NAMES: [&str; 3] = ["Sent", "Sent Items", "Sent Messages"];
+
 /// Converts and sorts listed folders. First come the folders with a role, in the order of [`Role`]. The other folders follow in the order of their paths.
 pub(crate) fn to_folders(mut listed: Vec<Listed>) -> Vec<Folder> {
     listed.sort_by(|a, b| a.path.cmp(&b.path));
@@ -39,6 +42,23 @@ pub(crate) fn to_folders(mut listed: Vec<Listed>) -> Vec<Folder> {
     folders
 }
 
+/// Returns the folder for copies of sent messages: the folder with the role `\Sent`. If the server assigns this role to no folder, returns a folder with a usual
+/// name, at the top level or in INBOX.
+pub(crate) fn sent_folder(folders: Vec<Folder>) -> Option<Folder> {
+    let is_sent = |folder: &Folder| folder.role == Some(Role::Sent);
+    if let Some(index) = folders.iter().position(is_sent) {
+        return folders.into_iter().nth(index);
+    }
+    folders.into_iter().find(|folder| {
+        let prefix = format!("{INBOX}{}", folder.delimiter);
+        let name = folder.path.strip_prefix(&prefix).unwrap_or(&folder.path);
+        folder.role.is_none()
+            && SENT_NAMES
+                .iter()
+                .any(|sent| name.eq_ignore_ascii_case(sent))
+    })
+}
+
 fn last_segment<'a>(path: &'a str, delimiter: &str) -> &'a str {
     match delimiter {
         "" => path,
@@ -60,6 +80,21 @@ mod tests {
             status: None,
             object_id: None,
         }
+    }
+
+    #[test]
+    fn a_server_without_roles_has_a_sent_folder_by_name() {
+        let sent = |folders: &[(&str, &[Role])]| {
+            let listed = folders.iter().map(|(path, roles)| listed(path, roles));
+            sent_folder(to_folders(listed.collect())).map(|folder| folder.path)
+        };
+        assert_eq!(sent(&[("Sent", &[]), ("b", &[Role::Sent])]).unwrap(), "b");
+        assert_eq!(
+            sent(&[("a/Sent", &[]), ("INBOX/sent", &[])]).unwrap(),
+            "INBOX/sent"
+        );
+        assert_eq!(sent(&[("Sent Items", &[])]).unwrap(), "Sent Items");
+        assert_eq!(sent(&[("a/Sent", &[]), ("Sent", &[Role::Trash])]), None);
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! Stores copies of sent messages in the folder with the role `\Sent`.
+//! Stores copies of sent messages in the Sent folder.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use latchmail_imap::Connector;
-use latchmail_imap::list::{COUNTS, Role};
+use latchmail_imap::list::COUNTS;
 
 use crate::access::Access;
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::pool::Lease;
 use crate::retry::retry_read;
-use crate::roles::to_folders;
+use crate::roles::{sent_folder, to_folders};
 
 /// A copy that was uploaded to the mail server except for its last line. [`UploadedCopy::store`] stores the copy. If this value is dropped, the mail server
 /// discards the copy.
@@ -38,10 +38,9 @@ impl Mail {
             path
         } else {
             let folders = retry_read!(lease, session => session.folders(COUNTS));
-            let sent = to_folders(folders)
-                .into_iter()
-                .find(|folder| folder.role == Some(Role::Sent));
-            let Some(sent) = sent else { return Ok(None) };
+            let Some(sent) = sent_folder(to_folders(folders)) else {
+                return Ok(None);
+            };
             self.cache.insert_sent_folder(account, &sent.path);
             sent.path.into()
         };
