@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::Config;
+use latchmail_core::network::is_local;
 use latchmail_net::certificate::certificate_expiry;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -29,6 +30,8 @@ struct Server {
     address: String,
     /// The name for which the certificate must be valid.
     name: String,
+    /// Whether the service itself connects to the server. Otherwise, only mail clients do, and a problem is a warning.
+    required: bool,
 }
 
 /// Checks the certificates of all servers concurrently.
@@ -51,15 +54,21 @@ fn servers(config: &Config) -> Vec<Server> {
         let public = Server {
             address: format!("{host}:{public_port}"),
             name: config.mail_host(),
+            required: false,
         };
-        if tls {
+        // The service does not verify certificates on loopback addresses.
+        if tls && !is_local(host) {
             let name = host.trim_start_matches('[').trim_end_matches(']');
             servers.push(Server {
                 address: address.clone(),
                 name: name.to_owned(),
+                required: true,
             });
         }
-        if !servers.contains(&public) {
+        if !servers
+            .iter()
+            .any(|server| server.address == public.address)
+        {
             servers.push(public);
         }
     }
@@ -67,7 +76,11 @@ fn servers(config: &Config) -> Vec<Server> {
 }
 
 async fn check_certificate(server: Server) -> Finding {
-    let Server { address, name } = server;
+    let Server {
+        address,
+        name,
+        required,
+    } = server;
     let deadline = Instant::now() + TIMEOUT;
     let Ok(Ok(stream)) = timeout_at(deadline, TcpStream::connect(&address)).await else {
         return Finding::warning(
@@ -77,11 +90,15 @@ async fn check_certificate(server: Server) -> Finding {
         );
     };
     let failed = |why: &str| {
-        Finding::failed(
-            TLS,
+        let (detail, remedy) = (
             format!("{address}, with the name {name}: {why}"),
             "use a certificate that is trusted, not expired, and valid for this name. `imap.address`, `smtp.address` and `dns.mail_host` set the names",
-        )
+        );
+        if required {
+            Finding::failed(TLS, detail, remedy)
+        } else {
+            Finding::warning(TLS, detail, remedy)
+        }
     };
     match timeout_at(deadline, certificate_expiry(stream, &name)).await {
         Ok(Ok(end)) => assess_expiry(&address, end, Clock::system().now()),
@@ -142,7 +159,6 @@ mod tests {
             servers(&remote),
             [
                 server("mail.example.org:993", "mail.example.org"),
-                server("[::1]:1465", "::1"),
                 server("[::1]:465", "mail.example.org"),
             ]
         );

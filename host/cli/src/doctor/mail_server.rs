@@ -98,15 +98,19 @@ pub(super) async fn check_smtp(config: &Config) -> Finding {
 }
 
 fn assess_smtp(config: &Config, probe: &outbox::Probe) -> Finding {
-    let connection = describe(&probe.name, &config.smtp.address, config.smtp.tls);
+    let mut connection = describe(&probe.name, &config.smtp.address, config.smtp.tls);
+    if config.smtp.starttls {
+        connection = format!("{} at {}, STARTTLS used", probe.name, config.smtp.address);
+    }
     if !probe.auth_password {
         return Finding::failed(
             SMTP,
             format!("{connection}, does not offer AUTH PLAIN or AUTH LOGIN"),
-            "enable log-in for connections of the service (`smtpd_sasl_auth_enable`), or set `smtp.tls = true`",
+            "enable log-in for connections of the service (`smtpd_sasl_auth_enable`), or set `smtp.tls = true` or `smtp.starttls = true`",
         );
     }
-    assess_encryption(SMTP, connection, &config.smtp.address, config.smtp.tls)
+    let tls = config.smtp.tls || config.smtp.starttls;
+    assess_encryption(SMTP, connection, &config.smtp.address, tls)
 }
 
 fn describe(server: &str, address: &str, tls: bool) -> String {
