@@ -119,25 +119,10 @@ impl Directory {
         origin: &Origin,
     ) -> Result<Creation, Error> {
         let mut tx = self.db.begin().await?;
-        let domain = domain_of(&account.address);
-        tx.lock_domain_shared(domain).await?;
-        // The domain was a platform domain when the request was checked. If an account has verified the domain since then, this account owns every address on
-        // the domain.
-        if domains::holder(&mut tx, domain).await?.is_some() {
+        tx.lock_domain_shared(domain_of(&account.address)).await?;
+        if create(&mut tx, account, origin).await? == Creation::AddressTaken {
             return Ok(Creation::AddressTaken);
         }
-        if !claim_address(&mut tx, account).await? {
-            return Ok(Creation::AddressTaken);
-        }
-        insert(&mut tx, account).await?;
-        let made = Event::of(Kind::AccountCreated, &account.id, account.created_at);
-        let rank = format!("plan {}, with administrator rights", account.plan);
-        let made = if account.admin {
-            made.detail(&rank)
-        } else {
-            made
-        };
-        events::record(&mut tx, made, origin).await?;
         if let Some(session) = session {
             sessions::insert(&mut tx, session).await?;
         }
@@ -157,7 +142,7 @@ impl Directory {
 }
 
 impl Directory {
-    /// Sets the mail server's own log-in name of an account. `None` means that the log-in name is the address.
+    /// Sets the mail server's own log-in name of an account. `None` means that the log-in name is the address. Returns `true` if the name was changed.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -165,18 +150,56 @@ impl Directory {
         &self,
         account_id: &str,
         login_name: Option<&str>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        let changed: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(SET_LOGIN_NAME)
-            .bind(account_id)
-            .bind(login_name)
-            .fetch_optional(db).await)?;
-        if let Some(address) = changed {
-            tx.project(Source::Account(&address)).await?;
-            tx.commit().await?;
-        }
-        Ok(())
+        let changed = set_login_name(&mut tx, account_id, login_name).await?;
+        tx.commit().await?;
+        Ok(changed)
     }
+}
+
+/// Sets the log-in name in a transaction. Returns `true` if the name was changed.
+pub(super) async fn set_login_name(
+    tx: &mut Tx,
+    account_id: &str,
+    login_name: Option<&str>,
+) -> Result<bool, Error> {
+    let changed: Option<String> = on_tx!(&mut *tx, db => sqlx::query_scalar(SET_LOGIN_NAME)
+        .bind(account_id)
+        .bind(login_name)
+        .fetch_optional(db).await)?;
+    let Some(address) = changed else {
+        return Ok(false);
+    };
+    tx.project(Source::Account(&address)).await?;
+    Ok(true)
+}
+
+/// Creates an account in a transaction, with its address, its mailbox row, its profile and the audit event. Changes nothing if the address is not available. The
+/// caller must call [`Tx::lock_domain_shared`] first.
+pub(super) async fn create(
+    tx: &mut Tx,
+    account: &NewAccount,
+    origin: &Origin,
+) -> Result<Creation, Error> {
+    // The domain was a platform domain when the request was checked. If an account has verified the domain since then, this account owns every address on the
+    // domain.
+    let is_custom = domains::holder(tx, domain_of(&account.address))
+        .await?
+        .is_some();
+    if is_custom || !claim_address(tx, account).await? {
+        return Ok(Creation::AddressTaken);
+    }
+    insert(tx, account).await?;
+    let made = Event::of(Kind::AccountCreated, &account.id, account.created_at);
+    let rank = format!("plan {}, with administrator rights", account.plan);
+    let made = if account.admin {
+        made.detail(&rank)
+    } else {
+        made
+    };
+    events::record(tx, made, origin).await?;
+    Ok(Creation::Created)
 }
 
 /// Inserts the address of a new account. Returns `false` if the address is taken.

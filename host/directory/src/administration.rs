@@ -2,6 +2,7 @@
 
 use sqlx_macros::FromRow;
 
+use super::credentials::{self, NewAppPassword};
 use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::mail_server_users::end_everything;
@@ -125,6 +126,26 @@ impl Directory {
         let disabled = Event::of(Kind::AccountDisabled, account_id, now).detail(&detail);
         events::commit(tx, disabled, origin).await?;
         Ok(true)
+    }
+
+    /// Stores an app password for an account on behalf of the operator. The audit log contains the label.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is stored in that case.
+    pub async fn create_app_password_for(
+        &self,
+        account_id: &str,
+        password: &NewAppPassword,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        credentials::insert(&mut tx, account_id, password, now, password.expires_at).await?;
+        let created = Event::of(Kind::AppPasswordCreated, account_id, now)
+            .about(&password.id)
+            .detail(&password.label);
+        events::commit(tx, created, origin).await
     }
 
     /// Enables an account. The account then has only its password, because all other credentials were deleted. Returns `false` if the account was already

@@ -15,6 +15,7 @@ pub mod dkim_keys;
 pub mod domains;
 pub mod endings;
 pub mod events;
+pub mod imports;
 mod last_logins;
 pub mod mail_server_users;
 pub mod mailserver;

@@ -26,6 +26,12 @@ impl DomainName {
         Ok(Self(ascii))
     }
 
+    /// Returns `true` if the Public Suffix List contains the suffix of the name. Names of private networks can have other suffixes.
+    #[must_use]
+    pub fn has_known_suffix(&self) -> bool {
+        psl::suffix(self.0.as_bytes()).is_some_and(|suffix| suffix.is_known())
+    }
+
     /// Returns the normalized name.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -61,10 +61,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lookups<S> {
     /// # Errors
     /// Returns an error if Dovecot cannot look up the user at the moment.
     pub async fn user_exists(&mut self, user: &str) -> Result<bool, Error> {
+        Ok(self.canonical_name(user).await?.is_some())
+    }
+
+    /// Returns the canonical name of the user, or `None` if the userdbs do not contain the user. The mail server can replace the name of the request.
+    ///
+    /// # Errors
+    /// Returns an error if Dovecot cannot look up the user at the moment.
+    pub async fn canonical_name(&mut self, user: &str) -> Result<Option<String>, Error> {
         let reply = self.request("USER", user).await?;
         match reply.command.as_str() {
-            "USER" => Ok(true),
-            "NOTFOUND" => Ok(false),
+            "USER" => match reply.fields.get(1) {
+                Some(name) => Ok(Some(name.clone())),
+                None => Err(Error::new("Dovecot's reply contains no user name")),
+            },
+            "NOTFOUND" => Ok(None),
             command => Err(unexpected("USER", command)),
         }
     }
@@ -161,6 +172,16 @@ mod tests {
             sent,
             "VERSION\t1\t1\nUSER\t1\tada\tservice=imap\nUSER\t2\ta\u{1}tb\tservice=imap\nUSER\t3\tada\tservice=imap\n"
         );
+    }
+
+    #[tokio::test]
+    async fn the_reply_contains_the_canonical_name() {
+        let replies = "USER\t1\tada\tuid=1\tgid=1\nNOTFOUND\t2\nUSER\t3\n";
+        let (mut lookups, _far) = lookups(replies).await;
+        let found = lookups.canonical_name("ADA@a.example").await;
+        assert_eq!(found.unwrap().as_deref(), Some("ada"));
+        assert_eq!(lookups.canonical_name("bob").await.unwrap(), None);
+        lookups.canonical_name("ada").await.unwrap_err();
     }
 
     #[tokio::test]
