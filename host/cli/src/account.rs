@@ -2,6 +2,7 @@
 //!
 //! Each command makes all its changes in one transaction. On success, the command prints a sentence.
 
+mod adopt;
 mod output;
 mod password;
 mod two_factor;
@@ -26,6 +27,11 @@ use password::NewPassword;
 pub enum Command {
     /// Create an account. The password is read from standard input, as one line.
     Create(Create),
+    /// Create accounts for users of the mail server before their first sign-in.
+    ///
+    /// Only for addresses on domains whose passwords the mail server verifies (`sign_in.source`). The exit status is 1 if a user was not adopted.
+    /// The command can be repeated.
+    Adopt(adopt::Adopt),
     /// List all accounts.
     List {
         /// Print one JSON object per line.
@@ -162,6 +168,7 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
     let context = CliContext::open(service).await?;
     let result = match command {
         Command::Create(create) => context.create(create).await,
+        Command::Adopt(arguments) => Box::pin(adopt::run(&context, &arguments)).await,
         Command::List { json } => context.list(json).await,
         Command::Show { address, json } => context.show(&address, json).await,
         Command::Password { address, generate } => context.password(&address, generate).await,
@@ -426,16 +433,13 @@ impl CliContext {
     /// Checks that accounts can be created on the domain of `address`.
     async fn check_platform_domain(&self, address: &str) -> anyhow::Result<()> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
-        let mut domains = self.config.registration.domains.clone();
-        let platform = self.directory.platform_domains().await?;
-        let added = platform.into_iter().filter(|row| row.added_at.is_some());
-        domains.extend(added.map(|row| row.domain));
-        if domains.iter().any(|known| known == domain) {
+        let domains = self.platform_domains().await?;
+        if domains.contains(domain) {
             return Ok(());
         }
         bail!(
             "{domain} is not a platform domain; the platform domains are {}. `registration.domains` and `latchmail domain add` add platform domains",
-            domains.join(", ")
+            domains.names()
         )
     }
 

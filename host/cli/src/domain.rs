@@ -2,6 +2,7 @@
 //!
 //! The subcommands `show` and `verify` query the DNS server that the configuration of the service contains.
 
+mod import;
 mod output;
 
 use std::sync::Arc;
@@ -64,6 +65,10 @@ pub enum Command {
         /// Name of the domain.
         domain: String,
     },
+    /// Add the platform domains in a file, as `add` does.
+    ///
+    /// The exit status is 1 if a domain was not added. The command can be repeated.
+    Import(import::Import),
     /// Remove a platform domain that `latchmail domain add` added.
     Remove {
         /// Name of the domain.
@@ -114,6 +119,7 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
                 .await
         }
         Command::Add { domain } => context.add_domain(&domain).await,
+        Command::Import(arguments) => import::run(&context, &arguments).await,
         Command::Remove { domain } => context.remove_domain(&domain).await,
         Command::Hold { address } => context.hold_address(&address).await,
         Command::Free { address } => context.release_address(&address).await,

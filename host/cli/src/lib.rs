@@ -1,4 +1,4 @@
-//! The operator's commands: `latchmail account …`, `latchmail client …`, `latchmail domain …`, `latchmail module …`, `latchmail audit`
+//! The operator's commands: `latchmail account …`, `latchmail alias …`, `latchmail client …`, `latchmail domain …`, `latchmail module …`, `latchmail audit`
 //! and `latchmail doctor`.
 //!
 //! Most commands open the database of the service, and need no running service. A running service reads the directory at every request, so a change applies to
@@ -6,14 +6,19 @@
 //! On success, a command prints a sentence or a list. A failed command returns an error.
 
 pub mod account;
+mod adoption;
+pub mod alias;
 pub mod audit;
 pub mod client;
 mod config_file;
 mod context;
 pub mod doctor;
 pub mod domain;
+mod import;
+mod mail_server_users;
 pub mod module;
 mod output;
+mod postfix_table;
 mod project;
 
 pub use context::ServiceArgs;

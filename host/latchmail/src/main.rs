@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
-use latchmail_cli::{account, audit, client, doctor, domain, module};
+use latchmail_cli::{account, alias, audit, client, doctor, domain, module};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::logging;
@@ -64,6 +64,13 @@ enum Command {
         service: latchmail_cli::ServiceArgs,
         #[command(subcommand)]
         command: account::Command,
+    },
+    /// Import the aliases of an existing mail server.
+    Alias {
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
+        #[command(subcommand)]
+        command: alias::Command,
     },
     /// Show and change domains, and reserve addresses.
     Domain {
@@ -158,6 +165,7 @@ fn run(command: Command) -> anyhow::Result<()> {
                 without_dns,
             } => milter(Config::load(Some(&config))?, !without_dns).await,
             Command::Account { service, command } => account::run(&service, command).await,
+            Command::Alias { service, command } => alias::run(&service, command).await,
             Command::Domain { service, command } => domain::run(&service, command).await,
             Command::Client { service, command } => client::run(&service, command).await,
             Command::Module { service, command } => module::run(&service, command).await,

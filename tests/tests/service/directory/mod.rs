@@ -10,6 +10,7 @@ mod modules_store;
 mod operator_accounts;
 mod operator_doctor;
 mod operator_domains;
+mod operator_imports;
 mod operator_settings;
 mod s4_1_service;
 mod s4_2_authentication;

@@ -1,0 +1,108 @@
+//! Prepares the accounts of the mail server's users, for the commands that create such accounts before the first sign-in.
+
+use std::collections::BTreeSet;
+
+use latchmail_core::secrets;
+use latchmail_directory::accounts::{DEFAULT_PLAN, NewAccount};
+use latchmail_directory::imports::AdoptedUser;
+
+use crate::context::CliContext;
+
+/// The names of the platform domains. The service writes the configured domains to the database only at its start, so they are read from the configuration too.
+pub(crate) struct PlatformDomains(BTreeSet<String>);
+
+#[cfg(test)]
+impl<const N: usize> From<[String; N]> for PlatformDomains {
+    fn from(domains: [String; N]) -> Self {
+        Self(domains.into())
+    }
+}
+
+impl PlatformDomains {
+    pub(crate) fn contains(&self, domain: &str) -> bool {
+        self.0.contains(domain)
+    }
+
+    /// Returns the names, for an error text.
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<&str> = self.0.iter().map(String::as_str).collect();
+        names.join(", ")
+    }
+
+    /// Checks the domain of an address. Returns the reason if it is not a platform domain.
+    pub(crate) fn check(&self, address: &str) -> Result<(), String> {
+        let (_, domain) = address.rsplit_once('@').unwrap_or_default();
+        if self.contains(domain) {
+            Ok(())
+        } else {
+            Err(format!("{domain} is not a platform domain"))
+        }
+    }
+}
+
+impl CliContext {
+    /// Returns all platform domains.
+    pub(crate) async fn platform_domains(&self) -> anyhow::Result<PlatformDomains> {
+        let configured = self.config.registration.domains.iter().cloned();
+        let added = self.directory.platform_domains().await?.into_iter();
+        let added = added.filter(|row| row.added_at.is_some());
+        Ok(PlatformDomains(
+            configured.chain(added.map(|row| row.domain)).collect(),
+        ))
+    }
+
+    /// Returns the account to create for a user of the mail server. Returns the reason if the user cannot have an account. A sign-in has the same rules.
+    ///
+    /// # Errors
+    /// Returns an error if the system provides no randomness.
+    pub(crate) fn adopted_user(
+        &self,
+        login_name: &str,
+        platform: &PlatformDomains,
+    ) -> anyhow::Result<Result<AdoptedUser, String>> {
+        let address = match self.mail_server_address(login_name, platform) {
+            Ok(address) => address,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        Ok(Ok(AdoptedUser {
+            login_name: (login_name != address).then(|| login_name.to_owned()),
+            account: NewAccount {
+                id: secrets::id()?,
+                address,
+                password_hash: String::new(),
+                profile: None,
+                plan: DEFAULT_PLAN.into(),
+                admin: false,
+                created_at: self.clock.now(),
+            },
+        }))
+    }
+
+    /// Returns the address of a user of the mail server. Returns the reason if the user cannot have an account.
+    pub(crate) fn mail_server_address(
+        &self,
+        login_name: &str,
+        platform: &PlatformDomains,
+    ) -> Result<String, String> {
+        let sign_in = &self.config.sign_in;
+        let settings = &sign_in.mailserver;
+        let separator = &settings.master_user_separator;
+        if !separator.is_empty() && login_name.contains(separator.as_str()) {
+            return Err("contains the separator of master users".into());
+        }
+        if !login_name.contains('@') && settings.default_domain.is_empty() {
+            return Err("has no domain, and `sign_in.mailserver.default_domain` is not set".into());
+        }
+        let Some(address) = sign_in.address(login_name) else {
+            return Err("is not an address".into());
+        };
+        platform.check(&address)?;
+        if !sign_in.is_at_mail_server(&address) {
+            let (_, domain) = address.rsplit_once('@').unwrap_or_default();
+            return Err(format!(
+                "the passwords of {domain} are not at the mail server (`sign_in.source` or `sign_in.domains`)"
+            ));
+        }
+        Ok(address)
+    }
+}
