@@ -286,7 +286,7 @@ async fn start_without_mail(folder: &Path, settings: &str) -> Result<Running, St
 }
 
 /// Returns limits that no test reaches.
-fn high_limits() -> String {
+pub(crate) fn high_limits() -> String {
     Bucket::ALL
         .iter()
         .map(|bucket| bucket.name())
@@ -300,7 +300,7 @@ fn parsed(settings: &str) -> Config {
     Config::parse(settings, "test", HashMap::new()).unwrap()
 }
 
-fn settings(
+pub(crate) fn settings(
     state: &Path,
     mailserver: &Path,
     mail: Option<&MailServers>,

@@ -4,7 +4,7 @@
 
 mod adopt;
 mod output;
-mod password;
+pub(crate) mod password;
 mod two_factor;
 
 use std::io::{BufRead as _, Read as _, Write as _};

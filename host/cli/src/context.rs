@@ -26,8 +26,12 @@ pub struct ServiceArgs {
 
 impl ServiceArgs {
     pub(crate) fn load_config(&self) -> anyhow::Result<Config> {
-        let file = config_file::locate(self.config.as_deref(), &config::environment())?;
-        Ok(Config::load(Some(&file))?)
+        Ok(Config::load(Some(&self.locate()?))?)
+    }
+
+    /// Returns the path of the configuration file.
+    pub(crate) fn locate(&self) -> anyhow::Result<PathBuf> {
+        config_file::locate(self.config.as_deref(), &config::environment())
     }
 }
 

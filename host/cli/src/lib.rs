@@ -8,6 +8,7 @@
 pub mod account;
 mod adoption;
 pub mod alias;
+pub mod attach;
 pub mod audit;
 pub mod client;
 mod config_file;

@@ -66,6 +66,9 @@ pub const STATE: &str = ".latchmail";
 /// The name of the configuration file in the state folder. The operator's commands read this file.
 pub const STATE_FILE: &str = "latchmail.toml";
 
+/// The name of the file with the settings that `latchmail attach` determines. It is beside the configuration file, which takes precedence.
+pub const ATTACHED_FILE: &str = "attached.toml";
+
 /// The prefix of environment variables that tests use.
 const TEST_PREFIX: &str = "LATCHMAIL_TEST_";
 
@@ -160,22 +163,30 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `file`, if it is `Some`, and the environment of the process. The environment takes precedence over the file.
+    /// Reads `file`, if it is `Some`, the file [`ATTACHED_FILE`] beside it, and the environment of the process. The environment takes precedence over `file`,
+    /// and `file` takes precedence over the file beside it.
     ///
     /// # Errors
-    /// Returns an error if the file is unreadable or a setting is invalid. The error names the file or the key.
+    /// Returns an error if a file is unreadable or a setting is invalid. The error names the file or the key.
     pub fn load(file: Option<&Path>) -> Result<Self, StartError> {
+        let attached = match file {
+            Some(path) => read_optional(&path.with_file_name(ATTACHED_FILE))?,
+            None => String::new(),
+        };
+        Self::load_with(file, &attached)
+    }
+
+    /// Works like [`load`](Self::load). `attached` is the text of the file [`ATTACHED_FILE`].
+    ///
+    /// # Errors
+    /// Returns an error if `file` is unreadable or a setting is invalid. The error names the file or the key.
+    pub fn load_with(file: Option<&Path>, attached: &str) -> Result<Self, StartError> {
         let text = match file {
-            Some(path) => std::fs::read_to_string(path).map_err(|e| {
-                StartError::new(format!(
-                    "cannot read the configuration {}: {e}",
-                    path.display()
-                ))
-            })?,
+            Some(path) => std::fs::read_to_string(path).map_err(|e| unreadable(path, &e))?,
             None => String::new(),
         };
         let named = file.map_or_else(|| "environment".into(), |p| p.display().to_string());
-        let mut config = Self::parse(&text, &named, environment())?;
+        let mut config = Self::parse_all(attached, &text, &named, environment())?;
         config.file = file.map(Path::to_path_buf);
         Ok(config)
     }
@@ -185,6 +196,15 @@ impl Config {
     /// # Errors
     /// Returns an error if a setting is invalid. The error names the key.
     pub fn parse(
+        text: &str,
+        name: &str,
+        environment: std::collections::HashMap<String, String>,
+    ) -> Result<Self, StartError> {
+        Self::parse_all("", text, name, environment)
+    }
+
+    fn parse_all(
+        attached: &str,
         text: &str,
         name: &str,
         environment: std::collections::HashMap<String, String>,
@@ -201,6 +221,7 @@ impl Config {
             .ignore_empty(true)
             .source(Some(environment));
         let config: Self = config::Config::builder()
+            .add_source(File::from_str(attached, FileFormat::Toml))
             .add_source(File::from_str(text, FileFormat::Toml))
             .add_source(variables)
             .build()
@@ -284,6 +305,19 @@ impl Config {
         plaintext::check(&self)?;
         Ok(self)
     }
+}
+
+/// Returns the text of a file, or an empty text if the file does not exist.
+fn read_optional(path: &Path) -> Result<String, StartError> {
+    match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        result => result.map_err(|e| unreadable(path, &e)),
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> StartError {
+    let path = path.display();
+    StartError::new(format!("cannot read the configuration {path}: {error}"))
 }
 
 /// Returns the origin of a URL in the form that browsers send: in lower case and ASCII, without a path and without the default port.

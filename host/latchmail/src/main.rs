@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
-use latchmail_cli::{account, alias, audit, client, doctor, domain, module};
+use latchmail_cli::{account, alias, attach, audit, client, doctor, domain, module};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::logging;
@@ -103,6 +103,20 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Add the service to a running Dovecot and Postfix: accept app passwords there, and let the mail server's users sign in.
+    Attach {
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
+        #[command(flatten)]
+        args: attach::AttachArgs,
+    },
+    /// Undo `attach`: restore the configuration of Dovecot and Postfix.
+    Detach {
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
+        #[command(flatten)]
+        args: attach::DetachArgs,
+    },
     /// Show the audit log, the newest events last.
     Audit {
         #[command(flatten)]
@@ -170,6 +184,8 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Client { service, command } => client::run(&service, command).await,
             Command::Module { service, command } => module::run(&service, command).await,
             Command::Doctor { service, json } => doctor::run(&service, json).await,
+            Command::Attach { service, args } => Box::pin(attach::attach(&service, &args)).await,
+            Command::Detach { service, args } => attach::detach(&service, &args),
             Command::Audit { service, selection } => audit::run(&service, &selection).await,
             Command::Dev {
                 database,

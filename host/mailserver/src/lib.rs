@@ -1,6 +1,6 @@
 //! Configures and runs Dovecot and Postfix on one machine, for development and tests. [`LocalServers`] runs both servers in a private folder on free loopback
 //! ports.
-//! This code does not run in production. Production mail servers use the same configuration templates, which are in the folder of this crate.
+//! The local servers are not for production. Production mail servers use the same configuration templates, which are in the folder of this crate.
 
 mod daemon;
 mod dovecot;
@@ -17,7 +17,8 @@ mod template;
 pub use dovecot::DovecotVersion;
 pub use layout::check_folder;
 pub use local_servers::LocalServers;
-pub use lookup::Lookup;
+pub use lookup::{Lookup, LookupSettings, parameters as libpq_parameters};
 pub use milter::MilterOptions;
 pub use ports::free_port;
 pub use private_file::write_private;
+pub use template::fill;

@@ -16,7 +16,7 @@ const ROLE: &str = "options=-crole%3Dlatchmail_mailserver";
 const PARAMETERS: [&str; 6] = ["host", "port", "user", "password", "dbname", "sslmode"];
 
 /// The value of each parameter in [`PARAMETERS`]. An empty value means libpq's default.
-pub(crate) type Parameters = [(&'static str, String); PARAMETERS.len()];
+type Parameters = [(&'static str, String); PARAMETERS.len()];
 
 /// The database that the mail servers read. `docs/mailserver.md` describes its views `mailserver_*`.
 #[derive(Clone, Debug)]
@@ -29,22 +29,31 @@ pub enum Lookup {
 
 /// The database settings, in the syntax of Dovecot and of Postfix.
 #[derive(Clone, Debug)]
-pub(crate) struct LookupSettings {
+pub struct LookupSettings {
     /// The value of Dovecot's setting `driver`.
-    pub(crate) driver: &'static str,
+    pub driver: &'static str,
     /// The value of `connect` for Dovecot 2.3. If the database is an SQLite file, Dovecot 2.4 uses this value too, as the path of the file.
-    pub(crate) dovecot: String,
+    pub dovecot: String,
     /// The URL of a `PostgreSQL` database, without the parameter for the role. [`parameters`] splits this URL.
-    pub(crate) url: Option<String>,
+    pub url: Option<String>,
     /// Like `dovecot`, but for the database to which Dovecot writes the last log-ins.
-    pub(crate) last_logins: String,
+    pub last_logins: String,
     /// The type of Postfix's lookup tables.
-    pub(crate) maps: &'static str,
+    pub maps: &'static str,
     /// The line of Postfix's configuration with the location of the database.
-    pub(crate) postfix: String,
+    pub postfix: String,
 }
 
 impl LookupSettings {
+    /// Returns the settings. Does not access the database.
+    #[must_use]
+    pub fn of(lookup: &Lookup) -> Self {
+        match lookup {
+            Lookup::Sqlite(file) => Self::sqlite(file, &file.with_file_name("last-logins.db")),
+            Lookup::Postgres(url) => Self::postgres(url),
+        }
+    }
+
     /// Creates the settings. Creates the SQLite file if it does not exist, and lets the mail servers read the file.
     pub(crate) fn new(lookup: &Lookup) -> anyhow::Result<Self> {
         match lookup {
@@ -86,7 +95,10 @@ impl LookupSettings {
 
 /// Splits a database URL into parameters by libpq's rules (`PostgreSQL` documentation, section "Connection URIs"). Dovecot 2.4 accepts these parameters, but no
 /// URL.
-pub(crate) fn parameters(url: &str) -> anyhow::Result<Parameters> {
+///
+/// # Errors
+/// Returns an error if the URL is invalid, or if it has a parameter that Dovecot does not support.
+pub fn parameters(url: &str) -> anyhow::Result<Parameters> {
     let url = Url::parse(url).context("the database URL is not valid")?;
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let mut parameters = PARAMETERS.map(|name| {

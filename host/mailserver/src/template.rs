@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 ///
 /// # Errors
 /// Returns an error if a placeholder has no value, or if its value contains a line break or braces. The error contains the name of the placeholder.
-pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> anyhow::Result<String> {
+pub fn fill(template: &str, values: &[(&str, &str)]) -> anyhow::Result<String> {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {

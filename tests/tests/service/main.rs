@@ -5,6 +5,7 @@
 
 mod accounts;
 mod agents;
+mod attach;
 mod attacks;
 mod description;
 mod directory;

@@ -86,6 +86,18 @@ fn read_password() -> anyhow::Result<SecretString> {
     Ok(first)
 }
 
+/// Reads the existing password of `user` from standard input. On a terminal, asks for the password and does not display it.
+///
+/// # Errors
+/// Returns an error if standard input contains no password.
+pub(crate) fn read_existing(user: &str) -> anyhow::Result<SecretString> {
+    if io::stdin().is_terminal() {
+        prompt_line(&format!("Password of {user}: "))
+    } else {
+        read_line(&[])
+    }
+}
+
 fn prompt_line(prompt: &str) -> anyhow::Result<SecretString> {
     // The echo is disabled before the prompt, because the operator can start to type early.
     let echo_off = EchoOff::begin().context("cannot disable the terminal's echo")?;

@@ -14,6 +14,15 @@ fn parse(text: &str, environment: &[(&str, &str)]) -> Result<Config, StartError>
 }
 
 #[test]
+fn the_attached_settings_are_overridden_by_the_file() {
+    let attached = "[smtp]\naddress = '127.0.0.1:25'\nstarttls = true\n";
+    let text = "smtp.address = '127.0.0.1:587'";
+    let config = Config::parse_all(attached, text, "test", HashMap::new()).unwrap();
+    assert_eq!(config.smtp.address, "127.0.0.1:587");
+    assert!(config.smtp.starttls);
+}
+
+#[test]
 fn domains_are_compared_as_the_dns_compares_them() {
     let read = |text: &str| parse(text, &[]);
     let config = read("registration.domains = ['Bücher.example.', ' b.example']").unwrap();

@@ -20,6 +20,7 @@ pub use draft::{Draft, File};
 pub use probe::{Probe, probe};
 pub use result::{Error, Sent};
 pub use send::{Outbox, Sender};
+pub use smtp::submit;
 
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ use lettre::transport::smtp::response::Response;
 use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 use tokio::time::timeout;
 
+use super::draft::parse_address;
 use super::envelope::Envelope;
 use super::result::Error;
 use super::{login, starttls};
@@ -113,6 +114,31 @@ impl Connector {
             state: State::Idle,
         })
     }
+}
+
+/// Sends one message over its own connection. For checks of the mail server, without an account of the service.
+///
+/// # Errors
+/// Returns an error if the address of the sender or of the recipient is invalid, the log-in fails, or the server rejects the message.
+pub async fn submit(
+    config: &config::Smtp,
+    credential: &MailCredential,
+    (from, to): (&str, &str),
+    message: &[u8],
+) -> Result<(), StartError> {
+    let failed = |reason: String| StartError::new(format!("{}: {reason}", config.address));
+    let address = |text: &str| {
+        parse_address(text).ok_or_else(|| failed(format!("`{text}` is not an address")))
+    };
+    let envelope = Envelope {
+        from: address(from)?,
+        to: vec![address(to)?],
+    };
+    let connector = Connector::new(config)?;
+    let session = pool::Connect::connect(&connector, credential).await;
+    let mut session = session.map_err(|error| failed(error.to_string()))?;
+    let sent = session.send(&envelope, message).await;
+    sent.map_err(|error| failed(error.to_string()))
 }
 
 impl pool::Connect for Connector {

@@ -1,0 +1,463 @@
+//! Inspects an existing Dovecot, and writes the configuration files that accept Latchmail's app passwords.
+//!
+//! The settings are read with `doveconf`, so this module does not parse configuration files, with one exception: the list of passdb blocks in the plan.
+
+use std::fs;
+use std::net::TcpListener;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use latchmail_core::secrets;
+use latchmail_mailserver::{DovecotVersion, Lookup, LookupSettings, fill, libpq_parameters};
+
+use super::journal::FileChange;
+use super::programs::run;
+
+const PASSDB_2_3: &str = include_str!("templates/passdb-2.3.conf");
+const PASSDB_2_4: &str = include_str!("templates/passdb-2.4.conf");
+const LOOKUP_2_3: &str = include_str!("templates/lookup-2.3.conf");
+const SERVICES: &str = include_str!("templates/services.conf");
+const DOVEADM: &str = include_str!("templates/doveadm.conf");
+
+/// The files in `conf.d`. The passdb must be the first one, because an existing passdb can delay a wrong password by seconds. The settings of services must be
+/// the last ones, because another file can set the same settings.
+const PASSDB_FILE: &str = "05-latchmail.conf";
+const SERVICES_FILE: &str = "99-latchmail.conf";
+/// The file with the query, for Dovecot 2.3.
+const LOOKUP_FILE: &str = "latchmail-passwords.conf.ext";
+
+/// The file with the key of the doveadm API.
+const KEY_FILE: &str = "latchmail.key";
+/// The ports that are tried for the doveadm API.
+const DOVEADM_PORTS: RangeInclusive<u16> = 8081..=8099;
+
+/// The folders in which distributions install Dovecot's modules.
+const MODULE_FOLDERS: [&str; 2] = ["/usr/lib/dovecot/modules", "/usr/lib64/dovecot/modules"];
+
+/// An existing Dovecot.
+pub(super) struct Dovecot {
+    config: String,
+    pub(super) version: DovecotVersion,
+    /// The output of `dovecot --version`.
+    pub(super) version_text: String,
+    pub(super) base_dir: PathBuf,
+    /// The drivers of the passdb blocks, in the order of the configuration.
+    pub(super) passdbs: Vec<String>,
+    pub(super) mail_format: String,
+    /// The separator between a user name and the name of a master user. Empty if there are no master users.
+    pub(super) master_separator: String,
+    /// Whether `auth_username_format` removes the domain from log-in names.
+    pub(super) removes_domains: bool,
+    /// The maximum number of connections of a user from one address.
+    pub(super) connections: usize,
+    /// The maximum number of processes for IMAP sessions.
+    pub(super) imap_processes: usize,
+    /// Facts that do not prevent the change, but that the operator must know.
+    pub(super) warnings: Vec<String>,
+    auth_worker_groups: String,
+    /// The port for the doveadm API, or `None` if the API cannot be used.
+    doveadm_port: Option<u16>,
+}
+
+impl Dovecot {
+    /// Returns the Dovecot with this configuration file. Reads only the location of its sockets.
+    ///
+    /// # Errors
+    /// Returns an error if Dovecot is missing or too old, or if its configuration is invalid.
+    pub(super) fn at(config: &Path) -> anyhow::Result<Self> {
+        let config = config
+            .to_str()
+            .context("the path of Dovecot's configuration is not valid UTF-8")?
+            .to_owned();
+        let mut dovecot = Self {
+            version: DovecotVersion::installed()?,
+            version_text: String::new(),
+            base_dir: PathBuf::new(),
+            passdbs: Vec::new(),
+            mail_format: String::new(),
+            master_separator: String::new(),
+            removes_domains: false,
+            connections: 0,
+            imap_processes: 0,
+            warnings: Vec::new(),
+            auth_worker_groups: String::new(),
+            doveadm_port: None,
+            config,
+        };
+        dovecot.base_dir = dovecot.setting("base_dir")?.into();
+        Ok(dovecot)
+    }
+
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// Returns an error if Dovecot is missing or too old, or if its configuration does not allow the change.
+    pub(super) fn inspect(config: &Path) -> anyhow::Result<Self> {
+        let mut dovecot = Self::at(config)?;
+        let text = run("dovecot", &["--version"])?;
+        text.trim().clone_into(&mut dovecot.version_text);
+        let settings = dovecot.dump()?;
+        dovecot.passdbs = passdbs(&settings);
+        dovecot.mail_format = match dovecot.version {
+            DovecotVersion::V2_3 => dovecot.setting("mail_location")?,
+            DovecotVersion::V2_4 => dovecot.setting("mail_driver")?,
+        };
+        dovecot.master_separator = dovecot.setting("auth_master_user_separator")?;
+        dovecot.auth_worker_groups = dovecot.setting("service/auth-worker/extra_groups")?;
+        dovecot.removes_domains = is_without_domain(&dovecot.setting("auth_username_format")?);
+        let connections = dovecot.setting("mail_max_userip_connections")?;
+        dovecot.connections = connections.parse().unwrap_or(10);
+        // With -h, 2.4.1 reports an error for this name.
+        let processes = run(
+            "doveconf",
+            &["-c", &dovecot.config, "service/imap/process_limit"],
+        )?;
+        let processes = processes.split_once("process_limit = ");
+        let number = processes.and_then(|(_, rest)| rest.split_whitespace().next());
+        dovecot.imap_processes = number.and_then(|n| n.parse().ok()).unwrap_or(1024);
+        dovecot.doveadm_port = dovecot.free_doveadm_port()?;
+        dovecot.check()?;
+        Ok(dovecot)
+    }
+
+    /// Checks that the change is possible, and adds warnings.
+    fn check(&mut self) -> anyhow::Result<()> {
+        self.check_include()?;
+        let mechanisms = self.setting("auth_mechanisms")?.to_ascii_lowercase();
+        if !mechanisms.split_whitespace().any(|name| name == "plain") {
+            bail!(
+                "Dovecot's `auth_mechanisms` ({mechanisms}) does not contain `plain`, which Latchmail uses to log in"
+            );
+        }
+        if self.doveadm_port.is_none() {
+            self.warnings.push(
+                "Dovecot's doveadm API is already in use, so Latchmail does not end open IMAP sessions of revoked app passwords; they end when their \
+                 clients disconnect"
+                    .into(),
+            );
+        }
+        let cache = self.setting("auth_cache_size")?;
+        if !["", "0"].contains(&cache.as_str()) {
+            self.warnings.push(format!(
+                "`auth_cache_size` is {cache}: a revoked app password continues to work until its cache entry expires (`auth_cache_ttl`)"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns a port for the doveadm API. Returns `None` if the server already uses remote doveadm, for example for replication. In that case, the restriction
+    /// to one command would break the existing use.
+    fn free_doveadm_port(&self) -> anyhow::Result<Option<u16>> {
+        for name in [
+            "doveadm_api_key",
+            "doveadm_password",
+            "doveadm_allowed_commands",
+            "service/doveadm/inet_listener",
+        ] {
+            if !self.setting(name)?.is_empty() {
+                return Ok(None);
+            }
+        }
+        let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        Ok(DOVEADM_PORTS.into_iter().find(is_free))
+    }
+
+    /// Returns the address and the key file of the doveadm API, if the API can be used.
+    pub(super) fn doveadm(&self) -> Option<(String, PathBuf)> {
+        let port = self.doveadm_port?;
+        Some((format!("127.0.0.1:{port}"), self.folder().join(KEY_FILE)))
+    }
+
+    /// Checks that `dovecot.conf` includes the files in `conf.d`.
+    fn check_include(&self) -> anyhow::Result<()> {
+        let text = fs::read_to_string(&self.config)
+            .with_context(|| format!("cannot read {}", self.config))?;
+        let folder = self.drop_in_folder();
+        let absolute = format!("{}/*.conf", folder.display());
+        let included = text.lines().any(|line| {
+            let mut words = line.split_whitespace();
+            matches!(words.next(), Some("!include" | "!include_try"))
+                && words
+                    .next()
+                    .is_some_and(|files| files == "conf.d/*.conf" || files == absolute)
+        });
+        if !included || !folder.is_dir() {
+            bail!(
+                "{} does not include conf.d/*.conf. Create the folder {} and add the line `!include conf.d/*.conf` above the first passdb",
+                self.config,
+                folder.display()
+            );
+        }
+        Ok(())
+    }
+
+    fn drop_in_folder(&self) -> PathBuf {
+        self.folder().join("conf.d")
+    }
+
+    fn folder(&self) -> &Path {
+        Path::new(&self.config).parent().unwrap_or(Path::new("/"))
+    }
+
+    /// Returns the value of a setting. Returns an empty text if the setting is empty.
+    fn setting(&self, name: &str) -> anyhow::Result<String> {
+        let value = run("doveconf", &["-c", &self.config, "-h", name])?;
+        Ok(value.trim().to_owned())
+    }
+
+    /// Returns all settings that differ from the defaults. Fails if the configuration is invalid.
+    pub(super) fn dump(&self) -> anyhow::Result<String> {
+        run("doveconf", &["-c", &self.config, "-n"])
+    }
+
+    /// Returns the path of the socket at which the service checks passwords.
+    pub(super) fn auth_socket(&self) -> PathBuf {
+        self.base_dir.join("latchmail-auth")
+    }
+
+    /// Returns the path of the socket at which the service looks up users. Dovecot 2.3 determines the protocol from the last part of the name.
+    pub(super) fn lookup_socket(&self) -> PathBuf {
+        self.base_dir.join("latchmail-master")
+    }
+
+    /// Returns the files to create. `user` is the system user of the service. `group` is the group that can read the database.
+    pub(super) fn changes(
+        &self,
+        lookup: &Lookup,
+        user: &str,
+        group: &str,
+    ) -> anyhow::Result<Vec<FileChange>> {
+        check_driver(lookup)?;
+        let folder = self.drop_in_folder();
+        let mut groups: Vec<&str> = self.auth_worker_groups.split_whitespace().collect();
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+        let groups = groups.join(" ");
+        let mut services = fill(SERVICES, &[("user", user), ("groups", &groups)])?;
+        let mut files = Vec::new();
+        if let (Some(port), Some((_, key))) = (self.doveadm_port, self.doveadm()) {
+            let listen = match self.version {
+                DovecotVersion::V2_3 => "address",
+                DovecotVersion::V2_4 => "listen",
+            };
+            let values = [
+                ("listen", listen),
+                ("port", &port.to_string()),
+                ("key", &key.display().to_string()),
+            ];
+            services += &fill(DOVEADM, &values)?;
+            let secret = secrets::symbols::<32>()?.to_string();
+            let file = FileChange::create(key, secret, 0o600, None).owned_by(user_id(user)?);
+            files.push(file);
+        }
+        files.push(FileChange::create(
+            folder.join(SERVICES_FILE),
+            services,
+            0o644,
+            None,
+        ));
+        match self.version {
+            DovecotVersion::V2_3 => {
+                let query = self.folder().join(LOOKUP_FILE);
+                let settings = LookupSettings::of(lookup);
+                let values = [("driver", settings.driver), ("connect", &settings.dovecot)];
+                let text = fill(LOOKUP_2_3, &values)?;
+                // Dovecot's other processes do not run as root.
+                let dovecot = group_id(&self.setting("default_internal_user")?)?;
+                files.push(FileChange::create(
+                    query.clone(),
+                    text,
+                    0o640,
+                    Some(dovecot),
+                ));
+                let path = query.display().to_string();
+                let text = fill(PASSDB_2_3, &[("lookup", &path)])?;
+                files.push(FileChange::create(
+                    folder.join(PASSDB_FILE),
+                    text,
+                    0o644,
+                    None,
+                ));
+            }
+            DovecotVersion::V2_4 => {
+                let text = PASSDB_2_4.replace("{{database}}", &database_2_4(lookup)?);
+                files.push(FileChange::create(
+                    folder.join(PASSDB_FILE),
+                    text,
+                    0o600,
+                    None,
+                ));
+            }
+        }
+        Ok(files)
+    }
+
+    /// Returns `true` if Latchmail's passdb is the first one in the current configuration.
+    pub(super) fn is_passdb_first(&self) -> anyhow::Result<bool> {
+        let settings = self.dump()?;
+        let first = settings.lines().position(|line| line.starts_with("passdb"));
+        let block: String = settings
+            .lines()
+            .skip(first.unwrap_or_default())
+            .take_while(|line| !line.starts_with('}'))
+            .collect();
+        Ok(block.contains("latchmail"))
+    }
+
+    /// Returns `true` if the system's users can log in. Their names have no domain.
+    pub(super) fn has_system_users(&self) -> bool {
+        let mut drivers = self.passdbs.iter().map(String::as_str);
+        drivers.any(|driver| ["pam", "passwd", "shadow", "bsdauth"].contains(&driver))
+    }
+
+    /// Makes the running Dovecot read its configuration again. Open sessions continue.
+    pub(super) fn reload(&self) -> anyhow::Result<()> {
+        run("doveadm", &["-c", &self.config, "reload"]).map(drop)
+    }
+
+    /// Returns `true` if Dovecot is running.
+    pub(super) fn is_running(&self) -> bool {
+        let pid = fs::read_to_string(self.base_dir.join("master.pid"));
+        pid.is_ok_and(|pid| Path::new("/proc").join(pid.trim()).is_dir())
+    }
+
+    /// Returns the home folder of a user, or an error if Dovecot does not know the user.
+    pub(super) fn look_up(&self, user: &str) -> anyhow::Result<String> {
+        run("doveadm", &["-c", &self.config, "user", "-f", "home", user])
+            .map(|home| home.trim().to_owned())
+    }
+
+    /// Returns the users that Dovecot can list. Many user sources cannot list users.
+    pub(super) fn users(&self) -> Vec<String> {
+        let listed = run("doveadm", &["-c", &self.config, "user", "*"]);
+        listed.map_or_else(
+            |_| Vec::new(),
+            |text| text.lines().map(Into::into).collect(),
+        )
+    }
+}
+
+/// Checks that Dovecot's module for the database is installed.
+fn check_driver(lookup: &Lookup) -> anyhow::Result<()> {
+    let driver = LookupSettings::of(lookup).driver;
+    let file = format!("libdriver_{driver}.so");
+    let mut folders = MODULE_FOLDERS.iter().map(Path::new).filter(|f| f.is_dir());
+    if folders.clone().next().is_some() && !folders.any(|f| f.join(&file).exists()) {
+        bail!(
+            "Dovecot's module for {driver} is not installed; on Debian or Ubuntu: apt-get install dovecot-{driver}"
+        );
+    }
+    Ok(())
+}
+
+/// Returns the database settings in the syntax of Dovecot 2.4.
+fn database_2_4(lookup: &Lookup) -> anyhow::Result<String> {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', r"\\").replace('"', r#"\""#));
+    Ok(match lookup {
+        Lookup::Sqlite(file) => {
+            let file = quoted(&file.display().to_string());
+            format!("  sql_driver = sqlite\n  sqlite_path = {file}")
+        }
+        Lookup::Postgres(url) => {
+            let parameters = libpq_parameters(url)?;
+            let (host, others): (Vec<_>, Vec<_>) =
+                parameters.iter().partition(|(name, _)| *name == "host");
+            let host = host.first().map_or("", |(_, value)| value.as_str());
+            let mut text = format!(
+                "  sql_driver = pgsql\n  pgsql latchmail {{\n    host = {}\n    parameters {{\n",
+                quoted(host)
+            );
+            for (name, value) in others {
+                text.push_str("      ");
+                text.push_str(name);
+                text.push_str(" = ");
+                text.push_str(&quoted(value));
+                text.push('\n');
+            }
+            text + "      options = -crole=latchmail_mailserver\n    }\n  }"
+        }
+    })
+}
+
+/// Returns `true` if a value of `auth_username_format` contains the user name without its domain: `%n` and `%Ln` in 2.3, `%{user | username}` in 2.4.
+fn is_without_domain(format: &str) -> bool {
+    let percent_n = format.split('%').skip(1).any(|rest| {
+        rest.trim_start_matches(|c: char| "LUTXRN0123456789.-".contains(c))
+            .starts_with('n')
+    });
+    (percent_n && !format.contains("%d") && !format.contains("%Ld"))
+        || (format.contains("username") && !format.contains("domain"))
+}
+
+/// Returns the drivers of the passdb blocks in the output of `doveconf -n`.
+fn passdbs(settings: &str) -> Vec<String> {
+    let mut drivers = Vec::new();
+    let mut lines = settings.lines();
+    while let Some(line) = lines.next() {
+        let Some(rest) = line.strip_prefix("passdb") else {
+            continue;
+        };
+        let name = rest.trim().trim_end_matches('{').trim();
+        let block = lines.by_ref().take_while(|line| !line.starts_with('}'));
+        let driver = block
+            .filter_map(|line| line.trim().strip_prefix("driver = "))
+            .last();
+        drivers.push(driver.unwrap_or(name).to_owned());
+    }
+    drivers
+}
+
+/// Returns the primary group of a user.
+pub(super) fn group_id(user: &str) -> anyhow::Result<u32> {
+    id("-g", user)
+}
+
+fn user_id(user: &str) -> anyhow::Result<u32> {
+    id("-u", user)
+}
+
+fn id(option: &str, user: &str) -> anyhow::Result<u32> {
+    let id = run("id", &[option, "--", user])?;
+    let number = id.trim().parse();
+    number.with_context(|| format!("`id {option} {user}` returned no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drivers_of_both_versions_are_listed_in_order() {
+        let v2_3 = "a = b\npassdb {\n  args = /x\n  driver = sql\n}\npassdb {\n  args = dovecot\n  driver = pam\n}\nuserdb {\n  driver = passwd\n}\n";
+        assert_eq!(passdbs(v2_3), ["sql", "pam"]);
+        let v2_4 = "passdb passwd-file {\n  passwd_file_path = /x\n}\npassdb other {\n  driver = ldap\n}\nuserdb sql {\n}\n";
+        assert_eq!(passdbs(v2_4), ["passwd-file", "ldap"]);
+    }
+
+    #[test]
+    fn a_format_without_a_domain_is_recognized() {
+        for format in ["%n", "%Ln", "%{user | username | lower}", "%{username}"] {
+            assert!(is_without_domain(format), "{format}");
+        }
+        for format in [
+            "%u",
+            "%Lu",
+            "%n@%d",
+            "%Ln@%Ld",
+            "%{user | lower}",
+            "%{user|username}@%{user|domain}",
+        ] {
+            assert!(!is_without_domain(format), "{format}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_a_database_url_is_quoted_for_dovecot_2_4() {
+        let lookup = Lookup::Postgres("postgres://mail:a%22b%5C@db.example/latchmail".into());
+        let text = database_2_4(&lookup).unwrap();
+        assert!(text.contains(r#"password = "a\"b\\""#), "{text}");
+        assert!(text.contains(r#"host = "db.example""#), "{text}");
+    }
+}

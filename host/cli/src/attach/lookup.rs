@@ -1,0 +1,150 @@
+//! Determines the database that the mail servers read, and gives the mail servers access to it.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use latchmail_core::config::Config;
+use latchmail_directory::{Directory, SqliteFiles, sqlite_files};
+use latchmail_mailserver::Lookup;
+
+use super::journal::OwnerChange;
+
+/// The mode of the folder for mail servers. New files in the folder get its group.
+const FOLDER_MODE: u32 = 0o2750;
+const FILE_MODE: u32 = 0o660;
+
+/// Returns the database of the service. `mail_database` is the URL for mail servers if the service uses PostgreSQL.
+pub(super) fn find(config: &Config, mail_database: Option<&str>) -> anyhow::Result<Lookup> {
+    match (sqlite_files(&config.database())?, mail_database) {
+        (Some(files), None) => Ok(Lookup::Sqlite(files.mailserver)),
+        (None, Some(url)) if url.starts_with("postgres") => Ok(Lookup::Postgres(url.to_owned())),
+        (None, Some(_)) => bail!("--mail-database must be a `postgres://` URL"),
+        (None, None) => bail!(
+            "with PostgreSQL, give the mail servers' own log-in with --mail-database postgres://…; create the log-in with \
+             CREATE ROLE mail LOGIN PASSWORD '…' IN ROLE latchmail_mailserver"
+        ),
+        (Some(_), Some(_)) => {
+            bail!("--mail-database is for PostgreSQL, but the service uses SQLite")
+        }
+    }
+}
+
+/// Opens the directory. If the service has not been started yet, creates the SQLite database. Then all files belong to the owner of the database's folder, which
+/// is the service's user.
+///
+/// # Errors
+/// Returns an error if the folder of the database does not exist or the database cannot be opened.
+pub(super) async fn open_directory(config: &Config) -> anyhow::Result<Directory> {
+    let database = config.database();
+    let files = sqlite_files(&database)?;
+    let new = files.filter(|files| !files.main.exists());
+    if let Some(files) = &new {
+        let folder = files.main.parent().unwrap_or(Path::new("/"));
+        if !folder.is_dir() {
+            bail!(
+                "the folder of the database, {}, does not exist; create it for the service's user",
+                folder.display()
+            );
+        }
+    }
+    let directory = Directory::open_beside_service(&database).await?;
+    if let Some(files) = &new {
+        give_to_service(files)?;
+    }
+    Ok(directory)
+}
+
+/// Gives new files to the owner of the database's folder.
+fn give_to_service(files: &SqliteFiles) -> anyhow::Result<()> {
+    let folder = files.main.parent().unwrap_or(Path::new("/"));
+    let owner = fs::metadata(folder)?.uid();
+    let give = |path: &Path| {
+        chown(path, Some(owner), None).with_context(|| format!("cannot change {}", path.display()))
+    };
+    let lock = {
+        let mut name = files.main.clone().into_os_string();
+        name.push(".lock");
+        PathBuf::from(name)
+    };
+    for path in with_companions(&files.main).chain([lock]) {
+        if path.exists() {
+            give(&path)?;
+        }
+    }
+    for path in shared(&files.mailserver)? {
+        give(&path)?;
+    }
+    Ok(())
+}
+
+/// Returns the changes that let the group of Postfix read the SQLite file. Returns nothing for PostgreSQL.
+pub(super) fn owner_changes(lookup: &Lookup, group: u32) -> anyhow::Result<Vec<OwnerChange>> {
+    let Lookup::Sqlite(file) = lookup else {
+        return Ok(Vec::new());
+    };
+    let mut changes = Vec::new();
+    for path in shared(file)? {
+        let metadata = fs::metadata(&path)?;
+        let mode = if metadata.is_dir() {
+            FOLDER_MODE
+        } else {
+            FILE_MODE
+        };
+        let before = (metadata.gid(), metadata.mode() & 0o7777);
+        if before != (group, mode) {
+            changes.push(OwnerChange {
+                path,
+                before,
+                after: (group, mode),
+            });
+        }
+    }
+    Ok(changes)
+}
+
+/// Returns the folder of the file for mail servers, and its files.
+fn shared(file: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let folder = file
+        .parent()
+        .context("the file for mail servers has no folder")?;
+    let mut paths = vec![folder.to_owned()];
+    for entry in
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
+    {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            paths.push(entry.path());
+        }
+    }
+    Ok(paths)
+}
+
+/// Returns a database file and the files that SQLite creates beside it.
+fn with_companions(file: &Path) -> impl Iterator<Item = PathBuf> {
+    ["", "-wal", "-shm"].into_iter().map(|suffix| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(suffix);
+        name.into()
+    })
+}
+
+/// Returns the name of the service's user: the owner of the key file if it exists, otherwise of its folder.
+///
+/// # Errors
+/// Returns an error if the owner has no name.
+pub(super) fn service_user(config: &Config) -> anyhow::Result<String> {
+    let key_file = std::path::absolute(&config.key_file)?;
+    let folder = key_file.parent().unwrap_or(Path::new("/"));
+    let metadata = fs::metadata(&key_file)
+        .or_else(|_| fs::metadata(folder))
+        .with_context(|| {
+            format!(
+                "the folder of the key file {} does not exist",
+                key_file.display()
+            )
+        })?;
+    let name = super::programs::run("id", &["-un", "--", &metadata.uid().to_string()])?;
+    Ok(name.trim().to_owned())
+}

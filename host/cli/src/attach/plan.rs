@@ -1,0 +1,289 @@
+//! The plan of an attachment: what `latchmail attach` found and what it changes. Building the plan changes nothing.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use latchmail_core::config::{ATTACHED_FILE, Config, Imap, Smtp};
+use latchmail_mailserver::{Lookup, fill};
+
+use super::AttachArgs;
+use super::dovecot::Dovecot;
+use super::journal::{FileChange, Location};
+use super::postfix::{Parameter, Postfix};
+use super::verify::TestUser;
+use super::{lookup, ports};
+use crate::account::password;
+use crate::output::escape;
+
+const SETTINGS: &str = include_str!("templates/attached.toml");
+
+/// The connections that remain for mail clients of a user on the machine itself, such as a web mail program.
+const OTHER_CONNECTIONS: usize = 2;
+
+/// What `latchmail attach` found and what it changes.
+pub(super) struct Plan {
+    pub(super) dovecot: Dovecot,
+    pub(super) postfix: Postfix,
+    pub(super) lookup: Lookup,
+    /// The configuration of the service after the attachment.
+    pub(super) config: Config,
+    pub(super) user: TestUser,
+    /// The files to create. `main.cf` is not included.
+    pub(super) files: Vec<FileChange>,
+    pub(super) parameters: Vec<Parameter>,
+    warnings: Vec<String>,
+}
+
+impl Plan {
+    /// Inspects the mail servers and determines the changes.
+    ///
+    /// # Errors
+    /// Returns an error with a remedy if Latchmail cannot be attached.
+    pub(super) async fn build(
+        config: &Config,
+        file: &Path,
+        location: &Location,
+        args: &AttachArgs,
+    ) -> anyhow::Result<Self> {
+        let dovecot = Dovecot::inspect(&args.servers.dovecot_config)?;
+        let postfix = Postfix::inspect(&args.servers.postfix_config)?;
+        for (name, running) in [
+            ("Dovecot", dovecot.is_running()),
+            ("Postfix", postfix.is_running()),
+        ] {
+            if !running {
+                bail!("{name} is not running; start it first");
+            }
+        }
+        let lookup = lookup::find(config, args.mail_database.as_deref())?;
+        let imap = ports::imap(&config.imap).await?;
+        let smtp = ports::smtp(&config.smtp).await?;
+        let login = match &args.test_user {
+            Some(name) => name.clone(),
+            None => first_user(config, &dovecot)?,
+        };
+        let default_domain = default_domain(config, (&dovecot, &postfix), &login)?;
+        let user = test_user(config, &default_domain, login, args.test_user.is_some())?;
+        let settings = settings(&dovecot, (&imap, &smtp), config, &default_domain)?;
+        let merged = Config::load_with(Some(file), &settings)?;
+
+        let user_name = lookup::service_user(config)?;
+        let group = group_name(postfix.group()?)?;
+        let mut files = dovecot.changes(&lookup, &user_name, &group)?;
+        files.extend(postfix.tables(&lookup)?);
+        files.push(FileChange::create(
+            location.file(ATTACHED_FILE),
+            settings,
+            0o644,
+            None,
+        ));
+        let mut warnings = dovecot.warnings.clone();
+        warnings.extend(postfix.warnings.iter().cloned());
+        warnings.extend(unlisted(config, &postfix));
+        let parameters = postfix.parameters(&lookup)?;
+        Ok(Self {
+            dovecot,
+            postfix,
+            lookup,
+            config: merged,
+            user,
+            files,
+            parameters,
+            warnings,
+        })
+    }
+
+    /// Returns the plan as lines for the operator.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let (dovecot, postfix) = (&self.dovecot, &self.postfix);
+        let milters = match postfix.milters.as_str() {
+            "" => "none",
+            milters => milters,
+        };
+        let domains: Vec<&str> = postfix.domains.iter().map(String::as_str).collect();
+        let mut lines = vec![
+            format!("Dovecot {}", dovecot.version_text),
+            format!("  user sources  {}", dovecot.passdbs.join(", ")),
+            format!("  mailboxes     {}", dovecot.mail_format),
+            format!(
+                "  IMAP          {}",
+                describe(&self.config.imap.address, self.config.imap.tls, false)
+            ),
+            format!("Postfix {}", postfix.version),
+            format!(
+                "  submission    {}",
+                describe(
+                    &self.config.smtp.address,
+                    self.config.smtp.tls,
+                    self.config.smtp.starttls
+                )
+            ),
+            format!("  domains       {}", domains.join(", ")),
+            format!("  milters       {milters}"),
+            format!(
+                "Test user {} (log-in name {})",
+                self.user.address, self.user.login
+            ),
+            String::new(),
+            "Changes".into(),
+        ];
+        for file in &self.files {
+            lines.push(format!("  create {}", file.path.display()));
+        }
+        for parameter in &self.parameters {
+            lines.push(format!(
+                "  append to {} in {}: {}",
+                parameter.name,
+                postfix.main_cf().display(),
+                parameter.added
+            ));
+        }
+        lines.push("  reload Dovecot and Postfix".into());
+        for warning in &self.warnings {
+            lines.push(format!("warning: {}", escape(warning)));
+        }
+        lines
+    }
+}
+
+fn describe(address: &str, tls: bool, starttls: bool) -> String {
+    let how = match (tls, starttls) {
+        (true, _) => "with TLS",
+        (_, true) => "with STARTTLS",
+        _ => "without TLS",
+    };
+    format!("{address} {how}")
+}
+
+/// Returns the first user that Dovecot lists on a domain of the service.
+fn first_user(config: &Config, dovecot: &Dovecot) -> anyhow::Result<String> {
+    let domains = &config.registration.domains;
+    let is_usable = |user: &String| match user.rsplit_once('@') {
+        Some((_, domain)) => domains.iter().any(|d| d.eq_ignore_ascii_case(domain)),
+        None => true,
+    };
+    dovecot.users().into_iter().find(is_usable).context(
+        "Dovecot lists no user on a domain in `registration.domains`; name an existing user with --test-user ADDRESS",
+    )
+}
+
+/// Returns the domain of log-in names without a domain: the configured domain, or a registration domain that the mail server serves. The result is empty if
+/// all log-in names have a domain.
+fn default_domain(
+    config: &Config,
+    (dovecot, postfix): (&Dovecot, &Postfix),
+    login: &str,
+) -> anyhow::Result<String> {
+    let configured = &config.sign_in.mailserver.default_domain;
+    if !configured.is_empty() {
+        return Ok(configured.clone());
+    }
+    let mut domains = config.registration.domains.iter();
+    if login.contains('@') && !dovecot.removes_domains {
+        // The system's users receive mail on the domains in `mydestination` only.
+        let local = domains.find(|domain| postfix.local_domains.contains(*domain));
+        let local = local.filter(|_| dovecot.has_system_users());
+        return Ok(local.cloned().unwrap_or_default());
+    }
+    let served = domains.find(|domain| postfix.domains.contains(*domain));
+    let domain = served.or_else(|| config.registration.domains.first());
+    domain.cloned().context(
+        "the mail server's log-in names have no domain; set `sign_in.mailserver.default_domain` or `registration.domains`",
+    )
+}
+
+fn test_user(
+    config: &Config,
+    default_domain: &str,
+    login: String,
+    with_password: bool,
+) -> anyhow::Result<TestUser> {
+    let address = if login.contains('@') {
+        crate::context::parse_address(&login)?
+    } else {
+        crate::context::parse_address(&format!("{login}@{default_domain}"))?
+    };
+    let (_, domain) = address.rsplit_once('@').unwrap_or_default();
+    if !config.registration.domains.iter().any(|d| d == domain) {
+        bail!(
+            "the domain of the test user {address} is not in `registration.domains`, so its users cannot sign in"
+        );
+    }
+    let password = if with_password {
+        Some(password::read_existing(&address)?)
+    } else {
+        None
+    };
+    Ok(TestUser {
+        address,
+        login,
+        password,
+    })
+}
+
+/// Returns the text of the file with the settings of the service.
+fn settings(
+    dovecot: &Dovecot,
+    (imap, smtp): (&Imap, &Smtp),
+    config: &Config,
+    default_domain: &str,
+) -> anyhow::Result<String> {
+    let most = dovecot.connections.saturating_sub(OTHER_CONNECTIONS).max(1);
+    let connections = match dovecot.connections {
+        0 => config.imap.connections_per_account,
+        _ => config.imap.connections_per_account.min(most),
+    };
+    // Most processes remain for mail clients. A limit of 0 means that there is no limit.
+    let idle = match dovecot.imap_processes / 4 {
+        0 => config.imap.idle_connections,
+        quarter => config.imap.idle_connections.min(quarter),
+    };
+    let path = |path: &Path| path.display().to_string();
+    let mut text = fill(
+        SETTINGS,
+        &[
+            ("imap", &imap.address),
+            ("imap_tls", &imap.tls.to_string()),
+            ("connections", &connections.to_string()),
+            ("idle_connections", &idle.to_string()),
+            ("smtp", &smtp.address),
+            ("smtp_tls", &smtp.tls.to_string()),
+            ("smtp_starttls", &smtp.starttls.to_string()),
+            ("auth_socket", &path(&dovecot.auth_socket())),
+            ("lookup_socket", &path(&dovecot.lookup_socket())),
+            ("default_domain", default_domain),
+            ("separator", &dovecot.master_separator),
+        ],
+    )?;
+    if let Some((address, key_file)) = dovecot.doveadm() {
+        let doveadm = format!(
+            "[imap]\ndoveadm = \"{address}\"\ndoveadm_key_file = \"{}\"\n",
+            key_file.display()
+        );
+        text = text.replacen("[imap]\n", &doveadm, 1);
+    }
+    Ok(text)
+}
+
+/// Returns a warning if the mail server has domains that the service does not list.
+fn unlisted(config: &Config, postfix: &Postfix) -> Option<String> {
+    let listed = &config.registration.domains;
+    let missing: Vec<&str> = postfix
+        .domains
+        .iter()
+        .filter(|domain| !listed.contains(domain))
+        .map(String::as_str)
+        .collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "users of these domains cannot sign in, because `registration.domains` does not list them: {}",
+            missing.join(", ")
+        )
+    })
+}
+
+fn group_name(id: u32) -> anyhow::Result<String> {
+    let entry = super::programs::run("getent", &["group", &id.to_string()])?;
+    let name = entry.split(':').next().unwrap_or_default();
+    Ok(name.to_owned())
+}

@@ -1,0 +1,174 @@
+//! `latchmail attach` and `latchmail detach` with a running Dovecot and Postfix that have their own users.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use latchmail_tests::existing_server::{AttachedService, has_no_traces, login_name, password};
+use latchmail_tests::{DOMAIN, ExistingServer};
+use serde_json::json;
+use tokio::time::sleep;
+
+/// Signs in, and returns the subjects in the user's INBOX.
+async fn subjects(service: &AttachedService, user: &str) -> Vec<String> {
+    let token = service.sign_in(user).await;
+    let path = "/api/v1/mail/folders/INBOX/messages";
+    let listed = service.request("GET", path, &token, None).await;
+    assert_eq!(listed.status, 200, "{listed:?}");
+    let messages = listed.json["messages"].as_array().unwrap();
+    let subject = |message: &serde_json::Value| message["subject"].as_str().unwrap().to_owned();
+    messages.iter().map(subject).collect()
+}
+
+#[tokio::test]
+async fn the_plan_changes_nothing() {
+    let server = ExistingServer::start().await;
+    let before = server.configuration().await;
+    let output = server.attach(&["--plan"], "").await;
+    assert_eq!(output.status, 0, "{output:?}");
+    for expected in [
+        "Dovecot 2.",
+        "Postfix 3.",
+        "passwd-file",
+        "05-latchmail.conf",
+        "virtual_alias_maps",
+    ] {
+        assert!(output.stdout.contains(expected), "{}", output.stdout);
+    }
+    assert_eq!(server.configuration().await, before);
+    let refused = server.attach(&[], "").await;
+    assert!(refused.stderr.contains("--yes"), "{refused:?}");
+    assert_eq!(server.configuration().await, before);
+    assert!(!server.config().with_file_name("latchmail.db").exists());
+}
+
+#[tokio::test]
+async fn users_sign_in_with_existing_passwords_and_detach_restores_every_file() {
+    let server = ExistingServer::start().await;
+    server
+        .deliver("ann", &format!("ann@{DOMAIN}"), "before")
+        .await;
+    let before = server.configuration().await;
+    let test_user = format!("ann@{DOMAIN}");
+    let arguments = ["--yes", "--test-user", &test_user];
+    let output = server.attach(&arguments, &password("ann")).await;
+    assert_eq!(output.status, 0, "{output:?}");
+    assert_eq!(output.stdout.matches("verified: ").count(), 5, "{output:?}");
+    let again = server.attach(&arguments, &password("ann")).await;
+    assert!(again.stderr.contains("already attached"), "{again:?}");
+    for user in ["ann", "bob", "cleo"] {
+        let existing = server.log_in(&login_name(user), &password(user)).await;
+        assert!(existing.is_some(), "{user}");
+    }
+
+    let service = server.serve().await;
+    assert_eq!(subjects(&service, "ann").await, ["before"]);
+    server
+        .deliver("cleo", &format!("cleo@{DOMAIN}"), "for cleo")
+        .await;
+    assert_eq!(subjects(&service, "cleo").await, ["for cleo"]);
+
+    let token = service.sign_in("ann").await;
+    let create = |path, body| service.request("POST", path, &token, Some(body));
+    let alias = create(
+        "/api/v1/aliases",
+        json!({"name": "ann-alias", "domain": DOMAIN}),
+    )
+    .await;
+    assert_eq!(alias.status, 201, "{alias:?}");
+    server
+        .deliver("ann", &format!("ann-alias@{DOMAIN}"), "for the alias")
+        .await;
+    let refused = create("/api/v1/aliases", json!({"name": "bob", "domain": DOMAIN})).await;
+    assert_eq!(
+        refused.status, 400,
+        "the address of another user: {refused:?}"
+    );
+    for from in ["ann-alias", "sales"] {
+        let message = json!({
+            "from": format!("{from}@{DOMAIN}"), "to": format!("bob@{DOMAIN}"), "subject": from, "text": "Hello"
+        });
+        let sent = create("/api/v1/mail/send", message).await;
+        assert_eq!(sent.status, 200, "{from}: {sent:?}");
+    }
+    let made = create("/api/v1/app-passwords", json!({"label": "Phone"})).await;
+    let app_password = made.json["password"].as_str().unwrap().to_owned();
+    assert!(server.log_in(&test_user, &app_password).await.is_some());
+
+    drop(service);
+    let output = server.detach().await;
+    assert_eq!(output.status, 0, "{output:?}");
+    assert_eq!(server.configuration().await, before);
+    assert!(has_no_traces(server.config().parent().unwrap()));
+    assert!(server.log_in(&test_user, &app_password).await.is_none());
+    assert!(server.log_in(&test_user, &password("ann")).await.is_some());
+}
+
+#[tokio::test]
+async fn an_interrupted_attachment_is_undone() {
+    let server = ExistingServer::start().await;
+    let before = server.configuration().await;
+    for (index, milliseconds) in [150, 400, 700, 1100].into_iter().enumerate() {
+        let mut command = server.attach_command(&["--yes"]);
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        sleep(Duration::from_millis(milliseconds)).await;
+        child.kill().await.unwrap();
+        if index % 2 == 1 {
+            let again = server.attach(&["--yes"], "").await;
+            assert!(
+                again.status == 0 || again.stderr.contains("already attached"),
+                "{again:?}"
+            );
+        }
+        let output = server.detach().await;
+        assert_eq!(output.status, 0, "after {milliseconds} ms: {output:?}");
+        assert_eq!(
+            server.configuration().await,
+            before,
+            "after {milliseconds} ms"
+        );
+        assert!(has_no_traces(server.config().parent().unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn a_failed_step_undoes_all_changes() {
+    let server = ExistingServer::start().await;
+    // The submission service rejects every message. The check of the submission is the last one.
+    let rejecting = ["submission_sender_restrictions = reject".to_owned()];
+    server.set_parameters(&rejecting).await;
+    let before = server.configuration().await;
+    let output = server.attach(&["--yes"], "").await;
+    assert_eq!(output.status, 1, "{output:?}");
+    assert!(
+        output
+            .stderr
+            .contains("the submission service did not accept a message"),
+        "{output:?}"
+    );
+    assert_eq!(server.configuration().await, before);
+    assert!(has_no_traces(server.config().parent().unwrap()));
+    let existing = server.log_in(&login_name("bob"), &password("bob")).await;
+    assert!(existing.is_some());
+}
+
+#[tokio::test]
+async fn a_later_change_of_the_operator_survives_detach() {
+    let server = ExistingServer::start().await;
+    let output = server.attach(&["--yes"], "").await;
+    assert_eq!(output.status, 0, "{output:?}");
+    let changed = ["message_size_limit = 50000000".to_owned()];
+    server.set_parameters(&changed).await;
+    let output = server.detach().await;
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(
+        output.stdout.contains("was changed after the attachment"),
+        "{output:?}"
+    );
+    let main_cf = std::fs::read_to_string(server.postfix().join("main.cf")).unwrap();
+    assert!(
+        main_cf.contains("message_size_limit = 50000000"),
+        "{main_cf}"
+    );
+    assert!(!main_cf.contains("latchmail-"), "{main_cf}");
+    assert!(!main_cf.contains("virtual_alias_domains"), "{main_cf}");
+}
