@@ -20,6 +20,9 @@ const SETTINGS: &str = include_str!("templates/attached.toml");
 /// The connections that remain for mail clients of a user on the machine itself, such as a web mail program.
 const OTHER_CONNECTIONS: usize = 2;
 
+const PASSWORD_NOTE: &str = "after a password change at the mail server, existing sessions end only if the passdb returns the field `latchmail_password_version` \
+    (docs/accounts.md)";
+
 /// What `latchmail attach` found and what it changes.
 pub(super) struct Plan {
     pub(super) dovecot: Dovecot,
@@ -63,6 +66,15 @@ impl Plan {
             None => first_user(config, &dovecot)?,
         };
         let default_domain = default_domain(config, (&dovecot, &postfix), &login)?;
+        // The user lookup returns the name that `auth_username_format` gives the user.
+        let login = match login.split_once('@') {
+            Some((name, domain))
+                if dovecot.removes_domains && domain.eq_ignore_ascii_case(&default_domain) =>
+            {
+                name.to_ascii_lowercase()
+            }
+            _ => login,
+        };
         let user = test_user(config, &default_domain, login, args.test_user.is_some())?;
         let settings = settings(&dovecot, (&imap, &smtp), config, &default_domain)?;
         let merged = Config::load_with(Some(file), &settings)?;
@@ -139,6 +151,7 @@ impl Plan {
             ));
         }
         lines.push("  reload Dovecot and Postfix".into());
+        lines.push(format!("note: {PASSWORD_NOTE}"));
         for warning in &self.warnings {
             lines.push(format!("warning: {}", escape(warning)));
         }
