@@ -107,7 +107,7 @@ async fn users_sign_in_with_existing_passwords_and_detach_restores_every_file() 
 async fn an_interrupted_attachment_is_undone() {
     let server = ExistingServer::start().await;
     let before = server.configuration().await;
-    for (index, milliseconds) in [150, 400, 700, 1100].into_iter().enumerate() {
+    for (index, milliseconds) in [300, 900].into_iter().enumerate() {
         let mut command = server.attach_command(&["--yes"]);
         let mut child = command.stdout(Stdio::null()).spawn().unwrap();
         sleep(Duration::from_millis(milliseconds)).await;
