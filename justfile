@@ -19,7 +19,7 @@ run *arguments:
 test *arguments: build-tests
     ./scripts/with-servers ./scripts/test "$@"
 
-# Run all tests, also the long ones, and all service tests on PostgreSQL too
+# Run all tests, also the long ones, all service tests on PostgreSQL too, and the tests of the routes with users of the mail server's own too
 [positional-arguments]
 test-all *arguments: build-tests
     ./scripts/with-servers ./scripts/test --all "$@"

@@ -8,6 +8,9 @@ use crate::Person;
 const ADD_ALIAS: &str = "INSERT INTO addresses (address, kind, account_id, active) \
      VALUES ($1, 'alias', (SELECT id FROM accounts WHERE address = $2), $3)";
 
+const ADD_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last_name, dob, created_at) \
+     VALUES ((SELECT id FROM accounts WHERE address = $1), 'Ada', 'Lovelace', '1990-12-10', $2)";
+
 /// Opens the database while the service uses it.
 pub(crate) async fn open(database: &Database) -> Directory {
     Directory::open_beside_service(database).await.unwrap()
@@ -34,5 +37,27 @@ pub async fn add_alias(person: &Person<'_>, address: &str, active: bool) {
     }
     .unwrap();
     directory.db().repair_mailserver().await.unwrap();
+    directory.close().await;
+}
+
+/// Adds the profile of a registration to a person's account.
+pub(crate) async fn add_profile(person: &Person<'_>) {
+    let created_at = person.service.clock.now().millis();
+    let directory = open(&person.service.database()).await;
+    match directory.db() {
+        Db::Sqlite(pool) => sqlx::query(ADD_PROFILE)
+            .bind(&person.address)
+            .bind(created_at)
+            .execute(pool)
+            .await
+            .map(drop),
+        Db::Postgres(pool) => sqlx::query(ADD_PROFILE)
+            .bind(&person.address)
+            .bind(created_at)
+            .execute(pool)
+            .await
+            .map(drop),
+    }
+    .unwrap();
     directory.close().await;
 }

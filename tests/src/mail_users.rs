@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use latchmail_mailserver::{DovecotVersion, LocalServers};
 
@@ -18,7 +19,7 @@ pub const MASTER_PASSWORD: &str = "Master-Pass-1";
 pub struct MailUsers {
     folder: PathBuf,
     run: String,
-    users: BTreeMap<String, String>,
+    users: Mutex<BTreeMap<String, String>>,
 }
 
 impl MailUsers {
@@ -32,7 +33,7 @@ impl MailUsers {
         let users = Self {
             run: run.unwrap().to_owned(),
             folder: dovecot,
-            users: BTreeMap::new(),
+            users: Mutex::default(),
         };
         users.write("users", "");
         users.write("denied", "");
@@ -53,7 +54,8 @@ impl MailUsers {
     pub(crate) fn settings(&self) -> String {
         format!(
             "sign_in.source = 'mailserver'\nsign_in.mailserver.auth_socket = '{run}/latchmail-auth'\n\
-             sign_in.mailserver.lookup_socket = '{run}/latchmail-master'\nsign_in.mailserver.recheck = 0.3\n",
+             sign_in.mailserver.lookup_socket = '{run}/latchmail-master'\nsign_in.mailserver.recheck = 0.3\n\
+             imap.session_names = 'user'\n",
             run = self.run
         )
     }
@@ -146,13 +148,15 @@ mail_home = {home}/%{{user}}
         replaced(text, "auth_username_format", "mail_driver", &own)
     }
 
-    /// Waits until the mail server uses the latest changes. Dovecot checks its files at most once per second.
+    /// Waits until the mail server uses the latest changes. Dovecot checks its files at most once in each second of the clock.
     pub async fn applied(&self) {
-        tokio::time::sleep(Duration::from_millis(1100)).await;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let next = Duration::from_secs(now.as_secs() + 1) + Duration::from_millis(20);
+        tokio::time::sleep(next.saturating_sub(now)).await;
     }
 
     /// Adds a user, or changes the password of a user. Dovecot may notice the change a second later.
-    pub fn set(&mut self, name: &str, password: &str) {
+    pub fn set(&self, name: &str, password: &str) {
         self.set_with(
             name,
             password,
@@ -161,16 +165,18 @@ mail_home = {home}/%{{user}}
     }
 
     /// Adds a user with these additional fields.
-    pub fn set_with(&mut self, name: &str, password: &str, fields: &str) {
+    pub fn set_with(&self, name: &str, password: &str, fields: &str) {
         let line = format!("{name}:{{PLAIN}}{password}::::::{fields}\n");
-        self.users.insert(name.to_owned(), line);
-        self.store();
+        let mut users = self.users.lock().unwrap();
+        users.insert(name.to_owned(), line);
+        self.store(&users);
     }
 
     /// Removes a user.
-    pub fn remove(&mut self, name: &str) {
-        self.users.remove(name).unwrap();
-        self.store();
+    pub fn remove(&self, name: &str) {
+        let mut users = self.users.lock().unwrap();
+        users.remove(name).unwrap();
+        self.store(&users);
     }
 
     /// Disables these users and enables all others.
@@ -179,8 +185,8 @@ mail_home = {home}/%{{user}}
         self.write("denied", &lines.join("\n"));
     }
 
-    fn store(&self) {
-        self.write("users", &self.users.values().cloned().collect::<String>());
+    fn store(&self, users: &BTreeMap<String, String>) {
+        self.write("users", &users.values().cloned().collect::<String>());
     }
 
     /// Replaces a file in one step. Dovecot notices a change by the time and the size of the file.

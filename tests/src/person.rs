@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::directory::add_profile;
 use crate::{DOMAIN, Response, Service};
 
 /// The password of all test accounts.
@@ -23,8 +24,14 @@ pub struct Person<'a> {
 }
 
 impl<'a> Person<'a> {
-    /// Registers `name` on the first domain.
+    /// Registers `name` on the first domain. If the mail server has the users, adds a user, signs in, and stores the profile of a registration.
     pub async fn register(service: &'a Service, name: &str) -> Self {
+        let address = format!("{name}@{DOMAIN}").to_lowercase();
+        if service.add_mail_user(&address).await {
+            let person = Self::sign_in(service, &address, PASSWORD).await;
+            add_profile(&person).await;
+            return person;
+        }
         let body = json!({
             "local_part": name, "domain": DOMAIN, "password": PASSWORD,
             "first_name": "Ada", "last_name": "Lovelace", "dob": "1990-12-10",

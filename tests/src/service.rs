@@ -130,7 +130,10 @@ impl Setup {
     }
 
     /// Starts the service.
-    pub async fn start(self) -> Service {
+    pub async fn start(mut self) -> Service {
+        if matches!(self.mail, Mail::Shared | Mail::Own) && users_of_mail_server() {
+            self.mail = Mail::OwnUsers { bare: false };
+        }
         let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
         let state = folder.path().to_owned();
         let kind = if on_postgres() && !self.sqlite {
@@ -237,6 +240,17 @@ fn on_postgres() -> bool {
         Ok("postgres") => true,
         Ok("sqlite") | Err(_) => false,
         Ok(other) => panic!("LATCHMAIL_TEST_DATABASE is {other:?}, neither sqlite nor postgres"),
+    }
+}
+
+/// Returns whether the users of this run are the mail server's own, in all tests with mail: `./just test-all` runs the tests of the routes once like this.
+fn users_of_mail_server() -> bool {
+    match std::env::var("LATCHMAIL_TEST_SIGN_IN").as_deref() {
+        Ok("mailserver") => true,
+        Ok("accounts") | Err(_) => false,
+        Ok(other) => {
+            panic!("LATCHMAIL_TEST_SIGN_IN is {other:?}, neither accounts nor mailserver")
+        }
     }
 }
 
@@ -403,6 +417,21 @@ impl Service {
             .expect("the test starts its mail servers with users")
     }
 
+    /// Returns whether the service stores the passwords of its accounts. Otherwise the mail server has users, and no route changes a password.
+    pub fn stores_passwords(&self) -> bool {
+        self.users.is_none()
+    }
+
+    /// Adds a user with [`PASSWORD`] to the mail server. Returns `false` if the service has its own users.
+    pub(crate) async fn add_mail_user(&self, address: &str) -> bool {
+        let Some(users) = &self.users else {
+            return false;
+        };
+        users.set(address, PASSWORD);
+        users.applied().await;
+        true
+    }
+
     /// Returns the private mail servers that the test requested.
     #[track_caller]
     pub fn stack(&mut self) -> &mut LocalServers {
@@ -485,8 +514,12 @@ impl Service {
         &self.running.as_ref().unwrap().app
     }
 
-    /// Creates an account as the operator does: without a profile, with [`PASSWORD`].
+    /// Creates an account as the operator does, or as the first sign-in of a mail server's user does: without a profile, with [`PASSWORD`].
     pub async fn create_account(&self, address: &str) {
+        if self.add_mail_user(address).await {
+            Person::sign_in(self, address, PASSWORD).await;
+            return;
+        }
         let auth = &self.running.as_ref().unwrap().app.auth;
         let made = auth.create_account(address, PASSWORD.into()).await;
         assert_eq!(made.unwrap(), Provision::Created);

@@ -136,10 +136,10 @@ async fn without_a_version_a_changed_password_ends_nothing() {
         .fails(401, SESSION_ENDED);
 }
 
-/// With `imap.session_names = "user"`, the mail server's sessions have the names of users.
+/// The mail server's sessions have the names of users (`imap.session_names`).
 #[tokio::test]
 async fn the_sessions_of_a_user_are_ended_by_the_users_name() {
-    let service = start_with("imap.session_names = 'user'").await;
+    let service = start().await;
     let alice = Person::sign_in(&service, ALICE, SECRET).await;
     let phone = alice.app_password("phone").await;
     let password = phone["password"].as_str().unwrap();
