@@ -5,11 +5,13 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use base64::engine::general_purpose::STANDARD;
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 /// The name of the journal. It is in the folder of the service's configuration file.
@@ -199,6 +201,33 @@ impl FileChange {
     }
 }
 
+/// An open file or folder of another user. The path of this value refers to the opened file, even if the user has replaced the original path by a link.
+pub(super) struct Pinned(File);
+
+impl Pinned {
+    /// Opens a regular file or a folder without following links.
+    ///
+    /// # Errors
+    /// Returns an error if the path is something else, or if the file has another hard link.
+    pub(super) fn open(path: &Path) -> std::io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        let metadata = file.metadata()?;
+        let is_single_file = metadata.is_file() && metadata.nlink() == 1;
+        if !metadata.is_dir() && !is_single_file {
+            return Err(std::io::Error::other(
+                "it is neither a folder nor a regular file with one name",
+            ));
+        }
+        Ok(Self(file))
+    }
+
+    /// Returns a path for functions that accept no `O_PATH` handle (proc(5), "/proc/pid/fd").
+    pub(super) fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+}
+
 impl OwnerChange {
     pub(super) fn apply(&self) -> anyhow::Result<()> {
         self.set(self.after)
@@ -210,9 +239,10 @@ impl OwnerChange {
 
     fn set(&self, (gid, mode): (u32, u32)) -> anyhow::Result<()> {
         let set = || {
+            let opened = Pinned::open(&self.path)?;
             // chown removes the setgid bit, so the mode is set afterwards.
-            chown(&self.path, None, Some(gid))?;
-            fs::set_permissions(&self.path, Permissions::from_mode(mode))
+            chown(opened.path(), None, Some(gid))?;
+            fs::set_permissions(opened.path(), Permissions::from_mode(mode))
         };
         match set() {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -369,5 +399,51 @@ mod as_base64 {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
         STANDARD.decode(text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Files that the service's user could put into its folder.
+    #[test]
+    fn a_change_of_the_owner_follows_no_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "").unwrap();
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+        let link = folder.path().join("link");
+        symlink(&secret, &link).unwrap();
+        let gid = fs::metadata(&secret).unwrap().gid();
+        let change = |path: &Path| OwnerChange {
+            path: path.into(),
+            before: (gid, 0o600),
+            after: (gid, 0o660),
+        };
+        assert!(change(&link).apply().is_err());
+        assert_eq!(fs::metadata(&secret).unwrap().mode() & 0o777, 0o600);
+        change(&secret).apply().unwrap();
+        assert_eq!(fs::metadata(&secret).unwrap().mode() & 0o777, 0o660);
+        fs::hard_link(&secret, folder.path().join("name")).unwrap();
+        assert!(change(&secret).undo().is_err());
+        change(&folder.path().join("missing")).undo().unwrap();
+    }
+
+    #[test]
+    fn a_new_file_is_created_once_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let metadata = fs::metadata(folder.path()).unwrap();
+        let path = folder.path().join("a.conf");
+        let create = FileChange::create(path.clone(), "a".into(), 0o640, Some(metadata.gid()));
+        let create = create.owned_by(metadata.uid());
+        create.apply().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert!(create.apply().is_err(), "the file exists");
+        create.remove().unwrap();
+        create.remove().unwrap();
+        assert!(!path.exists());
     }
 }

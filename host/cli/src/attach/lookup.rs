@@ -9,7 +9,7 @@ use latchmail_core::config::Config;
 use latchmail_directory::{Directory, SqliteFiles, sqlite_files};
 use latchmail_mailserver::Lookup;
 
-use super::journal::OwnerChange;
+use super::journal::{OwnerChange, Pinned};
 
 /// The mode of the folder for mail servers. New files in the folder get its group.
 const FOLDER_MODE: u32 = 0o2750;
@@ -61,7 +61,9 @@ fn give_to_service(files: &SqliteFiles) -> anyhow::Result<()> {
     let folder = files.main.parent().unwrap_or(Path::new("/"));
     let owner = fs::metadata(folder)?.uid();
     let give = |path: &Path| {
-        chown(path, Some(owner), None).with_context(|| format!("cannot change {}", path.display()))
+        Pinned::open(path)
+            .and_then(|opened| chown(opened.path(), Some(owner), None))
+            .with_context(|| format!("cannot change {}", path.display()))
     };
     let lock = {
         let mut name = files.main.clone().into_os_string();
