@@ -160,7 +160,7 @@ impl ExistingServer {
             )
         };
         let mut users = USERS.map(|name| line(&login_name(name), name)).concat();
-        // LMTP looks up the address. Nobody can log in with this name.
+        // LMTP looks up the address. No password is valid for this name.
         let address = line(&format!("cleo@{DOMAIN}"), "cleo");
         users.push_str(&address.replace(&password("cleo"), "*"));
         fs::write(folder.join("users"), users).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use latchmail_core::secrets;
-use latchmail_directory::accounts::{DEFAULT_PLAN, NewAccount};
+use latchmail_directory::accounts::NewAccount;
 use latchmail_directory::imports::AdoptedUser;
 
 use crate::context::CliContext;
@@ -66,15 +66,7 @@ impl CliContext {
         };
         Ok(Ok(AdoptedUser {
             login_name: (login_name != address).then(|| login_name.to_owned()),
-            account: NewAccount {
-                id: secrets::id()?,
-                address,
-                password_hash: String::new(),
-                profile: None,
-                plan: DEFAULT_PLAN.into(),
-                admin: false,
-                created_at: self.clock.now(),
-            },
+            account: NewAccount::of_mail_server_user(secrets::id()?, address, self.clock.now()),
         }))
     }
 

@@ -203,7 +203,7 @@ fn journal(plan: &Plan, location: &Location, args: &AttachArgs) -> anyhow::Resul
     let main_cf =
         Contents::read(&path)?.with_context(|| format!("{} is missing", path.display()))?;
     let scratch = location.scratch()?;
-    let [during, after] = postfix.edited_main_cf(&plan.parameters, &scratch)?;
+    let [during, after] = postfix.edited_main_cf(main_cf.bytes(), &plan.parameters, &scratch)?;
     location.remove_scratch()?;
     journal.files.push(FileChange {
         path,
@@ -244,7 +244,7 @@ fn apply(plan: &Plan, journal: &Journal) -> anyhow::Result<()> {
     postfix.check()?;
     postfix.reload()?;
     postfix.wait_for_tables(&plan.parameters)?;
-    dovecot.dump()?;
+    // This also fails if the new configuration is invalid.
     if !dovecot.is_passdb_first()? {
         print_line(
             "warning: another passdb precedes Latchmail's passdb, so log-ins with app passwords can be slow; include conf.d/*.conf first",
@@ -293,7 +293,8 @@ fn restore(
                 change.path.display()
             ))?;
             let scratch = location.scratch()?;
-            let cleaned = postfix.cleaned_main_cf(&journal.parameters, &scratch)?;
+            let cleaned =
+                postfix.cleaned_main_cf(current.bytes(), &journal.parameters, &scratch)?;
             current.with_bytes(cleaned).write(&change.path)
         }
         _ => before.write(&change.path),

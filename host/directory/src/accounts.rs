@@ -75,6 +75,22 @@ pub struct NewAccount {
     pub created_at: Timestamp,
 }
 
+impl NewAccount {
+    /// Returns the account of a user whose password the mail server stores: without a profile, on the default plan. `id` is an opaque id.
+    #[must_use]
+    pub fn of_mail_server_user(id: String, address: String, now: Timestamp) -> Self {
+        Self {
+            id,
+            address,
+            password_hash: String::new(),
+            profile: None,
+            plan: DEFAULT_PLAN.into(),
+            admin: false,
+            created_at: now,
+        }
+    }
+}
+
 impl fmt::Debug for NewAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewAccount")

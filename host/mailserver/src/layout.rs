@@ -4,7 +4,6 @@
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{
     MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown, fchown,
 };
@@ -12,9 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+use crate::pinned::Pinned;
 use anyhow::{Context as _, bail};
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 
 /// The maximum length of the folder's path, in bytes. The path of a UNIX socket can have at most 107 bytes. The longest socket path in the folder is
 /// `/run-xxxxxx/token-login/imap-urlauth`.
@@ -201,28 +199,16 @@ fn create_empty(file: &Path) -> io::Result<()> {
 }
 
 /// Lets `group` read and write a regular file. Does nothing if the path does not exist.
-fn share_with_group(path: &Path, group: u32) -> anyhow::Result<()> {
-    // Use O_PATH, because it does not follow links and does not wait for the other end of a pipe. SQLite may have locks on the file in this process. Closing an
-    // O_PATH handle does not release these locks (fcntl(2), "Advisory record locking").
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let handle = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(handle) => fs::File::from(handle),
-        Err(Errno::NOENT) => return Ok(()),
-        Err(error) => return Err(error.into()),
+fn share_with_group(path: &Path, group: u32) -> io::Result<()> {
+    let opened = match Pinned::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        result => result?,
     };
-    let metadata = handle.metadata()?;
-    if !metadata.is_file() {
-        bail!("it is not a regular file");
+    if !opened.metadata().is_file() {
+        return Err(io::Error::other("it is not a regular file"));
     }
-    if metadata.nlink() != 1 {
-        bail!("it has another hard link");
-    }
-    // This path refers to the opened file, even if another file has replaced the original path (proc(5), "/proc/pid/fd"). fchown and fchmod do not accept an
-    // O_PATH handle.
-    let opened = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
-    chown(&opened, None, Some(group))?;
-    fs::set_permissions(&opened, Permissions::from_mode(0o660))?;
-    Ok(())
+    chown(opened.path(), None, Some(group))?;
+    fs::set_permissions(opened.path(), Permissions::from_mode(0o660))
 }
 
 /// Creates folders with `install -d`, because this command resolves user and group names with all configured name services.

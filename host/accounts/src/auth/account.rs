@@ -293,12 +293,10 @@ impl Auth {
         let has_valid_length = passwords::has_valid_length(&password);
         let found = self.directory.active_account(account).await?;
         if let Some(found) = found.as_ref().filter(|a| self.users.manages(&a.address)) {
-            let right = has_valid_length
-                && {
-                    let verdict = self.mail_server_user(&found.address, &password, origin.client);
-                    let address = found.address.clone();
-                    matches!(verdict.await?, Verdict::Right { address: verified, .. } if verified == address)
-                };
+            let right = has_valid_length && {
+                let verdict = self.mail_server_user(&found.address, &password, origin.client);
+                matches!(verdict.await?, Verdict::Right { address, .. } if address == found.address)
+            };
             // The verification can take seconds, so read the fingerprint again.
             let current = self.directory.password_hash(account).await?;
             return Ok(current.filter(|_| right));
@@ -312,8 +310,8 @@ impl Auth {
     /// tokens of the account end.
     ///
     /// # Errors
-    /// Returns 403 if the mail server stores the password. Returns 400 if the new password is invalid. Returns 401 if the session has ended, or if the two-factor code is missing. Returns 429 after too many wrong
-    /// passwords. Returns 500 for an internal error. On error, nothing is changed.
+    /// Returns 403 if the mail server stores the password. Returns 400 if the new password is invalid. Returns 401 if the session has ended, or if the
+    /// two-factor code is missing. Returns 429 after too many wrong passwords. Returns 500 for an internal error. On error, nothing is changed.
     pub async fn change_password(
         &self,
         confirmation: Confirmation<'_>,

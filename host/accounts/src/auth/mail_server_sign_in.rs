@@ -10,7 +10,7 @@ use latchmail_core::error::Failure;
 use latchmail_core::fingerprint::{Comparison, is_fingerprint};
 use latchmail_core::keyring::Keyring;
 use latchmail_core::secrets::{self, AppPassword};
-use latchmail_directory::accounts::{Account, DEFAULT_PLAN, NewAccount};
+use latchmail_directory::accounts::{Account, NewAccount};
 use latchmail_net::dovecot_auth::Error;
 use latchmail_net::dovecot_auth::lookup::{Lookups, PassdbEntry};
 use secrecy::SecretString;
@@ -140,15 +140,7 @@ impl Auth {
         address: String,
         origin: &Origin,
     ) -> Result<Option<Account>, Failure> {
-        let account = NewAccount {
-            id: secrets::id()?,
-            password_hash: String::new(),
-            profile: None,
-            plan: DEFAULT_PLAN.into(),
-            admin: false,
-            created_at: self.clock.now(),
-            address,
-        };
+        let account = NewAccount::of_mail_server_user(secrets::id()?, address, self.clock.now());
         let origin = Origin {
             actor: account.address.clone(),
             ..origin.clone()

@@ -126,7 +126,7 @@ fn listed_names(config: &Path) -> anyhow::Result<Vec<String>> {
     let config = config
         .to_str()
         .context("the path of Dovecot's configuration is not valid UTF-8")?;
-    let listed = programs::run("doveadm", &["-c", config, "user", "*"])
+    let listed = programs::listed_users(config)
         .context("Dovecot cannot list its users; name them in a file instead")?;
     Ok(log_in_names(&listed))
 }

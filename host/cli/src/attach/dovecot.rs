@@ -12,7 +12,7 @@ use latchmail_core::secrets;
 use latchmail_mailserver::{DovecotVersion, Lookup, LookupSettings, fill, libpq_parameters};
 
 use super::journal::FileChange;
-use super::programs::run;
+use super::programs::{listed_users, run};
 
 const PASSDB_2_3: &str = include_str!("templates/passdb-2.3.conf");
 const PASSDB_2_4: &str = include_str!("templates/passdb-2.4.conf");
@@ -331,7 +331,7 @@ impl Dovecot {
 
     /// Returns the users that Dovecot can list. Many user sources cannot list users.
     pub(super) fn users(&self) -> Vec<String> {
-        let listed = run("doveadm", &["-c", &self.config, "user", "*"]);
+        let listed = listed_users(&self.config);
         listed.map_or_else(
             |_| Vec::new(),
             |text| text.lines().map(Into::into).collect(),

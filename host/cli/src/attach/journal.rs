@@ -5,13 +5,12 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write as _};
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use base64::engine::general_purpose::STANDARD;
-use rustix::fs::{Mode, OFlags};
+use latchmail_mailserver::Pinned;
 use serde::{Deserialize, Serialize};
 
 /// The name of the journal. It is in the folder of the service's configuration file.
@@ -116,6 +115,10 @@ impl Contents {
         }
     }
 
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Returns the same owner and mode with other content.
     pub(super) fn with_bytes(&self, bytes: Vec<u8>) -> Self {
         Self {
@@ -198,33 +201,6 @@ impl FileChange {
     /// Removes a created file.
     pub(super) fn remove(&self) -> anyhow::Result<()> {
         remove(&self.path)
-    }
-}
-
-/// An open file or folder of another user. The path of this value refers to the opened file, even if the user has replaced the original path by a link.
-pub(super) struct Pinned(File);
-
-impl Pinned {
-    /// Opens a regular file or a folder without following links.
-    ///
-    /// # Errors
-    /// Returns an error if the path is something else, or if the file has another hard link.
-    pub(super) fn open(path: &Path) -> std::io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-        let metadata = file.metadata()?;
-        let is_single_file = metadata.is_file() && metadata.nlink() == 1;
-        if !metadata.is_dir() && !is_single_file {
-            return Err(std::io::Error::other(
-                "it is neither a folder nor a regular file with one name",
-            ));
-        }
-        Ok(Self(file))
-    }
-
-    /// Returns a path for functions that accept no `O_PATH` handle (proc(5), "/proc/pid/fd").
-    pub(super) fn path(&self) -> PathBuf {
-        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
 }
 

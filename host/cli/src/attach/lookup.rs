@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use latchmail_core::config::Config;
 use latchmail_directory::{Directory, SqliteFiles, sqlite_files};
-use latchmail_mailserver::Lookup;
+use latchmail_mailserver::{Lookup, Pinned};
 
-use super::journal::{OwnerChange, Pinned};
+use super::journal::OwnerChange;
 
 /// The mode of the folder for mail servers. New files in the folder get its group.
 const FOLDER_MODE: u32 = 0o2750;
@@ -65,17 +65,19 @@ fn give_to_service(files: &SqliteFiles) -> anyhow::Result<()> {
             .and_then(|opened| chown(opened.path(), Some(owner), None))
             .with_context(|| format!("cannot change {}", path.display()))
     };
-    let lock = {
-        let mut name = files.main.clone().into_os_string();
-        name.push(".lock");
-        PathBuf::from(name)
-    };
-    for path in with_companions(&files.main).chain([lock]) {
-        if path.exists() {
+    // SQLite and the service create further files beside the database, whose names begin with its name.
+    let name = files
+        .main
+        .file_name()
+        .unwrap_or_default()
+        .as_encoded_bytes();
+    for path in folder_and_files(&files.main)?.into_iter().skip(1) {
+        let file = path.file_name().unwrap_or_default().as_encoded_bytes();
+        if file.starts_with(name) {
             give(&path)?;
         }
     }
-    for path in shared(&files.mailserver)? {
+    for path in folder_and_files(&files.mailserver)? {
         give(&path)?;
     }
     Ok(())
@@ -87,7 +89,7 @@ pub(super) fn owner_changes(lookup: &Lookup, group: u32) -> anyhow::Result<Vec<O
         return Ok(Vec::new());
     };
     let mut changes = Vec::new();
-    for path in shared(file)? {
+    for path in folder_and_files(file)? {
         let metadata = fs::metadata(&path)?;
         let mode = if metadata.is_dir() {
             FOLDER_MODE
@@ -106,11 +108,9 @@ pub(super) fn owner_changes(lookup: &Lookup, group: u32) -> anyhow::Result<Vec<O
     Ok(changes)
 }
 
-/// Returns the folder of the file for mail servers, and its files.
-fn shared(file: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let folder = file
-        .parent()
-        .context("the file for mail servers has no folder")?;
+/// Returns the folder of a database file, followed by the files in this folder.
+fn folder_and_files(file: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let folder = file.parent().context("the database file has no folder")?;
     let mut paths = vec![folder.to_owned()];
     for entry in
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
@@ -121,15 +121,6 @@ fn shared(file: &Path) -> anyhow::Result<Vec<PathBuf>> {
         }
     }
     Ok(paths)
-}
-
-/// Returns a database file and the files that SQLite creates beside it.
-fn with_companions(file: &Path) -> impl Iterator<Item = PathBuf> {
-    ["", "-wal", "-shm"].into_iter().map(|suffix| {
-        let mut name = file.as_os_str().to_owned();
-        name.push(suffix);
-        name.into()
-    })
 }
 
 /// Returns the name of the service's user: the owner of the key file if it exists, otherwise of its folder.

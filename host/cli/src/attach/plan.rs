@@ -80,7 +80,7 @@ impl Plan {
         let merged = Config::load_with(Some(file), &settings)?;
 
         let user_name = lookup::service_user(config)?;
-        let group = group_name(postfix.group()?)?;
+        let group = postfix.group_name()?;
         let mut files = dovecot.changes(&lookup, &user_name, &group)?;
         files.extend(postfix.tables(&lookup)?);
         files.push(FileChange::create(
@@ -252,7 +252,8 @@ fn settings(
         quarter => config.imap.idle_connections.min(quarter),
     };
     let path = |path: &Path| path.display().to_string();
-    let mut text = fill(
+    let (doveadm, key_file) = dovecot.doveadm().unwrap_or_default();
+    fill(
         SETTINGS,
         &[
             ("imap", &imap.address),
@@ -266,16 +267,10 @@ fn settings(
             ("lookup_socket", &path(&dovecot.lookup_socket())),
             ("default_domain", default_domain),
             ("separator", &dovecot.master_separator),
+            ("doveadm", &doveadm),
+            ("doveadm_key_file", &path(&key_file)),
         ],
-    )?;
-    if let Some((address, key_file)) = dovecot.doveadm() {
-        let doveadm = format!(
-            "[imap]\ndoveadm = \"{address}\"\ndoveadm_key_file = \"{}\"\n",
-            key_file.display()
-        );
-        text = text.replacen("[imap]\n", &doveadm, 1);
-    }
-    Ok(text)
+    )
 }
 
 /// Returns a warning if the mail server has domains that the service does not list.
@@ -293,10 +288,4 @@ fn unlisted(config: &Config, postfix: &Postfix) -> Option<String> {
             missing.join(", ")
         )
     })
-}
-
-fn group_name(id: u32) -> anyhow::Result<String> {
-    let entry = super::programs::run("getent", &["group", &id.to_string()])?;
-    let name = entry.split(':').next().unwrap_or_default();
-    Ok(name.to_owned())
 }

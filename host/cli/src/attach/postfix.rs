@@ -113,6 +113,12 @@ impl Postfix {
         Ok(postfix)
     }
 
+    /// Returns the name of the group of Postfix's processes.
+    pub(super) fn group_name(&self) -> anyhow::Result<String> {
+        let name = run("id", &["-gn", "--", &self.value("mail_owner")?])?;
+        Ok(name.trim().to_owned())
+    }
+
     /// Returns the id of the group of Postfix's processes.
     pub(super) fn group(&self) -> anyhow::Result<u32> {
         group_id(&self.value("mail_owner")?)
@@ -244,17 +250,16 @@ impl Postfix {
         Ok(Parameter { name, added, value })
     }
 
-    /// Returns the two new versions of `main.cf`. `postconf -e` edits a copy in the folder `scratch`. So the file itself can be replaced in one step.
+    /// Returns the two new versions of `main.cf` with this content. `postconf -e` edits a copy in the folder `scratch`. So the file itself can be replaced in one step.
     ///
     /// The first version only allows `proxymap` to read the new tables. Without this step, a process that starts between the change and the reload would ask a
     /// running `proxymap` for a table that this `proxymap` does not know. Then the process exits, and Postfix does not start it again for a minute.
     pub(super) fn edited_main_cf(
         &self,
+        content: &[u8],
         parameters: &[Parameter],
         scratch: &Path,
     ) -> anyhow::Result<[Vec<u8>; 2]> {
-        let content = fs::read(self.main_cf())
-            .with_context(|| format!("cannot read {}", self.main_cf().display()))?;
         let tables: Vec<&str> = parameters.iter().map(|p| p.added.as_str()).collect();
         let readable = format!(
             "proxy_read_maps = {}, {}",
@@ -266,8 +271,8 @@ impl Postfix {
             .map(|parameter| format!("{} = {}", parameter.name, parameter.value))
             .collect();
         Ok([
-            edit_copy("-e", &[readable], &content, scratch)?,
-            edit_copy("-e", &edits, &content, scratch)?,
+            edit_copy("-e", &[readable], content, scratch)?,
+            edit_copy("-e", &edits, content, scratch)?,
         ])
     }
 
@@ -313,13 +318,14 @@ impl Postfix {
         }
     }
 
-    /// Removes Latchmail's tables from the parameters of a `main.cf` that was changed after the attachment. Returns the new content.
+    /// Removes Latchmail's tables from the parameters of a `main.cf` with this content, which was changed after the attachment. Returns the new content.
     pub(super) fn cleaned_main_cf(
         &self,
+        content: &[u8],
         parameters: &[ParameterChange],
         scratch: &Path,
     ) -> anyhow::Result<Vec<u8>> {
-        let mut content = fs::read(self.main_cf())?;
+        let mut content = content.to_vec();
         for ParameterChange {
             name,
             was_set,

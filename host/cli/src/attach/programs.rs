@@ -26,3 +26,11 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
+
+/// Returns the users that Dovecot lists, one per line. Many user sources cannot list users.
+///
+/// # Errors
+/// Returns an error if Dovecot cannot list its users.
+pub(crate) fn listed_users(dovecot_config: &str) -> anyhow::Result<String> {
+    run("doveadm", &["-c", dovecot_config, "user", "*"])
+}

@@ -9,7 +9,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
 use latchmail_core::secrets::{self, AppPassword};
 use latchmail_directory::Directory;
-use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount};
+use latchmail_directory::accounts::{Creation, NewAccount};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail_imap::{Connector, INBOX, Session};
 use latchmail_mailbox::outbox;
@@ -123,15 +123,7 @@ async fn create_account(
     address: &str,
     clock: &Clock,
 ) -> anyhow::Result<String> {
-    let account = NewAccount {
-        id: secrets::id()?,
-        address: address.to_owned(),
-        password_hash: String::new(),
-        profile: None,
-        plan: DEFAULT_PLAN.into(),
-        admin: false,
-        created_at: clock.now(),
-    };
+    let account = NewAccount::of_mail_server_user(secrets::id()?, address.to_owned(), clock.now());
     let created = directory
         .create_account(&account, None, &Origin::operator())
         .await?;

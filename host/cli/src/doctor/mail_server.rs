@@ -35,7 +35,7 @@ pub(super) async fn check_imap(config: &Config) -> Finding {
 fn assess_imap(config: &Config, probe: &Probe) -> Finding {
     let offered = probe.capabilities;
     let server = probe.name.as_deref().unwrap_or("server of unknown name");
-    let connection = describe(server, &config.imap.address, config.imap.tls);
+    let connection = describe(server, &config.imap.address, describe_tls(config.imap.tls));
     if !offered.auth_plain && offered.login_disabled {
         return Finding::failed(
             IMAP,
@@ -98,10 +98,12 @@ pub(super) async fn check_smtp(config: &Config) -> Finding {
 }
 
 fn assess_smtp(config: &Config, probe: &outbox::Probe) -> Finding {
-    let mut connection = describe(&probe.name, &config.smtp.address, config.smtp.tls);
-    if config.smtp.starttls {
-        connection = format!("{} at {}, STARTTLS used", probe.name, config.smtp.address);
-    }
+    let encryption = if config.smtp.starttls {
+        "STARTTLS used"
+    } else {
+        describe_tls(config.smtp.tls)
+    };
+    let connection = describe(&probe.name, &config.smtp.address, encryption);
     if !probe.auth_password {
         return Finding::failed(
             SMTP,
@@ -113,9 +115,12 @@ fn assess_smtp(config: &Config, probe: &outbox::Probe) -> Finding {
     assess_encryption(SMTP, connection, &config.smtp.address, tls)
 }
 
-fn describe(server: &str, address: &str, tls: bool) -> String {
-    let tls = if tls { "TLS used" } else { "TLS not used" };
-    format!("{server} at {address}, {tls}")
+const fn describe_tls(tls: bool) -> &'static str {
+    if tls { "TLS used" } else { "TLS not used" }
+}
+
+fn describe(server: &str, address: &str, encryption: &str) -> String {
+    format!("{server} at {address}, {encryption}")
 }
 
 /// Returns a warning if the connection to another machine is not encrypted.

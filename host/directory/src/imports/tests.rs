@@ -124,7 +124,7 @@ async fn an_alias_is_imported_once(fresh: Fresh) {
     assert_eq!(import(&fresh, INFO, "b").await, of_ada);
     let own = import(&fresh, "bob@example.org", "a").await;
     assert_eq!(own, AliasImport::Account);
-    let missing = import(&fresh, "x@example.org", "nobody").await;
+    let missing = import(&fresh, "x@example.org", "absent").await;
     assert_eq!(missing, AliasImport::NoAccount);
     fresh.domain("a", "ada.example", true).await;
     let custom = import(&fresh, "x@ada.example", "b").await;

@@ -111,7 +111,7 @@ team@first.test  info@first.test
 carol@first.test alice@first.test, carol@first.test
 bob@first.test   alice@first.test
 away@first.test  someone@elsewhere.test
-gone@first.test  nobody@first.test
+gone@first.test  absent@first.test
 @first.test      alice@first.test
 x@elsewhere.test alice@first.test
 broken@first.test
@@ -123,7 +123,7 @@ broken@first.test
         "carol@first.test: is a user of the mail server",
         "bob@first.test: is a user of the mail server",
         "away@first.test: delivers to someone@elsewhere.test, which is not on a platform domain; the address is reserved",
-        "gone@first.test: no account nobody@first.test; the address is reserved",
+        "gone@first.test: no account absent@first.test; the address is reserved",
         "@first.test: is a catch-all for a domain",
         "x@elsewhere.test: elsewhere.test is not a platform domain",
         "broken@first.test: invalid syntax in line 17: there is no target",
