@@ -60,6 +60,11 @@ fuzz-api *arguments: setup modules
     cargo build --locked -p latchmail
     ./scripts/as-root fuzz-api ./scripts/fuzz-api/run --program "$CARGO_TARGET_DIR/debug/latchmail" --modules "$CARGO_TARGET_DIR/modules" "$@"
 
+# Build the program for operators, <target>/release/latchmail, which contains the modules
+build: (setup "--build")
+    ./scripts/build-components components "$CARGO_TARGET_DIR/embedded" component
+    LATCHMAIL_EMBED_MODULES="$CARGO_TARGET_DIR/embedded" cargo build --locked --release -p latchmail --features embed-modules
+
 # Build the modules into <target>/modules; `component` builds the release versions
 modules profile="dev": setup
     ./scripts/build-components components "$CARGO_TARGET_DIR/modules" {{ profile }}
@@ -76,7 +81,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --check: also cargo-deny; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite and client generators
+# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --check: also cargo-deny; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite and client generators
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"

@@ -14,6 +14,7 @@ mod crates;
 mod database;
 mod directory;
 pub mod dkim;
+mod embedded;
 pub mod existing_server;
 mod generated;
 mod host;

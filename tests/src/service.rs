@@ -8,7 +8,7 @@ use std::sync::Arc;
 use latchmail_accounts::auth::Provision;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
-use latchmail_core::config::{Config, Database, Module};
+use latchmail_core::config::{Config, Database, EmbeddedModule, Module};
 use latchmail_core::error::StartError;
 use latchmail_core::limits::Bucket;
 use latchmail_directory::testing::{PostgresDatabase, copy_sqlite};
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use crate::built::{cache, examples, modules};
 use crate::mail_servers::{AUTHSERV_ID, Borrowed, Kind, Logs, milter};
-use crate::{MailServers, MailUsers, PASSWORD, Person, Response};
+use crate::{MailServers, MailUsers, PASSWORD, Person, Response, embedded};
 
 /// The first of the service's registration domains; the second is `second.test`.
 pub const DOMAIN: &str = "first.test";
@@ -36,6 +36,7 @@ pub struct Setup {
     sqlite: bool,
     mail: Mail,
     milter: String,
+    pub(crate) embedded: Option<Vec<EmbeddedModule>>,
 }
 
 /// The mail servers that a test needs.
@@ -69,7 +70,7 @@ pub struct Service {
     users: Option<Box<MailUsers>>,
     logs: Option<Logs>,
     running: Option<Running>,
-    config: Config,
+    config: Box<Config>,
     /// Its configuration as text.
     pub(crate) settings: String,
     client: reqwest::Client,
@@ -194,8 +195,9 @@ impl Setup {
         }
         let own = format!("database.url = '{url}'\n{}", self.settings);
         let settings = settings(&state, &mailserver, mail.as_ref(), &defaults, &own);
-        let config = parsed(&settings);
-        let running = start_host(&config, &clock).await;
+        let (settings, embedded) = embedded::applied(self.embedded, settings, &own);
+        let config = Box::new(parsed(&settings).with_embedded(&embedded));
+        let running = Box::pin(start_host(&config, &clock)).await;
         Service {
             base: format!("http://{}", running.address),
             clock,

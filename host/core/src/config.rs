@@ -7,12 +7,14 @@
 
 mod admin;
 mod audit;
+mod built_in;
 mod database;
 mod dkim;
 mod dns;
 mod http;
 mod imap;
 mod inbound;
+mod keys;
 mod limits;
 mod log;
 mod mcp;
@@ -39,12 +41,14 @@ use url::Url;
 
 pub use self::admin::Admin;
 pub use self::audit::Audit;
+pub use self::built_in::{BUILT_IN, BuiltInModule, EmbeddedModule};
 pub use self::database::Database;
 pub use self::dkim::{Dkim, DkimKey};
 pub use self::dns::Dns;
 pub use self::http::Http;
 pub use self::imap::{Imap, SessionNames};
 pub use self::inbound::{Inbound, LocalFrom};
+use self::keys::Keys;
 pub use self::limits::Limits;
 pub use self::log::{Log, LogFormat};
 pub use self::mcp::Mcp;
@@ -58,7 +62,12 @@ use self::values::list;
 use crate::error::StartError;
 
 /// Environment variables that have the prefix of configuration keys but set no key. The command line reads these variables.
-const NOT_CONFIGURATION: [&str; 3] = ["LATCHMAIL_CONFIG", "LATCHMAIL_STATE", "LATCHMAIL_MODULES"];
+const NOT_CONFIGURATION: [&str; 4] = [
+    "LATCHMAIL_CONFIG",
+    "LATCHMAIL_STATE",
+    "LATCHMAIL_MODULES",
+    "LATCHMAIL_EMBED_MODULES",
+];
 
 /// The default path of the state folder of `latchmail dev`.
 pub const STATE: &str = ".latchmail";
@@ -157,6 +166,12 @@ pub struct Config {
     /// The path of the configuration file, or `None` without a configuration file.
     #[serde(skip)]
     pub file: Option<PathBuf>,
+    /// The modules that the program contains.
+    #[serde(skip)]
+    pub embedded: Vec<EmbeddedModule>,
+    /// The keys that are set.
+    #[serde(skip)]
+    keys: Keys,
     /// The limits of accounts, by the name of the plan. The plan `default` exists even if it is not configured.
     #[serde(default)]
     pub plans: BTreeMap<String, Plan>,
@@ -220,14 +235,16 @@ impl Config {
             .separator("__")
             .ignore_empty(true)
             .source(Some(environment));
-        let config: Self = config::Config::builder()
+        let invalid = |e| StartError::new(format!("the configuration ({name}) is invalid: {e}"));
+        let sources = config::Config::builder()
             .add_source(File::from_str(attached, FileFormat::Toml))
             .add_source(File::from_str(text, FileFormat::Toml))
             .add_source(variables)
             .build()
-            .and_then(config::Config::try_deserialize)
-            .map_err(|e| StartError::new(format!("the configuration ({name}) is invalid: {e}")))?;
-        config.checked()
+            .map_err(invalid)?;
+        let keys = Keys::of(&sources);
+        let config: Self = sources.try_deserialize().map_err(invalid)?;
+        Self { keys, ..config }.checked()
     }
 
     /// Returns the URL of the service for clients, without a trailing slash.
@@ -289,6 +306,12 @@ impl Config {
             }
         }
         modules
+    }
+
+    /// Returns the keys that are set in only one of the two configurations, or whose values differ.
+    #[must_use]
+    pub fn changed_keys(&self, other: &Self) -> Vec<String> {
+        self.keys.changed(&other.keys)
     }
 
     fn checked(mut self) -> Result<Self, StartError> {

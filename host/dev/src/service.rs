@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use latchmail_core::clock::Clock;
-use latchmail_core::config::{Config, LocalFrom, STATE_FILE};
+use latchmail_core::config::{BUILT_IN, Config, LocalFrom, STATE_FILE};
 use latchmail_core::logging;
 use latchmail_directory::Directory;
 use latchmail_mailserver::{LocalServers, Lookup, MilterOptions};
@@ -212,8 +212,8 @@ fn modules_folder(options: &Options) -> anyhow::Result<PathBuf> {
             .context("the default folder of the modules is unknown; use --modules DIR")?
             .join("modules"),
     };
-    for module in settings::MODULES {
-        let module = folder.join(module);
+    for module in BUILT_IN {
+        let module = folder.join(module.file_name());
         if !module.is_file() {
             bail!(
                 "module {} not found; build it with `./just modules`",

@@ -3,16 +3,8 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use latchmail_core::config::BUILT_IN;
 use latchmail_runtime::modules::GRANTABLE;
-
-/// The file names of the enabled modules.
-pub(crate) const MODULES: [&str; 6] = [MAIL, CREDENTIALS, ALIASES, DOMAINS, TEAMS, MCP];
-const MAIL: &str = "latchmail_mail.wasm";
-const CREDENTIALS: &str = "latchmail_credentials.wasm";
-const ALIASES: &str = "latchmail_aliases.wasm";
-const DOMAINS: &str = "latchmail_domains.wasm";
-const TEAMS: &str = "latchmail_teams.wasm";
-const MCP: &str = "latchmail_mcp.wasm";
 
 /// The addresses of the running mail servers.
 #[derive(Clone, Debug)]
@@ -36,6 +28,16 @@ pub(crate) fn to_toml(
         || format!("sqlite:{}", state.join("latchmail.db").display()),
         Into::into,
     );
+    let list = |items: &[&str]| serde_json::json!(items).to_string();
+    let sections = BUILT_IN.map(|module| {
+        format!(
+            "[modules.{name}]\nsource = {source}\ngrants = {grants}\npaths = {paths}\n",
+            name = module.name,
+            source = file(modules, &module.file_name()),
+            grants = list(module.grants),
+            paths = list(module.paths),
+        )
+    });
     let mut text = format!(
         "key_file = {key}
 cache_dir = {cache}
@@ -45,7 +47,7 @@ socket = {socket}
 
 # A developer's own modules may import every interface that can be granted.
 [new_modules]
-grants = [{grants}]
+grants = {grants}
 
 [database]
 url = {url}
@@ -57,43 +59,14 @@ authserv_id = \"mail.latchmail.test\"
 [registration]
 domains = [\"latchmail.test\", \"example.test\"]
 
-[modules.mail]
-source = {mail_module}
-grants = [\"caller\", \"mailbox\", \"outbox\"]
-
-[modules.credentials]
-source = {credentials_module}
-grants = [\"caller\", \"profile\", \"credentials\"]
-
-[modules.aliases]
-source = {aliases_module}
-grants = [\"caller\", \"aliases\"]
-
-[modules.domains]
-source = {domains_module}
-grants = [\"caller\", \"domains\"]
-
-[modules.teams]
-source = {teams_module}
-grants = [\"caller\", \"teams\"]
-
-[modules.mcp]
-source = {mcp_module}
-grants = [\"caller\", \"mailbox\", \"aliases\", \"outbox\"]
-paths = [\"/mcp\"]
-",
+{sections}",
         key = file(state, "latchmail.key"),
         socket = file(state, "latchmail.sock"),
-        grants = GRANTABLE.map(toml_string).join(", "),
+        grants = list(&GRANTABLE),
         cache = file(state, "cache"),
         url = toml_string(&url),
         mailserver = file(mail, "mailserver/mailserver.db"),
-        mail_module = file(modules, MAIL),
-        credentials_module = file(modules, CREDENTIALS),
-        aliases_module = file(modules, ALIASES),
-        domains_module = file(modules, DOMAINS),
-        teams_module = file(modules, TEAMS),
-        mcp_module = file(modules, MCP),
+        sections = sections.join("\n"),
     );
     if let Some(servers) = servers {
         text = format!(

@@ -1,5 +1,7 @@
 //! The program `latchmail`. Parses the command line, reads the configuration and runs the command.
 
+#[cfg(feature = "embed-modules")]
+mod embedded;
 mod hardening;
 
 use std::path::PathBuf;
@@ -10,7 +12,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use latchmail_cli::{account, alias, attach, audit, client, doctor, domain, module};
 use latchmail_core::clock::Clock;
-use latchmail_core::config::{self, Config};
+use latchmail_core::config::{self, Config, EmbeddedModule};
 use latchmail_core::logging;
 use latchmail_milter::Milter;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,6 +21,12 @@ use tokio::signal::unix::{SignalKind, signal};
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The modules that the program contains.
+#[cfg(feature = "embed-modules")]
+const EMBEDDED: &[EmbeddedModule] = &embedded::MODULES;
+#[cfg(not(feature = "embed-modules"))]
+const EMBEDDED: &[EmbeddedModule] = &[];
 
 /// An HTTP API over real mailboxes.
 #[derive(Debug, Parser)]
@@ -173,7 +181,9 @@ fn run(command: Command) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(async {
         match command {
-            Command::Serve { config } => serve(Config::load(Some(&config))?).await,
+            Command::Serve { config } => {
+                serve(Config::load(Some(&config))?.with_embedded(EMBEDDED)).await
+            }
             Command::Milter {
                 config,
                 without_dns,

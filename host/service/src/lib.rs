@@ -14,7 +14,7 @@ use latchmail_accounts::domains::Domains;
 use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
-use latchmail_core::config::Config;
+use latchmail_core::config::{BUILT_IN, Config};
 use latchmail_core::error::StartError;
 use latchmail_directory::Directory;
 use latchmail_http::admin::socket::OperatorSocket;
@@ -68,6 +68,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
 
     let (app, failing) = Box::pin(build(config, clock)).await?;
     Box::pin(app.module_manager.start(&*app)).await?;
+    warn_about_missing_modules(&app);
     let socket = latchmail_http::admin::socket::listen(&app).await?;
     let authorization_server = match app.config.oauth.listen {
         Some(address) => Some(latchmail_http::oauth::listen(&app, address).await?),
@@ -194,6 +195,23 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartE
     let listener = TcpListener::bind(address).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     Ok((listener, address))
+}
+
+/// Logs a warning if neither the configuration nor the program contains modules, and built-in modules do not serve.
+fn warn_about_missing_modules(app: &App) {
+    if !app.config.modules.is_empty() {
+        return;
+    }
+    let serving = app.module_manager.serving();
+    let is_missing = |name: &&str| serving.iter().all(|one| one.manifest().name != *name);
+    let names = BUILT_IN.iter().map(|module| module.name);
+    let missing: Vec<_> = names.filter(is_missing).collect();
+    if !missing.is_empty() {
+        tracing::warn!(
+            modules = missing.join(", "),
+            "the routes of these modules are missing: this program contains no modules, and the configuration has no sections [modules.NAME] with `source`"
+        );
+    }
 }
 
 /// Deletes expired data periodically, starting immediately. Also ends the mail server sessions of expired credentials and updates the milter's keys.

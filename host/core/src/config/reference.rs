@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use super::Config;
+use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any name.
 const SECTIONS: [&str; 21] = [
@@ -114,4 +114,26 @@ fn the_documentation_has_exactly_the_keys_of_the_configuration() {
     let unknown: Vec<_> = documented.difference(&configured).collect();
     assert!(missing.is_empty(), "not documented: {missing:?}");
     assert!(unknown.is_empty(), "documented but unknown: {unknown:?}");
+}
+
+#[test]
+fn the_file_to_start_from_has_the_settings_of_the_built_in_modules() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    let sample = text.split("```toml\n").nth(1).unwrap();
+    let sample = sample.split("```").next().unwrap();
+    let config = Config::parse(sample, "test", HashMap::new()).unwrap();
+    assert_eq!(config.modules.len(), BUILT_IN.len());
+    for built_in in BUILT_IN {
+        let module = &config.modules[built_in.name];
+        assert_eq!(module.grants, built_in.grants);
+        assert_eq!(module.paths, built_in.paths);
+        assert!(
+            module
+                .source
+                .as_ref()
+                .unwrap()
+                .ends_with(built_in.file_name())
+        );
+    }
 }

@@ -246,7 +246,8 @@ impl ModuleManager {
     /// that was removed earlier.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Conflict`] if the configuration has a `source` for the module.
+    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Conflict`] if the configuration has a `source` for the module, or if the program
+    /// contains the module.
     pub async fn remove(
         &self,
         router: &dyn Router,
@@ -261,13 +262,17 @@ impl ModuleManager {
             return Err(Error::not_found(name));
         }
         let policies = self.policy_source.current()?;
-        if policies
-            .get(name)
-            .is_some_and(|policy| policy.source.is_some())
+        if let Some(policy) = policies.get(name)
+            && policy.has_component()
         {
-            return Err(Error::Conflict(format!(
-                "the configuration installs module `{name}` with `source`: disable the module, or first remove `source` from its section"
-            )));
+            let reason = if policy.source.is_some() {
+                format!(
+                    "the configuration installs module `{name}` with `source`: disable the module, or first remove `source` from its section"
+                )
+            } else {
+                format!("the program contains module `{name}`: disable the module instead")
+            };
+            return Err(Error::Conflict(reason));
         }
         let now = self.clock.now();
         let removed = Box::pin(self.directory.remove_module(name, purge, now, origin));

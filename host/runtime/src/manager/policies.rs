@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use latchmail_core::config::{self, Config};
+use latchmail_core::config::{self, Config, EmbeddedModule};
 
 use super::error::Error;
 
@@ -14,6 +14,8 @@ pub(super) struct PolicySource {
     file: Option<PathBuf>,
     /// The base URL of the running service.
     base_url: String,
+    /// The modules that the program contains.
+    embedded: Vec<EmbeddedModule>,
     initial: Policies,
 }
 
@@ -61,6 +63,7 @@ impl PolicySource {
         Self {
             file: config.file.clone(),
             base_url: config.base_url(),
+            embedded: config.embedded.clone(),
             initial: Policies::of(config),
         }
     }
@@ -79,7 +82,7 @@ impl PolicySource {
             Ok(mut config) => {
                 // The base URL does not change while the service runs.
                 config.base_url.clone_from(&self.base_url);
-                Ok(Policies::of(&config))
+                Ok(Policies::of(&config.with_embedded(&self.embedded)))
             }
             Err(error) => Err(Error::Conflict(error.to_string())),
         }

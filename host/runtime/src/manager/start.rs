@@ -1,5 +1,5 @@
-//! Loads the modules when the service starts. A module comes from the database, or from the file in the module's setting `source` if the content of the file is
-//! new.
+//! Loads the modules when the service starts. A module comes from the database. If the file in the module's setting `source` or the component in the program is
+//! new, the module comes from there.
 //!
 //! If the version that should serve cannot be loaded, the manager logs the error and uses the most recent earlier version that can be loaded. Other modules are
 //! not affected.
@@ -37,7 +37,7 @@ impl ModuleManager {
         let names: BTreeSet<&str> = policies
             .named
             .iter()
-            .filter(|(_, policy)| policy.source.is_some())
+            .filter(|(_, policy)| policy.has_component())
             .map(|(name, _)| name.as_str())
             .chain(installed.iter().map(|one| one.module.as_str()))
             .collect();
@@ -85,7 +85,7 @@ impl ModuleManager {
             }
         };
         match self
-            .load_source_file(router, entries, name, policy, installed)
+            .load_configured(router, entries, name, policy, installed)
             .await
         {
             Ok(Some(module)) => {
@@ -116,11 +116,12 @@ impl ModuleManager {
         entry
     }
 
-    /// Loads the file of the setting `source`, and installs its component if the content of the file is new. Returns `None` if the file is ignored.
+    /// Loads the file of the setting `source`, and installs its component if the content of the file is new. Returns `None` if the file is ignored. Without
+    /// `source`, does the same with the component in the program.
     ///
     /// An already installed file is ignored if an administrator chose another version after the installation. The file of a disabled module is also ignored, so
     /// that an upgrade of a package does not enable the module.
-    async fn load_source_file(
+    async fn load_configured(
         &self,
         router: &dyn Router,
         entries: &Entries,
@@ -128,16 +129,19 @@ impl ModuleManager {
         policy: &config::Module,
         installed: Option<&Installed>,
     ) -> Result<Option<Arc<Module>>, Error> {
-        let Some(file) = &policy.source else {
-            return Ok(None);
-        };
         if installed.is_some_and(|one| !one.enabled) {
             return Ok(None);
         }
-        let bytes = tokio::fs::read(file).await.map_err(|error| {
-            Error::cannot_load(name, &format!("{} cannot be read: {error}", file.display()))
-        })?;
-        let bytes = Bytes::from(bytes);
+        let bytes = match (&policy.source, policy.embedded) {
+            (Some(file), _) => tokio::fs::read(file)
+                .await
+                .map(Bytes::from)
+                .map_err(|error| {
+                    Error::cannot_load(name, &format!("{} cannot be read: {error}", file.display()))
+                })?,
+            (None, Some(embedded)) => Bytes::from_static(embedded.component),
+            (None, None) => return Ok(None),
+        };
         let digest = digest(&bytes);
         let serves = installed.is_some_and(|one| one.digest == digest);
         let seen = installed.is_some_and(|one| one.source_digest.as_ref() == Some(&digest));

@@ -2,6 +2,7 @@
 
 mod commands;
 mod consent;
+mod embedded;
 mod install;
 mod probe;
 mod rollback;

@@ -1,0 +1,27 @@
+//! The built-in modules in the program, with the feature `embed-modules`. The build script sets the variable with their folder.
+
+use latchmail_core::config::{BUILT_IN, EmbeddedModule};
+
+macro_rules! embedded {
+    ($name:literal) => {
+        EmbeddedModule {
+            name: $name,
+            component: include_bytes!(concat!(
+                env!("LATCHMAIL_EMBED_MODULES"),
+                "/latchmail_",
+                $name,
+                ".wasm"
+            )),
+        }
+    };
+}
+
+/// All built-in modules.
+pub(crate) const MODULES: [EmbeddedModule; BUILT_IN.len()] = [
+    embedded!("mail"),
+    embedded!("credentials"),
+    embedded!("aliases"),
+    embedded!("domains"),
+    embedded!("teams"),
+    embedded!("mcp"),
+];
