@@ -16,6 +16,7 @@ mod imap;
 mod inbound;
 mod keys;
 mod limits;
+mod listen;
 mod log;
 mod mcp;
 mod modules;
@@ -32,7 +33,6 @@ mod tests;
 mod values;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use config::{Environment, File, FileFormat};
@@ -50,6 +50,7 @@ pub use self::imap::{Imap, SessionNames};
 pub use self::inbound::{Inbound, LocalFrom};
 use self::keys::Keys;
 pub use self::limits::Limits;
+pub use self::listen::Listen;
 pub use self::log::{Log, LogFormat};
 pub use self::mcp::Mcp;
 pub use self::modules::{Breaker, Module, ModuleSettings};
@@ -78,6 +79,9 @@ pub const STATE_FILE: &str = "latchmail.toml";
 /// The name of the file with the settings that `latchmail attach` determines. It is beside the configuration file, which takes precedence.
 pub const ATTACHED_FILE: &str = "attached.toml";
 
+/// The environment variable with the id of the process to which a service manager passes sockets (`sd_listen_fds`).
+const LISTEN_PID: &str = "LISTEN_PID";
+
 /// The prefix of environment variables that tests use.
 const TEST_PREFIX: &str = "LATCHMAIL_TEST_";
 
@@ -88,9 +92,9 @@ const AGENTS_MODULE: &str = "mcp";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The address and port on which the service listens.
-    #[serde(default = "default_listen")]
-    pub listen: SocketAddr,
+    /// The address at which the service listens: an IP address and a port, or a Unix socket.
+    #[serde(default)]
+    pub listen: Listen,
     /// The URL of the service for clients: scheme, host and port, without a trailing slash. This URL is also the issuer of the service's tokens. If empty, the
     /// URL is `http://` followed by `listen`.
     #[serde(default)]
@@ -314,12 +318,28 @@ impl Config {
         self.keys.changed(&other.keys)
     }
 
+    /// Checks that the service has a URL.
+    ///
+    /// # Errors
+    /// Returns an error if `listen` is a Unix socket and `base_url` is empty.
+    pub fn check_base_url(&self) -> Result<(), StartError> {
+        if self.base_url.is_empty() && self.listen.tcp().is_none() {
+            return Err(StartError::new(format!(
+                "`listen` is {}, a Unix socket, so `base_url` must be set",
+                self.listen
+            )));
+        }
+        Ok(())
+    }
+
     fn checked(mut self) -> Result<Self, StartError> {
         for url in [&mut self.base_url, &mut self.auth_url] {
             if !url.is_empty() {
                 *url = origin(url)?;
             }
         }
+        self.check_base_url()?;
+        self.http.check(&self.listen)?;
         self.registration.check()?;
         self.sign_in.check()?;
         self.smtp.check()?;
@@ -369,8 +389,10 @@ pub fn environment() -> std::collections::HashMap<String, String> {
         .collect()
 }
 
-fn default_listen() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], 8080))
+/// Returns `true` if a service manager passed sockets to this process. A process that inherited the environment of its parent has no sockets.
+#[must_use]
+pub fn has_inherited_sockets() -> bool {
+    std::env::var(LISTEN_PID).is_ok_and(|id| id.parse() == Ok(std::process::id()))
 }
 
 fn default_service_name() -> String {

@@ -1,7 +1,7 @@
 //! Starts and stops the service and its mail servers on one machine, and creates a demo account. All files are in the state folder.
 
 use std::collections::HashMap;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ impl Service {
         };
         let config = parse(None)?;
         logging::start(&config.log)?;
-        let port = free_port(&config)?;
+        let listen = free_address(&config)?;
         let database = config.database();
         let lookup = if database.url.starts_with("sqlite:") {
             Lookup::Sqlite(database.mailserver.clone())
@@ -116,11 +116,11 @@ impl Service {
             doveadm_key: stack.doveadm_key.clone(),
         };
         let mut config = parse(Some(&servers))?;
-        config.listen.set_port(port);
+        config.listen = listen.into();
         let file = state.join(STATE_FILE);
         // The operator's commands read this file, even if no service is running. The file therefore stays after the service has stopped.
         let stored = toml(Some(&database.url), Some(&servers));
-        state::write_atomically(&file, &settings::with_listen(config.listen, &stored))?;
+        state::write_atomically(&file, &settings::with_listen(listen, &stored))?;
         config.file = Some(file);
         let (base_url, auth_url) = (config.base_url(), config.auth_url());
         let running = latchmail_service::start(config, Clock::system()).await?;
@@ -224,13 +224,17 @@ fn modules_folder(options: &Options) -> anyhow::Result<PathBuf> {
     Ok(std::path::absolute(folder)?)
 }
 
-/// Returns the port on which the service will listen. If the configured port is 0, returns any free port. Returns an error if the configured port is in use.
-fn free_port(config: &Config) -> anyhow::Result<u16> {
-    let listener = TcpListener::bind(config.listen).map_err(|error| {
-        anyhow!(
-            "cannot listen on {}: {error}; set LATCHMAIL_LISTEN=127.0.0.1:0 to use any free port",
-            config.listen
-        )
+/// Returns the address and the port on which the service will listen. If the configured port is 0, returns any free port. Returns an error if the configured
+/// port is in use.
+fn free_address(config: &Config) -> anyhow::Result<SocketAddr> {
+    let listen = &config.listen;
+    let Some(address) = listen.tcp() else {
+        bail!(
+            "`latchmail dev` cannot listen on {listen}; set LATCHMAIL_LISTEN=127.0.0.1:0 to use any free port"
+        );
+    };
+    let listener = TcpListener::bind(address).map_err(|error| {
+        anyhow!("cannot listen on {listen}: {error}; set LATCHMAIL_LISTEN=127.0.0.1:0 to use any free port")
     })?;
-    Ok(listener.local_addr()?.port())
+    Ok(listener.local_addr()?)
 }

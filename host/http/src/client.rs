@@ -2,7 +2,7 @@
 //!
 //! Any client can send the headers `X-Forwarded-For` and `X-Request-Id`. So the service uses these headers only if the connection comes from a trusted proxy.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,6 +14,34 @@ use latchmail_core::network;
 /// The header `X-Request-Id`.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// The IP address. A local process has the address 127.0.0.1.
+    pub address: IpAddr,
+    /// Whether the peer is a local process on a Unix socket. Such a peer is a trusted proxy, because the permissions of the socket select the processes.
+    is_local_process: bool,
+}
+
+impl Peer {
+    /// Returns the peer of a connection on a Unix socket.
+    pub(crate) fn local_process() -> Self {
+        Self {
+            address: Ipv4Addr::LOCALHOST.into(),
+            is_local_process: true,
+        }
+    }
+}
+
+impl From<IpAddr> for Peer {
+    fn from(address: IpAddr) -> Self {
+        Self {
+            address: address.to_canonical(),
+            is_local_process: false,
+        }
+    }
+}
 
 /// The proxies of `http.trusted_proxies`.
 #[derive(Clone, Debug, Default)]
@@ -38,18 +66,25 @@ impl TrustedProxies {
             .map(Self)
     }
 
+    /// Returns `true` if `peer` is a trusted proxy.
+    #[must_use]
+    pub fn trusts(&self, peer: Peer) -> bool {
+        peer.is_local_process || self.contains(peer.address)
+    }
+
     /// Returns `true` if `address` is the address of a trusted proxy.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the client's IP address. If `peer` is not a trusted proxy, returns `peer`. Otherwise, returns the last address in `X-Forwarded-For` that does
-    /// not belong to a trusted proxy. Earlier entries and invalid entries are not trusted, because the client can forge such entries.
+    /// Returns the client's IP address. If `peer` is not a trusted proxy, returns the address of `peer`. Otherwise, returns the last address in
+    /// `X-Forwarded-For` that does not belong to a trusted proxy. Earlier entries and invalid entries are not trusted, because the client can forge such
+    /// entries.
     #[must_use]
-    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        let mut client = peer.to_canonical();
-        if !self.contains(client) {
+    pub fn client(&self, peer: Peer, headers: &HeaderMap) -> IpAddr {
+        let mut client = peer.address;
+        if !self.trusts(peer) {
             return client;
         }
         let values: Vec<&str> = headers
@@ -124,7 +159,18 @@ mod tests {
         for value in forwarded_for {
             headers.append(FORWARDED_FOR, HeaderValue::from_str(value).unwrap());
         }
-        proxies.client(peer.parse().unwrap(), &headers).to_string()
+        let peer = match peer {
+            "local" => Peer::local_process(),
+            address => address.parse::<IpAddr>().unwrap().into(),
+        };
+        proxies.client(peer, &headers).to_string()
+    }
+
+    #[test]
+    fn a_local_process_is_a_trusted_proxy() {
+        assert_eq!(client("local", &["198.51.100.7"]), "198.51.100.7");
+        assert_eq!(client("local", &["198.51.100.7, 10.2.2.2"]), "198.51.100.7");
+        assert_eq!(client("local", &[]), "127.0.0.1");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::net::IpAddr;
 use std::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +16,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use latchmail_core::clock::Timestamp;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::client::Peer;
 use super::framing;
 use super::response_body::ResponseBody;
 use super::state::State;
@@ -41,8 +40,8 @@ const LINGER_SILENCE: Duration = Duration::from_secs(2);
 /// Serves a connection until it ends. When `stop` is cancelled, the connection ends after its current request.
 pub(crate) async fn serve<S: State>(
     state: Arc<S>,
-    stream: TcpStream,
-    peer: IpAddr,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: Peer,
     stop: &CancellationToken,
 ) {
     let config = &state.http().config;
@@ -119,7 +118,7 @@ pub(crate) async fn serve<S: State>(
 /// Returns the response to a request.
 async fn respond<S: State>(
     state: &Arc<S>,
-    peer: IpAddr,
+    peer: Peer,
     request: Request<Incoming>,
     connection_state: &Arc<ConnectionState>,
 ) -> Response<ResponseBody> {
@@ -157,7 +156,7 @@ fn record_trailers(
 
 /// Closes a connection. First discards unread data, within limits. Otherwise the operating system would reset the connection, and the client could lose the
 /// response.
-async fn close(mut stream: TcpStream, unread: bool) {
+async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin, unread: bool) {
     let _ = stream.shutdown().await;
     if !unread {
         return;

@@ -6,7 +6,9 @@
 //! | | |
 //! |---|---|
 //! | [`state`] | the state of a server: routes, rate limits and settings |
+//! | [`listener`], `transport`, `unix_socket` | TCP ports and Unix sockets |
 //! | [`server`], `accept_task` | accept connections and shut down gracefully |
+//! | `proxy_protocol` | the address of the client in the header of a proxy |
 //! | `client_connections`, `descriptors` | limits on connections, per client and in total |
 //! | `connection`, `stream` | one connection: hyper, timeouts, the boundaries between requests, and the close |
 //! | [`pipeline`] | one request, from its headers to its response |
@@ -32,10 +34,12 @@ pub mod cors;
 mod descriptors;
 mod fields;
 mod framing;
+pub mod listener;
 pub mod message;
 pub mod oauth;
 pub mod openapi;
 pub mod pipeline;
+mod proxy_protocol;
 pub mod query;
 mod rate_limit;
 pub mod rejection;
@@ -51,9 +55,12 @@ pub mod state;
 mod stream;
 #[cfg(test)]
 pub(crate) mod testing;
+mod transport;
+mod unix_socket;
 
 pub use app::App;
 pub use descriptors::required_descriptors;
+pub use listener::Listener;
 pub use openapi::info::ApiInfo;
 pub use router::RouteTable;
 pub use routes::route_groups;

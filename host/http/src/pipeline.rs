@@ -7,7 +7,6 @@ mod authentication;
 mod call;
 mod progress;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use latchmail_core::limits::Key;
 use latchmail_runtime::modules::{Access, Content};
 use tracing::Instrument as _;
 
+use crate::client::Peer;
 use crate::message::{Request, Response};
 use crate::rejection::Rejection;
 use crate::request_body::{self, IncomingBody, ReceivedBody};
@@ -39,15 +39,15 @@ const MAILBOX: &str = "mailbox";
 /// close`.
 pub async fn handle<S, B>(
     state: &Arc<S>,
-    peer: IpAddr,
+    peer: impl Into<Peer>,
     request: http::Request<B>,
 ) -> http::Response<ResponseBody>
 where
     S: State,
     B: Body<Data = Bytes> + Send + Unpin,
 {
-    let peer = peer.to_canonical();
-    let is_proxy = state.http().trusted_proxies.contains(peer);
+    let peer = peer.into();
+    let is_proxy = state.http().trusted_proxies.trusts(peer);
     let id = client::request_id(is_proxy, request.headers());
     let span = tracing::info_span!("request", %id);
     respond(state, peer, id, request).instrument(span).await
@@ -56,7 +56,7 @@ where
 /// Processes the request and writes the log line of the request.
 async fn respond<S, B>(
     state: &Arc<S>,
-    peer: IpAddr,
+    peer: Peer,
     id: String,
     request: http::Request<B>,
 ) -> http::Response<ResponseBody>
@@ -110,7 +110,7 @@ where
 
 async fn serve<S, B>(
     state: &Arc<S>,
-    peer: IpAddr,
+    peer: Peer,
     id: &str,
     parts: &Parts,
     body: &mut IncomingBody<B>,

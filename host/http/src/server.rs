@@ -1,53 +1,48 @@
-//! The TCP server. It accepts connections up to the configured limits, in total and per client, and shuts down gracefully.
+//! The server. It accepts connections up to the configured limits, in total and per client, and shuts down gracefully.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use latchmail_core::error::StartError;
-use tokio::net::{TcpListener, TcpStream};
+use futures_util::future::join_all;
+use latchmail_core::config::Listen;
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accept_task::{AcceptTask, RETRY_DELAY};
-use crate::client_connections::ClientConnections;
+use crate::client::Peer;
+use crate::client_connections::{ClientConnections, ConnectionPermit};
+use crate::listener::Listener;
 use crate::state::State;
-use crate::{connection, descriptors};
+use crate::transport::Transport;
+use crate::{connection, descriptors, proxy_protocol};
 
 /// A running server. Dropping this value does not end the server. Call [`Running::stop`] to end the server.
 #[derive(Debug)]
 #[must_use = "the server runs until it is stopped"]
 pub struct Running {
-    address: SocketAddr,
+    addresses: Vec<Listen>,
     accept_task: AcceptTask,
 }
 
-/// Starts a server on `listener`.
-///
-/// # Errors
-/// Returns an error if the listener's address cannot be read.
-pub fn serve<S: State>(state: &Arc<S>, listener: TcpListener) -> Result<Running, StartError> {
-    let address = listener.local_addr().map_err(|error| {
-        StartError::new(format!(
-            "cannot read the address of the HTTP listener: {error}"
-        ))
-    })?;
+/// Starts a server on `listeners`.
+pub fn serve<S: State>(state: &Arc<S>, listeners: Vec<Listener>) -> Running {
+    let addresses = listeners.iter().map(|one| one.address().clone()).collect();
     let accept_task = AcceptTask::spawn(state, |state, stop, connections| {
-        accept(state, listener, stop, connections)
+        accept(state, listeners, stop, connections)
     });
-    Ok(Running {
-        address,
+    Running {
+        addresses,
         accept_task,
-    })
+    }
 }
 
 impl Running {
-    /// Returns the address of the listener.
+    /// Returns the addresses of the listeners.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn addresses(&self) -> &[Listen] {
+        &self.addresses
     }
 
     /// Ends the accept loop, closes idle connections, and waits for requests in progress and for tasks that change data. After `http.shutdown_grace`, aborts
@@ -57,68 +52,127 @@ impl Running {
     }
 }
 
+/// The values that all listeners of a server share.
+struct Shared<S> {
+    state: Arc<S>,
+    permits: Arc<Semaphore>,
+    clients: Arc<ClientConnections>,
+    stop: CancellationToken,
+    connections: TaskTracker,
+}
+
 async fn accept<S: State>(
     state: Arc<S>,
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     stop: CancellationToken,
     connections: TaskTracker,
 ) {
-    let max_connections = descriptors::max_connections(state.http().config.max_connections);
-    let permits = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
-    let clients = ClientConnections::new(state.http().config.connections_per_client);
-    let mut refused = 0_u64;
+    let config = &state.http().config;
+    let max_connections = descriptors::max_connections(config.max_connections);
+    let shared = Arc::new(Shared {
+        permits: Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS))),
+        clients: ClientConnections::new(config.connections_per_client),
+        state,
+        stop,
+        connections,
+    });
+    join_all(
+        listeners
+            .into_iter()
+            .map(|listener| accept_from(&shared, listener)),
+    )
+    .await;
+}
+
+/// Accepts the connections of one listener until the server stops.
+async fn accept_from<S: State>(shared: &Arc<Shared<S>>, listener: Listener) {
+    let http = shared.state.http();
     let next = async || -> io::Result<_> {
         // The permit is acquired before the connection is accepted, so that connections above the limit wait in the listener's queue.
-        let permit = Arc::clone(&permits)
+        let permit = Arc::clone(&shared.permits)
             .acquire_owned()
             .await
             .map_err(io::Error::other)?;
         let (stream, peer) = listener.accept().await?;
         Ok((permit, stream, peer))
     };
-    while let Some(accepted) = stop.run_until_cancelled(next()).await {
+    while let Some(accepted) = shared.stop.run_until_cancelled(next()).await {
         let (permit, stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
-                stop.run_until_cancelled(sleep(RETRY_DELAY)).await;
+                shared.stop.run_until_cancelled(sleep(RETRY_DELAY)).await;
                 continue;
             }
         };
-        // The limit per client does not apply to a trusted proxy, because a proxy sends the requests of many clients.
-        let is_proxy = state
-            .http()
-            .trusted_proxies
-            .contains(peer.ip().to_canonical());
-        let client_permit = clients.try_acquire(peer.ip());
-        if client_permit.is_none() && !is_proxy {
-            refused += 1;
-            tracing::debug!(peer = %peer.ip(), refused, "closed a connection of a client that reached its limit");
+        let is_proxied = http.config.proxy_protocol;
+        if is_proxied && !http.trusted_proxies.trusts(peer) {
+            tracing::debug!(peer = %peer.address, "closed a connection that does not come from a trusted proxy");
             continue;
         }
-        let state = Arc::clone(&state);
-        let stop = stop.clone();
-        connections.spawn(async move {
-            let abort = state.http().abort.clone();
-            abort
-                .run_until_cancelled(serve_connection(state, stream, peer, &stop))
-                .await;
-            drop((permit, client_permit));
+        // The client is known after the header of the PROXY protocol.
+        let client_permit = if is_proxied {
+            None
+        } else if let Ok(permit) = shared.client_permit(peer) {
+            permit
+        } else {
+            continue;
+        };
+        let task = Arc::clone(shared);
+        shared.connections.spawn(async move {
+            let abort = task.state.http().abort.clone();
+            let serving = task.serve_connection(stream, peer, client_permit);
+            abort.run_until_cancelled(serving).await;
+            drop(permit);
         });
     }
+    listener.close();
 }
 
-async fn serve_connection<S: State>(
-    state: Arc<S>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    stop: &CancellationToken,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "cannot set TCP_NODELAY, closing the connection");
-        return;
+/// The client has reached its limit of connections.
+struct LimitReached;
+
+impl<S: State> Shared<S> {
+    /// Returns a permit for a connection of `peer`. Returns `None` for a trusted proxy above the limit, because a proxy sends the requests of many clients.
+    fn client_permit(&self, peer: Peer) -> Result<Option<ConnectionPermit>, LimitReached> {
+        let permit = self.clients.try_acquire(peer.address);
+        if permit.is_none() && !self.state.http().trusted_proxies.trusts(peer) {
+            tracing::debug!(peer = %peer.address, "closed a connection of a client that reached its limit");
+            return Err(LimitReached);
+        }
+        Ok(permit)
     }
-    connection::serve(state, stream, peer.ip(), stop).await;
+
+    async fn serve_connection(
+        &self,
+        mut stream: Transport,
+        peer: Peer,
+        mut client_permit: Option<ConnectionPermit>,
+    ) {
+        if let Err(error) = stream.set_nodelay() {
+            tracing::debug!(%error, "cannot set TCP_NODELAY, closing the connection");
+            return;
+        }
+        let config = &self.state.http().config;
+        let mut client = peer;
+        if config.proxy_protocol {
+            let header = proxy_protocol::read(&mut stream);
+            match timeout(config.header_timeout, header).await {
+                Ok(Ok(address)) => client = address.map_or(peer, Peer::from),
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, peer = %peer.address, "closed a connection with an invalid header of the PROXY protocol");
+                    return;
+                }
+                Err(_) => return,
+            }
+            match self.client_permit(client) {
+                Ok(permit) => client_permit = permit,
+                Err(LimitReached) => return,
+            }
+        }
+        connection::serve(Arc::clone(&self.state), stream, client, &self.stop).await;
+        drop(client_permit);
+    }
 }
 
 #[cfg(test)]

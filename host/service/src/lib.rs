@@ -4,7 +4,6 @@
 
 mod mail_server;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +13,11 @@ use latchmail_accounts::domains::Domains;
 use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
-use latchmail_core::config::{BUILT_IN, Config};
+use latchmail_core::config::{BUILT_IN, Config, Listen};
 use latchmail_core::error::StartError;
 use latchmail_directory::Directory;
 use latchmail_http::admin::socket::OperatorSocket;
-use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
+use latchmail_http::{ApiInfo, App, HttpState, Listener, RouteTable, route_groups};
 use latchmail_mailbox::Mail;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_net::dns::Dns;
@@ -28,7 +27,6 @@ use latchmail_runtime::api::Services;
 use latchmail_runtime::manager::ModuleManager;
 use latchmail_runtime::modules::Failing;
 use latchmail_runtime::store::Store;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -47,8 +45,8 @@ const DAY: Duration = Duration::from_hours(24);
 #[derive(Debug)]
 #[must_use = "a running service must be stopped with `stop`"]
 pub struct Running {
-    /// The address and port on which the service listens.
-    pub address: SocketAddr,
+    /// The address at which the service listens.
+    pub address: Listen,
     /// The service's state, for operations that are not HTTP requests.
     pub app: Arc<App>,
     server: latchmail_http::Running,
@@ -63,8 +61,12 @@ pub struct Running {
 /// Returns a sentence for the operator if the service cannot start.
 pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartError> {
     // This must be the first step. If the configured port is 0, the operating system chooses the port. The base URL contains this port.
-    let (listener, address) = listen(config.listen).await?;
-    config.listen = address;
+    let listeners = listen(&config).await?;
+    if let Some(first) = listeners.first() {
+        config.listen = first.address().clone();
+    }
+    config.check_base_url()?;
+    let address = config.listen.clone();
 
     let (app, failing) = Box::pin(build(config, clock)).await?;
     Box::pin(app.module_manager.start(&*app)).await?;
@@ -74,7 +76,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         Some(address) => Some(latchmail_http::oauth::listen(&app, address).await?),
         None => None,
     };
-    let server = latchmail_http::serve(&app, listener)?;
+    let server = latchmail_http::serve(&app, listeners);
     let tasks = vec![
         tokio::spawn(run_circuit_breaker(Arc::clone(&app), failing)),
         tokio::spawn(clean_up(Arc::clone(&app))),
@@ -190,11 +192,13 @@ async fn build(
     Ok((app, failing))
 }
 
-async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let cannot = |e| StartError::new(format!("cannot listen on {address}: {e}"));
-    let listener = TcpListener::bind(address).await.map_err(cannot)?;
-    let address = listener.local_addr().map_err(cannot)?;
-    Ok((listener, address))
+/// Opens the listeners of the API. Sockets of a service manager replace the configured address.
+async fn listen(config: &Config) -> Result<Vec<Listener>, StartError> {
+    let inherited = Listener::inherited()?;
+    if inherited.is_empty() {
+        return Ok(vec![Listener::bind(&config.listen, "listen").await?]);
+    }
+    Ok(inherited)
 }
 
 /// Logs a warning if neither the configuration nor the program contains modules, and built-in modules do not serve.

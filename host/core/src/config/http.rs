@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::Listen;
 use super::values::{list, seconds};
+use crate::error::StartError;
 
 /// `[http]`: timeouts and limits of the server. Times are in seconds.
 #[derive(Clone, Debug, Deserialize)]
@@ -33,6 +35,20 @@ pub struct Http {
     /// The addresses or networks (`10.0.0.0/8`) of the proxies whose `X-Forwarded-For` header is trusted.
     #[serde(deserialize_with = "list")]
     pub trusted_proxies: Vec<String>,
+    /// Whether every connection starts with a header of the PROXY protocol, version 1 or 2. Only trusted proxies can connect then.
+    pub proxy_protocol: bool,
+}
+
+impl Http {
+    /// Checks that a client can connect.
+    pub(super) fn check(&self, listen: &Listen) -> Result<(), StartError> {
+        if self.proxy_protocol && self.trusted_proxies.is_empty() && listen.tcp().is_some() {
+            return Err(StartError::new(
+                "`http.proxy_protocol` is true, but `http.trusted_proxies` is empty, so no proxy can connect",
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Default for Http {
@@ -46,6 +62,7 @@ impl Default for Http {
             idle_timeout: Duration::from_mins(1),
             shutdown_grace: Duration::from_secs(30),
             trusted_proxies: Vec::new(),
+            proxy_protocol: false,
         }
     }
 }

@@ -103,7 +103,7 @@ fn the_environment_goes_over_the_file() {
     )
     .unwrap();
     assert_eq!(config.limits.mail, 9);
-    assert_eq!(config.listen.port(), 1);
+    assert_eq!(config.listen.tcp().unwrap().port(), 1);
     assert_eq!(config.base_url(), "https://a.example");
     assert_eq!(config.registration.domains, ["a.example", "b.example"]);
     assert_eq!(config.modules["mail"].deadline, Duration::from_millis(1500));
@@ -194,4 +194,31 @@ fn the_agents_module_gets_settings_of_the_service_unless_it_has_its_own() {
     assert_eq!(settings["service_name"], "Own");
     assert_eq!(settings["origins"], "http://127.0.0.1:8080");
     assert_eq!(settings["send_tool"], "true");
+}
+
+#[test]
+fn a_unix_socket_needs_a_base_url() {
+    let parse = |text: &str| Config::parse(text, "test", HashMap::new());
+    let error = parse("listen = 'unix:/run/http.sock'").unwrap_err();
+    assert!(
+        error.to_string().contains("`base_url` must be set"),
+        "{error}"
+    );
+    let config = parse("listen = 'unix:/run/http.sock'\nbase_url = 'https://a.example'").unwrap();
+    assert_eq!(config.base_url(), "https://a.example");
+    let error = parse("listen = '8080'").unwrap_err().to_string();
+    assert!(
+        error.contains("`8080`") && error.contains("listen"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_proxy_protocol_needs_a_trusted_proxy() {
+    let parse = |text: &str| Config::parse(text, "test", HashMap::new());
+    let error = parse("http.proxy_protocol = true").unwrap_err().to_string();
+    assert!(error.contains("`http.trusted_proxies` is empty"), "{error}");
+    assert!(parse("http.proxy_protocol = true\nhttp.trusted_proxies = ['10.0.0.1']").is_ok());
+    let unix = "listen = 'unix:/run/http.sock'\nbase_url = 'https://a.example'\nhttp.proxy_protocol = true";
+    assert!(parse(unix).is_ok());
 }

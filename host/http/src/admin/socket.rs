@@ -4,10 +4,7 @@
 //! the user of the connecting process.
 
 use std::convert::Infallible;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -32,11 +29,13 @@ use crate::openapi::info::ApiInfo;
 use crate::pipeline;
 use crate::router::RouteTable;
 use crate::state::{HttpState, State};
+use crate::unix_socket::{self, SocketFile};
 
 /// The user id of root.
 const ROOT: u32 = 0;
 
-/// The permissions of the socket file. Only the owner can connect.
+/// The permissions of the socket file. Only the owner can connect. The accept loop rejects a connection of another user that arrived before the permissions were
+/// set.
 const MODE: u32 = 0o600;
 
 /// The state of the HTTP server on the socket.
@@ -84,7 +83,7 @@ impl AdminState for SocketState {
 #[derive(Debug)]
 #[must_use = "the server runs until it is stopped"]
 pub struct OperatorSocket {
-    path: PathBuf,
+    file: SocketFile,
     accept_task: AcceptTask,
 }
 
@@ -97,14 +96,19 @@ pub async fn listen(app: &Arc<App>) -> Result<Option<OperatorSocket>, StartError
     if path.as_os_str().is_empty() {
         return Ok(None);
     }
-    let listener = bind(path).await?;
+    let (listener, file) = unix_socket::bind(path, MODE).await.map_err(|reason| {
+        StartError::new(format!(
+            "`admin.socket` {} cannot be used: {reason}",
+            path.display()
+        ))
+    })?;
     let table = RouteTable::build(&ApiInfo::from_config(&app.config), vec![route_group("")?])?;
     let state = Arc::new(SocketState {
         http: HttpState::new(&app.config, app.clock.clone(), table)?,
         app: Arc::clone(app),
     });
     Ok(Some(OperatorSocket {
-        path: path.clone(),
+        file,
         accept_task: AcceptTask::spawn(&state, |state, stop, connections| {
             accept(state, listener, stop, connections)
         }),
@@ -116,41 +120,8 @@ impl OperatorSocket {
     /// tasks. Removes the socket file.
     pub async fn stop(self) {
         self.accept_task.stop("the operator's socket").await;
-        if let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::debug!(%error, "cannot remove the file of the operator's socket");
-        }
+        self.file.remove();
     }
-}
-
-/// Binds the socket. Removes the old socket file of a killed service.
-///
-/// # Errors
-/// Returns an error if the path exists and is not a socket, or if another service uses the socket.
-async fn bind(path: &Path) -> Result<UnixListener, StartError> {
-    let unusable = |reason: &dyn std::fmt::Display| {
-        StartError::new(format!(
-            "`admin.socket` {} cannot be used: {reason}",
-            path.display()
-        ))
-    };
-    match std::fs::symlink_metadata(path) {
-        Ok(metadata) if !metadata.file_type().is_socket() => {
-            return Err(unusable(&"the path exists and is not a socket"));
-        }
-        Ok(_) => {
-            if UnixStream::connect(path).await.is_ok() {
-                return Err(unusable(&"another service uses the socket"));
-            }
-            std::fs::remove_file(path).map_err(|e| unusable(&e))?;
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(unusable(&error)),
-    }
-    let listener = UnixListener::bind(path).map_err(|e| unusable(&e))?;
-    // Another user's process can connect before the permissions are set. The accept loop rejects such a connection.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(MODE))
-        .map_err(|e| unusable(&e))?;
-    Ok(listener)
 }
 
 async fn accept(

@@ -8,11 +8,11 @@ use latchmail_accounts::auth::ParsedCredential;
 use latchmail_core::caller::Caller;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
-use tokio::net::TcpListener;
 
 use super::routes::route_group;
 use super::state::OAuthState;
 use crate::app::App;
+use crate::listener::Listener;
 use crate::openapi::info::ApiInfo;
 use crate::router::RouteTable;
 use crate::server::{self, Running};
@@ -55,13 +55,11 @@ impl State for ListenerState {
 /// # Errors
 /// Returns an error if the address cannot be used, or if the state of the server cannot be created.
 pub async fn listen(app: &Arc<App>, address: SocketAddr) -> Result<Running, StartError> {
-    let listener = TcpListener::bind(address).await.map_err(|e| {
-        StartError::new(format!("cannot listen on {address} (`oauth.listen`): {e}"))
-    })?;
+    let listener = Listener::bind(&address.into(), "oauth.listen").await?;
     let table = RouteTable::build(&ApiInfo::from_config(&app.config), vec![route_group()?])?;
     let state = Arc::new(ListenerState {
         http: HttpState::new(&app.config, app.clock.clone(), table)?,
         app: Arc::clone(app),
     });
-    server::serve(&state, listener)
+    Ok(server::serve(&state, vec![listener]))
 }

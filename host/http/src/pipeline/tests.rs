@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use http_body_util::{BodyExt as _, Full};
 use latchmail_core::logging::testing::logged;
 use serde_json::{Value, json};
@@ -48,7 +50,7 @@ async fn send(
     let request = request
         .body(Full::new(Bytes::from_static(body.as_bytes())))
         .unwrap();
-    let response = handle(service, PEER.parse().unwrap(), request).await;
+    let response = handle(service, PEER.parse::<IpAddr>().unwrap(), request).await;
     let (parts, body) = response.into_parts();
     TestResponse {
         status: parts.status.as_u16(),

@@ -1,8 +1,10 @@
 //! Tests over real sockets, with clients that can send any bytes.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
 
 use super::*;
@@ -14,15 +16,20 @@ const EVENTUALLY: Duration = Duration::from_secs(20);
 async fn start(config: &str) -> (Arc<TestService>, Running) {
     let small = TestService::with(config, routes());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let running = serve(&small, listener).unwrap();
+    let listener = Listener::from_tcp(listener).unwrap();
+    let running = serve(&small, vec![listener]);
     (small, running)
+}
+
+fn address(running: &Running) -> SocketAddr {
+    running.addresses()[0].tcp().unwrap()
 }
 
 struct Client(TcpStream);
 
 impl Client {
     async fn of(running: &Running) -> Self {
-        Self(TcpStream::connect(running.address()).await.unwrap())
+        Self(TcpStream::connect(address(running)).await.unwrap())
     }
 
     async fn send(&mut self, text: &str) {
@@ -342,7 +349,7 @@ async fn a_shutdown_finishes_what_is_in_flight() {
     let mut client = Client::of(&running).await;
     client.send(&get("/wait")).await;
     small.started.acquire().await.unwrap().forget();
-    let address = running.address();
+    let address = address(&running);
     let stopping = tokio::spawn(running.stop());
     assert_eq!(
         idle.read_to_end().await,
