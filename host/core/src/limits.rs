@@ -12,9 +12,10 @@ use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use governor::clock::Clock as _;
 use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DashMapStateStore;
@@ -162,12 +163,35 @@ type Limiter = RateLimiter<Key, DashMapStateStore<Key>, Ticks, StateInformationM
 /// The budgets of all buckets.
 pub struct Limits {
     clock: Clock,
-    budgets: Vec<Budget>,
+    budgets: Vec<ArcSwap<Budget>>,
     /// The maximum number of failed sign-in attempts per minute for one mail address from one client network.
-    sign_in_address: NonZeroU32,
+    sign_in_address: Limit,
     sign_in_failures: Failures,
     hashes: RandomState,
     swept: AtomicU64,
+}
+
+/// A limit that can change while the service runs.
+#[derive(Debug)]
+pub struct Limit(AtomicU32);
+
+impl Limit {
+    /// Creates a limit. The limit of 0 is 1.
+    #[must_use]
+    pub fn new(limit: u32) -> Self {
+        Self(AtomicU32::new(limit))
+    }
+
+    /// Returns the current limit.
+    #[must_use]
+    pub fn get(&self) -> NonZeroU32 {
+        NonZeroU32::new(self.0.load(Ordering::Relaxed)).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// Changes the limit.
+    pub fn set(&self, limit: u32) {
+        self.0.store(limit, Ordering::Relaxed);
+    }
 }
 
 /// For one mail address, the limit on failed sign-in attempts from all networks together is this number times the limit for one network.
@@ -202,17 +226,19 @@ impl Limits {
                     DashMapStateStore::default(),
                     Ticks(clock.clone()),
                 );
-                Ok(Budget {
+                Ok(ArcSwap::from_pointee(Budget {
                     limit,
                     limiter,
                     keys: AtomicUsize::new(0),
                     cleared: AtomicU64::new(0),
-                })
+                }))
             })
             .collect::<Result<_, StartError>>()?;
         Ok(Self {
             swept: AtomicU64::new(clock.monotonic().as_secs()),
-            sign_in_address: at_least_one(config.sign_in_address, "sign_in_address")?,
+            sign_in_address: Limit::new(
+                at_least_one(config.sign_in_address, "sign_in_address")?.get(),
+            ),
             sign_in_failures: Failures::new(clock.clone()),
             clock,
             budgets,
@@ -220,11 +246,27 @@ impl Limits {
         })
     }
 
+    /// Changes the limits. In a bucket whose limit changes, every client starts with a full budget. Counted failures of sign-in stay.
+    ///
+    /// # Errors
+    /// Returns an error that names the configuration key if a limit is 0. In this case, no limit changes.
+    pub fn reload(&self, config: &config::Limits) -> Result<(), StartError> {
+        let new = Self::new(config, self.clock.clone())?;
+        for (current, new) in self.budgets.iter().zip(new.budgets) {
+            let new = new.into_inner();
+            if current.load().limit != new.limit {
+                current.store(new);
+            }
+        }
+        self.sign_in_address.set(config.sign_in_address);
+        Ok(())
+    }
+
     /// Counts one request of `key` in a bucket. Returns whether the request is accepted, and the state of the bucket.
     #[must_use]
     pub fn check(&self, bucket: Bucket, key: &Key) -> Verdict {
         self.sweep();
-        let budget = &self.budgets[bucket as usize];
+        let budget = self.budgets[bucket as usize].load();
         let key = if budget.can_add_key(self.clock.monotonic().as_secs()) {
             Cow::Borrowed(key)
         } else {
@@ -264,7 +306,7 @@ impl Limits {
     ) -> Result<Attempt<'_>, Failure> {
         let address: Box<str> = address.to_lowercase().into();
         let from = Key::AddressFrom(address.clone(), network(client));
-        let strict = self.sign_in_address;
+        let strict = self.sign_in_address.get();
         let all = (!known).then(|| {
             let limit = strict.saturating_mul(ALL_NETWORKS);
             (Key::Address(address), limit)
@@ -285,6 +327,7 @@ impl Limits {
                 .is_ok()
         {
             for budget in &self.budgets {
+                let budget = budget.load();
                 budget.remove_full();
                 budget.limiter.shrink_to_fit();
             }
@@ -294,7 +337,8 @@ impl Limits {
     /// Returns the number of keys.
     #[cfg(test)]
     fn remembered(&self) -> usize {
-        self.budgets.iter().map(|budget| budget.limiter.len()).sum()
+        let budgets = self.budgets.iter().map(ArcSwap::load);
+        budgets.map(|budget| budget.limiter.len()).sum()
     }
 }
 
@@ -495,6 +539,31 @@ mod tests {
         };
         let error = Limits::new(&config, Clock::system()).unwrap_err();
         assert!(error.to_string().contains("limits.search"));
+    }
+
+    #[test]
+    fn a_reload_changes_limits_and_keeps_the_budgets_of_other_buckets() {
+        let (limits, _) = limits();
+        let _ = limits.check(Bucket::Mail, &session("a"));
+        let _ = limits.check(Bucket::Search, &session("a"));
+        let changed = config::Limits {
+            search: 7,
+            sign_in_address: 1,
+            ..config::Limits::default()
+        };
+        limits.reload(&changed).unwrap();
+        assert_eq!(limits.check(Bucket::Mail, &session("a")).remaining, 58);
+        assert_eq!(limits.check(Bucket::Search, &session("a")).limit, 7);
+        let attempt = || limits.sign_in_attempt("a@example.org", [192, 0, 2, 1].into(), false);
+        drop(attempt().ok().unwrap());
+        assert!(attempt().is_err());
+        let invalid = config::Limits {
+            mail: 5,
+            admin: 0,
+            ..config::Limits::default()
+        };
+        limits.reload(&invalid).unwrap_err();
+        assert_eq!(limits.check(Bucket::Mail, &session("a")).limit, 60);
     }
 
     #[test]

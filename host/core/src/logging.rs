@@ -5,10 +5,10 @@
 
 use std::io::IsTerminal as _;
 
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 use crate::config::{Log, LogFormat};
 use crate::error::StartError;
@@ -17,26 +17,55 @@ use crate::error::StartError;
 /// entry matches all log targets that start with the entry.
 const QUIET: [&str; 5] = ["cranelift", "mio", "regalloc2", "rustls", "wasmtime"];
 
+/// The filter of the log, which can be replaced while the process runs.
+#[derive(Clone, Debug)]
+pub struct LogFilter(reload::Handle<EnvFilter, Registry>);
+
+impl LogFilter {
+    /// Replaces the filter.
+    ///
+    /// # Errors
+    /// Returns an error if the filter is invalid. In this case, the filter does not change.
+    pub fn replace(&self, config: &Log) -> Result<(), StartError> {
+        let filter = filter(&config.filter)?;
+        self.0
+            .reload(filter)
+            .map_err(|e| StartError::new(format!("the filter of the log cannot be replaced: {e}")))
+    }
+}
+
 /// Sets up the log of the process. The function must be called only once.
 ///
 /// # Errors
 /// Returns an error if the filter is invalid or the log is already set up.
-pub fn start(config: &Log) -> Result<(), StartError> {
-    let log = fmt()
-        .with_env_filter(filter(&config.filter)?)
+pub fn start(config: &Log) -> Result<LogFilter, StartError> {
+    let (filter, handle) = reload::Layer::new(filter(&config.filter)?);
+    let lines = fmt::layer()
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
-    match config.format {
-        LogFormat::Human => log.finish().try_init(),
-        LogFormat::Json => log
+    let lines = match config.format {
+        LogFormat::Human => lines.boxed(),
+        LogFormat::Json => lines
             .json()
             .flatten_event(true)
             .with_current_span(true)
             .with_span_list(false)
-            .finish()
-            .try_init(),
-    }
-    .map_err(|e| StartError::new(format!("the log cannot be set up: {e}")))
+            .boxed(),
+    };
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
+        .try_init()
+        .map_err(|e| StartError::new(format!("the log cannot be set up: {e}")))?;
+    Ok(LogFilter(handle))
+}
+
+/// Checks the filter.
+///
+/// # Errors
+/// Returns an error if the filter is invalid.
+pub fn check(config: &Log) -> Result<(), StartError> {
+    filter(&config.filter).map(drop)
 }
 
 /// Returns the configured filter. Limits the [`QUIET`] libraries to `warn` if the global level is more verbose than `warn`. A directive for such a library, or
@@ -101,7 +130,6 @@ pub mod testing {
 #[cfg(test)]
 mod tests {
     use tracing::{Level, enabled, subscriber};
-    use tracing_subscriber::layer::SubscriberExt as _;
     use tracing_subscriber::registry;
 
     use super::*;

@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName};
@@ -44,8 +45,8 @@ impl From<IpAddr> for Peer {
 }
 
 /// The proxies of `http.trusted_proxies`.
-#[derive(Clone, Debug, Default)]
-pub struct TrustedProxies(Vec<IpNet>);
+#[derive(Debug, Default)]
+pub struct TrustedProxies(ArcSwap<Vec<IpNet>>);
 
 impl TrustedProxies {
     /// Parses the entries of `http.trusted_proxies`. An entry is an IP address or a network such as `10.0.0.0/8`.
@@ -63,7 +64,12 @@ impl TrustedProxies {
                 })
             })
             .collect::<Result<_, _>>()
-            .map(Self)
+            .map(|networks| Self(ArcSwap::from_pointee(networks)))
+    }
+
+    /// Replaces the proxies.
+    pub fn replace(&self, with: Self) {
+        self.0.store(with.0.into_inner());
     }
 
     /// Returns `true` if `peer` is a trusted proxy.
@@ -75,7 +81,8 @@ impl TrustedProxies {
     /// Returns `true` if `address` is the address of a trusted proxy.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.0.iter().any(|network| network.contains(&address))
+        let networks = self.0.load();
+        networks.iter().any(|network| network.contains(&address))
     }
 
     /// Returns the client's IP address. If `peer` is not a trusted proxy, returns the address of `peer`. Otherwise, returns the last address in

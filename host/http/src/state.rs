@@ -125,6 +125,17 @@ impl<S> HttpState<S> {
         })
     }
 
+    /// Applies the settings that can change while the server runs: `limits` and `http.trusted_proxies`.
+    ///
+    /// # Errors
+    /// Returns an error if a setting is invalid. In this case, no setting changes.
+    pub fn reload(&self, config: &Config) -> Result<(), StartError> {
+        let trusted_proxies = TrustedProxies::parse(&config.http.trusted_proxies)?;
+        self.limits.reload(&config.limits)?;
+        self.trusted_proxies.replace(trusted_proxies);
+        Ok(())
+    }
+
     /// Returns the current route table.
     #[must_use]
     pub fn table(&self) -> Guard<Arc<RouteTable<S>>> {

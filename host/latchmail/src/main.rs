@@ -3,6 +3,7 @@
 #[cfg(feature = "embed-modules")]
 mod embedded;
 mod hardening;
+mod reload;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +16,8 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config, EmbeddedModule};
 use latchmail_core::logging;
 use latchmail_milter::Milter;
-use tokio::signal::unix::{SignalKind, signal};
+use sd_notify::NotifyState;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The memory allocator. mimalloc returns freed memory to the operating system. The allocator of glibc keeps freed memory in a separate arena for each thread.
 #[cfg(feature = "mimalloc")]
@@ -38,13 +40,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve until SIGINT or SIGTERM.
+    /// Serve until SIGINT or SIGTERM. SIGHUP reloads the configuration.
     Serve {
         /// The configuration, a TOML file. Variables `LATCHMAIL_SECTION__KEY` override it.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
-    /// Check the senders of mail for Postfix, until SIGINT or SIGTERM.
+    /// Check the senders of mail for Postfix, until SIGINT or SIGTERM. SIGHUP reloads `log.filter`.
     Milter {
         /// The configuration, as for `serve`.
         #[arg(long, value_name = "FILE")]
@@ -216,35 +218,61 @@ fn run(command: Command) -> anyhow::Result<()> {
 }
 
 async fn milter(config: Config, dns: bool) -> anyhow::Result<()> {
-    logging::start(&config.log)?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let log = logging::start(&config.log)?;
+    let mut signals = Signals::new()?;
     let milter = Milter::bind(&config, dns).await?;
     hardening::deny_memory_access().context("cannot protect the memory of the process")?;
     tracing::info!(address = %milter.address()?, "{}", latchmail_milter::READY);
+    reload::notify(&[NotifyState::Ready]);
     tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        () = signals.stop(|| reload::milter(&config, &log)) => {}
         () = milter.serve() => {}
     }
+    reload::notify(&[NotifyState::Stopping]);
     tracing::info!("stopping");
     Ok(())
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
-    logging::start(&config.log)?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let log = logging::start(&config.log)?;
+    let mut signals = Signals::new()?;
     let running = latchmail_service::start(config, Clock::system()).await?;
     hardening::deny_memory_access().context("cannot protect the memory of the process")?;
     tracing::info!(address = %running.address, "serving");
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    reload::notify(&[NotifyState::Ready]);
+    signals.stop(|| reload::service(&running, &log)).await;
+    reload::notify(&[NotifyState::Stopping]);
     tracing::info!("stopping");
     running.stop().await;
     Ok(())
+}
+
+/// The signals that a server handles from its start.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for SIGINT or SIGTERM. Calls `reload` at each SIGHUP.
+    async fn stop(&mut self, reload: impl Fn()) {
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => return,
+                _ = self.terminate.recv() => return,
+                _ = self.hangup.recv() => reload(),
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use latchmail_core::config::{BUILT_IN, Config, Listen};
 use latchmail_core::error::StartError;
 use latchmail_directory::Directory;
 use latchmail_http::admin::socket::OperatorSocket;
+use latchmail_http::oauth::AuthorizationServer;
 use latchmail_http::{ApiInfo, App, HttpState, Listener, RouteTable, route_groups};
 use latchmail_mailbox::Mail;
 use latchmail_mailbox::outbox::Outbox;
@@ -50,7 +51,7 @@ pub struct Running {
     /// The service's state, for operations that are not HTTP requests.
     pub app: Arc<App>,
     server: latchmail_http::Running,
-    authorization_server: Option<latchmail_http::Running>,
+    authorization_server: Option<AuthorizationServer>,
     socket: Option<OperatorSocket>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -278,6 +279,20 @@ async fn recheck_users(app: Arc<App>) {
 }
 
 impl Running {
+    /// Applies the settings of a changed configuration that can change while the service runs: `limits` and `http.trusted_proxies`.
+    ///
+    /// # Errors
+    /// Returns an error if a setting is invalid. In this case, no setting changes.
+    pub fn reload(&self, config: &Config) -> Result<(), StartError> {
+        // All servers check the same settings, so the first one finds every error.
+        self.app.http.reload(config)?;
+        if let Some(server) = &self.authorization_server {
+            server.reload(config)?;
+        }
+        self.app.auth.set_limits(&config.limits);
+        Ok(())
+    }
+
     /// Stops accepting requests. Waits for running requests until the end of the configured grace period. Then releases all resources.
     pub async fn stop(self) {
         // All servers stop concurrently, so that no server accepts requests while another server waits for running requests.

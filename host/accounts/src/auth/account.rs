@@ -240,10 +240,10 @@ impl Auth {
             code,
         } = confirmation;
         let attempt = self.failures.attempt([
-            (Key::Session(sid.into()), self.wrong_passwords),
+            (Key::Session(sid.into()), self.wrong_passwords.get()),
             (
                 Key::Account(account.into()),
-                self.wrong_passwords.saturating_mul(ALL_SESSIONS),
+                self.wrong_passwords.get().saturating_mul(ALL_SESSIONS),
             ),
         ])?;
         let verified = self.verify_password(account, password, origin).await;

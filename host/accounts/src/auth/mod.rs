@@ -43,7 +43,6 @@ pub mod user_agent;
 mod uses;
 
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -53,7 +52,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::{Failure, Kind, StartError};
 use latchmail_core::keyring::Keyring;
-use latchmail_core::limits::{Failures, Key};
+use latchmail_core::limits::{Failures, Key, Limit};
 use latchmail_directory::Directory;
 use latchmail_net::fetch::Fetch;
 use quick_cache::sync::Cache;
@@ -129,9 +128,9 @@ pub struct Auth {
     /// Counts wrong passwords in confirmations, per session and per account. Counts invalid signatures of access tokens, per client.
     failures: Failures,
     /// Maximum number of wrong passwords per minute for one session.
-    wrong_passwords: NonZeroU32,
+    wrong_passwords: Limit,
     /// Maximum number of invalid signatures per minute for one client.
-    wrong_signatures: NonZeroU32,
+    wrong_signatures: Limit,
     uses: Uses,
     /// The external authorization server, if one is configured.
     external: Option<External>,
@@ -167,9 +166,8 @@ impl Auth {
                 .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
             users: Arc::new(MailServerUsers::new(config)?),
             failures: Failures::new(clock),
-            wrong_signatures: NonZeroU32::new(config.limits.unproven).unwrap_or(NonZeroU32::MIN),
-            wrong_passwords: NonZeroU32::new(config.limits.password_change)
-                .unwrap_or(NonZeroU32::MIN),
+            wrong_signatures: Limit::new(config.limits.unproven),
+            wrong_passwords: Limit::new(config.limits.password_change),
             uses: Uses::default(),
             external: None,
             known_tokens: Cache::new(CACHE_CAPACITY),
@@ -178,6 +176,12 @@ impl Auth {
             agents_send: config.mcp.send_tool,
             changes: Changes::default(),
         })
+    }
+
+    /// Changes the limits on wrong passwords and wrong signatures.
+    pub fn set_limits(&self, limits: &config::Limits) {
+        self.wrong_signatures.set(limits.unproven);
+        self.wrong_passwords.set(limits.password_change);
     }
 
     /// Runs a change to completion, even if the client disconnects. For example, the connections of a revoked credential must always be closed.
@@ -236,7 +240,7 @@ impl Auth {
             BearerCredential::AccessToken(token) => self
                 .access_tokens
                 .verify(&self.keys, token, self.clock.now(), || {
-                    let limit = (Key::client(client), self.wrong_signatures);
+                    let limit = (Key::client(client), self.wrong_signatures.get());
                     self.failures.attempt([limit])
                 })?
                 .map(ParsedCredential::Session)

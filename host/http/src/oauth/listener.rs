@@ -1,11 +1,13 @@
 //! The separate listener of the authorization server, at the address `oauth.listen`.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::HeaderMap;
 use latchmail_accounts::auth::ParsedCredential;
 use latchmail_core::caller::Caller;
+use latchmail_core::config::Config;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 
@@ -17,6 +19,36 @@ use crate::openapi::info::ApiInfo;
 use crate::router::RouteTable;
 use crate::server::{self, Running};
 use crate::state::{HttpState, State};
+
+/// The running authorization server on the separate listener. Dropping this value does not end the server. [`AuthorizationServer::stop`] ends the server.
+#[must_use = "the server runs until it is stopped"]
+pub struct AuthorizationServer {
+    running: Running,
+    state: Arc<ListenerState>,
+}
+
+impl AuthorizationServer {
+    /// Applies the settings that can change while the server runs.
+    ///
+    /// # Errors
+    /// Returns an error if a setting is invalid. In this case, no setting changes.
+    pub fn reload(&self, config: &Config) -> Result<(), StartError> {
+        self.state.http.reload(config)
+    }
+
+    /// Stops the server like [`Running::stop`].
+    pub async fn stop(self) {
+        self.running.stop().await;
+    }
+}
+
+impl fmt::Debug for AuthorizationServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthorizationServer")
+            .field("running", &self.running)
+            .finish_non_exhaustive()
+    }
+}
 
 /// The state of the listener.
 struct ListenerState {
@@ -54,12 +86,18 @@ impl State for ListenerState {
 ///
 /// # Errors
 /// Returns an error if the address cannot be used, or if the state of the server cannot be created.
-pub async fn listen(app: &Arc<App>, address: SocketAddr) -> Result<Running, StartError> {
+pub async fn listen(
+    app: &Arc<App>,
+    address: SocketAddr,
+) -> Result<AuthorizationServer, StartError> {
     let listener = Listener::bind(&address.into(), "oauth.listen").await?;
     let table = RouteTable::build(&ApiInfo::from_config(&app.config), vec![route_group()?])?;
     let state = Arc::new(ListenerState {
         http: HttpState::new(&app.config, app.clock.clone(), table)?,
         app: Arc::clone(app),
     });
-    Ok(server::serve(&state, vec![listener]))
+    Ok(AuthorizationServer {
+        running: server::serve(&state, vec![listener]),
+        state,
+    })
 }

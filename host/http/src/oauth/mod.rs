@@ -17,6 +17,6 @@ mod sign_in;
 mod state;
 mod token;
 
-pub use listener::listen;
+pub use listener::{AuthorizationServer, listen};
 pub use routes::{resource_route_group, route_group};
 pub use state::OAuthState;

@@ -8,6 +8,7 @@ mod misbehaving_clients;
 mod s5_matrix;
 mod s8_limits;
 mod s8_token_endpoint;
+mod service_manager;
 
 use latchmail_tests::{Service, Setup};
 
