@@ -25,7 +25,11 @@ pub struct ServiceArgs {
 }
 
 impl ServiceArgs {
-    pub(crate) fn load_config(&self) -> anyhow::Result<Config> {
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// Returns an error if there is no configuration file, or if the configuration is invalid.
+    pub fn load_config(&self) -> anyhow::Result<Config> {
         Ok(Config::load(Some(&self.locate()?))?)
     }
 

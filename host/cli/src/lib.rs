@@ -1,5 +1,5 @@
-//! The operator's commands: `latchmail account …`, `latchmail alias …`, `latchmail client …`, `latchmail domain …`, `latchmail module …`, `latchmail audit`
-//! and `latchmail doctor`.
+//! The operator's commands: `latchmail account …`, `latchmail alias …`, `latchmail client …`, `latchmail domain …`, `latchmail module …`, `latchmail audit`,
+//! `latchmail doctor` and `latchmail health`.
 //!
 //! Most commands open the database of the service, and need no running service. A running service reads the directory at every request, so a change applies to
 //! the next request. The commands for modules send requests to the running service instead (see [`module`]).
@@ -15,6 +15,7 @@ mod config_file;
 mod context;
 pub mod doctor;
 pub mod domain;
+pub mod health;
 mod import;
 mod mail_server_users;
 pub mod module;

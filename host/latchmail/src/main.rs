@@ -2,6 +2,7 @@
 
 #[cfg(feature = "embed-modules")]
 mod embedded;
+mod generated;
 mod hardening;
 mod reload;
 
@@ -11,7 +12,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
-use latchmail_cli::{account, alias, attach, audit, client, doctor, domain, module};
+use clap_complete::Shell;
+use latchmail_cli::{account, alias, attach, audit, client, doctor, domain, health, module};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config, EmbeddedModule};
 use latchmail_core::logging;
@@ -42,15 +44,13 @@ struct Cli {
 enum Command {
     /// Serve until SIGINT or SIGTERM. SIGHUP reloads the configuration.
     Serve {
-        /// The configuration, a TOML file. Variables `LATCHMAIL_SECTION__KEY` override it.
-        #[arg(long, value_name = "FILE")]
-        config: PathBuf,
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
     },
     /// Check the senders of mail for Postfix, until SIGINT or SIGTERM. SIGHUP reloads `log.filter`.
     Milter {
-        /// The configuration, as for `serve`.
-        #[arg(long, value_name = "FILE")]
-        config: PathBuf,
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
         /// Use no DNS: senders of other servers are not verified.
         #[arg(long)]
         without_dns: bool,
@@ -127,6 +127,11 @@ enum Command {
         #[command(flatten)]
         args: attach::DetachArgs,
     },
+    /// Check that the service on this machine responds. The exit status is 1 if it does not respond within five seconds.
+    Health {
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
+    },
     /// Show the audit log, the newest events last.
     Audit {
         #[command(flatten)]
@@ -134,6 +139,11 @@ enum Command {
         #[command(flatten)]
         selection: audit::Selection,
     },
+    /// Print the completions of a shell.
+    Completions { shell: Shell },
+    /// Write the man pages to a folder.
+    #[command(hide = true)]
+    Man { folder: PathBuf },
 }
 
 fn main() -> ExitCode {
@@ -183,13 +193,13 @@ fn run(command: Command) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(async {
         match command {
-            Command::Serve { config } => {
-                serve(Config::load(Some(&config))?.with_embedded(EMBEDDED)).await
+            Command::Serve { service } => {
+                serve(service.load_config()?.with_embedded(EMBEDDED)).await
             }
             Command::Milter {
-                config,
+                service,
                 without_dns,
-            } => milter(Config::load(Some(&config))?, !without_dns).await,
+            } => milter(service.load_config()?, !without_dns).await,
             Command::Account { service, command } => account::run(&service, command).await,
             Command::Alias { service, command } => alias::run(&service, command).await,
             Command::Domain { service, command } => domain::run(&service, command).await,
@@ -198,6 +208,9 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Doctor { service, json } => doctor::run(&service, json).await,
             Command::Attach { service, args } => Box::pin(attach::attach(&service, &args)).await,
             Command::Detach { service, args } => attach::detach(&service, &args),
+            Command::Health { service } => health::run(&service).await,
+            Command::Completions { shell } => generated::completions(shell),
+            Command::Man { folder } => generated::man_pages(&folder),
             Command::Audit { service, selection } => audit::run(&service, &selection).await,
             Command::Dev {
                 database,

@@ -173,3 +173,34 @@ fn the_milter_reloads_the_filter_of_its_log() {
     assert!(log.contains("ERROR"), "{log}");
     assert!(server.stop().success());
 }
+
+/// Runs `latchmail health` for a server.
+fn health(server: &Server) -> (Option<i32>, String) {
+    let mut program = Command::new(program());
+    program
+        .env_clear()
+        .env("LATCHMAIL_CONFIG", server.path("latchmail.toml"));
+    let output = program.arg("health").output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn the_health_check_fails_if_the_service_does_not_respond() {
+    let server = Server::start("serve", "");
+    let address = server.address;
+    let healthy = format!("The service at {address} is healthy.\n");
+    assert_eq!(health(&server), (Some(0), healthy));
+    server.signal(Signal::STOP);
+    let stopped =
+        format!("latchmail: the service at {address} is not healthy: no response in 5 s\n");
+    assert_eq!(health(&server), (Some(1), stopped));
+    server.signal(Signal::KILL);
+    let mut server = server;
+    server.process.wait().unwrap();
+    let (status, text) = health(&server);
+    assert!(
+        status == Some(1) && text.contains("Connection refused"),
+        "{text}"
+    );
+}

@@ -1,0 +1,81 @@
+//! `latchmail health`: checks that the service on this machine responds. Container images use it as their health check.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use http_body_util::Empty;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::context::ServiceArgs;
+use crate::output::print_line;
+
+/// The time limit for the response.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Requests `GET /api/health` at the address in `listen`.
+///
+/// # Errors
+/// Returns an error if the service does not respond with status 200 in time.
+pub async fn run(service: &ServiceArgs) -> anyhow::Result<()> {
+    let address = reachable(service.load_config()?.listen);
+    if address.port() == 0 {
+        bail!("`listen` has port 0, so the port of the service is unknown");
+    }
+    let status = timeout(TIMEOUT, status(address))
+        .await
+        .unwrap_or_else(|_| bail!("no response in {} s", TIMEOUT.as_secs()))
+        .with_context(|| format!("the service at {address} is not healthy"))?;
+    if status != StatusCode::OK {
+        bail!("the service at {address} is not healthy: status {status}");
+    }
+    print_line(&format!("The service at {address} is healthy."))
+}
+
+async fn status(address: SocketAddr) -> anyhow::Result<StatusCode> {
+    let stream = TcpStream::connect(address).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::get("/api/health")
+        .header(header::HOST, address.to_string())
+        .body(Empty::<Bytes>::new())?;
+    let exchange = sender.send_request(request);
+    tokio::pin!(exchange);
+    let response = tokio::select! {
+        // The response and the end of the connection can arrive together.
+        biased;
+        response = &mut exchange => response,
+        _ = connection => exchange.await,
+    };
+    Ok(response?.status())
+}
+
+/// Returns the address for clients on this machine. A service that listens on all addresses also listens on the loopback address.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reachable;
+
+    #[test]
+    fn a_service_on_all_addresses_is_checked_on_the_loopback_address() {
+        for (listen, expected) in [
+            ("0.0.0.0:80", "127.0.0.1:80"),
+            ("[::]:80", "[::1]:80"),
+            ("192.0.2.1:80", "192.0.2.1:80"),
+        ] {
+            assert_eq!(reachable(listen.parse().unwrap()).to_string(), expected);
+        }
+    }
+}
