@@ -83,6 +83,21 @@ fn give_to_service(files: &SqliteFiles) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns a warning if the mail servers probably cannot enter the folders above the folder of the SQLite file.
+pub(super) fn access_warning(lookup: &Lookup) -> Option<String> {
+    let Lookup::Sqlite(file) = lookup else {
+        return None;
+    };
+    let closed = |folder: &&Path| fs::metadata(folder).is_ok_and(|found| found.mode() & 1 == 0);
+    let folder = file.ancestors().skip(2).find(closed)?;
+    Some(format!(
+        "the mail servers probably cannot read {}, because other users cannot enter {}; set `database.mailserver` to a file such as \
+         /var/lib/latchmail-shared/mailserver/mailserver.db",
+        file.display(),
+        folder.display()
+    ))
+}
+
 /// Returns the changes that let the group of Postfix read the SQLite file. Returns nothing for PostgreSQL.
 pub(super) fn owner_changes(lookup: &Lookup, group: u32) -> anyhow::Result<Vec<OwnerChange>> {
     let Lookup::Sqlite(file) = lookup else {
@@ -140,4 +155,29 @@ pub(super) fn service_user(config: &Config) -> anyhow::Result<String> {
         })?;
     let name = super::programs::run("id", &["-un", "--", &metadata.uid().to_string()])?;
     Ok(name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_the_mail_servers_cannot_enter_causes_a_warning() {
+        let base = tempfile::tempdir().unwrap();
+        let state = base.path().join("state");
+        fs::create_dir_all(state.join("mailserver")).unwrap();
+        let lookup = Lookup::Sqlite(state.join("mailserver/mailserver.db"));
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        set(base.path(), 0o711).unwrap();
+        set(&state, 0o750).unwrap();
+        let warning = access_warning(&lookup).unwrap();
+        assert!(
+            warning.contains(&format!("enter {};", state.display())),
+            "{warning}"
+        );
+        set(&state, 0o711).unwrap();
+        assert_eq!(access_warning(&lookup), None);
+    }
 }

@@ -92,6 +92,7 @@ impl Plan {
         let mut warnings = dovecot.warnings.clone();
         warnings.extend(postfix.warnings.iter().cloned());
         warnings.extend(unlisted(config, &postfix));
+        warnings.extend(lookup::access_warning(&lookup));
         let parameters = postfix.parameters(&lookup)?;
         Ok(Self {
             dovecot,
