@@ -35,6 +35,7 @@ mod response;
 mod sdk;
 mod service;
 mod site;
+pub mod tls;
 mod variant;
 mod wait;
 

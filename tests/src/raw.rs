@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
@@ -11,9 +11,9 @@ use crate::{Service, TEST_TIMEOUT};
 
 /// A connection to a service.
 #[derive(Debug)]
-pub struct RawClient {
+pub struct RawClient<S = TcpStream> {
     /// The connection itself.
-    pub stream: TcpStream,
+    pub stream: S,
     received: Vec<u8>,
 }
 
@@ -43,6 +43,13 @@ impl RawClient {
 
     fn of(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
+        Self::over(stream)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> RawClient<S> {
+    /// Uses a connection.
+    pub fn over(stream: S) -> Self {
         Self {
             stream,
             received: Vec::new(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use latchmail_accounts::auth::Provision;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
-use latchmail_core::config::{Config, Database, EmbeddedModule, Module};
+use latchmail_core::config::{Config, Database, EmbeddedModule, Listen, Module};
 use latchmail_core::error::StartError;
 use latchmail_core::limits::Bucket;
 use latchmail_directory::testing::{PostgresDatabase, copy_sqlite};
@@ -477,6 +477,16 @@ impl Service {
         if let Some(running) = self.running.take() {
             running.stop().await;
         }
+    }
+
+    /// Returns the addresses of the listeners.
+    pub fn addresses(&self) -> &[Listen] {
+        self.running.as_ref().unwrap().addresses()
+    }
+
+    /// Reloads the certificate, as the service does periodically.
+    pub async fn reload_certificate(&self) {
+        self.running.as_ref().unwrap().reload_certificate().await;
     }
 
     /// Returns a request to this service: `service.request("GET /api/health")`.

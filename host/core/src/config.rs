@@ -30,6 +30,7 @@ mod sign_in;
 mod smtp;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod values;
 
 use std::collections::BTreeMap;
@@ -59,6 +60,7 @@ pub use self::plans::Plan;
 pub use self::registration::Registration;
 pub use self::sign_in::{DomainSignIn, MailserverSignIn, PasswordSource, SignIn};
 pub use self::smtp::Smtp;
+pub use self::tls::Tls;
 use self::values::list;
 use crate::error::StartError;
 
@@ -96,7 +98,7 @@ pub struct Config {
     #[serde(default)]
     pub listen: Listen,
     /// The URL of the service for clients: scheme, host and port, without a trailing slash. This URL is also the issuer of the service's tokens. If empty, the
-    /// URL is `http://` followed by `listen`.
+    /// URL is `https://` with TLS and `http://` otherwise, followed by `listen`.
     #[serde(default)]
     pub base_url: String,
     /// The URL of the agent endpoint's authorization server. If empty, the URL is the origin of `base_url`. Another URL requires `oauth.listen` or
@@ -121,6 +123,9 @@ pub struct Config {
     /// The settings of the HTTP server.
     #[serde(default)]
     pub http: Http,
+    /// The certificate of the service.
+    #[serde(default)]
+    pub tls: Tls,
     /// The settings of the directory's database. [`Config::database`] returns these settings.
     #[serde(default)]
     database: Database,
@@ -251,11 +256,18 @@ impl Config {
         Self { keys, ..config }.checked()
     }
 
+    /// Returns `true` if clients use TLS with the service itself.
+    #[must_use]
+    pub fn serves_tls(&self) -> bool {
+        self.tls.is_configured()
+    }
+
     /// Returns the URL of the service for clients, without a trailing slash.
     #[must_use]
     pub fn base_url(&self) -> String {
         if self.base_url.is_empty() {
-            format!("http://{}", self.listen)
+            let scheme = if self.serves_tls() { "https" } else { "http" };
+            format!("{scheme}://{}", self.listen)
         } else {
             self.base_url.clone()
         }
@@ -339,7 +351,8 @@ impl Config {
             }
         }
         self.check_base_url()?;
-        self.http.check(&self.listen)?;
+        self.tls.check()?;
+        self.http.check(&self)?;
         self.registration.check()?;
         self.sign_in.check()?;
         self.smtp.check()?;

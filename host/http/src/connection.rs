@@ -15,7 +15,6 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use latchmail_core::clock::Timestamp;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -25,13 +24,12 @@ use super::framing;
 use super::response_body::ResponseBody;
 use super::state::State;
 use super::stream::{ConnectionState, HeadTimer, HttpStream, MAX_HEAD};
-use super::{client, pipeline, response};
+use super::{client, pipeline, redirect, response};
+use crate::listener::Role;
 use crate::rejection::Rejection;
 
 /// The size of hyper's read buffer, in bytes.
 const MAX_BUFFER: usize = 2 * MAX_HEAD;
-/// The maximum number of headers of a request.
-const MAX_HEADERS: usize = 100;
 /// The limits for discarding unread data after a response. `LINGER` limits the total time, and `LINGER_SILENCE` limits the time without a received byte.
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 const LINGER: Duration = Duration::from_secs(10);
@@ -42,6 +40,7 @@ pub(crate) async fn serve<S: State>(
     state: Arc<S>,
     stream: impl AsyncRead + AsyncWrite + Unpin,
     peer: Peer,
+    role: Role,
     stop: &CancellationToken,
 ) {
     let config = &state.http().config;
@@ -58,7 +57,7 @@ pub(crate) async fn serve<S: State>(
         }
         let (state, connection_state) = (Arc::clone(&state), Arc::clone(&connection_state));
         Box::pin(async move {
-            let response = respond(&state, peer, request, &connection_state).await;
+            let response = respond(&state, peer, role, request, &connection_state).await;
             let finish = FinishResponse(connection_state);
             // The closure owns `finish`, so `finish` is dropped together with the body.
             Ok::<_, Infallible>(response.map(|body| {
@@ -76,7 +75,7 @@ pub(crate) async fn serve<S: State>(
         .header_read_timeout(None)
         .max_buf_size(MAX_BUFFER)
         .max_header_size(MAX_HEAD)
-        .max_headers(MAX_HEADERS)
+        .max_headers(framing::MAX_HEADERS)
         .serve_connection(TokioIo::new(stream), service);
     let mut head_timer = HeadTimer::new(Arc::clone(&connection_state));
     let mut stopping = false;
@@ -109,7 +108,7 @@ pub(crate) async fn serve<S: State>(
     };
     let mut stream = connection.into_parts().io.into_inner().into_inner();
     if let Some(status) = status {
-        let response = rejection(state.http().clock.now(), status);
+        let response = rejection(state.as_ref(), role, status);
         let _ = timeout(LINGER_SILENCE, stream.write_all(&response)).await;
     }
     close(stream, status.is_some() || connection_state.unread()).await;
@@ -119,11 +118,15 @@ pub(crate) async fn serve<S: State>(
 async fn respond<S: State>(
     state: &Arc<S>,
     peer: Peer,
+    role: Role,
     request: Request<Incoming>,
     connection_state: &Arc<ConnectionState>,
 ) -> Response<ResponseBody> {
     let request = request.map(|body| record_trailers(body, Arc::clone(connection_state)));
-    let mut response = pipeline::handle(state, peer, request).await;
+    let mut response = match role {
+        Role::Service => pipeline::handle(state, peer, request).await,
+        Role::Redirect => redirect::respond(&state.http().base_url, request),
+    };
     let headers = response.headers_mut();
     if connection_state.is_body_end_ambiguous() {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -157,8 +160,8 @@ fn record_trailers(
 /// Closes a connection. First discards unread data, within limits. Otherwise the operating system would reset the connection, and the client could lose the
 /// response.
 async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin, unread: bool) {
-    let _ = stream.shutdown().await;
-    if !unread {
+    // With TLS, the shutdown waits until the client has read all data.
+    if timeout(LINGER_SILENCE, stream.shutdown()).await.is_err() || !unread {
         return;
     }
     let until = Instant::now() + LINGER;
@@ -174,7 +177,8 @@ async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin, unread: bool) {
 }
 
 /// Returns the head and the body of the response to data that is not a valid request.
-fn rejection(now: Timestamp, status: StatusCode) -> Bytes {
+fn rejection<S: State>(state: &S, role: Role, status: StatusCode) -> Bytes {
+    let http = state.http();
     let id = client::new_id();
     tracing::info!(%id, status = status.as_u16(), "rejected an invalid request");
     let text = match status {
@@ -184,9 +188,10 @@ fn rejection(now: Timestamp, status: StatusCode) -> Bytes {
     };
     let mut response = response::from_result(Err(Rejection::new(status, text)));
     let headers = response.headers_mut();
-    response::add_common_headers(&id, headers);
+    let hsts = http.hsts.as_ref().filter(|_| role == Role::Service);
+    response::add_common_headers(&id, hsts, headers);
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    if let Ok(date) = HeaderValue::from_str(&now.http()) {
+    if let Ok(date) = HeaderValue::from_str(&http.clock.now().http()) {
         headers.insert(header::DATE, date);
     }
     let mut bytes = format!("HTTP/1.1 {status}\r\n").into_bytes();

@@ -1,4 +1,4 @@
-//! Checks the head of a request. RFC 9112 requires these checks, but hyper does not perform the checks.
+//! Checks the head of a request. RFC 9112 (HTTP/1) and RFC 9113 (HTTP/2) require these checks, but hyper does not perform the checks.
 //!
 //! A proxy and the service can interpret an ambiguous head differently (request smuggling). This module rejects a head in the following cases. hyper 1.12.0
 //! (`proto/h1/role.rs`) with httparse 1.10.1 accepts the head in these cases:
@@ -18,6 +18,9 @@ use http::uri::Authority;
 use http::{HeaderMap, StatusCode, Version, header};
 
 use crate::rejection::Rejection;
+
+/// The maximum number of headers of a request.
+pub(crate) const MAX_HEADERS: usize = 100;
 
 /// The reason why a head is ambiguous, as an error text. The connection attaches this value to the request as an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,9 @@ pub(crate) fn ambiguity(head: &[u8]) -> Option<Ambiguity> {
 /// Returns 400 if the head is ambiguous ([`ambiguity`]), or if the head does not contain exactly one host (section 3.2). Returns 501 for a transfer coding
 /// other than `chunked` (section 6.1).
 pub(crate) fn check(parts: &Parts) -> Result<(), Rejection> {
+    if parts.version == Version::HTTP_2 {
+        return check_http2(parts);
+    }
     if let Some(Ambiguity(text)) = parts.extensions.get() {
         return Err(Rejection::bad_request(*text));
     }
@@ -77,6 +83,40 @@ pub(crate) fn check(parts: &Parts) -> Result<(), Rejection> {
     if !is_valid {
         return Err(Rejection::bad_request(
             "A request must have exactly one Host header that names a host",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the head of an HTTP/2 request. h2 rejects connection-specific headers, invalid pseudo-headers, and `Content-Length` headers with different values.
+fn check_http2(parts: &Parts) -> Result<(), Rejection> {
+    let headers = &parts.headers;
+    if headers.len() > MAX_HEADERS {
+        return Err(Rejection::new(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "The request's headers are too large",
+        ));
+    }
+    if headers.get_all(header::CONTENT_LENGTH).iter().count() > 1 {
+        return Err(Rejection::bad_request(
+            "A request must have at most one Content-Length",
+        ));
+    }
+    // RFC 9113, section 8.3.1.
+    let authority = parts.uri.authority().map(|one| one.as_str().as_bytes());
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next().map(http::HeaderValue::as_bytes);
+    let is_valid = hosts.next().is_none()
+        && match (authority, host) {
+            (Some(authority), Some(host)) => {
+                is_host(authority) && authority.eq_ignore_ascii_case(host)
+            }
+            (Some(one), None) | (None, Some(one)) => is_host(one),
+            (None, None) => false,
+        };
+    if !is_valid {
+        return Err(Rejection::bad_request(
+            "A request must have exactly one :authority or Host that names a host",
         ));
     }
     Ok(())
@@ -148,6 +188,56 @@ mod tests {
             status(Version::HTTP_10, &[("Host", "a"), ("Host", "b")]),
             400
         );
+    }
+
+    #[test]
+    fn an_http_2_request_must_have_exactly_one_authority() {
+        for (uri, headers, expected) in [
+            ("https://a.example/x", &[][..], 200),
+            (
+                "https://a.example:8080/x",
+                &[("Host", "a.example:8080")],
+                200,
+            ),
+            ("https://a.example/x", &[("Host", "A.example")], 200),
+            ("/x", &[("Host", "a.example")], 200),
+            ("https://a.example/x", &[("Host", "b.example")], 400),
+            (
+                "https://a.example/x",
+                &[("Host", "a.example"), ("Host", "a.example")],
+                400,
+            ),
+            ("https://u@a.example/x", &[], 400),
+            ("https://a.example:b/x", &[], 400),
+            ("/x", &[], 400),
+            ("/x", &[("Host", "a/b")], 400),
+            ("https://a/x", &[("Content-Length", "5")], 200),
+            (
+                "https://a/x",
+                &[("Content-Length", "5"), ("Content-Length", "5")],
+                400,
+            ),
+        ] {
+            let mut request = http::Request::builder().version(Version::HTTP_2).uri(uri);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let Ok(request) = request.body(()) else {
+                assert_eq!(expected, 400, "{uri}");
+                continue;
+            };
+            let (mut parts, ()) = request.into_parts();
+            let status = |parts: &Parts| {
+                check(parts).map_or_else(|failure| failure.status.as_u16(), |()| 200)
+            };
+            assert_eq!(status(&parts), expected, "{uri} {headers:?}");
+            for n in parts.headers.len()..MAX_HEADERS {
+                parts.headers.append("x", n.into());
+            }
+            assert_eq!(status(&parts), expected, "{uri} {headers:?}");
+            parts.headers.append("x", 0.into());
+            assert_eq!(status(&parts), 431, "{uri} {headers:?}");
+        }
     }
 
     #[test]

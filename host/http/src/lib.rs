@@ -9,8 +9,10 @@
 //! | [`listener`], `transport`, `unix_socket` | TCP ports and Unix sockets |
 //! | [`server`], `accept_task` | accept connections and shut down gracefully |
 //! | `proxy_protocol` | the address of the client in the header of a proxy |
+//! | [`tls`] | TLS, and the certificate of the service |
+//! | `redirect` | redirects from HTTP to HTTPS |
 //! | `client_connections`, `descriptors` | limits on connections, per client and in total |
-//! | `connection`, `stream` | one connection: hyper, timeouts, the boundaries between requests, and the close |
+//! | `connection`, `stream`, `write_timeout` | one connection: hyper, timeouts, the boundaries between requests, and the close |
 //! | [`pipeline`] | one request, from its headers to its response |
 //! | `framing`, [`request_body`] | checks of a request's head, and reading of its body |
 //! | [`router`], [`route_group`], [`openapi`] | the table of routes and the API description |
@@ -42,6 +44,7 @@ pub mod pipeline;
 mod proxy_protocol;
 pub mod query;
 mod rate_limit;
+mod redirect;
 pub mod rejection;
 pub mod request_body;
 mod response;
@@ -55,8 +58,10 @@ pub mod state;
 mod stream;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tls;
 mod transport;
 mod unix_socket;
+mod write_timeout;
 
 pub use app::App;
 pub use descriptors::required_descriptors;

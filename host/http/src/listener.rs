@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
+use std::sync::Arc;
 
 use latchmail_core::config::{Listen, has_inherited_sockets};
 use latchmail_core::error::StartError;
@@ -9,6 +10,7 @@ use listenfd::ListenFd;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::client::Peer;
+use crate::tls::Tls;
 use crate::transport::Transport;
 use crate::unix_socket::{self, SocketFile};
 
@@ -21,6 +23,25 @@ pub struct Listener {
     address: Listen,
     socket: Socket,
     file: Option<SocketFile>,
+    options: Arc<ListenerOptions>,
+}
+
+/// The properties of the connections of a listener.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ListenerOptions {
+    /// The TLS settings. `None` if clients do not use TLS.
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) role: Role,
+}
+
+/// The kind of responses of a listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The responses of the routes.
+    #[default]
+    Service,
+    /// Redirects to the URL of the service.
+    Redirect,
 }
 
 #[derive(Debug)]
@@ -49,6 +70,7 @@ impl Listener {
                     address: address.clone(),
                     socket: Socket::Unix(listener),
                     file: Some(file),
+                    options: Arc::default(),
                 })
             }
         }
@@ -93,6 +115,7 @@ impl Listener {
             address: Listen::Unix(path),
             socket: Socket::Unix(listener),
             file: None,
+            options: Arc::default(),
         })
     }
 
@@ -101,7 +124,26 @@ impl Listener {
             address: listener.local_addr()?.into(),
             socket: Socket::Tcp(listener),
             file: None,
+            options: Arc::default(),
         })
+    }
+
+    /// Returns the listener with TLS. Without `tls`, the listener stays as it is.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Option<&Arc<Tls>>) -> Self {
+        Arc::make_mut(&mut self.options).tls = tls.cloned();
+        self
+    }
+
+    /// Returns a listener that redirects all requests to the URL of the service.
+    #[must_use]
+    pub fn redirecting(mut self) -> Self {
+        Arc::make_mut(&mut self.options).role = Role::Redirect;
+        self
+    }
+
+    pub(crate) fn options(&self) -> &Arc<ListenerOptions> {
+        &self.options
     }
 
     /// Returns the address of the listener.

@@ -85,7 +85,7 @@ where
     if let Some(verdict) = &progress.verdict {
         rate_limit::write(*verdict, headers);
     }
-    response::add_common_headers(&id, headers);
+    response::add_common_headers(&id, http.hsts.as_ref(), headers);
     http.cors.write(&parts.headers, headers);
     if !body_ended {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

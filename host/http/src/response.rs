@@ -66,8 +66,12 @@ pub(crate) fn from_result(result: Result<Response, Rejection>) -> http::Response
     response
 }
 
-/// Adds the headers that all responses have: the id of the request, and security headers.
-pub(crate) fn add_common_headers(id: &str, headers: &mut HeaderMap) {
+/// The header that makes browsers use TLS for one year (HSTS, RFC 6797). The name of the service may have subdomains without TLS, so the header does not cover
+/// them.
+pub(crate) const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// Adds the headers that all responses have: the id of the request, and security headers. `hsts` is the value of `Strict-Transport-Security`.
+pub(crate) fn add_common_headers(id: &str, hsts: Option<&HeaderValue>, headers: &mut HeaderMap) {
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }
@@ -75,6 +79,9 @@ pub(crate) fn add_common_headers(id: &str, headers: &mut HeaderMap) {
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
     );
+    if let Some(hsts) = hsts {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
+    }
     for (name, value) in DEFAULT_HEADERS {
         headers.entry(name).or_insert(value);
     }

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use latchmail_core::config::Listen;
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accept_task::{AcceptTask, RETRY_DELAY};
 use crate::client::Peer;
 use crate::client_connections::{ClientConnections, ConnectionPermit};
-use crate::listener::Listener;
+use crate::listener::{Listener, ListenerOptions, Role};
 use crate::state::State;
+use crate::tls::{Protocol, Tls};
 use crate::transport::Transport;
 use crate::{connection, descriptors, proxy_protocol};
 
@@ -118,10 +119,10 @@ async fn accept_from<S: State>(shared: &Arc<Shared<S>>, listener: Listener) {
         } else {
             continue;
         };
-        let task = Arc::clone(shared);
+        let (task, options) = (Arc::clone(shared), Arc::clone(listener.options()));
         shared.connections.spawn(async move {
             let abort = task.state.http().abort.clone();
-            let serving = task.serve_connection(stream, peer, client_permit);
+            let serving = task.serve_connection(stream, peer, client_permit, &options);
             abort.run_until_cancelled(serving).await;
             drop(permit);
         });
@@ -148,16 +149,18 @@ impl<S: State> Shared<S> {
         mut stream: Transport,
         peer: Peer,
         mut client_permit: Option<ConnectionPermit>,
+        options: &ListenerOptions,
     ) {
         if let Err(error) = stream.set_nodelay() {
             tracing::debug!(%error, "cannot set TCP_NODELAY, closing the connection");
             return;
         }
         let config = &self.state.http().config;
+        // The header of the PROXY protocol and the TLS handshake must arrive before this time.
+        let deadline = Instant::now() + config.header_timeout;
         let mut client = peer;
         if config.proxy_protocol {
-            let header = proxy_protocol::read(&mut stream);
-            match timeout(config.header_timeout, header).await {
+            match timeout_at(deadline, proxy_protocol::read(&mut stream)).await {
                 Ok(Ok(address)) => client = address.map_or(peer, Peer::from),
                 Ok(Err(error)) => {
                     tracing::debug!(%error, peer = %peer.address, "closed a connection with an invalid header of the PROXY protocol");
@@ -170,8 +173,34 @@ impl<S: State> Shared<S> {
                 Err(LimitReached) => return,
             }
         }
-        connection::serve(Arc::clone(&self.state), stream, client, &self.stop).await;
+        let role = options.role;
+        if let Some(tls) = &options.tls {
+            // The future is large, so it is on the heap. Connections without TLS need less memory.
+            Box::pin(self.serve_tls(tls, deadline, stream, client, role)).await;
+        } else {
+            connection::serve(Arc::clone(&self.state), stream, client, role, &self.stop).await;
+        }
         drop(client_permit);
+    }
+
+    async fn serve_tls(
+        &self,
+        tls: &Tls,
+        deadline: Instant,
+        stream: Transport,
+        client: Peer,
+        role: Role,
+    ) {
+        let stream = match timeout_at(deadline, tls.accept(stream)).await {
+            Ok(Ok((stream, Protocol::Http1))) => stream,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, peer = %client.address, "TLS handshake failed");
+                return;
+            }
+            Err(_) => return,
+        };
+        let state = Arc::clone(&self.state);
+        connection::serve(state, stream, client, role, &self.stop).await;
     }
 }
 

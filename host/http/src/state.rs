@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::body_memory::BodyMemory;
 use crate::client::TrustedProxies;
 use crate::cors::Cors;
+use crate::response::HSTS;
 use crate::router::RouteTable;
 
 /// The service behind an HTTP server. Implementations are [`crate::App`], the states of other listeners, and substitutes in tests.
@@ -78,6 +79,10 @@ pub struct HttpState<S> {
     pub(crate) clock: Clock,
     pub(crate) cors: Cors,
     pub(crate) trusted_proxies: TrustedProxies,
+    /// The URL to which the listener `http.redirect_listen` redirects.
+    pub(crate) base_url: String,
+    /// The header `Strict-Transport-Security` of all responses. `None` if clients do not use TLS with the service itself.
+    pub(crate) hsts: Option<HeaderValue>,
     /// The `WWW-Authenticate` header of the agent endpoint for a request without a token.
     pub(crate) agent_challenge: HeaderValue,
     /// The `WWW-Authenticate` header of the agent endpoint for a request with an invalid token.
@@ -118,6 +123,8 @@ impl<S> HttpState<S> {
             clock,
             cors: Cors::parse(&config.cors_origins)?,
             trusted_proxies: TrustedProxies::parse(&config.http.trusted_proxies)?,
+            base_url: config.base_url(),
+            hsts: config.serves_tls().then_some(HSTS),
             agent_challenge: challenge("")?,
             agent_invalid_token: challenge(", error=\"invalid_token\"")?,
             changes: Changes::default(),

@@ -1,4 +1,4 @@
-//! A wrapper of the TCP stream that hyper reads and writes. It provides features that hyper 1.12 does not have:
+//! A wrapper of the stream that hyper reads and writes. It provides features that hyper 1.12 does not have:
 //!
 //! - It records the bytes of each request's head for the checks in [`super::framing`].
 //! - It has a short timeout for a head that has started to arrive, and a long timeout for an idle connection. hyper has only one timeout.
@@ -25,7 +25,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::write_timeout::WriteTimeout;
 
 /// The maximum size of a request's head, in bytes.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
@@ -255,45 +257,28 @@ fn last_three(before: [u8; 3], bytes: &[u8]) -> [u8; 3] {
     }
 }
 
-/// A TCP stream that updates the state of its connection.
+/// A stream that updates the state of its connection.
 pub(crate) struct HttpStream<T> {
     inner: T,
     state: Arc<ConnectionState>,
     /// Received bytes that hyper has not yet read.
     held_back: Bytes,
-    write_timeout: Duration,
-    /// The timer of the current write. `None` if the write is not blocked.
-    blocked: Option<Pin<Box<Sleep>>>,
+    write_timeout: WriteTimeout,
 }
 
 impl<T> HttpStream<T> {
-    /// Wraps a TCP stream. A client can block a write for at most `write_timeout`.
+    /// Wraps a stream. A client can block a write for at most `write_timeout`.
     pub(crate) fn new(inner: T, state: Arc<ConnectionState>, write_timeout: Duration) -> Self {
         Self {
             inner,
             state,
             held_back: Bytes::new(),
-            write_timeout,
-            blocked: None,
+            write_timeout: WriteTimeout::new(write_timeout),
         }
     }
 
     pub(crate) fn into_inner(self) -> T {
         self.inner
-    }
-
-    /// Returns an error if a write has been blocked for too long.
-    fn limit<R>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
-        if poll.is_ready() {
-            self.blocked = None;
-            return poll;
-        }
-        let write_timeout = self.write_timeout;
-        let blocked = self
-            .blocked
-            .get_or_insert_with(|| Box::pin(sleep(write_timeout)));
-        ready!(blocked.as_mut().poll(cx));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -331,7 +316,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for HttpStream<T> {
             return Poll::Ready(Ok(buf.len()));
         }
         let poll = Pin::new(&mut self.inner).poll_write(cx, buf);
-        self.limit(cx, poll)
+        self.write_timeout.limit(cx, poll)
     }
 
     fn poll_write_vectored(
@@ -343,7 +328,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for HttpStream<T> {
             return Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()));
         }
         let poll = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
-        self.limit(cx, poll)
+        self.write_timeout.limit(cx, poll)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -352,7 +337,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for HttpStream<T> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let poll = Pin::new(&mut self.inner).poll_flush(cx);
-        ready!(self.limit(cx, poll))?;
+        ready!(self.write_timeout.limit(cx, poll))?;
         self.state.flushed();
         Poll::Ready(Ok(()))
     }

@@ -238,7 +238,7 @@ async fn milter(config: Config, dns: bool) -> anyhow::Result<()> {
     tracing::info!(address = %milter.address()?, "{}", latchmail_milter::READY);
     reload::notify(&[NotifyState::Ready]);
     tokio::select! {
-        () = signals.stop(|| reload::milter(&config, &log)) => {}
+        () = signals.stop(async || reload::milter(&config, &log)) => {}
         () = milter.serve() => {}
     }
     reload::notify(&[NotifyState::Stopping]);
@@ -253,7 +253,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     hardening::deny_memory_access().context("cannot protect the memory of the process")?;
     tracing::info!(address = %running.address, "serving");
     reload::notify(&[NotifyState::Ready]);
-    signals.stop(|| reload::service(&running, &log)).await;
+    signals.stop(async || reload::service(&running, &log).await).await;
     reload::notify(&[NotifyState::Stopping]);
     tracing::info!("stopping");
     running.stop().await;
@@ -277,12 +277,12 @@ impl Signals {
     }
 
     /// Waits for SIGINT or SIGTERM. Calls `reload` at each SIGHUP.
-    async fn stop(&mut self, reload: impl Fn()) {
+    async fn stop(&mut self, reload: impl AsyncFn()) {
         loop {
             tokio::select! {
                 _ = self.interrupt.recv() => return,
                 _ = self.terminate.recv() => return,
-                _ = self.hangup.recv() => reload(),
+                _ = self.hangup.recv() => reload().await,
             }
         }
     }

@@ -17,8 +17,9 @@ pub(crate) fn notify(states: &[NotifyState<'_>]) {
     }
 }
 
-/// Reloads the configuration of the service: `log.filter`, `limits` and `http.trusted_proxies`.
-pub(crate) fn service(running: &Running, log: &LogFilter) {
+/// Reloads the configuration of the service: `log.filter`, `limits` and `http.trusted_proxies`. Also reloads the certificate.
+pub(crate) async fn service(running: &Running, log: &LogFilter) {
+    running.reload_certificate().await;
     let started = &running.app.config;
     reload(
         started,

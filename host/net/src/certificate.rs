@@ -32,7 +32,10 @@ pub async fn certificate_expiry(stream: TcpStream, server: &str) -> io::Result<T
 }
 
 /// Returns the time at which a certificate expires. `certificate` is in DER.
-fn not_after(certificate: &[u8]) -> io::Result<Timestamp> {
+///
+/// # Errors
+/// Returns an error if the certificate is invalid.
+pub fn not_after(certificate: &[u8]) -> io::Result<Timestamp> {
     let certificate = Certificate::from_der(certificate).map_err(invalid)?;
     let end = certificate.tbs_certificate.validity.not_after;
     let millis = i64::try_from(end.to_unix_duration().as_millis()).unwrap_or(i64::MAX);

@@ -18,6 +18,7 @@ use latchmail_core::error::StartError;
 use latchmail_directory::Directory;
 use latchmail_http::admin::socket::OperatorSocket;
 use latchmail_http::oauth::AuthorizationServer;
+use latchmail_http::tls::Tls;
 use latchmail_http::{ApiInfo, App, HttpState, Listener, RouteTable, route_groups};
 use latchmail_mailbox::Mail;
 use latchmail_mailbox::outbox::Outbox;
@@ -50,6 +51,7 @@ pub struct Running {
     pub address: Listen,
     /// The service's state, for operations that are not HTTP requests.
     pub app: Arc<App>,
+    tls: Option<Arc<Tls>>,
     server: latchmail_http::Running,
     authorization_server: Option<AuthorizationServer>,
     socket: Option<OperatorSocket>,
@@ -62,33 +64,47 @@ pub struct Running {
 /// Returns a sentence for the operator if the service cannot start.
 pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartError> {
     // This must be the first step. If the configured port is 0, the operating system chooses the port. The base URL contains this port.
-    let listeners = listen(&config).await?;
+    let tls = Tls::load(&config)?;
+    let mut listeners = listen(&config).await?;
     if let Some(first) = listeners.first() {
         config.listen = first.address().clone();
     }
     config.check_base_url()?;
     let address = config.listen.clone();
 
+    listeners = listeners
+        .into_iter()
+        .map(|listener| listener.with_tls(tls.as_ref()))
+        .collect();
+    if let Some(address) = config.http.redirect_listen {
+        let listener = Listener::bind(&address.into(), "http.redirect_listen").await?;
+        listeners.push(listener.redirecting());
+    }
+
     let (app, failing) = Box::pin(build(config, clock)).await?;
     Box::pin(app.module_manager.start(&*app)).await?;
     warn_about_missing_modules(&app);
     let socket = latchmail_http::admin::socket::listen(&app).await?;
     let authorization_server = match app.config.oauth.listen {
-        Some(address) => Some(latchmail_http::oauth::listen(&app, address).await?),
+        Some(address) => Some(latchmail_http::oauth::listen(&app, address, tls.as_ref()).await?),
         None => None,
     };
     let server = latchmail_http::serve(&app, listeners);
-    let tasks = vec![
+    let mut tasks = vec![
         tokio::spawn(run_circuit_breaker(Arc::clone(&app), failing)),
         tokio::spawn(clean_up(Arc::clone(&app))),
         tokio::spawn(write_uses(Arc::clone(&app))),
         tokio::spawn(end_sessions(Arc::clone(&app))),
         tokio::spawn(recheck_users(Arc::clone(&app))),
     ];
+    if let Some(tls) = tls.clone() {
+        tasks.push(tokio::spawn(async move { tls.watch().await }));
+    }
     tracing::info!(%address, "ready");
     Ok(Running {
         address,
         app,
+        tls,
         server,
         authorization_server,
         socket,
@@ -291,6 +307,19 @@ impl Running {
         }
         self.app.auth.set_limits(&config.limits);
         Ok(())
+    }
+
+    /// Reads the files of the TLS certificate again. If a file is invalid, the previous certificate stays in use, and the reason is logged.
+    pub async fn reload_certificate(&self) {
+        if let Some(tls) = &self.tls {
+            tls.reload().await;
+        }
+    }
+
+    /// Returns the addresses of the listeners of the API, and the address that redirects to the API.
+    #[must_use]
+    pub fn addresses(&self) -> &[Listen] {
+        self.server.addresses()
     }
 
     /// Stops accepting requests. Waits for running requests until the end of the configured grace period. Then releases all resources.

@@ -1,14 +1,17 @@
-//! Checks the certificates of the mail servers: those that the service sees, and those that mail clients see. Does not check STARTTLS.
+//! Checks the certificate of the service, and those of the mail servers: those that the service sees, and those that mail clients see. Does not check STARTTLS.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::Config;
 use latchmail_core::network::is_local;
+use latchmail_http::tls;
 use latchmail_net::certificate::certificate_expiry;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
+use url::Url;
 
 use super::TIMEOUT;
 use super::finding::Finding;
@@ -34,9 +37,50 @@ struct Server {
     required: bool,
 }
 
-/// Checks the certificates of all servers concurrently.
+/// Checks the certificate of the service, and the certificates of all mail servers concurrently.
 pub(super) async fn check(config: &Config) -> Vec<Finding> {
-    join_all(servers(config).into_iter().map(check_certificate)).await
+    let mut findings = Vec::from_iter(check_service(config, Clock::system().now()));
+    findings.extend(join_all(servers(config).into_iter().map(check_certificate)).await);
+    findings
+}
+
+/// Checks the certificate of the service. Without a certificate, checks that no client can connect from another machine without a proxy.
+fn check_service(config: &Config, now: Timestamp) -> Option<Finding> {
+    if !config.tls.is_configured() {
+        let is_public = |address: SocketAddr| !address.ip().to_canonical().is_loopback();
+        let is_exposed =
+            config.listen.tcp().is_some_and(is_public) && config.http.trusted_proxies.is_empty();
+        return is_exposed.then(|| {
+            Finding::warning(
+                TLS,
+                format!("clients can connect to {} without TLS", config.listen),
+                "set `tls.certificate` and `tls.key`, or use a proxy with TLS and name it in `http.trusted_proxies`; see docs/tls.md",
+            )
+        });
+    }
+    let base_url = config.base_url();
+    let name = Url::parse(&base_url).ok();
+    let name = name.as_ref().and_then(Url::host_str).unwrap_or_default();
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    Some(match tls::check_certificate(&config.tls, name) {
+        Err(error) => Finding::failed(TLS, error.to_string(), "correct the files; see docs/tls.md"),
+        Ok(summary) if summary.expiry < now => Finding::failed(
+            TLS,
+            format!(
+                "the certificate of the service expired on {}",
+                summary.expiry.date()
+            ),
+            "renew the certificate. The service uses the new files without a restart",
+        ),
+        Ok(summary) if !summary.is_valid_for_name => Finding::warning(
+            TLS,
+            format!(
+                "the certificate of the service is not valid for {name}, the name in `base_url`"
+            ),
+            "use a certificate for this name, or correct `base_url`",
+        ),
+        Ok(summary) => assess_expiry("the service", summary.expiry, now),
+    })
 }
 
 /// Returns the servers of the service if the service uses TLS, and the ports for mail clients on the same machines.
@@ -133,6 +177,37 @@ mod tests {
         assert_eq!(status(now.plus(DAY * 14)), Status::Ok);
         assert_eq!(status(now.plus(DAY * 13)), Status::Warning);
         assert_eq!(status(now), Status::Warning);
+    }
+
+    #[test]
+    fn the_certificate_of_the_service_is_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |settings: &str, now: Timestamp| {
+            let config = Config::parse(settings, "test", HashMap::new()).unwrap();
+            check_service(&config, now).map(|finding| finding.status)
+        };
+        let now = Clock::system().now();
+        assert_eq!(check("", now), None);
+        let public = "listen = '0.0.0.0:80'";
+        assert_eq!(check(public, now), Some(Status::Warning));
+        let proxied = format!("{public}\nhttp.trusted_proxies = ['10.0.0.1']");
+        assert_eq!(check(&proxied, now), None);
+        let (certificate, key) = (folder.path().join("certificate"), folder.path().join("key"));
+        let settings = format!(
+            "base_url = 'https://a.example'\ntls.certificate = '{}'\ntls.key = '{}'",
+            certificate.display(),
+            key.display()
+        );
+        assert_eq!(check(&settings, now), Some(Status::Failed));
+        let generated = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+        std::fs::write(certificate, generated.cert.pem()).unwrap();
+        std::fs::write(key, generated.key_pair.serialize_pem()).unwrap();
+        assert_eq!(check(&settings, now), Some(Status::Ok));
+        let other = settings.replace("a.example", "b.example");
+        assert_eq!(check(&other, now), Some(Status::Warning));
+        // The certificate is valid until the year 4096.
+        let later = now.plus(DAY * 365 * 3000);
+        assert_eq!(check(&settings, later), Some(Status::Failed));
     }
 
     #[test]

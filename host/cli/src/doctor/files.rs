@@ -36,7 +36,10 @@ pub(super) fn check_configuration(config: &Config, user: &ServiceUser) -> Vec<Fi
     }
     let dkim_keys = config.dkim.keys.values().map(|key| &key.key_file);
     let doveadm_key = (!config.imap.doveadm.is_empty()).then_some(&config.imap.doveadm_key_file);
+    let tls = [&config.tls.certificate, &config.tls.key];
+    let tls = tls.into_iter().filter(|_| config.tls.is_configured());
     let files = config.file.iter().chain(doveadm_key).chain(dkim_keys);
+    let files = files.chain(tls);
     findings.extend(files.filter_map(|file| check_readable(file, user)));
     findings
 }

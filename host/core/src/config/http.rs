@@ -1,10 +1,11 @@
 //! `[http]`: timeouts and limits of the HTTP server.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::Listen;
+use super::Config;
 use super::values::{list, seconds};
 use crate::error::StartError;
 
@@ -37,15 +38,24 @@ pub struct Http {
     pub trusted_proxies: Vec<String>,
     /// Whether every connection starts with a header of the PROXY protocol, version 1 or 2. Only trusted proxies can connect then.
     pub proxy_protocol: bool,
+    /// The address of a listener without TLS that redirects all requests to `base_url`. If `None`, there is no such listener.
+    pub redirect_listen: Option<SocketAddr>,
 }
 
 impl Http {
-    /// Checks that a client can connect.
-    pub(super) fn check(&self, listen: &Listen) -> Result<(), StartError> {
-        if self.proxy_protocol && self.trusted_proxies.is_empty() && listen.tcp().is_some() {
+    /// Checks that a client can connect, and that redirects lead to a URL with TLS.
+    pub(super) fn check(&self, config: &Config) -> Result<(), StartError> {
+        let is_tcp = config.listen.tcp().is_some();
+        if self.proxy_protocol && self.trusted_proxies.is_empty() && is_tcp {
             return Err(StartError::new(
                 "`http.proxy_protocol` is true, but `http.trusted_proxies` is empty, so no proxy can connect",
             ));
+        }
+        if self.redirect_listen.is_some() && !config.base_url().starts_with("https:") {
+            return Err(StartError::new(format!(
+                "`http.redirect_listen` redirects to `base_url`, so `base_url` must be an https URL, not {}",
+                config.base_url()
+            )));
         }
         Ok(())
     }
@@ -63,6 +73,7 @@ impl Default for Http {
             shutdown_grace: Duration::from_secs(30),
             trusted_proxies: Vec::new(),
             proxy_protocol: false,
+            redirect_listen: None,
         }
     }
 }

@@ -6,9 +6,10 @@ use std::path::Path;
 use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any name.
-const SECTIONS: [&str; 21] = [
+const SECTIONS: [&str; 22] = [
     "log",
     "http",
+    "tls",
     "database",
     "imap",
     "smtp",

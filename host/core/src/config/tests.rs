@@ -222,3 +222,28 @@ fn the_proxy_protocol_needs_a_trusted_proxy() {
     let unix = "listen = 'unix:/run/http.sock'\nbase_url = 'https://a.example'\nhttp.proxy_protocol = true";
     assert!(parse(unix).is_ok());
 }
+
+#[test]
+fn tls_needs_a_certificate_and_its_key() {
+    let parse = |text: &str| Config::parse(text, "test", HashMap::new());
+    for text in ["tls.certificate = 'a.pem'", "tls.key = 'a.pem'"] {
+        let error = parse(text).unwrap_err().to_string();
+        assert!(error.contains("must be set together"), "{error}");
+    }
+    let config = parse("tls.certificate = 'a.pem'\ntls.key = 'b.pem'").unwrap();
+    assert_eq!(config.base_url(), "https://127.0.0.1:8080");
+    assert!(config.serves_tls());
+}
+
+#[test]
+fn redirects_need_a_url_with_tls() {
+    let parse = |text: &str| Config::parse(text, "test", HashMap::new());
+    let redirect = "http.redirect_listen = '0.0.0.0:80'";
+    let error = parse(redirect).unwrap_err().to_string();
+    assert!(
+        error.contains("https") && error.contains("`base_url`"),
+        "{error}"
+    );
+    assert!(parse(&format!("base_url = 'https://a.example'\n{redirect}")).is_ok());
+    assert!(parse(&format!("tls.certificate = 'a'\ntls.key = 'b'\n{redirect}")).is_ok());
+}

@@ -19,6 +19,7 @@ use crate::openapi::info::ApiInfo;
 use crate::router::RouteTable;
 use crate::server::{self, Running};
 use crate::state::{HttpState, State};
+use crate::tls::Tls;
 
 /// The running authorization server on the separate listener. Dropping this value does not end the server. [`AuthorizationServer::stop`] ends the server.
 #[must_use = "the server runs until it is stopped"]
@@ -82,13 +83,14 @@ impl State for ListenerState {
     }
 }
 
-/// Starts an HTTP server for the authorization server on the separate listener.
+/// Starts an HTTP server for the authorization server on the separate listener. `tls` are the TLS settings of the service.
 ///
 /// # Errors
 /// Returns an error if the address cannot be used, or if the state of the server cannot be created.
 pub async fn listen(
     app: &Arc<App>,
     address: SocketAddr,
+    tls: Option<&Arc<Tls>>,
 ) -> Result<AuthorizationServer, StartError> {
     let listener = Listener::bind(&address.into(), "oauth.listen").await?;
     let table = RouteTable::build(&ApiInfo::from_config(&app.config), vec![route_group()?])?;
@@ -97,7 +99,7 @@ pub async fn listen(
         app: Arc::clone(app),
     });
     Ok(AuthorizationServer {
-        running: server::serve(&state, vec![listener]),
+        running: server::serve(&state, vec![listener.with_tls(tls)]),
         state,
     })
 }

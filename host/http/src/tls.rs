@@ -1,0 +1,89 @@
+//! TLS of the listeners. This module selects the protocol versions, the cipher suites and the certificate. The connection is served by [`crate::connection`].
+
+mod files;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use latchmail_core::config::Config;
+use latchmail_core::error::StartError;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::server::ResolvesServerCert;
+use tokio_rustls::rustls::{ServerConfig, version};
+use tokio_rustls::server::TlsStream;
+
+use self::files::CertificateFiles;
+pub use self::files::{CertificateSummary, check_certificate};
+
+/// The names of protocols in the TLS handshake (ALPN, RFC 7301).
+const HTTP_1: &[u8] = b"http/1.1";
+
+/// The protocol that a client selected in the TLS handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+}
+
+/// The TLS settings of the listeners, with the current certificate.
+pub struct Tls {
+    acceptor: TlsAcceptor,
+    files: Arc<CertificateFiles>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Loads the certificate. Returns `None` if the configuration has no certificate.
+    ///
+    /// # Errors
+    /// Returns an error if a file is unreadable or invalid. The error names the file.
+    pub fn load(config: &Config) -> Result<Option<Arc<Self>>, StartError> {
+        if !config.tls.is_configured() {
+            return Ok(None);
+        }
+        let files = Arc::new(CertificateFiles::load(&config.tls)?);
+        let acceptor = acceptor(Arc::clone(&files) as _)?;
+        Ok(Some(Arc::new(Self { acceptor, files })))
+    }
+
+    /// Reads the files of the certificate again if their content has changed. If the new content is invalid, keeps the previous certificate and logs the
+    /// reason once.
+    pub async fn reload(&self) {
+        self.files.reload().await;
+    }
+
+    /// Reloads the certificate periodically.
+    pub async fn watch(&self) {
+        self.files.watch().await;
+    }
+
+    /// Performs the TLS handshake with a client.
+    pub(crate) async fn accept<T>(&self, stream: T) -> io::Result<(TlsStream<T>, Protocol)>
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let stream = self.acceptor.accept(stream).await?;
+        Ok((stream, Protocol::Http1))
+    }
+}
+
+/// Returns an acceptor for TLS 1.3, and for TLS 1.2 with forward secrecy and authenticated encryption. All cipher suites of rustls have these properties.
+fn acceptor(certificate: Arc<dyn ResolvesServerCert>) -> Result<TlsAcceptor, StartError> {
+    let cannot = |e| StartError::new(format!("cannot set up TLS: {e}"));
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&version::TLS13, &version::TLS12])
+        .map_err(cannot)?
+        .with_no_client_auth()
+        .with_cert_resolver(certificate);
+    // Tickets allow a client to resume a session. The server stores no sessions, so many handshakes use no memory.
+    config.ticketer = ring::Ticketer::new().map_err(cannot)?;
+    config.alpn_protocols = vec![HTTP_1.into()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
