@@ -9,7 +9,11 @@ use http::{Request, StatusCode, header};
 use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use latchmail_core::config::{Config, Listen};
+use latchmail_http::client::TrustedProxies;
+use latchmail_net::endpoint::{Io, encrypt_local};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use crate::context::ServiceArgs;
@@ -18,30 +22,51 @@ use crate::output::print_line;
 /// The time limit for the response.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Requests `GET /api/health` at the address in `listen`.
+/// The header of the PROXY protocol for a connection that the proxy itself opens.
+const PROXY_HEADER: &[u8] = b"PROXY UNKNOWN\r\n";
+
+/// Requests `GET /api/health` at the address in `listen`. Does not verify the certificate of the service.
 ///
 /// # Errors
 /// Returns an error if the service does not respond with status 200 in time.
 pub async fn run(service: &ServiceArgs) -> anyhow::Result<()> {
-    let address = reachable(service.load_config()?.listen);
-    if address.port() == 0 {
-        bail!("`listen` has port 0, so the port of the service is unknown");
-    }
-    let status = timeout(TIMEOUT, status(address))
+    let config = service.load_config()?;
+    let listen = match &config.listen {
+        Listen::Tcp(address) if address.port() == 0 => {
+            bail!("`listen` has port 0, so the port of the service is unknown")
+        }
+        Listen::Tcp(address) => Listen::Tcp(reachable(*address)),
+        Listen::Unix(path) => Listen::Unix(path.clone()),
+    };
+    let status = timeout(TIMEOUT, status(&config, &listen))
         .await
         .unwrap_or_else(|_| bail!("no response in {} s", TIMEOUT.as_secs()))
-        .with_context(|| format!("the service at {address} is not healthy"))?;
+        .with_context(|| format!("the service at {listen} is not healthy"))?;
     if status != StatusCode::OK {
-        bail!("the service at {address} is not healthy: status {status}");
+        bail!("the service at {listen} is not healthy: status {status}");
     }
-    print_line(&format!("The service at {address} is healthy."))
+    print_line(&format!("The service at {listen} is healthy."))
 }
 
-async fn status(address: SocketAddr) -> anyhow::Result<StatusCode> {
-    let stream = TcpStream::connect(address).await?;
+async fn status(config: &Config, listen: &Listen) -> anyhow::Result<StatusCode> {
+    let (mut stream, is_proxy): (Box<dyn Io>, bool) = match listen {
+        Listen::Tcp(address) => {
+            let stream = TcpStream::connect(address).await?;
+            let proxies = TrustedProxies::parse(&config.http.trusted_proxies)?;
+            let is_proxy = proxies.contains(stream.local_addr()?.ip().to_canonical());
+            (Box::new(stream), is_proxy)
+        }
+        Listen::Unix(path) => (Box::new(UnixStream::connect(path).await?), true),
+    };
+    if config.http.proxy_protocol && is_proxy {
+        stream.write_all(PROXY_HEADER).await?;
+    }
+    if config.serves_tls() {
+        stream = Box::new(encrypt_local(stream).await?);
+    }
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get("/api/health")
-        .header(header::HOST, address.to_string())
+        .header(header::HOST, "localhost")
         .body(Empty::<Bytes>::new())?;
     let exchange = sender.send_request(request);
     tokio::pin!(exchange);

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use latchmail_core::error::StartError;
@@ -14,6 +15,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
@@ -68,6 +70,16 @@ fn loopback_tls_connector() -> Result<TlsConnector, StartError> {
         .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(client)))
+}
+
+/// Starts TLS on a connection to a server on the machine itself. Accepts every certificate.
+///
+/// # Errors
+/// Returns an error if the TLS handshake fails.
+pub async fn encrypt_local<S: Io>(stream: S) -> io::Result<TlsStream<S>> {
+    let tls = loopback_tls_connector().map_err(io::Error::other)?;
+    tls.connect(ServerName::from(IpAddr::from(Ipv4Addr::LOCALHOST)), stream)
+        .await
 }
 
 /// Accepts every certificate, but checks that the server has the certificate's private key.
