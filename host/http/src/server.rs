@@ -106,13 +106,9 @@ async fn accept_from<S: State>(shared: &Arc<Shared<S>>, listener: Listener) {
                 continue;
             }
         };
-        let is_proxied = http.config.proxy_protocol;
-        if is_proxied && !http.trusted_proxies.trusts(peer) {
-            tracing::debug!(peer = %peer.address, "closed a connection that does not come from a trusted proxy");
-            continue;
-        }
-        // The client is known after the header of the PROXY protocol.
-        let client_permit = if is_proxied {
+        // Only trusted proxies send the header of the PROXY protocol. The client is known after this header.
+        let sends_header = http.config.proxy_protocol && http.trusted_proxies.trusts(peer);
+        let client_permit = if sends_header {
             None
         } else if let Ok(permit) = shared.client_permit(peer) {
             permit
@@ -122,7 +118,8 @@ async fn accept_from<S: State>(shared: &Arc<Shared<S>>, listener: Listener) {
         let (task, options) = (Arc::clone(shared), Arc::clone(listener.options()));
         shared.connections.spawn(async move {
             let abort = task.state.http().abort.clone();
-            let serving = task.serve_connection(stream, peer, client_permit, &options);
+            let serving =
+                task.serve_connection(stream, peer, sends_header, client_permit, &options);
             abort.run_until_cancelled(serving).await;
             drop(permit);
         });
@@ -148,6 +145,7 @@ impl<S: State> Shared<S> {
         &self,
         mut stream: Transport,
         peer: Peer,
+        sends_header: bool,
         mut client_permit: Option<ConnectionPermit>,
         options: &ListenerOptions,
     ) {
@@ -159,7 +157,7 @@ impl<S: State> Shared<S> {
         // The header of the PROXY protocol and the TLS handshake must arrive before this time.
         let deadline = Instant::now() + config.header_timeout;
         let mut client = peer;
-        if config.proxy_protocol {
+        if sends_header {
             match timeout_at(deadline, proxy_protocol::read(&mut stream)).await {
                 Ok(Ok(address)) => client = address.map_or(peer, Peer::from),
                 Ok(Err(error)) => {

@@ -253,7 +253,9 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     hardening::deny_memory_access().context("cannot protect the memory of the process")?;
     tracing::info!(address = %running.address, "serving");
     reload::notify(&[NotifyState::Ready]);
-    signals.stop(async || reload::service(&running, &log).await).await;
+    signals
+        .stop(async || reload::service(&running, &log).await)
+        .await;
     reload::notify(&[NotifyState::Stopping]);
     tracing::info!("stopping");
     running.stop().await;

@@ -36,19 +36,19 @@ pub struct Http {
     /// The addresses or networks (`10.0.0.0/8`) of the proxies whose `X-Forwarded-For` header is trusted.
     #[serde(deserialize_with = "list")]
     pub trusted_proxies: Vec<String>,
-    /// Whether every connection starts with a header of the PROXY protocol, version 1 or 2. Only trusted proxies can connect then.
+    /// Whether every connection of a trusted proxy starts with a header of the PROXY protocol, version 1 or 2.
     pub proxy_protocol: bool,
     /// The address of a listener without TLS that redirects all requests to `base_url`. If `None`, there is no such listener.
     pub redirect_listen: Option<SocketAddr>,
 }
 
 impl Http {
-    /// Checks that a client can connect, and that redirects lead to a URL with TLS.
+    /// Checks that a client can send the header of the PROXY protocol, and that redirects lead to a URL with TLS.
     pub(super) fn check(&self, config: &Config) -> Result<(), StartError> {
         let is_tcp = config.listen.tcp().is_some();
         if self.proxy_protocol && self.trusted_proxies.is_empty() && is_tcp {
             return Err(StartError::new(
-                "`http.proxy_protocol` is true, but `http.trusted_proxies` is empty, so no proxy can connect",
+                "`http.proxy_protocol` is true, but `http.trusted_proxies` is empty, so no client can send the header",
             ));
         }
         if self.redirect_listen.is_some() && !config.base_url().starts_with("https:") {

@@ -128,12 +128,15 @@ async fn the_client_is_the_address_in_the_header_of_the_proxy_protocol() {
 }
 
 #[tokio::test]
-async fn connections_without_a_valid_proxy_header_are_closed() {
+async fn only_trusted_proxies_send_the_proxy_header_and_their_connections_need_it() {
     let service = Service::with(&format!("{PROXY_PROTOCOL}\nhttp.header_timeout = 0.3")).await;
     let header = format!("PROXY TCP4 192.0.2.1 192.0.2.9 4711 443\r\n{HEALTH}");
     let mut elsewhere = RawClient::connect_from(OTHER_ADDRESS, service.address()).await;
-    elsewhere.try_send(&header).await;
-    assert!(is_closed(&mut elsewhere).await, "not a trusted proxy");
+    elsewhere.send(HEALTH).await;
+    assert_eq!(elsewhere.response().await.unwrap().status, 200);
+    let mut elsewhere = RawClient::connect_from(OTHER_ADDRESS, service.address()).await;
+    elsewhere.send(&header).await;
+    assert_eq!(elsewhere.response().await.unwrap().status, 400);
     for bytes in [HEALTH, "PROXY TCP9 a b\r\n", "PROXY TCP4 192.0", ""] {
         let mut client = RawClient::connect(&service).await;
         client.try_send(bytes).await;
