@@ -81,7 +81,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --check: also cargo-deny; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite and client generators
+# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --check: also cargo-deny; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"

@@ -13,6 +13,7 @@
 //! | `redirect` | redirects from HTTP to HTTPS |
 //! | `client_connections`, `descriptors` | limits on connections, per client and in total |
 //! | `connection`, `stream`, `write_timeout` | one connection: hyper, timeouts, the boundaries between requests, and the close |
+//! | `http2` | one HTTP/2 connection, with its timeouts |
 //! | [`pipeline`] | one request, from its headers to its response |
 //! | `framing`, [`request_body`] | checks of a request's head, and reading of its body |
 //! | [`router`], [`route_group`], [`openapi`] | the table of routes and the API description |
@@ -36,6 +37,7 @@ pub mod cors;
 mod descriptors;
 mod fields;
 mod framing;
+mod http2;
 pub mod listener;
 pub mod message;
 pub mod oauth;

@@ -17,7 +17,7 @@ use crate::listener::{Listener, ListenerOptions, Role};
 use crate::state::State;
 use crate::tls::{Protocol, Tls};
 use crate::transport::Transport;
-use crate::{connection, descriptors, proxy_protocol};
+use crate::{connection, descriptors, http2, proxy_protocol};
 
 /// A running server. Dropping this value does not end the server. Call [`Running::stop`] to end the server.
 #[derive(Debug)]
@@ -60,6 +60,7 @@ struct Shared<S> {
     clients: Arc<ClientConnections>,
     stop: CancellationToken,
     connections: TaskTracker,
+    http2: http2::Context,
 }
 
 async fn accept<S: State>(
@@ -73,6 +74,11 @@ async fn accept<S: State>(
     let shared = Arc::new(Shared {
         permits: Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS))),
         clients: ClientConnections::new(config.connections_per_client),
+        http2: http2::Context {
+            requests: ClientConnections::new(config.connections_per_client),
+            tasks: connections.clone(),
+            abort: state.http().abort.clone(),
+        },
         state,
         stop,
         connections,
@@ -189,8 +195,8 @@ impl<S: State> Shared<S> {
         client: Peer,
         role: Role,
     ) {
-        let stream = match timeout_at(deadline, tls.accept(stream)).await {
-            Ok(Ok((stream, Protocol::Http1))) => stream,
+        let (stream, protocol) = match timeout_at(deadline, tls.accept(stream)).await {
+            Ok(Ok(accepted)) => accepted,
             Ok(Err(error)) => {
                 tracing::debug!(%error, peer = %client.address, "TLS handshake failed");
                 return;
@@ -198,7 +204,14 @@ impl<S: State> Shared<S> {
             Err(_) => return,
         };
         let state = Arc::clone(&self.state);
-        connection::serve(state, stream, client, role, &self.stop).await;
+        match protocol {
+            Protocol::Http1 => {
+                connection::serve(state, stream, client, role, &self.stop).await;
+            }
+            Protocol::Http2 => {
+                http2::serve(state, stream, client, &self.http2, &self.stop).await;
+            }
+        }
     }
 }
 

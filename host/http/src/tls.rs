@@ -1,4 +1,5 @@
-//! TLS of the listeners. This module selects the protocol versions, the cipher suites and the certificate. The connection is served by [`crate::connection`].
+//! TLS of the listeners. This module selects the protocol versions, the cipher suites and the certificate. The connection is served by [`crate::connection`] or
+//! [`crate::http2`].
 
 mod files;
 
@@ -19,12 +20,14 @@ use self::files::CertificateFiles;
 pub use self::files::{CertificateSummary, check_certificate};
 
 /// The names of protocols in the TLS handshake (ALPN, RFC 7301).
+const HTTP_2: &[u8] = b"h2";
 const HTTP_1: &[u8] = b"http/1.1";
 
 /// The protocol that a client selected in the TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http1,
+    Http2,
 }
 
 /// The TLS settings of the listeners, with the current certificate.
@@ -70,7 +73,11 @@ impl Tls {
         T: AsyncRead + AsyncWrite + Unpin,
     {
         let stream = self.acceptor.accept(stream).await?;
-        Ok((stream, Protocol::Http1))
+        let protocol = match stream.get_ref().1.alpn_protocol() {
+            Some(HTTP_2) => Protocol::Http2,
+            _ => Protocol::Http1,
+        };
+        Ok((stream, protocol))
     }
 }
 
@@ -84,6 +91,6 @@ fn acceptor(certificate: Arc<dyn ResolvesServerCert>) -> Result<TlsAcceptor, Sta
         .with_cert_resolver(certificate);
     // Tickets allow a client to resume a session. The server stores no sessions, so many handshakes use no memory.
     config.ticketer = ring::Ticketer::new().map_err(cannot)?;
-    config.alpn_protocols = vec![HTTP_1.into()];
+    config.alpn_protocols = vec![HTTP_2.into(), HTTP_1.into()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

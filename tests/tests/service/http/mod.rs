@@ -2,6 +2,7 @@
 
 mod body_memory;
 mod dns;
+mod http2;
 mod listeners;
 mod malformed_requests;
 mod misbehaving_clients;
