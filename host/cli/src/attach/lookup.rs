@@ -1,7 +1,7 @@
 //! Determines the database that the mail servers read, and gives the mail servers access to it.
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, chown, fchown};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -48,12 +48,25 @@ pub(super) async fn open_directory(config: &Config) -> anyhow::Result<Directory>
                 folder.display()
             );
         }
+        create_for_owner_of(folder, &files.main)?;
     }
     let directory = Directory::open_beside_service(&database).await?;
     if let Some(files) = &new {
         give_to_service(files)?;
     }
     Ok(directory)
+}
+
+/// Creates an empty file for the owner of a folder. An empty file is a valid SQLite database. The service accepts existing folders of its database's owner only.
+fn create_for_owner_of(folder: &Path, file: &Path) -> anyhow::Result<()> {
+    let owner = fs::metadata(folder)?.uid();
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)
+        .and_then(|created| fchown(created, Some(owner), None))
+        .with_context(|| format!("cannot create {}", file.display()))
 }
 
 /// Gives new files to the owner of the database's folder.
