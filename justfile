@@ -19,10 +19,11 @@ run *arguments:
 test *arguments: build-tests
     ./scripts/with-servers ./scripts/test "$@"
 
-# Run all tests, also the long ones, all service tests on PostgreSQL too, and the tests of the routes with users of the mail server's own too
+# Run all tests, also the long ones, all service tests on PostgreSQL too, the tests of the routes with users of the mail server's own too, and without arguments those of the package
 [positional-arguments]
 test-all *arguments: build-tests
     ./scripts/with-servers ./scripts/test --all "$@"
+    [[ $# -gt 0 ]] || {{ quote(just_executable()) }} --justfile {{ quote(justfile()) }} test-deb
 
 # Run the service tests N times in random orders; --loaded runs four busy loops at the same time
 [positional-arguments]
@@ -38,7 +39,7 @@ fuzz *arguments:
 build-tests: (setup "--tests")
     ./scripts/build-tests
 
-# Check format, lints, the WIT contract, scripts, licences and advisories
+# Check format, lints, the WIT contract, scripts, the files in packaging/, licences and advisories
 check: (setup "--check")
     cargo fmt --all --check
     cargo fmt --manifest-path fuzz/Cargo.toml --check
@@ -46,8 +47,9 @@ check: (setup "--check")
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/follow scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/deb scripts/deb-lifecycle scripts/follow scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/test-deb scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
+    ./scripts/check-packaging
 
 # Run the benchmarks; --profile ROUTE profiles an operation, --against COMMIT compares the speed with that of a commit, --help lists all options
 [positional-arguments]
@@ -65,6 +67,14 @@ build: (setup "--build")
     ./scripts/build-components components "$CARGO_TARGET_DIR/embedded" component
     LATCHMAIL_EMBED_MODULES="$CARGO_TARGET_DIR/embedded" cargo build --locked --release -p latchmail --features embed-modules
 
+# Build the Debian package; the last line is the name of its file
+deb: (setup "--deb") build
+    @./scripts/deb
+
+# Test the Debian package in a new Debian 12 and a new Debian 13
+test-deb: deb (setup "--tests")
+    ./scripts/test-deb
+
 # Build the modules into <target>/modules; `component` builds the release versions
 modules profile="dev": setup
     ./scripts/build-components components "$CARGO_TARGET_DIR/modules" {{ profile }}
@@ -81,7 +91,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --check: also cargo-deny; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2
+# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --deb: also cargo-deb; --check: also cargo-deny; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"

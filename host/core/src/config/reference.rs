@@ -138,3 +138,42 @@ fn the_file_to_start_from_has_the_settings_of_the_built_in_modules() {
         );
     }
 }
+
+/// The configuration file of the Debian package.
+const PACKAGED: &str = include_str!("../../../../packaging/latchmail.toml");
+
+#[test]
+fn the_configuration_of_the_package_is_valid() {
+    let config = Config::parse(PACKAGED, "packaging/latchmail.toml", HashMap::new()).unwrap();
+    assert!(config.modules.is_empty());
+    let files = [config.key_file, config.cache_dir, config.admin.socket];
+    assert!(files.iter().all(|file| file.is_absolute()));
+}
+
+#[test]
+fn the_configuration_of_the_package_shows_every_key() {
+    let is_setting = |line: &str| line.starts_with(|c: char| c == '[' || c.is_ascii_lowercase());
+    let text: String = PACKAGED
+        .lines()
+        .map(|line| line.strip_prefix('#').unwrap_or(line))
+        .filter(|line| is_setting(line))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let config = Config::parse(&text, "packaging/latchmail.toml", HashMap::new()).unwrap();
+    let shown: Vec<_> = config.changed_keys(&Config::parse("", "", HashMap::new()).unwrap());
+    let is_shown = |key: &str| {
+        // `<name>` is any name, which can contain dots.
+        let (before, after) = key.split_once("<name>").unwrap_or((key, ""));
+        let table = format!("{after}.");
+        let is_key = |one: &&String| one.ends_with(after) || one.contains(&table);
+        shown
+            .iter()
+            .filter(is_key)
+            .any(|one| one.starts_with(before))
+    };
+    let mut missing = Vec::new();
+    for section in SECTIONS.into_iter().chain([""]) {
+        missing.extend(keys(section).into_iter().filter(|key| !is_shown(key)));
+    }
+    assert!(missing.is_empty(), "not shown: {missing:?}");
+}
