@@ -451,7 +451,7 @@ impl Service {
         if let Some(running) = self.running.take() {
             running.stop().await;
         }
-        let running = start_host(&self.config, &self.clock).await;
+        let running = Box::pin(start_host(&self.config, &self.clock)).await;
         self.base = format!("http://{}", running.address);
         self.running = Some(running);
     }

@@ -3,8 +3,14 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use chrono::Datelike as _;
+use latchmail_core::clock::{Clock, Timestamp};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
+};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -15,18 +21,32 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 /// The name in the certificates.
 pub const NAME: &str = "service.test";
 
-/// A certificate in the files `certificate.pem` and `key.pem` of a folder.
-#[derive(Debug)]
+const DAY: Duration = Duration::from_hours(24);
+
+/// A certificate in the files `certificate.pem` and `key.pem` of a folder. The file `authority.pem` contains the certificate of the authority that signed it.
 pub struct CertificateFolder {
     folder: PathBuf,
+    authority: Certificate,
+    authority_key: KeyPair,
     current: CertificateDer<'static>,
 }
 
 impl CertificateFolder {
-    /// Creates the files with a self-signed certificate.
+    /// Creates the files with a new authority.
     pub fn create(folder: &Path) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "Test authority");
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let authority_key = KeyPair::generate().unwrap();
+        let authority = params.self_signed(&authority_key).unwrap();
+        std::fs::write(folder.join("authority.pem"), authority.pem()).unwrap();
         let mut files = Self {
             folder: folder.to_owned(),
+            authority,
+            authority_key,
             current: Vec::new().into(),
         };
         files.renew();
@@ -43,6 +63,11 @@ impl CertificateFolder {
         self.folder.join("key.pem")
     }
 
+    /// Returns the path of the authority's certificate.
+    pub fn authority(&self) -> PathBuf {
+        self.folder.join("authority.pem")
+    }
+
     /// Returns the settings of a service with this certificate.
     pub fn settings(&self) -> String {
         format!(
@@ -54,16 +79,26 @@ impl CertificateFolder {
 
     /// Replaces the certificate and its key by new ones, each with a rename.
     pub fn renew(&mut self) {
-        let CertifiedKey { cert, key_pair } = generate_simple_self_signed([
-            NAME.to_owned(),
-            "localhost".to_owned(),
-            "127.0.0.1".to_owned(),
-        ])
-        .unwrap();
-        self.current = cert.der().clone();
+        let names = [NAME, "localhost", "127.0.0.1", "127.0.0.2", "127.0.0.3"];
+        let mut params = CertificateParams::new(names.map(String::from)).unwrap();
+        let date = |time: Timestamp| {
+            let date = time.date();
+            let part = |number: u32| u8::try_from(number).unwrap();
+            rcgen::date_time_ymd(date.year(), part(date.month()), part(date.day()))
+        };
+        let now = Clock::system().now();
+        params.not_before = date(now.minus(DAY));
+        params.not_after = date(now.plus(DAY.saturating_mul(90)));
+        params.use_authority_key_identifier_extension = true;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params
+            .signed_by(&key, &self.authority, &self.authority_key)
+            .unwrap();
+        self.current = certificate.der().clone();
         for (path, text) in [
-            (self.certificate(), cert.pem()),
-            (self.key(), key_pair.serialize_pem()),
+            (self.certificate(), certificate.pem()),
+            (self.key(), key.serialize_pem()),
         ] {
             let new = path.with_extension("new");
             std::fs::write(&new, text).unwrap();
@@ -76,23 +111,14 @@ impl CertificateFolder {
         &self.current
     }
 
-    /// Returns a client that trusts only the current certificate. `protocols` are the names for ALPN.
-    pub fn client(&self, protocols: &[&str]) -> TlsConnector {
+    /// Returns a client that trusts the certificates of this authority.
+    pub fn client(&self) -> TlsClient {
         let mut roots = RootCertStore::empty();
-        roots.add(self.current.clone()).unwrap();
-        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = protocols
-            .iter()
-            .map(|name| name.as_bytes().into())
-            .collect();
-        TlsConnector::from(Arc::new(config))
+        roots.add(self.authority.der().clone()).unwrap();
+        TlsClient(roots)
     }
 
-    /// Connects to a service.
+    /// Works like [`TlsClient::connect`].
     ///
     /// # Errors
     /// Returns an error if the connection or the handshake fails.
@@ -101,9 +127,44 @@ impl CertificateFolder {
         address: SocketAddr,
         protocols: &[&str],
     ) -> std::io::Result<TlsStream<TcpStream>> {
+        self.client().connect(address, protocols).await
+    }
+}
+
+/// A client that trusts the certificates of one authority.
+#[derive(Clone, Debug)]
+pub struct TlsClient(RootCertStore);
+
+impl TlsClient {
+    /// Connects to a service. `protocols` are the names for ALPN.
+    ///
+    /// # Errors
+    /// Returns an error if the connection or the handshake fails.
+    pub async fn connect(
+        &self,
+        address: SocketAddr,
+        protocols: &[&str],
+    ) -> std::io::Result<TlsStream<TcpStream>> {
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(self.0.clone())
+            .with_no_client_auth();
+        config.alpn_protocols = protocols
+            .iter()
+            .map(|name| name.as_bytes().into())
+            .collect();
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from(NAME).unwrap();
-        self.client(protocols).connect(name, stream).await
+        TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
     }
+}
+
+/// Returns the first certificate that the service sent on a connection.
+pub fn certificate_of(stream: &TlsStream<TcpStream>) -> CertificateDer<'static> {
+    let chain = stream.get_ref().1.peer_certificates().unwrap();
+    chain[0].clone().into_owned()
 }

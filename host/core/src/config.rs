@@ -5,6 +5,7 @@
 //! Only this module reads the environment. `docs/configuration.md` describes the configuration for operators. Document each new or changed key in
 //! `docs/configuration.md`.
 
+mod acme;
 mod admin;
 mod audit;
 mod built_in;
@@ -40,6 +41,7 @@ use config::{Environment, File, FileFormat};
 use serde::Deserialize;
 use url::Url;
 
+pub use self::acme::Acme;
 pub use self::admin::Admin;
 pub use self::audit::Audit;
 pub use self::built_in::{BUILT_IN, BuiltInModule, EmbeddedModule};
@@ -98,7 +100,7 @@ pub struct Config {
     #[serde(default)]
     pub listen: Listen,
     /// The URL of the service for clients: scheme, host and port, without a trailing slash. This URL is also the issuer of the service's tokens. If empty, the
-    /// URL is `https://` with TLS and `http://` otherwise, followed by `listen`.
+    /// URL is `http://` followed by `listen`, or with TLS `https://` followed by `listen` or the first name in `acme.domains`.
     #[serde(default)]
     pub base_url: String,
     /// The URL of the agent endpoint's authorization server. If empty, the URL is the origin of `base_url`. Another URL requires `oauth.listen` or
@@ -126,6 +128,9 @@ pub struct Config {
     /// The certificate of the service.
     #[serde(default)]
     pub tls: Tls,
+    /// The settings for certificates from a certificate authority.
+    #[serde(default)]
+    pub acme: Acme,
     /// The settings of the directory's database. [`Config::database`] returns these settings.
     #[serde(default)]
     database: Database,
@@ -259,17 +264,35 @@ impl Config {
     /// Returns `true` if clients use TLS with the service itself.
     #[must_use]
     pub fn serves_tls(&self) -> bool {
-        self.tls.is_configured()
+        self.tls.is_configured() || self.acme.is_configured()
+    }
+
+    /// Returns the folder of the keys and the certificates of `acme`. It is beside the key file.
+    #[must_use]
+    pub fn acme_folder(&self) -> PathBuf {
+        self.key_file.with_file_name("acme")
     }
 
     /// Returns the URL of the service for clients, without a trailing slash.
     #[must_use]
     pub fn base_url(&self) -> String {
         if self.base_url.is_empty() {
-            let scheme = if self.serves_tls() { "https" } else { "http" };
-            format!("{scheme}://{}", self.listen)
+            self.default_url()
         } else {
             self.base_url.clone()
+        }
+    }
+
+    /// Returns the URL without `base_url`: the address, or the first name in the certificate of a certificate authority.
+    fn default_url(&self) -> String {
+        const HTTPS: u16 = 443;
+        match (self.acme.domains.first(), self.listen.tcp()) {
+            (Some(domain), Some(address)) if address.port() != HTTPS => {
+                format!("https://{domain}:{}", address.port())
+            }
+            (Some(domain), _) => format!("https://{domain}"),
+            (None, _) if self.serves_tls() => format!("https://{}", self.listen),
+            (None, _) => format!("http://{}", self.listen),
         }
     }
 
@@ -352,6 +375,12 @@ impl Config {
         }
         self.check_base_url()?;
         self.tls.check()?;
+        self.acme.check()?;
+        if self.tls.is_configured() && self.acme.is_configured() {
+            return Err(StartError::new(
+                "`tls.certificate` and `acme.domains` exclude each other: the certificate comes from files or from a certificate authority",
+            ));
+        }
         self.http.check(&self)?;
         self.registration.check()?;
         self.sign_in.check()?;

@@ -205,6 +205,7 @@ impl<S: State> Shared<S> {
         };
         let state = Arc::clone(&self.state);
         match protocol {
+            Protocol::AcmeChallenge => {}
             Protocol::Http1 => {
                 connection::serve(state, stream, client, role, &self.stop).await;
             }

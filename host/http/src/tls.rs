@@ -1,6 +1,7 @@
 //! TLS of the listeners. This module selects the protocol versions, the cipher suites and the certificate. The connection is served by [`crate::connection`] or
 //! [`crate::http2`].
 
+mod acme;
 mod files;
 
 use std::fmt;
@@ -16,8 +17,9 @@ use tokio_rustls::rustls::server::ResolvesServerCert;
 use tokio_rustls::rustls::{ServerConfig, version};
 use tokio_rustls::server::TlsStream;
 
+use self::acme::Acme;
 use self::files::CertificateFiles;
-pub use self::files::{CertificateSummary, check_certificate};
+pub use self::files::{CertificateSummary, check_certificate, check_issued_certificate};
 
 /// The names of protocols in the TLS handshake (ALPN, RFC 7301).
 const HTTP_2: &[u8] = b"h2";
@@ -28,12 +30,20 @@ const HTTP_1: &[u8] = b"http/1.1";
 pub(crate) enum Protocol {
     Http1,
     Http2,
+    /// A certificate authority has verified the name of the service. The connection has no further purpose.
+    AcmeChallenge,
 }
 
 /// The TLS settings of the listeners, with the current certificate.
 pub struct Tls {
     acceptor: TlsAcceptor,
-    files: Arc<CertificateFiles>,
+    source: Source,
+}
+
+/// The source of the certificate.
+enum Source {
+    Files(Arc<CertificateFiles>),
+    Acme(Box<Acme>),
 }
 
 impl fmt::Debug for Tls {
@@ -43,28 +53,39 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Loads the certificate. Returns `None` if the configuration has no certificate.
+    /// Loads the certificate, or prepares the order of a certificate. Returns `None` if the configuration has no certificate.
     ///
     /// # Errors
     /// Returns an error if a file is unreadable or invalid. The error names the file.
     pub fn load(config: &Config) -> Result<Option<Arc<Self>>, StartError> {
-        if !config.tls.is_configured() {
+        let (acceptor, source) = if config.acme.is_configured() {
+            let acme = Acme::new(config)?;
+            let acceptor = acceptor(acme.resolver(), &[HTTP_2, HTTP_1, acme::ALPN])?;
+            (acceptor, Source::Acme(Box::new(acme)))
+        } else if config.tls.is_configured() {
+            let files = Arc::new(CertificateFiles::load(&config.tls)?);
+            let acceptor = acceptor(Arc::clone(&files) as _, &[HTTP_2, HTTP_1])?;
+            (acceptor, Source::Files(files))
+        } else {
             return Ok(None);
-        }
-        let files = Arc::new(CertificateFiles::load(&config.tls)?);
-        let acceptor = acceptor(Arc::clone(&files) as _)?;
-        Ok(Some(Arc::new(Self { acceptor, files })))
+        };
+        Ok(Some(Arc::new(Self { acceptor, source })))
     }
 
     /// Reads the files of the certificate again if their content has changed. If the new content is invalid, keeps the previous certificate and logs the
     /// reason once.
     pub async fn reload(&self) {
-        self.files.reload().await;
+        if let Source::Files(files) = &self.source {
+            files.reload().await;
+        }
     }
 
-    /// Reloads the certificate periodically.
+    /// Reloads the certificate periodically, or orders and renews the certificate. Does not end.
     pub async fn watch(&self) {
-        self.files.watch().await;
+        match &self.source {
+            Source::Files(files) => files.watch().await,
+            Source::Acme(acme) => acme.run().await,
+        }
     }
 
     /// Performs the TLS handshake with a client.
@@ -75,6 +96,7 @@ impl Tls {
         let stream = self.acceptor.accept(stream).await?;
         let protocol = match stream.get_ref().1.alpn_protocol() {
             Some(HTTP_2) => Protocol::Http2,
+            Some(acme::ALPN) => Protocol::AcmeChallenge,
             _ => Protocol::Http1,
         };
         Ok((stream, protocol))
@@ -82,7 +104,11 @@ impl Tls {
 }
 
 /// Returns an acceptor for TLS 1.3, and for TLS 1.2 with forward secrecy and authenticated encryption. All cipher suites of rustls have these properties.
-fn acceptor(certificate: Arc<dyn ResolvesServerCert>) -> Result<TlsAcceptor, StartError> {
+/// `protocols` are the names for ALPN, in the order of preference.
+fn acceptor(
+    certificate: Arc<dyn ResolvesServerCert>,
+    protocols: &[&[u8]],
+) -> Result<TlsAcceptor, StartError> {
     let cannot = |e| StartError::new(format!("cannot set up TLS: {e}"));
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])
@@ -91,6 +117,6 @@ fn acceptor(certificate: Arc<dyn ResolvesServerCert>) -> Result<TlsAcceptor, Sta
         .with_cert_resolver(certificate);
     // Tickets allow a client to resume a session. The server stores no sessions, so many handshakes use no memory.
     config.ticketer = ring::Ticketer::new().map_err(cannot)?;
-    config.alpn_protocols = vec![HTTP_2.into(), HTTP_1.into()];
+    config.alpn_protocols = protocols.iter().map(|&name| name.into()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -50,14 +50,22 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Returns a TLS connector that trusts the certificates in the system's trust store. `server` names the server in the error message.
-pub(crate) fn tls_connector(server: &str) -> Result<TlsConnector, StartError> {
+/// Returns the TLS settings of a client that trusts the certificates in the system's trust store. `server` names the server in the error message.
+///
+/// # Errors
+/// Returns an error if the trust store cannot be read.
+pub fn client_tls(server: &str) -> Result<ClientConfig, StartError> {
     let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(BuilderVerifierExt::with_platform_verifier)
         .map_err(|e| StartError::new(format!("cannot set up TLS for {server}: {e}")))?
         .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(client)))
+    Ok(client)
+}
+
+/// Returns a TLS connector that trusts the certificates in the system's trust store. `server` names the server in the error message.
+pub(crate) fn tls_connector(server: &str) -> Result<TlsConnector, StartError> {
+    Ok(TlsConnector::from(Arc::new(client_tls(server)?)))
 }
 
 /// Returns a TLS connector for servers on the machine itself. The connector accepts every certificate.

@@ -46,7 +46,7 @@ pub(super) async fn check(config: &Config) -> Vec<Finding> {
 
 /// Checks the certificate of the service. Without a certificate, checks that no client can connect from another machine without a proxy.
 fn check_service(config: &Config, now: Timestamp) -> Option<Finding> {
-    if !config.tls.is_configured() {
+    if !config.serves_tls() {
         let is_public = |address: SocketAddr| !address.ip().to_canonical().is_loopback();
         let is_exposed =
             config.listen.tcp().is_some_and(is_public) && config.http.trusted_proxies.is_empty();
@@ -62,7 +62,19 @@ fn check_service(config: &Config, now: Timestamp) -> Option<Finding> {
     let name = Url::parse(&base_url).ok();
     let name = name.as_ref().and_then(Url::host_str).unwrap_or_default();
     let name = name.trim_start_matches('[').trim_end_matches(']');
-    Some(match tls::check_certificate(&config.tls, name) {
+    let checked = if config.acme.is_configured() {
+        tls::check_issued_certificate(config, name)
+    } else {
+        tls::check_certificate(&config.tls, name).map(Some)
+    };
+    let Some(checked) = checked.transpose() else {
+        return Some(Finding::warning(
+            TLS,
+            format!("{} has not issued a certificate yet", config.acme.directory),
+            "start the service, which orders the certificate, and read its log; see docs/tls.md",
+        ));
+    };
+    Some(match checked {
         Err(error) => Finding::failed(TLS, error.to_string(), "correct the files; see docs/tls.md"),
         Ok(summary) if summary.expiry < now => Finding::failed(
             TLS,

@@ -6,10 +6,11 @@ use std::path::Path;
 use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any name.
-const SECTIONS: [&str; 22] = [
+const SECTIONS: [&str; 23] = [
     "log",
     "http",
     "tls",
+    "acme",
     "database",
     "imap",
     "smtp",

@@ -247,3 +247,40 @@ fn redirects_need_a_url_with_tls() {
     assert!(parse(&format!("base_url = 'https://a.example'\n{redirect}")).is_ok());
     assert!(parse(&format!("tls.certificate = 'a'\ntls.key = 'b'\n{redirect}")).is_ok());
 }
+
+#[test]
+fn certificates_are_ordered_only_if_the_terms_are_accepted() {
+    let parse = |text: &str| Config::parse(text, "test", HashMap::new());
+    let acme = "acme.domains = ['mail-api.example.com', 'example.com']\n";
+    let accepted = format!("{acme}acme.accept_terms = true\n");
+    for (text, reason) in [
+        (acme.to_owned(), "`acme.accept_terms` is false"),
+        (
+            accepted.replace("'example", "'*.example"),
+            "`*.example.com`",
+        ),
+        (
+            format!("{accepted}acme.contact = ['admin@example.com']"),
+            "`mailto:`",
+        ),
+        (
+            format!("{accepted}acme.directory = 'http://ca'"),
+            "an https URL",
+        ),
+        (
+            format!("{accepted}tls.certificate = 'a'\ntls.key = 'b'"),
+            "exclude each other",
+        ),
+    ] {
+        let error = parse(&text).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    let config = parse(&format!(
+        "{accepted}listen = '0.0.0.0:443'\nkey_file = '/data/key'"
+    ))
+    .unwrap();
+    assert_eq!(config.base_url(), "https://mail-api.example.com");
+    assert_eq!(config.acme_folder(), std::path::Path::new("/data/acme"));
+    let config = parse(&format!("{accepted}listen = '0.0.0.0:8443'")).unwrap();
+    assert_eq!(config.base_url(), "https://mail-api.example.com:8443");
+}

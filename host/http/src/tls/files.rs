@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use latchmail_core::clock::{Clock, Timestamp};
-use latchmail_core::config::Tls;
+use latchmail_core::config::{Config, Tls};
 use latchmail_core::error::StartError;
 use latchmail_net::certificate::not_after;
 use sha2::{Digest as _, Sha256};
@@ -22,6 +22,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
+
+use super::acme;
 
 /// The interval at which the files are read. A certificate and its key are replaced one after the other, so a short interval shortens the time in which the
 /// files do not match.
@@ -77,6 +79,26 @@ pub fn check_certificate(tls: &Tls, name: &str) -> Result<CertificateSummary, St
         expiry,
         is_valid_for_name,
     })
+}
+
+/// Works like [`check_certificate`] for the certificate that a certificate authority issued. Returns `None` if there is no certificate yet.
+///
+/// # Errors
+/// Returns an error if the certificate is unreadable or invalid.
+pub fn check_issued_certificate(
+    config: &Config,
+    name: &str,
+) -> Result<Option<CertificateSummary>, StartError> {
+    let file = acme::certificate_file(config);
+    if !file.exists() {
+        return Ok(None);
+    }
+    // The file contains the key and the chain.
+    let tls = Tls {
+        certificate: file.clone(),
+        key: file,
+    };
+    check_certificate(&tls, name).map(Some)
 }
 
 impl CertificateFiles {

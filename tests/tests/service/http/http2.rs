@@ -30,7 +30,7 @@ fn client(service: &Service, files: &CertificateFolder, scenario: &str) -> Child
         .arg("--address")
         .arg(service.addresses()[0].to_string())
         .arg("--certificate")
-        .arg(files.certificate())
+        .arg(files.authority())
         .arg(scenario)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

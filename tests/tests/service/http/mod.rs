@@ -1,5 +1,6 @@
 //! Requests in general: access to every route, rate limits, and malformed requests.
 
+mod acme;
 mod body_memory;
 mod dns;
 mod http2;

@@ -1,13 +1,22 @@
 //! TLS of the service itself, redirects from HTTP, and HSTS.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use latchmail_tests::process::free_address;
-use latchmail_tests::tls::CertificateFolder;
-use latchmail_tests::{RawClient, RawResponse, Service, TEST_TIMEOUT, start_error, wait_until};
+use latchmail_tests::tls::{CertificateFolder, TlsClient, certificate_of};
+use latchmail_tests::{
+    RawClient, RawResponse, Service, TEST_TIMEOUT, start_error, tools_folder, wait_until,
+};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::process::Command;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
@@ -42,6 +51,12 @@ impl TlsService {
     async fn client(&self) -> RawClient<TlsStream<TcpStream>> {
         let stream = self.files.connect(self.address(), &["http/1.1"]).await;
         RawClient::over(stream.unwrap())
+    }
+
+    /// Returns `true` if a new connection gets the current certificate in the files.
+    async fn uses_current_certificate(&self) -> bool {
+        let stream = self.files.connect(self.address(), &[]).await.unwrap();
+        certificate_of(&stream) == *self.files.current()
     }
 
     async fn assert_serves(&self) {
@@ -183,7 +198,7 @@ async fn a_renewed_certificate_is_used_for_new_connections() {
     assert_ne!(first, *service.files.current());
     // The service notices the change itself.
     wait_until("new connections get the new certificate", async || {
-        service.files.connect(service.address(), &[]).await.is_ok()
+        service.uses_current_certificate().await
     })
     .await;
     old.send(HEALTH).await;
@@ -291,4 +306,123 @@ async fn the_limit_on_connections_covers_the_listener_of_redirects() {
         again.try_send(HEALTH).await && again.response().await.is_some()
     })
     .await;
+}
+
+/// Sends requests until `stop` is set, each on a new connection if `reconnects` is true. Returns the number of requests. Every request must succeed.
+async fn load(
+    tls: &TlsClient,
+    address: SocketAddr,
+    protocol: &str,
+    reconnects: bool,
+    stop: &AtomicBool,
+) -> usize {
+    let mut connection = None;
+    let mut count = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let mut client = match connection.take() {
+            Some(client) => client,
+            None => HttpClient::connect(tls, address, protocol).await,
+        };
+        assert_eq!(client.health().await, 200, "{protocol}");
+        count += 1;
+        if !reconnects {
+            connection = Some(client);
+        }
+    }
+    count
+}
+
+/// A client of HTTP/1 or HTTP/2.
+enum HttpClient {
+    Http1(http1::SendRequest<Empty<Bytes>>),
+    Http2(http2::SendRequest<Empty<Bytes>>),
+}
+
+impl HttpClient {
+    async fn connect(tls: &TlsClient, address: SocketAddr, protocol: &str) -> Self {
+        let stream = tls.connect(address, &[protocol]).await.unwrap();
+        let stream = TokioIo::new(stream);
+        if protocol == "h2" {
+            let (client, connection) = http2::handshake(TokioExecutor::new(), stream)
+                .await
+                .unwrap();
+            tokio::spawn(connection);
+            Self::Http2(client)
+        } else {
+            let (client, connection) = http1::handshake(stream).await.unwrap();
+            tokio::spawn(connection);
+            Self::Http1(client)
+        }
+    }
+
+    /// Returns the status of a response that arrives completely.
+    async fn health(&mut self) -> u16 {
+        let request = |uri: &str| {
+            let request = http::Request::builder()
+                .uri(uri)
+                .header("host", "service.test");
+            request.body(Empty::new()).unwrap()
+        };
+        let response = match self {
+            Self::Http1(client) => {
+                client.ready().await.unwrap();
+                client.send_request(request("/api/health")).await
+            }
+            Self::Http2(client) => {
+                client.ready().await.unwrap();
+                client
+                    .send_request(request("https://service.test/api/health"))
+                    .await
+            }
+        };
+        let response = response.unwrap();
+        let status = response.status().as_u16();
+        response.into_body().collect().await.unwrap();
+        status
+    }
+}
+
+#[tokio::test]
+async fn renewals_under_load_fail_no_request() {
+    let mut service = TlsService::with("").await;
+    let address = service.address();
+    let stop = Arc::new(AtomicBool::new(false));
+    let client = service.files.client();
+    let mut loads = Vec::new();
+    for protocol in ["h2", "http/1.1"] {
+        for reconnects in [true, true, false, false] {
+            let (client, stop) = (client.clone(), Arc::clone(&stop));
+            loads.push(tokio::spawn(async move {
+                load(&client, address, protocol, reconnects, &stop).await
+            }));
+        }
+    }
+    for _ in 0..4 {
+        service.files.renew();
+        wait_until("new connections get the new certificate", async || {
+            service.uses_current_certificate().await
+        })
+        .await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    for load in loads {
+        assert!(load.await.unwrap() > 0);
+    }
+}
+
+#[tokio::test]
+async fn sslyze_finds_no_weak_protocol_or_cipher() {
+    let service = TlsService::with("").await;
+    let output = Command::new(tools_folder().join("tls-clients/bin/python"))
+        .args(["-m", "sslyze", "--mozilla_config", "intermediate"])
+        .arg("--certinfo_ca_file")
+        .arg(service.files.authority())
+        .arg("--sni=service.test")
+        .arg(service.address().to_string())
+        .output()
+        .await
+        .unwrap();
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{report}");
+    assert!(report.contains("OK - Compliant"), "{report}");
 }
