@@ -19,11 +19,11 @@ run *arguments:
 test *arguments: build-tests
     ./scripts/with-servers ./scripts/test "$@"
 
-# Run all tests, also the long ones, all service tests on PostgreSQL too, the tests of the routes with users of the mail server's own too, and without arguments those of the package
+# Run all tests, also the long ones, all service tests on PostgreSQL too, the tests of the routes with users of the mail server's own too, and without arguments those of the package and the image
 [positional-arguments]
 test-all *arguments: build-tests
     ./scripts/with-servers ./scripts/test --all "$@"
-    [[ $# -gt 0 ]] || {{ quote(just_executable()) }} --justfile {{ quote(justfile()) }} test-deb
+    [[ $# -gt 0 ]] || {{ quote(just_executable()) }} --justfile {{ quote(justfile()) }} test-deb test-image
 
 # Run the service tests N times in random orders; --loaded runs four busy loops at the same time
 [positional-arguments]
@@ -47,7 +47,7 @@ check: (setup "--check")
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/deb scripts/deb-lifecycle scripts/follow scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/test-deb scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/test-deb scripts/test-image scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
     ./scripts/check-packaging
 
@@ -75,6 +75,14 @@ deb: (setup "--deb") build
 test-deb: deb (setup "--tests")
     ./scripts/test-deb
 
+# Build the container image; the last line is its name
+image: (setup "--image") build
+    @./scripts/as-root image ./scripts/image
+
+# Test the container image with podman
+test-image: (setup "--test-image") build
+    ./scripts/test-image
+
 # Build the modules into <target>/modules; `component` builds the release versions
 modules profile="dev": setup
     ./scripts/build-components components "$CARGO_TARGET_DIR/modules" {{ profile }}
@@ -91,7 +99,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --deb: also cargo-deb; --check: also cargo-deny; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2
+# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --deb, --image and --test-image: the tools of these tasks; --check: also cargo-deny; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"
