@@ -64,6 +64,7 @@ pub async fn app_password(database: &Database, address: &str, now: Timestamp) ->
         refresh_hash: sha256_hex(token.expose_secret()),
         created_at: now,
         expires_at: now.plus(std::time::Duration::from_hours(24)),
+        provider: None,
     };
     directory
         .begin_session(&session, &Origin::default())

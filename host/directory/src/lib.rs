@@ -33,6 +33,7 @@ pub mod sendings;
 pub mod session_caller;
 pub mod sessions;
 pub mod shared;
+pub mod single_sign_on;
 pub mod store;
 mod sweep;
 pub mod teams;

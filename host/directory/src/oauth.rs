@@ -18,10 +18,12 @@ use super::db::{Tx, on_tx};
 
 const FORGET_CODES: &str = "DELETE FROM oauth_codes WHERE account_id = $1 AND grant_id IS NULL";
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE account_id = $1";
+const FORGET_SIGN_INS: &str = "DELETE FROM sign_in_codes WHERE account_id = $1";
 
-/// Deletes the approvals of an account that have not led to a grant. Callers that end all grants of an account must call this function too.
+/// Deletes the approvals of an account that have not led to a grant, and the codes of sign-ins that have not led to a session. Callers that end all grants of
+/// an account must call this function too.
 pub(super) async fn delete_approvals(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
-    for forget in [FORGET_CODES, FORGET_DEVICES] {
+    for forget in [FORGET_CODES, FORGET_DEVICES, FORGET_SIGN_INS] {
         on_tx!(tx, db => sqlx::query(forget).bind(account_id).execute(db).await.map(drop))?;
     }
     Ok(())

@@ -19,8 +19,8 @@ use crate::clock::Timestamp;
 /// A second use of a refresh token within this time counts as a retry or as a second browser tab. A second use after this time ends the session.
 pub const REUSE_GRACE: Duration = Duration::from_secs(10);
 
-const INSERT: &str = "INSERT INTO sessions (sid, account_id, app_password_id, sealed_password, created_at, expires_at) \
-    VALUES ($1, $2, $3, $4, $5, $6)";
+const INSERT: &str = "INSERT INTO sessions \
+    (sid, account_id, app_password_id, sealed_password, created_at, expires_at, identity_id, provider_sid) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 /// Maximum number of web sessions of an account. Each session has its own rate limits, so this maximum also limits the requests of an account. If an account
 /// exceeds the maximum, the least recently refreshed sessions are ended.
 const MAX_SESSIONS: i64 = 100;
@@ -66,6 +66,17 @@ pub struct NewSession {
     pub created_at: Timestamp,
     /// The time at which the session ends without a further refresh.
     pub expires_at: Timestamp,
+    /// The sign-in at the identity provider. `None` if the session begins with a password.
+    pub provider: Option<ProviderSession>,
+}
+
+/// The sign-in at the identity provider with which a session begins.
+#[derive(Clone, Debug)]
+pub struct ProviderSession {
+    /// The id of the person's identity.
+    pub identity_id: String,
+    /// The provider's id of the person's session at the provider.
+    pub sid: Option<String>,
 }
 
 impl fmt::Debug for NewSession {
@@ -302,6 +313,8 @@ pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Erro
         .bind(&session.sealed_password)
         .bind(session.created_at.millis())
         .bind(session.expires_at.millis())
+        .bind(session.provider.as_ref().map(|provider| &provider.identity_id))
+        .bind(session.provider.as_ref().and_then(|provider| provider.sid.as_ref()))
         .execute(db).await.map(drop))?;
     insert_token(
         tx,

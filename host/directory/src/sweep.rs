@@ -1,6 +1,7 @@
 //! Deletes expired data:
 //! - ended web sessions and OAuth grants, together with their app passwords
 //! - tokens and codes that are not needed any longer
+//! - unfinished sign-ins at the identity provider
 //! - unused OAuth clients
 //! - sendings that are older than a day
 //! - the last log-ins of deleted app passwords
@@ -60,6 +61,7 @@ impl Directory {
             tx.commit().await?;
         }
         ended.extend(self.sweep_grants(now).await?);
+        self.sweep_single_sign_on(now).await?;
         self.sweep_sendings(now).await?;
         self.sweep_last_logins().await?;
         self.db.repair_mailserver().await?;

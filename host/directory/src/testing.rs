@@ -429,6 +429,7 @@ mod fixtures {
             refresh_hash: format!("{sid}-1"),
             created_at: now,
             expires_at: now.plus(MONTH),
+            provider: None,
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::db::{Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::sessions::{self, NewSession};
-use super::{Directory, Error};
+use super::{Directory, Error, single_sign_on};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
@@ -88,6 +88,11 @@ pub enum Factor {
     },
     /// The recovery code with this hash.
     RecoveryCode(String),
+    /// The person signed in at the identity provider, which is responsible for second factors. The service checks no second factor of its own.
+    Provider {
+        /// The hash of the sign-in code that the person's client exchanges. `None` if the sign-in needs no code.
+        code: Option<String>,
+    },
 }
 
 /// A person whose password and code were correct.
@@ -345,10 +350,22 @@ pub(super) async fn consume(tx: &mut Tx, person: Person<'_>) -> Result<Consumpti
         .bind(account)
         .bind(person.password_hash)
         .fetch_optional(db).await)?;
-    if unchanged.is_none() || (*person.factor != Factor::None) != is_enabled(tx, account).await? {
+    let is_changed = match person.factor {
+        Factor::Provider { .. } => false,
+        factor => (*factor != Factor::None) != is_enabled(tx, account).await?,
+    };
+    if unchanged.is_none() || is_changed {
         return Ok(Consumption::AccountChanged);
     }
     let with = match person.factor {
+        Factor::Provider { code } => {
+            if let Some(hash) = code
+                && !single_sign_on::consume_code(tx, hash, person.at).await?
+            {
+                return Ok(Consumption::Used);
+            }
+            ", at the identity provider".to_owned()
+        }
         Factor::None => String::new(),
         Factor::Code { step, since } => {
             let taken = on_tx!(&mut *tx, db => sqlx::query(CONSUME_STEP)

@@ -334,6 +334,7 @@ impl Auth {
             account_id: account.to_owned(),
             created_at: now,
             expires_at,
+            provider: None,
         };
         Ok((session, tokens))
     }

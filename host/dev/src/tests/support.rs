@@ -69,6 +69,7 @@ pub(super) async fn directory(database: &config::Database) -> Directory {
         refresh_hash: "r1".into(),
         created_at: NOW,
         expires_at: NOW.plus(Duration::from_hours(24)),
+        provider: None,
     };
     let created = directory
         .create_account(&ann, Some(&session), &Origin::default())

@@ -87,16 +87,58 @@ CREATE TRIGGER remember_ended_app_password AFTER DELETE ON app_passwords BEGIN
     INSERT OR IGNORE INTO ended_app_passwords VALUES (OLD.id, CAST(strftime('%s', 'now') AS INTEGER) * 1000);
 END;
 
+-- The persons at the identity provider, each with the account of the mailbox that the last sign-in opened.
+CREATE TABLE identities (
+    id         TEXT   PRIMARY KEY,              -- opaque
+    issuer     TEXT   NOT NULL,                 -- the provider's issuer identifier
+    subject    TEXT   NOT NULL,                 -- the provider's id of the person
+    account_id TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+    created_at BIGINT NOT NULL,
+    UNIQUE (issuer, subject)
+);
+CREATE INDEX identities_by_account ON identities (account_id);
+
+-- Sign-ins that continue at the identity provider. A row is deleted when the browser returns from the provider.
+CREATE TABLE provider_sign_ins (
+    state_hash TEXT   PRIMARY KEY,              -- SHA-256 of the parameter `state`, lower-case hexadecimal
+    sealed     TEXT   NOT NULL,                 -- the request, sealed with the service's key for one browser
+    expires_at BIGINT NOT NULL
+);
+CREATE INDEX provider_sign_ins_by_end ON provider_sign_ins (expires_at);
+
+-- The codes of completed sign-ins at the identity provider. A client exchanges a code for the tokens of a session within a minute.
+CREATE TABLE sign_in_codes (
+    code_hash    TEXT   PRIMARY KEY,            -- SHA-256, lower-case hexadecimal
+    account_id   TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+    identity_id  TEXT   NOT NULL REFERENCES identities (id) ON DELETE CASCADE,
+    provider_sid TEXT,
+    challenge    TEXT   NOT NULL,               -- the code challenge (RFC 7636, method S256)
+    expires_at   BIGINT NOT NULL
+);
+CREATE INDEX sign_in_codes_by_account ON sign_in_codes (account_id);
+CREATE INDEX sign_in_codes_by_identity ON sign_in_codes (identity_id);
+CREATE INDEX sign_in_codes_by_end ON sign_in_codes (expires_at);
+
+-- The accepted logout tokens of the identity provider. Each token is accepted once.
+CREATE TABLE logout_tokens (
+    token_hash TEXT   PRIMARY KEY,              -- SHA-256 of the issuer and the token's id (`jti`), lower-case hexadecimal
+    expires_at BIGINT NOT NULL
+);
+CREATE INDEX logout_tokens_by_end ON logout_tokens (expires_at);
+
 CREATE TABLE sessions (
     sid             TEXT   PRIMARY KEY,
     account_id      TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
     app_password_id TEXT   NOT NULL REFERENCES app_passwords (id) ON DELETE CASCADE,
     sealed_password BLOB   NOT NULL,            -- the app password, sealed with the service's key
-    created_at      BIGINT NOT NULL,
+    identity_id     TEXT   REFERENCES identities (id) ON DELETE CASCADE, -- the person at the identity provider; NULL if the session began with a password
+    provider_sid    TEXT,                       -- the provider's id of the person's session at the provider
+    created_at      BIGINT NOT NULL,            -- the time of the sign-in; a refresh does not change it
     expires_at      BIGINT NOT NULL
 );
 CREATE INDEX sessions_by_account ON sessions (account_id);
 CREATE INDEX sessions_by_app_password ON sessions (app_password_id);
+CREATE INDEX sessions_by_identity ON sessions (identity_id);
 
 -- The refresh tokens of web sessions. A used token is kept until it expires or its session ends. A second use of the token can show that the token was stolen.
 CREATE TABLE refresh_tokens (

@@ -27,6 +27,8 @@ kinds! {
     SignInFailed = "sign_in_failed",
     /// The account's owner ended every web session.
     SignedOut = "signed_out",
+    /// The identity provider ended web sessions of a person, or the person's mailbox at the provider changed.
+    SignedOutByProvider = "signed_out_by_provider",
     /// A refresh token was used a second time. The session of the token was ended.
     RefreshTokenReused = "refresh_token_reused",
     /// An account was created by its owner or by the operator.

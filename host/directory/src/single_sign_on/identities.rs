@@ -1,0 +1,94 @@
+//! The persons at the identity provider. Several persons can open the same mailbox. A person opens one mailbox at a time.
+
+use super::super::db::{Tx, on_tx};
+use super::super::{Directory, Error};
+use super::end_sessions;
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+
+const FIND: &str = "SELECT id, account_id FROM identities WHERE issuer = $1 AND subject = $2";
+/// Inserts no row if a concurrent sign-in of the same person inserted it.
+const INSERT: &str = "INSERT INTO identities (id, issuer, subject, account_id, created_at) VALUES ($1, $2, $3, $4, $5) \
+    ON CONFLICT (issuer, subject) DO NOTHING";
+const SET_ACCOUNT: &str = "UPDATE identities SET account_id = $2 WHERE id = $1";
+const SESSIONS: &str =
+    "SELECT app_password_id FROM sessions WHERE identity_id = $1 AND account_id = $2";
+const DELETE_CODES: &str = "DELETE FROM sign_in_codes WHERE identity_id = $1 AND account_id = $2";
+
+/// A person who signed in at the identity provider.
+#[derive(Clone, Copy, Debug)]
+pub struct NewIdentity<'a> {
+    /// An opaque id, which is used if the person is not known.
+    pub id: &'a str,
+    /// The provider's issuer identifier.
+    pub issuer: &'a str,
+    /// The provider's id of the person.
+    pub subject: &'a str,
+    /// The account of the person's mailbox.
+    pub account_id: &'a str,
+    /// The address of the account.
+    pub address: &'a str,
+    /// The current time.
+    pub at: Timestamp,
+}
+
+/// A known person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Linked {
+    /// The id of the identity.
+    pub identity_id: String,
+    /// The ids of the app passwords that were deleted, because the person had sessions of another mailbox.
+    pub ended: Vec<String>,
+}
+
+impl Directory {
+    /// Stores the account of a person. If the person had another account before, ends the person's web sessions of that account.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn link_identity(
+        &self,
+        new: NewIdentity<'_>,
+        origin: &Origin,
+    ) -> Result<Linked, Error> {
+        let mut tx = self.db.begin().await?;
+        on_tx!(&mut tx, db => sqlx::query(INSERT)
+            .bind(new.id)
+            .bind(new.issuer)
+            .bind(new.subject)
+            .bind(new.account_id)
+            .bind(new.at.millis())
+            .execute(db).await.map(drop))?;
+        let (identity_id, before) = find(&mut tx, new).await?;
+        if before == new.account_id {
+            tx.commit().await?;
+            let ended = Vec::new();
+            return Ok(Linked { identity_id, ended });
+        }
+        tx.lock_account(&before).await?;
+        on_tx!(&mut tx, db => sqlx::query(SET_ACCOUNT)
+            .bind(&identity_id)
+            .bind(new.account_id)
+            .execute(db).await.map(drop))?;
+        on_tx!(&mut tx, db => sqlx::query(DELETE_CODES)
+            .bind(&identity_id)
+            .bind(&before)
+            .execute(db).await.map(drop))?;
+        let ended: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(SESSIONS)
+            .bind(&identity_id)
+            .bind(&before)
+            .fetch_all(db).await)?;
+        let reason = format!("the mailbox of the person is now {}", new.address);
+        end_sessions(&mut tx, &before, &ended, &reason, new.at, origin).await?;
+        tx.commit().await?;
+        Ok(Linked { identity_id, ended })
+    }
+}
+
+/// Returns the id of the person's identity and the id of the person's account.
+async fn find(tx: &mut Tx, new: NewIdentity<'_>) -> Result<(String, String), Error> {
+    Ok(on_tx!(tx, db => sqlx::query_as(FIND)
+        .bind(new.issuer)
+        .bind(new.subject)
+        .fetch_one(db).await)?)
+}

@@ -1,0 +1,225 @@
+use std::time::Duration;
+
+use super::*;
+use crate::sessions::ProviderSession;
+use crate::testing::{Fresh, NOW, account, both, session};
+use crate::two_factor::{Factor, SignIn};
+
+const ISSUER: &str = "https://id.example.org";
+const PASSWORDS: &str =
+    "SELECT address, app_password_id FROM mailserver_passwords ORDER BY app_password_id";
+
+const ROWS: &str = "SELECT (SELECT COUNT(*) FROM sign_in_codes) + (SELECT COUNT(*) FROM logout_tokens) \
+    + (SELECT COUNT(*) FROM provider_sign_ins)";
+
+/// Links a person to the account `account_id`.
+async fn link(fresh: &Fresh, subject: &str, account_id: &str) -> Linked {
+    let new = NewIdentity {
+        id: &format!("{subject}-identity"),
+        issuer: ISSUER,
+        subject,
+        account_id,
+        address: "new@example.org",
+        at: NOW,
+    };
+    let origin = Origin::default();
+    let linked = fresh.directory.link_identity(new, &origin);
+    linked.await.unwrap()
+}
+
+/// Begins a session of a linked person.
+async fn begin(fresh: &Fresh, sid: &str, account_id: &str, identity: &str, provider_sid: &str) {
+    let mut new = session(sid, account_id, NOW);
+    new.provider = Some(ProviderSession {
+        identity_id: identity.into(),
+        sid: Some(provider_sid.into()),
+    });
+    let origin = Origin::default();
+    let begun = fresh.directory.begin_session(&new, &origin);
+    begun.await.unwrap();
+}
+
+async fn logout(
+    fresh: &Fresh,
+    token: &str,
+    subject: Option<&str>,
+    sid: Option<&str>,
+) -> Option<Vec<String>> {
+    let logout = ProviderLogout {
+        token_hash: token,
+        expires_at: NOW.plus(Duration::from_mins(2)),
+        issuer: ISSUER,
+        subject,
+        sid,
+        at: NOW,
+    };
+    let origin = Origin::default();
+    let ended = fresh.directory.end_provider_sessions(logout, &origin);
+    ended.await.unwrap()
+}
+
+async fn people(fresh: &Fresh) {
+    fresh.directory.with("a", "ada@example.org", &["p"]).await;
+    fresh.directory.with("b", "bob@example.org", &[]).await;
+    link(fresh, "ada", "a").await;
+    link(fresh, "bob", "b").await;
+    begin(fresh, "s", "a", "ada-identity", "laptop").await;
+    begin(fresh, "t", "a", "ada-identity", "phone").await;
+    begin(fresh, "u", "b", "bob-identity", "laptop").await;
+}
+
+async fn an_unfinished_sign_in_is_taken_once_and_before_it_expires(fresh: Fresh) {
+    let directory = &fresh.directory;
+    let end = NOW.plus(Duration::from_mins(10));
+    for state in ["one", "two"] {
+        let sealed = format!("{state}-sealed");
+        let added = directory.add_provider_sign_in(state, &sealed, end);
+        added.await.unwrap();
+    }
+    let take = async |state, at| directory.take_provider_sign_in(state, at).await.unwrap();
+    assert_eq!(take("one", NOW).await.as_deref(), Some("one-sealed"));
+    assert_eq!(take("one", NOW).await, None);
+    assert_eq!(take("two", end).await, None);
+    assert_eq!(take("three", NOW).await, None);
+}
+
+async fn a_person_keeps_one_identity(fresh: Fresh) {
+    people(&fresh).await;
+    let again = link(&fresh, "ada", "a").await;
+    assert_eq!(again.identity_id, "ada-identity");
+    assert!(again.ended.is_empty());
+    let count = fresh.number("SELECT COUNT(*) FROM identities").await;
+    assert_eq!(count, 2);
+}
+
+async fn a_person_with_another_mailbox_loses_the_sessions_of_the_first_one(fresh: Fresh) {
+    people(&fresh).await;
+    let mut moved = link(&fresh, "ada", "b").await;
+    moved.ended.sort();
+    assert_eq!(moved.ended, ["s-password", "t-password"]);
+    let left: Vec<String> = fresh
+        .as_mail_server(PASSWORDS)
+        .await
+        .into_iter()
+        .map(|row| row.1)
+        .collect();
+    assert_eq!(left, ["p-password", "u-password"]);
+    let back = link(&fresh, "ada", "a").await;
+    assert!(back.ended.is_empty());
+}
+
+async fn a_logout_ends_the_named_sessions_once(fresh: Fresh) {
+    people(&fresh).await;
+    let ended = logout(&fresh, "1", Some("ada"), Some("laptop")).await;
+    assert_eq!(ended.unwrap(), ["s-password"]);
+    assert_eq!(logout(&fresh, "1", Some("ada"), None).await, None);
+    let ended = logout(&fresh, "2", Some("ada"), None).await;
+    assert_eq!(ended.unwrap(), ["t-password"]);
+    let ended = logout(&fresh, "3", None, Some("laptop")).await;
+    assert_eq!(ended.unwrap(), ["u-password"]);
+    let nobody = logout(&fresh, "4", Some("carol"), None).await;
+    assert_eq!(nobody.unwrap(), Vec::<String>::new());
+    // A session that began with a password remains.
+    assert_eq!(fresh.number("SELECT COUNT(*) FROM sessions").await, 1);
+}
+
+/// Stores the code `hash` of Ada, which is valid for a minute.
+async fn add_code(fresh: &Fresh, hash: &str) {
+    let code = NewSignInCode {
+        hash: hash.into(),
+        expires_at: NOW.plus(Duration::from_mins(1)),
+        content: SignInCode {
+            account_id: "a".into(),
+            identity_id: "ada-identity".into(),
+            provider_sid: Some("laptop".into()),
+            challenge: "c".into(),
+        },
+    };
+    fresh.directory.add_sign_in_code(&code).await.unwrap();
+}
+
+async fn exchange(fresh: &Fresh, code: &str, sid: &str) -> SignIn {
+    let factor = Factor::Provider {
+        code: Some(code.into()),
+    };
+    let new = session(sid, "a", NOW);
+    let hash = account("a", "").password_hash;
+    let origin = Origin::default();
+    let exchanged = fresh.directory.sign_in(&new, &hash, &factor, &origin);
+    exchanged.await.unwrap()
+}
+
+async fn a_code_begins_one_session(fresh: Fresh) {
+    people(&fresh).await;
+    add_code(&fresh, "code").await;
+    let found = fresh.directory.sign_in_code("code", NOW).await.unwrap();
+    assert_eq!(found.unwrap().challenge, "c");
+    let late = NOW.plus(Duration::from_mins(1));
+    let expired = fresh.directory.sign_in_code("code", late).await.unwrap();
+    assert_eq!(expired, None);
+    assert_eq!(exchange(&fresh, "code", "x").await, SignIn::Begun);
+    assert_eq!(exchange(&fresh, "code", "y").await, SignIn::CodeUsed);
+    add_code(&fresh, "wrong").await;
+    fresh.directory.delete_sign_in_code("wrong").await.unwrap();
+    assert_eq!(exchange(&fresh, "wrong", "y").await, SignIn::CodeUsed);
+}
+
+async fn a_logout_and_a_disabled_account_invalidate_codes(fresh: Fresh) {
+    people(&fresh).await;
+    add_code(&fresh, "one").await;
+    logout(&fresh, "1", None, Some("phone")).await.unwrap();
+    assert!(
+        fresh
+            .directory
+            .sign_in_code("one", NOW)
+            .await
+            .unwrap()
+            .is_some()
+    );
+    logout(&fresh, "2", None, Some("laptop")).await.unwrap();
+    assert_eq!(exchange(&fresh, "one", "x").await, SignIn::CodeUsed);
+    add_code(&fresh, "two").await;
+    fresh
+        .execute("UPDATE accounts SET active = FALSE WHERE id = 'a'")
+        .await;
+    assert_eq!(exchange(&fresh, "two", "x").await, SignIn::AccountChanged);
+}
+
+async fn the_time_of_the_sign_in_is_known_for_sessions_of_the_provider(fresh: Fresh) {
+    people(&fresh).await;
+    let at = async |sid| {
+        fresh
+            .directory
+            .signed_in_at_provider("a", sid)
+            .await
+            .unwrap()
+    };
+    assert_eq!(at("s").await, Some(NOW));
+    assert_eq!(at("p").await, None);
+    assert_eq!(at("u").await, None);
+}
+
+async fn expired_rows_are_swept(fresh: Fresh) {
+    people(&fresh).await;
+    add_code(&fresh, "code").await;
+    logout(&fresh, "1", Some("carol"), None).await.unwrap();
+    let added = fresh.directory.add_provider_sign_in("state", "sealed", NOW);
+    added.await.unwrap();
+    assert_eq!(fresh.number(ROWS).await, 3);
+    fresh.directory.sweep(NOW).await.unwrap();
+    assert_eq!(fresh.number(ROWS).await, 2);
+    let later = NOW.plus(Duration::from_mins(2));
+    fresh.directory.sweep(later).await.unwrap();
+    assert_eq!(fresh.number(ROWS).await, 0);
+}
+
+both!(
+    an_unfinished_sign_in_is_taken_once_and_before_it_expires,
+    a_person_keeps_one_identity,
+    a_person_with_another_mailbox_loses_the_sessions_of_the_first_one,
+    a_logout_ends_the_named_sessions_once,
+    a_code_begins_one_session,
+    a_logout_and_a_disabled_account_invalidate_codes,
+    the_time_of_the_sign_in_is_known_for_sessions_of_the_provider,
+    expired_rows_are_swept,
+);
