@@ -6,11 +6,12 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 19] = [
+const CRATES: [&str; 20] = [
     "latchmail-shape",
     "latchmail-mailserver",
     "latchmail-core",
     "latchmail-net",
+    "latchmail-oidc",
     "latchmail-mime",
     "latchmail-imap",
     "latchmail-directory",

@@ -60,7 +60,7 @@ pub use self::modules::{Breaker, Module, ModuleSettings};
 pub use self::oauth::{Introspection, OAuth};
 pub use self::plans::Plan;
 pub use self::registration::Registration;
-pub use self::sign_in::{DomainSignIn, MailserverSignIn, PasswordSource, SignIn};
+pub use self::sign_in::{DomainSignIn, MailserverSignIn, OidcSignIn, PasswordSource, SignIn};
 pub use self::smtp::Smtp;
 pub use self::tls::Tls;
 use self::values::list;

@@ -310,7 +310,7 @@ impl Auth {
     /// tokens of the account end.
     ///
     /// # Errors
-    /// Returns 403 if the mail server stores the password. Returns 400 if the new password is invalid. Returns 401 if the session has ended, or if the
+    /// Returns 403 if the service does not store the password. Returns 400 if the new password is invalid. Returns 401 if the session has ended, or if the
     /// two-factor code is missing. Returns 429 after too many wrong passwords. Returns 500 for an internal error. On error, nothing is changed.
     pub async fn change_password(
         &self,
@@ -322,8 +322,9 @@ impl Auth {
             .directory
             .active_account(confirmation.session.account)
             .await?;
-        if found.is_some_and(|found| self.users.manages(&found.address)) {
-            return Err(Failure::forbidden(self.users.settings().password_hint()));
+        let hint = found.and_then(|found| self.users.settings().password_hint(&found.address));
+        if let Some(hint) = hint {
+            return Err(Failure::forbidden(hint));
         }
         person::new_password("new_password", new.expose_secret())?;
         let Session { account, sid } = confirmation.session;

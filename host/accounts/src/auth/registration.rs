@@ -87,7 +87,7 @@ impl Auth {
     fn require_own_passwords(&self, domain: &str) -> Result<(), Failure> {
         match self.users.settings().source(domain) {
             PasswordSource::Accounts => Ok(()),
-            PasswordSource::Mailserver => Err(Failure::forbidden(CLOSED)),
+            PasswordSource::Mailserver | PasswordSource::Oidc => Err(Failure::forbidden(CLOSED)),
         }
     }
 

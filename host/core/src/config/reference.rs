@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any name.
-const SECTIONS: [&str; 23] = [
+const SECTIONS: [&str; 24] = [
     "log",
     "http",
     "tls",
@@ -19,6 +19,7 @@ const SECTIONS: [&str; 23] = [
     "sign_in",
     "sign_in.domains.<name>",
     "sign_in.mailserver",
+    "sign_in.oidc",
     "audit",
     "dns",
     "dkim",

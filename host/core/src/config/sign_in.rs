@@ -1,4 +1,4 @@
-//! `[sign_in]`: the place where the passwords of users are verified.
+//! `[sign_in]`: the place where users are verified.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::values::seconds;
+use super::values::{list, seconds};
 use crate::address;
 use crate::error::StartError;
 
@@ -20,6 +20,8 @@ pub struct SignIn {
     pub domains: BTreeMap<String, DomainSignIn>,
     /// The settings for [`PasswordSource::Mailserver`].
     pub mailserver: MailserverSignIn,
+    /// The settings for [`PasswordSource::Oidc`].
+    pub oidc: OidcSignIn,
 }
 
 /// The place where passwords are stored and verified.
@@ -31,6 +33,8 @@ pub enum PasswordSource {
     Accounts,
     /// The mail server verifies passwords with its own users.
     Mailserver,
+    /// Users sign in at an identity provider. The service sees no passwords.
+    Oidc,
 }
 
 /// `[sign_in.domains."<name>"]`
@@ -73,6 +77,39 @@ impl Default for MailserverSignIn {
     }
 }
 
+/// `[sign_in.oidc]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OidcSignIn {
+    /// The provider's issuer identifier, exactly as the provider's discovery document contains it.
+    pub issuer: String,
+    /// The client id of the service at the provider.
+    pub client_id: String,
+    /// The file with the client secret. If empty, the service is a public client.
+    pub client_secret_file: PathBuf,
+    /// The claim with the address of the person's mailbox.
+    pub mailbox_claim: String,
+    /// The URIs of clients to which a sign-in can return, in addition to loopback URIs.
+    #[serde(deserialize_with = "list")]
+    pub redirect_uris: Vec<String>,
+    /// The scopes that the service requests from the provider.
+    #[serde(deserialize_with = "list")]
+    pub scopes: Vec<String>,
+}
+
+impl Default for OidcSignIn {
+    fn default() -> Self {
+        Self {
+            issuer: String::new(),
+            client_id: String::new(),
+            client_secret_file: PathBuf::new(),
+            mailbox_claim: "email".into(),
+            redirect_uris: Vec::new(),
+            scopes: vec!["openid".into(), "email".into()],
+        }
+    }
+}
+
 impl SignIn {
     /// Returns the source of passwords for a domain in its canonical form.
     #[must_use]
@@ -81,19 +118,57 @@ impl SignIn {
         own.map_or(self.source, |domain| domain.source)
     }
 
+    /// Returns the sources of passwords of all domains.
+    fn sources(&self) -> impl Iterator<Item = PasswordSource> {
+        let own = self.domains.values().map(|domain| domain.source);
+        std::iter::once(self.source).chain(own)
+    }
+
+    /// Returns the source of passwords for an address.
+    fn source_of_address(&self, address: &str) -> PasswordSource {
+        let (_, domain) = address.rsplit_once('@').unwrap_or_default();
+        self.source(domain)
+    }
+
     /// Returns `true` if the mail server verifies the passwords of at least one domain.
     #[must_use]
     pub fn uses_mail_server(&self) -> bool {
-        let mut own = self.domains.values().map(|domain| domain.source);
-        self.source == PasswordSource::Mailserver
-            || own.any(|source| source == PasswordSource::Mailserver)
+        self.sources()
+            .any(|source| source == PasswordSource::Mailserver)
     }
 
     /// Returns `true` if the mail server verifies the password of this address.
     #[must_use]
     pub fn is_at_mail_server(&self, address: &str) -> bool {
-        let (_, domain) = address.rsplit_once('@').unwrap_or_default();
-        self.source(domain) == PasswordSource::Mailserver
+        self.source_of_address(address) == PasswordSource::Mailserver
+    }
+
+    /// Returns `true` if the users of at least one domain sign in at the identity provider.
+    #[must_use]
+    pub fn uses_provider(&self) -> bool {
+        self.sources().any(|source| source == PasswordSource::Oidc)
+    }
+
+    /// Returns `true` if the users of at least one domain sign in with a password.
+    #[must_use]
+    pub fn uses_passwords(&self) -> bool {
+        self.sources().any(|source| source != PasswordSource::Oidc)
+    }
+
+    /// Returns `true` if the user with this address signs in at the identity provider.
+    #[must_use]
+    pub fn is_at_provider(&self, address: &str) -> bool {
+        self.source_of_address(address) == PasswordSource::Oidc
+    }
+
+    /// Returns `true` if the address can belong to a user of the mail server who has no account yet. The first sign-in creates the account.
+    #[must_use]
+    pub fn can_be_mail_server_user(&self, address: &str) -> bool {
+        match self.source_of_address(address) {
+            PasswordSource::Accounts => false,
+            PasswordSource::Mailserver => true,
+            PasswordSource::Oidc => !self.mailserver.lookup_socket.as_os_str().is_empty(),
+        }
     }
 
     /// Returns the mail server's log-in name of an address: the local part on the default domain, otherwise the address.
@@ -118,9 +193,20 @@ impl SignIn {
             .flatten()
     }
 
-    /// Returns the text for users who try to change a password that the mail server stores.
+    /// Returns the text for users who try to change a password that the service does not store. Returns `None` if the service stores the password.
     #[must_use]
-    pub fn password_hint(&self) -> String {
+    pub fn password_hint(&self, address: &str) -> Option<String> {
+        match self.source_of_address(address) {
+            PasswordSource::Accounts => None,
+            PasswordSource::Mailserver => Some(self.mail_server_hint()),
+            PasswordSource::Oidc => Some(
+                "The identity provider manages the sign-in of this account. Change the password there."
+                    .into(),
+            ),
+        }
+    }
+
+    fn mail_server_hint(&self) -> String {
         let place = match self.mailserver.password_url.as_str() {
             "" => "there",
             url => &format!("at {url}"),
@@ -210,6 +296,25 @@ mod tests {
     }
 
     #[test]
+    fn the_users_of_a_domain_can_sign_in_at_the_provider() {
+        let sign_in = parsed(
+            "[sign_in]\nsource = 'oidc'\n[sign_in.domains.'a.example']\nsource = 'mailserver'\n[sign_in.domains.'b.example']\nsource = 'accounts'",
+        )
+        .unwrap();
+        assert!(sign_in.uses_provider() && sign_in.uses_passwords());
+        assert!(sign_in.is_at_provider("ada@c.example"));
+        assert!(!sign_in.is_at_provider("ada@b.example"));
+        assert!(!sign_in.can_be_mail_server_user("ada@c.example"));
+        assert!(sign_in.can_be_mail_server_user("ada@a.example"));
+        assert_eq!(sign_in.oidc.mailbox_claim, "email");
+        assert_eq!(sign_in.oidc.scopes, ["openid", "email"]);
+        let only = parsed("sign_in.source = 'oidc'\nsign_in.mailserver.lookup_socket = '/s'");
+        let only = only.unwrap();
+        assert!(!only.uses_passwords() && only.can_be_mail_server_user("ada@c.example"));
+        assert!(!parsed("").unwrap().uses_provider());
+    }
+
+    #[test]
     fn a_log_in_name_on_the_default_domain_has_no_domain() {
         let sign_in = parsed("sign_in.mailserver.default_domain = 'Example.org'").unwrap();
         assert_eq!(sign_in.login_name("ada@example.org"), "ada");
@@ -226,15 +331,14 @@ mod tests {
     #[test]
     fn the_hint_names_the_url() {
         let text = "The mail server manages this password. Change it";
-        assert_eq!(
-            parsed("").unwrap().password_hint(),
-            format!("{text} there.")
-        );
-        let with = parsed("sign_in.mailserver.password_url = 'https://a.example/p'").unwrap();
-        assert_eq!(
-            with.password_hint(),
-            format!("{text} at https://a.example/p.")
-        );
+        let hint = |settings: &str| parsed(settings).unwrap().password_hint("ada@a.example");
+        assert_eq!(hint(""), None);
+        let source = "sign_in.source = 'mailserver'\n";
+        assert_eq!(hint(source), Some(format!("{text} there.")));
+        let with = format!("{source}sign_in.mailserver.password_url = 'https://a.example/p'");
+        assert_eq!(hint(&with), Some(format!("{text} at https://a.example/p.")));
+        let provider = hint("sign_in.source = 'oidc'").unwrap();
+        assert!(provider.contains("identity provider"), "{provider}");
     }
 
     #[test]
