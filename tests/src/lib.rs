@@ -29,6 +29,7 @@ mod nameserver;
 mod operator;
 mod person;
 pub mod process;
+pub mod provider;
 mod raw;
 mod relay;
 mod response;
@@ -60,6 +61,7 @@ pub use mailbox::{
 pub use nameserver::Nameserver;
 pub use operator::{ProgramOutput, program};
 pub use person::{PASSWORD, Person};
+pub use provider::{PersonBrowser, Provider};
 pub use raw::{RawClient, RawResponse};
 pub use relay::Relay;
 pub use response::Response;

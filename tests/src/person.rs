@@ -52,7 +52,8 @@ impl<'a> Person<'a> {
         Self::from_token_pair(service, &response.succeeds(200))
     }
 
-    fn from_token_pair(service: &'a Service, pair: &Value) -> Self {
+    /// Returns the person of the response to a sign-in.
+    pub fn from_token_pair(service: &'a Service, pair: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         Self {
             service,

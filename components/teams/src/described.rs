@@ -31,9 +31,9 @@ pub(crate) struct Invitee {
     /// Local part of an address on the first registration domain, 3 to 32 characters, or a complete address.
     #[schema(example = "grace", pattern = r"^(?:[^@]{3,32}|[\s\S]{3,32}@[^@]*)$")]
     username: String,
-    /// Password of the caller.
-    #[schema(format = Password, min_length = 1)]
-    password: String,
+    /// Password of the caller. Required unless the caller signs in at an identity provider.
+    #[schema(value_type = String, format = Password, min_length = 1, required = false)]
+    password: Option<String>,
     /// The caller's two-factor code or a recovery code. Required if two-factor sign-in is on.
     code: Option<String>,
 }

@@ -14,7 +14,7 @@ use crate::request::{self, Resource};
 #[derive(Deserialize)]
 struct Body {
     username: String,
-    password: String,
+    password: Option<String>,
     code: Option<String>,
     resource_kind: ResourceKind,
     resource_id: Option<String>,
@@ -42,7 +42,8 @@ pub(crate) struct Invitation {
 ///
 /// The user becomes a member immediately. The service does not ask the user for a confirmation and sends no mail. All guests access the mailbox with one app
 /// password, the standing key of the mailbox. The first invitation creates the standing key, and the owner sees it in the list of credentials. Revoking the
-/// standing key ends the access of all guests. The request counts towards the rate limit of sign-in.
+/// standing key ends the access of all guests. Callers who sign in at an identity provider need no password. They need a sign-in within the last five minutes
+/// instead. The request counts towards the rate limit of sign-in.
 #[utoipa::path(
     post,
     path = "/api/v1/teams/{id}/invitations",
@@ -63,7 +64,7 @@ pub(crate) struct Invitation {
         ),
         (status = 400, description = "A field is invalid and the text names it", body = latchmail_sdk::Failed),
         (status = 401, description = "`Two-factor code required` if two-factor sign-in is on and `code` is missing", body = latchmail_sdk::Failed),
-        (status = 403, description = "`You may not manage the members of this mailbox`, `Wrong password`, `You can only grant rights that you hold`", body = latchmail_sdk::Failed),
+        (status = 403, description = "`You may not manage the members of this mailbox`, `Wrong password`, `You can only grant rights that you hold`; or the caller signs in at an identity provider and the last sign-in was more than five minutes ago", body = latchmail_sdk::Failed),
         (status = 404, description = "`Team not found`, `There is no such user`, `Folder not found`, `There is no such alias`", body = latchmail_sdk::Failed),
         (status = 409, description = "`The account is already a member`, `The plan's limit of guests is reached`", body = latchmail_sdk::Failed),
         (status = 503, description = "The mail server is unavailable, so the standing key could not be created", body = latchmail_sdk::Failed)
@@ -74,7 +75,7 @@ pub(crate) fn invite_member(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let body: Body = request.json()?;
-    if body.password.is_empty() {
+    if body.password.as_deref() == Some("") {
         return Err(Failure::bad_request("password must not be empty"));
     }
     if let Some(code) = &body.code {
@@ -87,8 +88,10 @@ pub(crate) fn invite_member(
         label: body.resource_label,
     };
     let grant = resource.granting(&rights)?;
+    // The host knows whether the caller has a password. It rejects an empty password of such a caller.
+    let password = body.password.unwrap_or_default();
     let invited = host
-        .invite_member(request.path("id"), &body.username, &body.password, &grant)
+        .invite_member(request.path("id"), &body.username, &password, &grant)
         .map_err(|refused| failure_of(refused, host))?;
     let invitation = Invitation {
         membership_id: invited.membership,

@@ -225,7 +225,8 @@ impl Aliases {
         address::alias_name(name, whose == DomainOwner::Platform).map_err(Error::Invalid)?;
         let address = address::fold(&format!("{name}@{domain}"))
             .ok_or(Error::Invalid("name makes the address too long"))?;
-        if whose == DomainOwner::Platform && self.users.manages(&address) {
+        if whose == DomainOwner::Platform && self.users.settings().can_be_mail_server_user(&address)
+        {
             self.require_no_user(&address).await?;
         }
         Ok(NewAlias { address, whose })

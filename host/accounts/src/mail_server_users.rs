@@ -1,4 +1,4 @@
-//! The users of the mail server, on domains with `sign_in.source = "mailserver"`: verifies their passwords, and looks them up.
+//! The users of the mail server: verifies their passwords on domains with `sign_in.source = "mailserver"`, and looks them up.
 //!
 //! This module knows no accounts. [`crate::auth`] creates the accounts of these users.
 
@@ -175,6 +175,34 @@ impl MailServerUsers {
             return Err(LookupError::NotConfigured);
         }
         Ok(Lookups::connect(socket).await?)
+    }
+
+    /// Returns the mail server's canonical name of the user with this address. Returns `None` if the mail server has no such user, or if the name belongs to
+    /// another address. Also returns `None` if the mail server reports every name as a user, such as `unknown` (Dovecot's userdb `static`).
+    ///
+    /// # Errors
+    /// Returns an error if the lookup socket is not configured, or if the lookup fails.
+    pub(crate) async fn canonical_name(
+        &self,
+        address: &str,
+        unknown: &str,
+    ) -> Result<Option<String>, LookupError> {
+        let mut lookups = self.lookups().await?;
+        for name in self.names(unknown, None) {
+            if lookups.user_exists(name).await? {
+                tracing::warn!(
+                    "the mail server reports every name as a user, so the first sign-in at the identity provider creates no account"
+                );
+                return Ok(None);
+            }
+        }
+        for name in self.names(address, None) {
+            if let Some(found) = lookups.canonical_name(name).await? {
+                let is_same = self.sign_in.address(&found).as_deref() == Some(address);
+                return Ok(is_same.then_some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns `true` if the mail server has a user with this address. On the default domain, the user can have a name with or without the domain.

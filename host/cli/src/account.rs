@@ -26,11 +26,13 @@ use password::NewPassword;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Create an account. The password is read from standard input, as one line.
+    ///
+    /// An account whose user signs in at the identity provider (`sign_in.source`) has no password, so none is read.
     Create(Create),
     /// Create accounts for users of the mail server before their first sign-in.
     ///
-    /// Only for addresses on domains whose passwords the mail server verifies (`sign_in.source`). The exit status is 1 if a user was not adopted.
-    /// The command can be repeated.
+    /// Only for addresses on domains whose users the mail server or the identity provider verifies (`sign_in.source`). The exit status is 1 if a user was not
+    /// adopted. The command can be repeated.
     Adopt(adopt::Adopt),
     /// List all accounts.
     List {
@@ -195,10 +197,18 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
 impl CliContext {
     async fn create(&self, create: Create) -> anyhow::Result<()> {
         let address = parse_address(&create.address)?;
-        self.require_own_password(
-            &address,
-            "no account can be created here: the user's first sign-in creates the account",
-        )?;
+        let is_at_provider = self.config.sign_in.is_at_provider(&address);
+        if is_at_provider && create.generate {
+            bail!(
+                "{address} signs in at the identity provider, so the account has no password: omit --generate"
+            );
+        }
+        if !is_at_provider {
+            self.require_own_password(
+                &address,
+                "no account can be created here: the user's first sign-in creates the account",
+            )?;
+        }
         self.check_platform_domain(&address).await?;
         self.check_plan(&create.plan)?;
         let profile = self.profile(&create)?;
@@ -206,11 +216,19 @@ impl CliContext {
         if self.directory.account_by_address(&address).await?.is_some() {
             bail!("account {address} already exists");
         }
-        let new = NewPassword::generate_or_read(create.generate)?;
+        let new = if is_at_provider {
+            None
+        } else {
+            Some(NewPassword::generate_or_read(create.generate)?)
+        };
+        let password_hash = match &new {
+            Some(new) => hash(new).await?,
+            None => String::new(),
+        };
         let account = NewAccount {
             id: secrets::id()?,
             address,
-            password_hash: hash(&new).await?,
+            password_hash,
             profile,
             plan: create.plan,
             admin: create.admin,
@@ -228,7 +246,7 @@ impl CliContext {
             ),
         }
         print_line(&format!("{address} was created."))?;
-        new.print_if_generated()
+        new.map_or(Ok(()), |new| new.print_if_generated())
     }
 
     async fn list(&self, json: bool) -> anyhow::Result<()> {

@@ -89,7 +89,7 @@ impl CliContext {
             return Err("is not an address".into());
         };
         platform.check(&address)?;
-        if !sign_in.is_at_mail_server(&address) {
+        if !sign_in.can_be_mail_server_user(&address) {
             let (_, domain) = address.rsplit_once('@').unwrap_or_default();
             return Err(format!(
                 "the passwords of {domain} are not at the mail server (`sign_in.source` or `sign_in.domains`)"

@@ -72,8 +72,14 @@ impl CliContext {
         account.ok_or_else(|| account_not_found(&address))
     }
 
-    /// Returns an error if the mail server stores the password of this address. `action` completes the sentence.
+    /// Returns an error if the mail server stores the password of this address, or if the user signs in at the identity provider. `action` completes the
+    /// sentence.
     pub(crate) fn require_own_password(&self, address: &str, action: &str) -> anyhow::Result<()> {
+        if self.config.sign_in.is_at_provider(address) {
+            bail!(
+                "{address} signs in at the identity provider (`sign_in.source` or `sign_in.domains`), so {action}"
+            );
+        }
         if !self.config.sign_in.is_at_mail_server(address) {
             return Ok(());
         }

@@ -64,7 +64,7 @@ impl<'a> MailServerUsers<'a> {
 
     /// Looks up the user with this log-in name, which belongs to `address`.
     pub(crate) async fn find_name(&mut self, name: &str, address: &str) -> Lookup {
-        if !self.sign_in.is_at_mail_server(address) {
+        if !self.sign_in.can_be_mail_server_user(address) {
             return Lookup::NotFound;
         }
         let result = async {

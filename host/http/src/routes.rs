@@ -52,6 +52,10 @@ pub fn route_groups(
     if config.oauth.listen.is_none() && config.oauth.introspection.is_none() {
         groups.push(oauth::route_group()?);
     }
+    if config.sign_in.uses_provider() {
+        groups.push(oauth::single_sign_on_route_group()?);
+        groups.push(oauth::callback_route_group()?);
+    }
     groups.extend(modules.iter().map(RouteGroup::module));
     Ok(groups)
 }

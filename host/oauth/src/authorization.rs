@@ -18,7 +18,7 @@ use super::{BY_CODE, OAuth, clients, pkce, redirect};
 const CODE_LIFETIME: Duration = Duration::from_mins(1);
 
 /// The maximum length of `state`, in bytes.
-const LONGEST_STATE: usize = 2000;
+pub(crate) const LONGEST_STATE: usize = 2000;
 
 /// A valid authorization request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,6 +118,18 @@ impl OAuth {
         second: Option<&SecretString>,
         origin: &Origin,
     ) -> Result<String, Failure> {
+        let (code, stored) = self.new_code(authorization)?;
+        self.auth
+            .agree(address, password, second, Approval::Code(&stored), origin)
+            .await?;
+        Ok(self.code_url(authorization, &code))
+    }
+
+    /// Generates the authorization code of an authorization. Stores nothing.
+    pub(crate) fn new_code(
+        &self,
+        authorization: &Authorization,
+    ) -> Result<(IssuedToken, NewCode), Failure> {
         let code = IssuedToken::generate(Use::Code)?;
         let stored = NewCode {
             hash: code.hash().to_owned(),
@@ -129,15 +141,17 @@ impl OAuth {
             scope: authorization.scope.clone(),
             expires_at: self.clock.now().plus(CODE_LIFETIME),
         };
-        self.auth
-            .agree(address, password, second, Approval::Code(&stored), origin)
-            .await?;
+        Ok((code, stored))
+    }
+
+    /// Returns the redirect URI of an authorization with the authorization code in its query.
+    pub(crate) fn code_url(&self, authorization: &Authorization, code: &IssuedToken) -> String {
         let response = [("code", code.secret().expose_secret())];
-        Ok(self.response_url(
+        self.response_url(
             &authorization.redirect_uri,
             &response,
             authorization.state.as_deref(),
-        ))
+        )
     }
 
     /// Returns the redirect URI with the error `access_denied` in its query, for a user who cancels the sign-in.

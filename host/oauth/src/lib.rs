@@ -16,6 +16,7 @@
 //! | [`token`] | the exchange of codes and refresh tokens |
 //! | `scopes` | the scopes that clients request and get |
 //! | [`device`] | the device grant |
+//! | [`single_sign_on`] | sign-in at the identity provider |
 
 pub mod authorization;
 pub mod clients;
@@ -27,6 +28,7 @@ pub mod parameters;
 mod pkce;
 pub mod redirect;
 mod scopes;
+pub mod single_sign_on;
 pub mod token;
 
 use std::sync::Arc;
@@ -78,13 +80,15 @@ pub struct OAuth {
     issuer: String,
     /// Whether the device grant is available to clients that the operator did not add.
     device_grant: bool,
+    /// The URIs to which a sign-in at the identity provider can return, in addition to loopback URIs.
+    sign_in_redirect_uris: Vec<String>,
 }
 
 impl OAuth {
     /// Creates the authorization server. Does not fetch any metadata document.
     ///
     /// # Errors
-    /// Returns an error if `oauth.client_hosts` is invalid.
+    /// Returns an error if `oauth.client_hosts` or `sign_in.oidc.redirect_uris` is invalid.
     pub fn new(
         config: &Config,
         directory: Directory,
@@ -92,7 +96,9 @@ impl OAuth {
         fetch: Fetch,
         clock: Clock,
     ) -> Result<Self, StartError> {
+        single_sign_on::check_redirect_uris(&config.sign_in.oidc)?;
         Ok(Self {
+            sign_in_redirect_uris: config.sign_in.oidc.redirect_uris.clone(),
             documents: Documents::new(fetch, &config.oauth.client_hosts, clock.clone())?,
             issuer: config.auth_url(),
             device_grant: config.oauth.device_grant,

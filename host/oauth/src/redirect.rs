@@ -65,6 +65,12 @@ pub fn check(uri: &str) -> Result<(), &'static str> {
     form(uri).map(drop)
 }
 
+/// Returns `true` if the URI is a loopback URL. An application listens on any free port of a loopback address.
+#[must_use]
+pub fn is_loopback(uri: &str) -> bool {
+    matches!(form(uri), Ok(Form::Loopback { .. }))
+}
+
 /// Returns `true` if `requested` is identical to `registered`. Ignores the ports of loopback URLs, because an application listens on any free port.
 #[must_use]
 pub fn matches(registered: &str, requested: &str) -> bool {

@@ -134,7 +134,8 @@ async fn build(
         Arc::clone(&mail_server),
         clock.clone(),
     )?
-    .with_external(&config, fetch.clone())?;
+    .with_external(&config, fetch.clone())?
+    .with_provider(&config, fetch.clone())?;
     auth.reseal_second_factors()
         .await
         .map_err(|e| StartError::new(e.to_string()))?;

@@ -14,3 +14,4 @@ mod mail;
 mod mail_server_users;
 mod modules;
 mod newcomers;
+mod single_sign_on;

@@ -21,6 +21,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
 use super::sessions::CODE_REQUIRED;
+use super::single_sign_on::SIGN_IN_AGAIN;
 use super::two_factor::Checked;
 use super::uses::to_the_minute;
 use super::{Auth, passwords, person};
@@ -211,7 +212,10 @@ impl Auth {
     /// Returns `true` if the password and the two-factor code of the confirmation are correct. Otherwise records an audit event of the kind `failed`. Use this
     /// function for requests that a session alone does not authorize.
     ///
+    /// A user of the identity provider has no password here. A recent sign-in confirms the request of such a user.
+    ///
     /// # Errors
+    /// Returns 400 if the password is empty. Returns 403 if a user of the identity provider did not sign in within the last five minutes.
     /// Returns 401 `Two-factor code required` if the password is correct and the code is missing. Returns 429 if the session or the account has had too many
     /// wrong passwords. Returns 500 for an internal error.
     pub async fn confirm(
@@ -220,6 +224,19 @@ impl Auth {
         failed: Kind,
         origin: &Origin,
     ) -> Result<bool, Failure> {
+        if let Some(recent) = self.has_recent_sign_in(confirmation.session).await? {
+            return if recent {
+                Ok(true)
+            } else {
+                let failed = Event::of(failed, confirmation.session.account, self.clock.now())
+                    .detail("no recent sign-in at the identity provider");
+                self.directory.record(failed, origin).await?;
+                Err(Failure::forbidden(SIGN_IN_AGAIN))
+            };
+        }
+        if confirmation.password.expose_secret().is_empty() {
+            return Err(Failure::invalid("password is required"));
+        }
         let verified = self.verified(confirmation, failed, origin).await?;
         Ok(verified.is_some())
     }

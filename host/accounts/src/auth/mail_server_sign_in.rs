@@ -129,13 +129,13 @@ impl Auth {
         Ok(verdict)
     }
 
-    async fn is_on_platform_domain(&self, address: &str) -> Result<bool, Failure> {
+    pub(super) async fn is_on_platform_domain(&self, address: &str) -> Result<bool, Failure> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
         Ok(self.directory.platform_domain(domain).await?.is_some())
     }
 
     /// Creates the account of a user. Returns the existing account if a concurrent sign-in created it. Returns `None` if the address is not available.
-    async fn create_mail_server_account(
+    pub(super) async fn create_mail_server_account(
         &self,
         address: String,
         origin: &Origin,

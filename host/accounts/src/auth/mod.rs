@@ -12,6 +12,7 @@
 //! | [`api_tokens`] | creates, checks and revokes personal API tokens |
 //! | [`oauth_tokens`], [`audience`] | the embedded authorization server's tokens and their audiences |
 //! | [`sessions`] | sign-in, refresh and sign-out |
+//! | [`single_sign_on`] | sign-in and sign-out of persons at the identity provider |
 //! | `mail_server_sign_in`, `recheck` | sign-in with the mail server's passwords, and the supervision of its users |
 //! | [`two_factor`] | second factors |
 //! | [`registration`] | creates accounts |
@@ -38,6 +39,7 @@ mod recheck;
 pub mod registration;
 pub mod sessions;
 mod shared;
+pub mod single_sign_on;
 pub mod two_factor;
 pub mod user_agent;
 mod uses;
@@ -55,6 +57,7 @@ use latchmail_core::keyring::Keyring;
 use latchmail_core::limits::{Failures, Key, Limit};
 use latchmail_directory::Directory;
 use latchmail_net::fetch::Fetch;
+use latchmail_oidc::Provider;
 use quick_cache::sync::Cache;
 
 use self::access_token::{AccessTokens, Claims};
@@ -125,6 +128,10 @@ pub struct Auth {
     passwords: Passwords,
     /// The users of the mail server, on domains whose passwords the mail server verifies.
     users: Arc<MailServerUsers>,
+    /// The identity provider, if users of a domain sign in there.
+    provider: Option<Provider>,
+    /// The URL at which clients start a sign-in at the identity provider.
+    provider_start_url: String,
     /// Counts wrong passwords in confirmations, per session and per account. Counts invalid signatures of access tokens, per client.
     failures: Failures,
     /// Maximum number of wrong passwords per minute for one session.
@@ -165,6 +172,8 @@ impl Auth {
             passwords: Passwords::new()
                 .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
             users: Arc::new(MailServerUsers::new(config)?),
+            provider: None,
+            provider_start_url: format!("{}{}", config.base_url(), single_sign_on::START_PATH),
             failures: Failures::new(clock),
             wrong_signatures: Limit::new(config.limits.unproven),
             wrong_passwords: Limit::new(config.limits.password_change),
@@ -204,6 +213,15 @@ impl Auth {
     pub fn with_external(mut self, config: &Config, fetch: Fetch) -> Result<Self, StartError> {
         let (mail_server, clock) = (Arc::clone(&self.mail_server), self.clock.clone());
         self.external = External::new(config, fetch, mail_server, clock)?;
+        Ok(self)
+    }
+
+    /// Adds the identity provider if users of a domain sign in there. Sends no request to the provider.
+    ///
+    /// # Errors
+    /// Returns an error that names the configuration key if a setting is invalid.
+    pub fn with_provider(mut self, config: &Config, fetch: Fetch) -> Result<Self, StartError> {
+        self.provider = Provider::new(config, fetch, self.clock.clone())?;
         Ok(self)
     }
 

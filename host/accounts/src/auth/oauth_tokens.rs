@@ -19,7 +19,7 @@ use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::audience::Audiences;
-use super::sessions::{ACCOUNT_CHANGED, CODE_USED};
+use super::sessions::{ACCOUNT_CHANGED, CODE_USED, Identified};
 use super::{Auth, BAD_ACCESS_TOKEN};
 
 /// Lifetime of an access token.
@@ -43,6 +43,8 @@ pub enum Use {
     Device,
     /// The secret of a client that the operator created.
     Client,
+    /// The code of a sign-in at the identity provider, for a web session.
+    SignIn,
 }
 
 impl Use {
@@ -53,6 +55,7 @@ impl Use {
             Self::Refresh => "lmr_",
             Self::Device => "lmd_",
             Self::Client => "lms_",
+            Self::SignIn => "lmi_",
         }
     }
 }
@@ -239,6 +242,16 @@ impl Auth {
         origin: &Origin,
     ) -> Result<(), Failure> {
         let identified = self.identify(address, password, code, origin).await?;
+        self.approve(&identified, agreement, origin).await
+    }
+
+    /// Stores the authorization of an identified user.
+    pub(super) async fn approve(
+        &self,
+        identified: &Identified,
+        agreement: Approval<'_>,
+        origin: &Origin,
+    ) -> Result<(), Failure> {
         let person = Person {
             account_id: &identified.account.id,
             password_hash: &identified.account.password_hash,

@@ -100,9 +100,9 @@ impl Auth {
     /// The function returns the same error and takes the same time for an unknown address, an inactive account and a wrong password.
     ///
     /// # Errors
-    /// Returns 401 `Two-factor code required` if the password is correct and `code` is missing. Returns 401 `Invalid credentials` for all other wrong
-    /// credentials. Returns 503 if the mail server is unavailable and the credentials are correct, or must be verified by the mail server. Returns 500 for an internal error. On error, the code is not
-    /// consumed.
+    /// Returns 403 with the URL for the sign-in if the user signs in at the identity provider. Returns 401 `Two-factor code required` if the password is
+    /// correct and `code` is missing. Returns 401 `Invalid credentials` for all other wrong credentials. Returns 503 if the mail server is unavailable and the
+    /// credentials are correct, or must be verified by the mail server. Returns 500 for an internal error. On error, the code is not consumed.
     pub async fn sign_in(
         &self,
         address: &str,
@@ -110,6 +110,7 @@ impl Auth {
         code: Option<&SecretString>,
         origin: &Origin,
     ) -> Result<SignedIn, Failure> {
+        self.require_password_sign_in(address)?;
         // A session needs the mail server. The service pings the mail server during the password check. Both must succeed. For a wrong password, the service
         // does not wait for the ping.
         let mail_server = Arc::clone(&self.mail_server);
@@ -146,8 +147,9 @@ impl Auth {
     /// The function returns the same error and takes the same time for an unknown address, an inactive account and a wrong password.
     ///
     /// # Errors
-    /// Returns 401 `Two-factor code required` if the password is correct and `code` is missing. Returns 401 `Invalid credentials` for all other wrong
-    /// credentials. Returns 503 if the mail server verifies the password and is unavailable. Returns 500 for an internal error.
+    /// Returns 403 if the user signs in at the identity provider. Returns 401 `Two-factor code required` if the password is correct and `code` is missing.
+    /// Returns 401 `Invalid credentials` for all other wrong credentials. Returns 503 if the mail server verifies the password and is unavailable. Returns 500
+    /// for an internal error.
     pub(super) async fn identify(
         &self,
         address: &str,
@@ -155,6 +157,7 @@ impl Auth {
         code: Option<&SecretString>,
         origin: &Origin,
     ) -> Result<Identified, Failure> {
+        self.require_password_sign_in(address)?;
         let found = self.directory.account_by_address(address).await?;
         let verified = if self.users.manages(address) {
             self.mail_server_account(address, &password, origin).await?

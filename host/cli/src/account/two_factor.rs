@@ -15,6 +15,11 @@ use crate::output::print_line;
 pub(crate) async fn enable(context: &CliContext, address: &str) -> anyhow::Result<()> {
     let account = context.account(address).await?;
     let address = &account.address;
+    if context.config.sign_in.is_at_provider(address) {
+        bail!(
+            "{address} signs in at the identity provider, which is responsible for second factors: enable two-factor sign-in there"
+        );
+    }
     if context.directory.two_factor(&account.id).await?.is_some() {
         return print_line(&already_enabled(address));
     }

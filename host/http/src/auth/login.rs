@@ -63,7 +63,7 @@ pub fn route() -> Route {
 /// without `code` returns 401 `Two-factor code required`. The client must then ask the user for the code, and send the address, the password and the code.
 ///
 /// # Errors
-/// Returns 400 for an invalid body, and 401 for wrong credentials or a missing code. Returns 429 after too many attempts for one address. Returns 503 if the
+/// Returns 400 for an invalid body, and 401 for wrong credentials or a missing code. Returns 403 if the user signs in at an identity provider. Returns 429 after too many attempts for one address. Returns 503 if the
 /// credentials are correct but the mail server is not available.
 #[utoipa::path(
     post,
@@ -75,6 +75,7 @@ pub fn route() -> Route {
         (status = 200, description = "The session's tokens", body = AuthTokens),
         (status = 400, description = "`Invalid email or password format`", body = ref("#/components/schemas/Error")),
         (status = 401, description = "`Invalid credentials`; `Two-factor code required` if the password is correct and the required code is missing", body = ref("#/components/schemas/Error")),
+        (status = 403, description = "The user signs in at an identity provider; the message contains the URL", body = ref("#/components/schemas/Error")),
         (status = 503, description = "The mail server is starting or cannot be reached", body = ref("#/components/schemas/Error")),
     ),
 )]

@@ -100,7 +100,7 @@ mod tests {
     fn the_statuses_of_each_operation_are_described() {
         let description = description();
         for (route, expected) in [
-            (login::route(), "200 400 401 503"),
+            (login::route(), "200 400 401 403 503"),
             (refresh::route(), "200 400 401"),
             (register::route(), "201 400 403 409"),
             (logout::route(), "200 400 401 403"),

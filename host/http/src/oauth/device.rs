@@ -17,9 +17,10 @@ use super::form_state::Browser;
 use super::page::{Page, alert, client_url, consent, credentials, display_name, within_limit};
 use super::protocol;
 use super::sign_in::{
-    Credentials, begin_attempt, expired_page, needs_code, open_form, read_credentials, show_again,
-    status_and_message,
+    Credentials, LoginHint, begin_attempt, expired_page, needs_code, open_form, provider_sign_in,
+    read_credentials, show_again, status_and_message,
 };
+use super::single_sign_on::{Destination, ProviderChoice, continue_at_provider};
 use super::token::basic_credentials;
 use crate::app::App;
 use crate::message::{self, Request, Response};
@@ -135,6 +136,9 @@ struct DevicePageForm {
     /// The two-factor code.
     #[schema(nullable = false)]
     code: Option<String>,
+    /// Any value continues the sign-in at the identity provider. Present only if users sign in there.
+    #[schema(nullable = false)]
+    provider: Option<String>,
 }
 
 /// Sign in for a device
@@ -148,6 +152,11 @@ struct DevicePageForm {
     request_body(content = DevicePageForm, content_type = "application/x-www-form-urlencoded", description = "The fields of the page"),
     responses(
         (status = 200, description = "The next page", content_type = "text/html"),
+        (
+            status = 303,
+            description = "The redirect to the identity provider",
+            headers(("Location" = String, description = "The URL of the sign-in at the identity provider"))
+        ),
         (status = 400, description = "The page again, because the email address or the password is malformed", content_type = "text/html"),
         (status = 403, description = "The page again if the code of the device or the credentials are incorrect, or an error page if the form has expired or belongs to another browser", content_type = "text/html"),
         (status = 429, description = "An error page: too many requests or attempts", content_type = "text/html"),
@@ -167,6 +176,10 @@ pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Respon
             None => submit_code(app, &browser, &fields).await,
             Some(device_request) if is_denied => deny(app, &device_request).await,
             Some(device_request) => {
+                if let Some(LoginHint(hint)) = provider_sign_in(app, &fields) {
+                    let destination = Destination::Device(device_request.user_code);
+                    return continue_at_provider(app, &browser, destination, hint.as_deref()).await;
+                }
                 let credentials = read_credentials(&fields);
                 allow(app, request, &browser, &device_request, credentials).await
             }
@@ -245,11 +258,7 @@ async fn allow(
     }
     .await;
     match result {
-        Ok(()) => result_page(
-            app,
-            "Device connected",
-            "Return to your device to continue. You can close this page.",
-        ),
+        Ok(()) => connected_page(app),
         Err(rejection) if rejection.status == StatusCode::NOT_FOUND => code_page(
             app,
             browser,
@@ -303,6 +312,7 @@ fn sign_in_page(
 ) -> Result<Response, Rejection> {
     let sealed = browser.seal(app, PAGE, Some(device_request))?;
     let (status, message) = status_and_message(rejection);
+    let choice = ProviderChoice::of(app);
     let page = Page {
         status,
         title: "Sign in to connect a device",
@@ -318,15 +328,27 @@ fn sign_in_page(
             (consent(&device_request.scope, "you started this sign-in yourself and your device shows this code"))
             form method="post" action=(PAGE) {
                 input type="hidden" name="request" value=(sealed);
-                (credentials(app, address, needs_code(rejection)))
-                button type="submit" name="answer" value="yes" { "Sign in and allow" }
+                @if choice.passwords {
+                    (credentials(app, address, needs_code(rejection)))
+                    button type="submit" name="answer" value="yes" { "Sign in and allow" }
+                }
+                (choice.button())
                 button.quiet type="submit" name="answer" value="no" formnovalidate { "Deny" }
             }
         },
-        form_action: None,
+        form_action: choice.form_action(None),
         browser: Some(browser),
     };
     page.into_response(app)
+}
+
+/// Renders the page after the user has authorized a device.
+pub(super) fn connected_page(app: &App) -> Result<Response, Rejection> {
+    result_page(
+        app,
+        "Device connected",
+        "Return to your device to continue. You can close this page.",
+    )
 }
 
 /// Renders a page with a message and without a form.

@@ -115,8 +115,12 @@ pub(super) fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
         )
 }
 
-/// Returns `true` if clients reach the authorization server over TLS.
+/// Returns `true` if browsers reach the pages over TLS.
 fn is_secure(app: &App) -> bool {
+    // The pages of an external authorization server do not belong to this service.
+    if app.config.oauth.introspection.is_some() {
+        return app.config.base_url().starts_with("https://");
+    }
     app.oauth.issuer().starts_with("https://")
 }
 

@@ -12,6 +12,7 @@ use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 
 use super::routes::route_group;
+use super::single_sign_on::callback_route_group;
 use super::state::OAuthState;
 use crate::app::App;
 use crate::listener::Listener;
@@ -93,7 +94,11 @@ pub async fn listen(
     tls: Option<&Arc<Tls>>,
 ) -> Result<AuthorizationServer, StartError> {
     let listener = Listener::bind(&address.into(), "oauth.listen").await?;
-    let table = RouteTable::build(&ApiInfo::from_config(&app.config), vec![route_group()?])?;
+    let mut groups = vec![route_group()?];
+    if app.config.sign_in.uses_provider() {
+        groups.push(callback_route_group()?);
+    }
+    let table = RouteTable::build(&ApiInfo::from_config(&app.config), groups)?;
     let state = Arc::new(ListenerState {
         http: HttpState::new(&app.config, app.clock.clone(), table)?,
         app: Arc::clone(app),

@@ -14,9 +14,11 @@ mod register;
 mod resource;
 mod routes;
 mod sign_in;
+mod single_sign_on;
 mod state;
 mod token;
 
 pub use listener::{AuthorizationServer, listen};
 pub use routes::{resource_route_group, route_group};
+pub use single_sign_on::{callback_route_group, route_group as single_sign_on_route_group};
 pub use state::OAuthState;

@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 use super::form_state::{self, Browser};
 use super::page::{Page, alert, client_url, consent, credentials, display_name, within_limit};
 use super::protocol;
+use super::single_sign_on::{Destination, ProviderChoice, continue_at_provider};
 use crate::app::App;
 use crate::auth::login::start_attempt;
 use crate::message::{Request, Response};
@@ -87,11 +88,15 @@ struct SignInForm {
     /// The two-factor code.
     #[schema(nullable = false)]
     code: Option<String>,
+    /// Any value continues the sign-in at the identity provider. Present only if users sign in there.
+    #[schema(nullable = false)]
+    provider: Option<String>,
 }
 
 /// Sign in for a client
 ///
-/// Receives the form of the sign-in page. Redirects the user to the client with an authorization code that expires after one minute.
+/// Receives the form of the sign-in page. Redirects the user to the client with an authorization code that expires after one minute, or to the identity
+/// provider.
 #[utoipa::path(
     post,
     path = "/login",
@@ -101,8 +106,8 @@ struct SignInForm {
     responses(
         (
             status = 303,
-            description = "The redirect to the client, with `code`, `state` and `iss`",
-            headers(("Location" = String, description = "The client's redirect URI with the parameters"))
+            description = "The redirect to the client, with `code`, `state` and `iss`, or to the identity provider",
+            headers(("Location" = String, description = "The client's redirect URI with the parameters, or the URL of the sign-in at the identity provider"))
         ),
         (status = 400, description = "The page again, because the email address or the password is malformed", content_type = "text/html"),
         (status = 403, description = "The sign-in page again if the credentials are incorrect, or an error page if the form has expired or belongs to another browser", content_type = "text/html"),
@@ -117,15 +122,35 @@ pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Respo
         else {
             return expired_page(app);
         };
+        if let Some(LoginHint(hint)) = provider_sign_in(app, &fields) {
+            let destination = Destination::Agent(authorization);
+            return continue_at_provider(app, &browser, destination, hint.as_deref()).await;
+        }
         let credentials = read_credentials(&fields);
         match sign_in(app, request, &authorization, credentials.as_ref()).await {
-            Ok(url) => redirect_to_client(&url),
+            Ok(url) => redirect_to(&url),
             Err(rejection) => show_again(rejection, credentials.as_ref(), |address, rejection| {
                 sign_in_page(app, &browser, &authorization, address, Some(rejection))
             }),
         }
     };
     within_limit(app, request, Bucket::SignIn, page).await
+}
+
+/// The address that a user entered before the sign-in at the identity provider. `None` if the user pressed the button of the provider.
+pub(super) struct LoginHint(pub(super) Option<String>);
+
+/// Returns a value if the submitted form continues at the identity provider, because the user pressed the button of the provider or entered an address of a
+/// user of the provider.
+pub(super) fn provider_sign_in(app: &App, fields: &Parameters) -> Option<LoginHint> {
+    app.auth.provider()?;
+    if matches!(fields.one("provider"), Ok(Some(_))) {
+        return Some(LoginHint(None));
+    }
+    let entered = fields.one("email").ok()??;
+    let address = app.auth.sign_in_address(entered.trim())?;
+    let is_at_provider = app.auth.is_at_provider(&address);
+    is_at_provider.then_some(LoginHint(Some(address)))
 }
 
 /// Signs the user in and authorizes the client. Returns the URL for the redirect to the client.
@@ -223,6 +248,7 @@ fn sign_in_page(
     let target = redirect::target(&authorization.redirect_uri);
     let sealed = browser.seal(app, PATH, authorization)?;
     let (status, message) = status_and_message(rejection);
+    let choice = ProviderChoice::of(app);
     let page = Page {
         status,
         title: "Sign in to give an application access to your mailbox",
@@ -238,12 +264,15 @@ fn sign_in_page(
             (consent(&authorization.scope, "you started this sign-in yourself"))
             form method="post" action=(PATH) {
                 input type="hidden" name="request" value=(sealed);
-                (credentials(app, address, needs_code(rejection)))
-                button type="submit" { "Sign in and allow" }
+                @if choice.passwords {
+                    (credentials(app, address, needs_code(rejection)))
+                    button type="submit" { "Sign in and allow" }
+                }
+                (choice.button())
             }
             a.button.quiet href=(app.oauth.declined(authorization)) rel="noreferrer" { "Cancel" }
         },
-        form_action: Some(redirect::form_action(&authorization.redirect_uri)),
+        form_action: choice.form_action(Some(redirect::form_action(&authorization.redirect_uri))),
         browser: Some(browser),
     };
     page.into_response(app)
@@ -323,7 +352,8 @@ fn invalid_request_page(app: &App, error: AuthorizationError) -> Result<Response
     page.into_response(app)
 }
 
-fn redirect_to_client(url: &str) -> Result<Response, Rejection> {
+/// Redirects the browser to a URL.
+pub(super) fn redirect_to(url: &str) -> Result<Response, Rejection> {
     let mut response = Response {
         status: StatusCode::SEE_OTHER,
         headers: http::HeaderMap::new(),

@@ -125,6 +125,9 @@ impl Teams for FakeHost {
                 "username must be 3 to 32 characters, not counting the domain",
             ));
         }
+        if password.is_empty() {
+            return Err(invalid("password is required"));
+        }
         let right = self.account_of(&caller, |account| account.has_password(password));
         if right != Some(true) {
             return Err(denied("Wrong password"));

@@ -1,0 +1,366 @@
+//! Persons who sign in at the identity provider: the accounts of their mailboxes, their sessions, and their logout.
+//!
+//! The crate `latchmail-oidc` verifies the provider's tokens. The crate `latchmail-oauth` redirects clients and issues codes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchmail_core::address;
+use latchmail_core::caller::Origin;
+use latchmail_core::error::Failure;
+use latchmail_core::secrets;
+use latchmail_directory::accounts::Account;
+use latchmail_directory::events::{Event, Kind};
+use latchmail_directory::oauth::Approval;
+use latchmail_directory::sessions::ProviderSession;
+use latchmail_directory::single_sign_on::{
+    Linked, NewIdentity, NewSignInCode, ProviderLogout, SignInCode,
+};
+use latchmail_directory::two_factor::{Factor, SignIn};
+use latchmail_oidc::{Logout, Person, Provider};
+
+use super::Auth;
+use super::account::Session;
+use super::oauth_tokens::{IssuedToken, Use};
+use super::sessions::{Identified, SignedIn};
+use crate::mail_server_users::LookupError;
+
+/// The path of the URL at which clients start a sign-in at the identity provider.
+pub const START_PATH: &str = "/auth/oidc/start";
+
+/// The time after a sign-in during which the sign-in confirms a request.
+const RECENT: Duration = Duration::from_mins(5);
+
+/// Lifetime of a sign-in code.
+const CODE_LIFETIME: Duration = Duration::from_mins(1);
+
+pub(super) const SIGN_IN_AGAIN: &str = "This action needs a sign-in at the identity provider within the last five minutes. \
+    Sign in again, and repeat the request.";
+
+const INVALID_CODE: &str = "The code is invalid, has expired or was already used";
+
+/// A person with a mailbox.
+#[derive(Debug)]
+pub struct Owner {
+    account: Account,
+    identity_id: String,
+    sid: Option<String>,
+}
+
+/// The reason why a person cannot sign in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoMailbox {
+    /// The provider returned no value of the configured claim.
+    MissingClaim,
+    /// The provider reports that the person's address is not verified.
+    Unverified(String),
+    /// No account has this address, or the address is not on a domain whose users sign in at the provider.
+    NotFound(String),
+    /// The account with this address is disabled.
+    Disabled(String),
+}
+
+impl NoMailbox {
+    /// Returns the value of the configured claim.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        match self {
+            Self::MissingClaim => "",
+            Self::Unverified(address) | Self::NotFound(address) | Self::Disabled(address) => {
+                address
+            }
+        }
+    }
+
+    const fn reason(&self) -> &'static str {
+        match self {
+            Self::MissingClaim => "the identity provider returned no mailbox",
+            Self::Unverified(_) => "the identity provider has not verified the address",
+            Self::NotFound(_) => "no mailbox for the person at the identity provider",
+            Self::Disabled(_) => "the account is disabled",
+        }
+    }
+}
+
+impl Auth {
+    /// Returns the identity provider, or `None` if no user signs in there.
+    #[must_use]
+    pub fn provider(&self) -> Option<&Provider> {
+        self.provider.as_ref()
+    }
+
+    /// Returns `true` if the user with this address signs in at the identity provider.
+    #[must_use]
+    pub fn is_at_provider(&self, address: &str) -> bool {
+        self.users.settings().is_at_provider(address)
+    }
+
+    /// Checks that the user with this address signs in with a password.
+    pub(super) fn require_password_sign_in(&self, address: &str) -> Result<(), Failure> {
+        if !self.is_at_provider(address) {
+            return Ok(());
+        }
+        Err(Failure::forbidden(format!(
+            "This account signs in at the identity provider. Start at {}",
+            self.provider_start_url
+        )))
+    }
+
+    /// Returns the mailbox of a person who signed in at the provider. The first sign-in of a user of the mail server creates the account. If the person opened
+    /// another mailbox before, ends the person's web sessions of that mailbox.
+    ///
+    /// # Errors
+    /// Returns 503 if the mail server cannot look up the user, or 500 for an internal error.
+    pub async fn owner(
+        &self,
+        person: Person,
+        origin: &Origin,
+    ) -> Result<Result<Owner, NoMailbox>, Failure> {
+        let account = match self.account_of(&person, origin).await? {
+            Ok(account) => account,
+            Err(reason) => {
+                self.reject_person(&person, &reason, origin).await?;
+                return Ok(Err(reason));
+            }
+        };
+        let issuer = self.provider.as_ref().map_or("", Provider::issuer);
+        let identity = NewIdentity {
+            id: &secrets::id()?,
+            issuer,
+            subject: &person.subject,
+            account_id: &account.id,
+            address: &account.address,
+            at: self.clock.now(),
+        };
+        let Linked { identity_id, ended } = self
+            .directory
+            .link_identity(identity, &Origin::service())
+            .await?;
+        if !ended.is_empty() {
+            self.mail_server.end_sessions(&ended).await;
+        }
+        Ok(Ok(Owner {
+            account,
+            identity_id,
+            sid: person.sid,
+        }))
+    }
+
+    async fn account_of(
+        &self,
+        person: &Person,
+        origin: &Origin,
+    ) -> Result<Result<Account, NoMailbox>, Failure> {
+        let Some(mailbox) = &person.mailbox else {
+            return Ok(Err(NoMailbox::MissingClaim));
+        };
+        let claimed = mailbox.address.clone();
+        if !mailbox.is_verified {
+            return Ok(Err(NoMailbox::Unverified(claimed)));
+        }
+        // The provider must not decide about accounts on a domain with another source of passwords.
+        let Some(address) = address::fold(&claimed).filter(|address| self.is_at_provider(address))
+        else {
+            return Ok(Err(NoMailbox::NotFound(claimed)));
+        };
+        if !self.is_on_platform_domain(&address).await? {
+            return Ok(Err(NoMailbox::NotFound(claimed)));
+        }
+        let account = match self.directory.account_by_address(&address).await? {
+            Some(account) => Some(account),
+            None => self.account_of_mail_server_user(address, origin).await?,
+        };
+        Ok(match account {
+            None => Err(NoMailbox::NotFound(claimed)),
+            Some(account) if !account.active => Err(NoMailbox::Disabled(claimed)),
+            Some(account) => Ok(account),
+        })
+    }
+
+    /// Creates the account of a user of the mail server. Returns `None` if the mail server has no such user, or if the address is not available.
+    async fn account_of_mail_server_user(
+        &self,
+        address: String,
+        origin: &Origin,
+    ) -> Result<Option<Account>, Failure> {
+        let (_, domain) = address.rsplit_once('@').unwrap_or_default();
+        let unknown = format!("{}@{domain}", secrets::id()?.to_ascii_lowercase());
+        let name = match self.users.canonical_name(&address, &unknown).await {
+            Ok(Some(name)) => name,
+            Ok(None) | Err(LookupError::NotConfigured) => return Ok(None),
+            Err(error) => return Err(Failure::mail_unavailable().because(error)),
+        };
+        let account = self.create_mail_server_account(address, origin).await?;
+        let Some(account) = account else {
+            return Ok(None);
+        };
+        if name != account.address {
+            let stored = self.directory.set_login_name(&account.id, Some(&name));
+            stored.await?;
+        }
+        Ok(Some(account))
+    }
+
+    /// Records an audit event for a person who cannot sign in.
+    async fn reject_person(
+        &self,
+        person: &Person,
+        reason: &NoMailbox,
+        origin: &Origin,
+    ) -> Result<(), Failure> {
+        let address = address::fold(reason.address()).unwrap_or_default();
+        let account = self.directory.account_by_address(&address).await?;
+        // The provider must not write events about accounts of other domains.
+        let account = account.filter(|account| self.is_at_provider(&account.address));
+        let detail = format!("{}; subject {}", reason.reason(), person.subject);
+        let failed = Event {
+            account: account.as_ref().map(|account| account.id.as_str()),
+            address: &address,
+            ..Event::of(Kind::SignInFailed, "", self.clock.now()).detail(&detail)
+        };
+        Ok(self.directory.record(failed, origin).await?)
+    }
+
+    /// Creates a code with which a client can begin a web session of the person. The client must also have the code verifier of `challenge`.
+    ///
+    /// # Errors
+    /// Returns 500 for an internal error.
+    pub async fn create_sign_in_code(
+        &self,
+        owner: &Owner,
+        challenge: &str,
+    ) -> Result<IssuedToken, Failure> {
+        let code = IssuedToken::generate(Use::SignIn)?;
+        let stored = NewSignInCode {
+            hash: code.hash().to_owned(),
+            expires_at: self.clock.now().plus(CODE_LIFETIME),
+            content: SignInCode {
+                account_id: owner.account.id.clone(),
+                identity_id: owner.identity_id.clone(),
+                provider_sid: owner.sid.clone(),
+                challenge: challenge.to_owned(),
+            },
+        };
+        self.directory.add_sign_in_code(&stored).await?;
+        Ok(code)
+    }
+
+    /// Exchanges a sign-in code for a web session. `verifies` returns `true` if the client's code verifier matches the given challenge. A wrong code verifier
+    /// consumes the code.
+    ///
+    /// # Errors
+    /// Returns 400 if the code or the code verifier is wrong. Returns 503 if the mail server is unavailable, and the code remains valid. Returns 500 for an
+    /// internal error.
+    pub async fn exchange_sign_in_code(
+        &self,
+        code: &IssuedToken,
+        verifies: impl Fn(&str) -> bool,
+        origin: &Origin,
+    ) -> Result<SignedIn, Failure> {
+        let invalid = || Failure::invalid(INVALID_CODE);
+        let now = self.clock.now();
+        let found = self.directory.sign_in_code(code.hash(), now).await?;
+        let found = found.ok_or_else(invalid)?;
+        if !verifies(&found.challenge) {
+            self.directory.delete_sign_in_code(code.hash()).await?;
+            return Err(Failure::invalid("codeVerifier is wrong"));
+        }
+        let pinged = self.mail_server.ping().await;
+        pinged.map_err(|error| Failure::mail_unavailable().because(error))?;
+        let account = self.directory.active_account(&found.account_id).await?;
+        let account = account.ok_or_else(invalid)?;
+        let (mut session, tokens) = self.new_session(&account.id, origin, now)?;
+        session.provider = Some(ProviderSession {
+            identity_id: found.identity_id,
+            sid: found.provider_sid,
+        });
+        let identified = Identified {
+            account,
+            factor: Factor::Provider {
+                code: Some(code.hash().to_owned()),
+            },
+        };
+        let actor = identified.origin(origin, Some(&session.app_password.id));
+        let Identified { account, factor } = identified;
+        let begun = self
+            .directory
+            .sign_in(&session, &account.password_hash, &factor, &actor)
+            .await?;
+        match begun {
+            SignIn::Begun => Ok(SignedIn {
+                tokens,
+                address: account.address,
+                admin: account.admin,
+            }),
+            SignIn::CodeUsed | SignIn::AccountChanged => Err(invalid()),
+        }
+    }
+
+    /// Stores the authorization of a client by a person who signed in at the provider. On error, the authorization is not stored.
+    ///
+    /// # Errors
+    /// Returns 404 if the device code is expired or already used. Returns 401 if the account was changed concurrently. Returns 500 for an internal error.
+    pub async fn agree_by_provider(
+        &self,
+        owner: Owner,
+        agreement: Approval<'_>,
+        origin: &Origin,
+    ) -> Result<(), Failure> {
+        let identified = Identified {
+            account: owner.account,
+            factor: Factor::Provider { code: None },
+        };
+        self.approve(&identified, agreement, origin).await
+    }
+
+    /// Ends the web sessions that a logout token of the provider names. Returns `false` if the token was accepted before.
+    ///
+    /// # Errors
+    /// Returns 500 for an internal error.
+    pub async fn sign_out_by_provider(
+        &self,
+        logout: Logout,
+        origin: Origin,
+    ) -> Result<bool, Failure> {
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
+        let issuer = self.provider.as_ref().map_or("", Provider::issuer);
+        let (issuer, at) = (issuer.to_owned(), self.clock.now());
+        self.run_change(async move {
+            let request = ProviderLogout {
+                token_hash: &logout.token_hash,
+                expires_at: logout.expires_at,
+                issuer: &issuer,
+                subject: logout.subject.as_deref(),
+                sid: logout.sid.as_deref(),
+                at,
+            };
+            let ended = directory.end_provider_sessions(request, &origin).await?;
+            let Some(ended) = ended else {
+                return Ok(false);
+            };
+            if !ended.is_empty() {
+                mail_server.end_sessions(&ended).await;
+            }
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Returns whether the user of a session signed in at the provider within the last five minutes. Returns `None` if the user signs in with a password.
+    pub(super) async fn has_recent_sign_in(
+        &self,
+        session: Session<'_>,
+    ) -> Result<Option<bool>, Failure> {
+        let account = self.directory.active_account(session.account).await?;
+        if !account.is_some_and(|account| self.is_at_provider(&account.address)) {
+            return Ok(None);
+        }
+        let at = self
+            .directory
+            .signed_in_at_provider(session.account, session.sid)
+            .await?;
+        Ok(Some(
+            at.is_some_and(|at| self.clock.now().since(at) <= RECENT),
+        ))
+    }
+}
