@@ -106,6 +106,26 @@ async fn clients_use_tls_and_every_response_has_hsts() {
 }
 
 #[tokio::test]
+async fn the_listener_of_the_authorization_server_uses_tls() {
+    let address = free_address();
+    let settings = format!(
+        "oauth.listen = '{address}'\nauth_url = 'https://service.test:{}'",
+        address.port()
+    );
+    let service = TlsService::with(&settings).await;
+    let stream = service.files.connect(address, &["http/1.1"]).await.unwrap();
+    let mut client = RawClient::over(stream);
+    client
+        .send("GET /.well-known/oauth-authorization-server HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await;
+    let response = client.response().await.unwrap();
+    assert_eq!(
+        (response.status, response.header(HSTS)),
+        (200, Some("max-age=31536000"))
+    );
+}
+
+#[tokio::test]
 async fn responses_without_tls_have_no_hsts() {
     let service = Service::with("base_url = 'https://service.test'").await;
     let mut client = RawClient::connect(&service).await;
