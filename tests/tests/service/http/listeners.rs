@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use latchmail_tests::process::free_address;
+use latchmail_tests::tls::CertificateFolder;
 use latchmail_tests::{RawClient, RawResponse, Service, Setup, TEST_TIMEOUT, program, wait_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -274,4 +275,38 @@ async fn sockets_of_a_service_manager_replace_the_configured_address() {
         is_served(&configured).await
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_health_command_reaches_every_kind_of_listener() {
+    let folder = tempfile::tempdir().unwrap();
+    let tls = CertificateFolder::create(folder.path()).settings();
+    let unix = format!(
+        "listen = 'unix:{}'",
+        folder.path().join("http.sock").display()
+    );
+    for (listen, settings) in [
+        ("", String::new()),
+        ("", tls.clone()),
+        ("", PROXY_PROTOCOL.to_owned()),
+        ("", format!("{tls}{PROXY_PROTOCOL}")),
+        ("", PROXY_PROTOCOL.replace("127.0.0.1", "192.0.2.1")),
+        (&unix, String::new()),
+        (&unix, format!("{tls}http.proxy_protocol = true")),
+    ] {
+        let mut service = Service::with(&format!("{listen}\n{settings}")).await;
+        let address = &service.app().config.listen;
+        let file = folder.path().join("latchmail.toml");
+        let text = format!("listen = '{address}'\nbase_url = 'https://a.example'\n{settings}");
+        std::fs::write(&file, text).unwrap();
+        let health = async || {
+            let mut command = tokio::process::Command::new(program());
+            command.env_clear().arg("health").arg("--config").arg(&file);
+            command.output().await.unwrap()
+        };
+        let output = health().await;
+        assert!(output.status.success(), "{settings}: {output:?}");
+        service.stop().await;
+        assert_eq!(health().await.status.code(), Some(1), "{settings}");
+    }
 }
