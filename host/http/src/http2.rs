@@ -1,9 +1,9 @@
 //! Serves one HTTP/2 connection. This module adds limits to hyper and h2. The requests pass through the same [`pipeline`] as those of HTTP/1.
 //!
-//! h2 0.4.20 itself limits frames (16 KiB), header lists, CONTINUATION frames, small DATA frames, and streams that are reset before hyper accepts them. h2 reads
-//! no further frame before the acknowledgements of PING and SETTINGS frames are written. h2 rejects requests with connection-specific headers, with invalid
-//! pseudo-headers, and with a body whose length differs from `Content-Length`. After a complete response to an unread body, h2 resets the stream with
-//! `NO_ERROR`.
+//! h2 0.4.20 itself limits frames (16 KiB), header lists, CONTINUATION frames, small DATA frames, and streams that are reset before hyper accepts them. h2
+//! reads no further frame before the acknowledgements of PING and SETTINGS frames are written. h2 rejects requests with connection-specific headers, with
+//! invalid pseudo-headers, and with a body whose length differs from `Content-Length`. After a complete response to an unread body, h2 resets the stream
+//! with `NO_ERROR`.
 
 mod frames;
 mod progress;

@@ -164,13 +164,15 @@ impl<S: State> Shared<S> {
         let deadline = Instant::now() + config.header_timeout;
         let mut client = peer;
         if sends_header {
-            match timeout_at(deadline, proxy_protocol::read(&mut stream)).await {
-                Ok(Ok(address)) => client = address.map_or(peer, Peer::from),
-                Ok(Err(error)) => {
-                    tracing::debug!(%error, peer = %peer.address, "closed a connection with an invalid header of the PROXY protocol");
+            match self
+                .until(deadline, proxy_protocol::read(&mut stream))
+                .await
+            {
+                Ok(address) => client = address.map_or(peer, Peer::from),
+                Err(error) => {
+                    tracing::debug!(%error, peer = %peer.address, "closed a connection without a valid header of the PROXY protocol");
                     return;
                 }
-                Err(_) => return,
             }
             match self.client_permit(client) {
                 Ok(permit) => client_permit = permit,
@@ -187,6 +189,20 @@ impl<S: State> Shared<S> {
         drop(client_permit);
     }
 
+    /// Returns the result of an operation that must end before the deadline and before the server stops.
+    async fn until<T>(
+        &self,
+        deadline: Instant,
+        operation: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        let operation = timeout_at(deadline, operation);
+        match self.stop.run_until_cancelled(operation).await {
+            Some(Ok(result)) => result,
+            Some(Err(_)) => Err(io::ErrorKind::TimedOut.into()),
+            None => Err(io::ErrorKind::Interrupted.into()),
+        }
+    }
+
     async fn serve_tls(
         &self,
         tls: &Tls,
@@ -195,13 +211,12 @@ impl<S: State> Shared<S> {
         client: Peer,
         role: Role,
     ) {
-        let (stream, protocol) = match timeout_at(deadline, tls.accept(stream)).await {
-            Ok(Ok(accepted)) => accepted,
-            Ok(Err(error)) => {
+        let (stream, protocol) = match self.until(deadline, tls.accept(stream)).await {
+            Ok(accepted) => accepted,
+            Err(error) => {
                 tracing::debug!(%error, peer = %client.address, "TLS handshake failed");
                 return;
             }
-            Err(_) => return,
         };
         let state = Arc::clone(&self.state);
         match protocol {

@@ -210,6 +210,17 @@ async fn a_slow_handshake_ends_and_does_not_delay_other_clients() {
 }
 
 #[tokio::test]
+async fn a_shutdown_does_not_wait_for_a_handshake() {
+    let settings = "http.header_timeout = 600\nhttp.shutdown_grace = 600";
+    let mut service = TlsService::with(settings).await;
+    let mut slow = TcpStream::connect(service.address()).await.unwrap();
+    slow.write_all(b"\x16\x03\x01").await.unwrap();
+    service.assert_serves().await;
+    let stopped = timeout(TEST_TIMEOUT, service.service.stop());
+    stopped.await.expect("the service stops");
+}
+
+#[tokio::test]
 async fn a_renewed_certificate_is_used_for_new_connections() {
     let mut service = TlsService::with("").await;
     let mut old = service.client().await;
