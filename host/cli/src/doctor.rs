@@ -1,4 +1,5 @@
-//! `latchmail doctor`: checks the configuration, the files, the database, the mail servers, the DNS records and the limits of the system.
+//! `latchmail doctor`: checks the configuration, the files, the database, the mail servers, the identity provider, the DNS records and the limits of
+//! the system.
 //!
 //! The checks change nothing. They work while the service runs and while it is stopped. A failed check does not prevent other checks. Each check that uses the
 //! network or another program ends within [`TIMEOUT`].
@@ -8,6 +9,7 @@ mod database;
 mod dns;
 mod files;
 mod finding;
+mod identity_provider;
 mod limits;
 mod mail_server;
 mod programs;
@@ -49,11 +51,12 @@ pub async fn run(service: &ServiceArgs, json: bool) -> anyhow::Result<()> {
 async fn check(config: &Config) -> Vec<Finding> {
     let running = user::find_running(config).await;
     let user = ServiceUser::find(config, running).await;
-    let (database, imap, doveadm, smtp, tls, dns, clock, versions) = tokio::join!(
+    let (database, imap, doveadm, smtp, provider, tls, dns, clock, versions) = tokio::join!(
         database::check(config),
         mail_server::check_imap(config),
         mail_server::check_doveadm(config),
         mail_server::check_smtp(config),
+        identity_provider::check(config),
         certificates::check(config),
         dns::check(config, &user),
         programs::check_clock(),
@@ -65,6 +68,7 @@ async fn check(config: &Config) -> Vec<Finding> {
     findings.push(database.finding);
     findings.extend(files::check_folders(config, &user));
     findings.extend([imap, doveadm, smtp]);
+    findings.extend(provider);
     findings.extend(tls);
     findings.extend(dns);
     findings.push(clock);

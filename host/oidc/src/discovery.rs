@@ -46,6 +46,14 @@ pub(crate) struct AdditionalMetadata {
 impl AdditionalProviderMetadata for AdditionalMetadata {}
 
 impl Provider {
+    /// Requests the metadata and the keys, to check that the provider serves them.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unavailable`] if the provider does not respond, or if the metadata or the keys are unusable.
+    pub async fn check(&self) -> Result<(), Error> {
+        self.discover().await.map(drop)
+    }
+
     /// Requests the metadata and the keys.
     pub(crate) async fn discover(&self) -> Result<Arc<Metadata>, Error> {
         let issuer = self.settings.issuer.clone();

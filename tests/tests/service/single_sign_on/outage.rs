@@ -29,8 +29,17 @@ async fn the_service_starts_without_the_provider_and_recovers() {
         assert!(response.header("retry-after").is_some());
     };
     down().await;
+    let finding = async || {
+        let output = service.operator("doctor", "").await.stdout;
+        let line = output
+            .lines()
+            .find(|line| line.contains(" identity-provider: "));
+        line.unwrap().split(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(finding().await, "warning");
 
     let provider = Provider::start_at(address.port()).await;
+    assert_eq!(finding().await, "ok");
     provider.add_person("ada", ADA).await;
     provider.register(&service).await;
     let ada = sign_in_with(&service, &browser, "ada").await;
