@@ -105,7 +105,8 @@ async fn floods_of_control_frames_do_not_delay_other_clients() {
 
 #[tokio::test]
 async fn the_concurrent_requests_of_a_client_are_limited() {
-    assert_withstands("too_many_requests", "http.connections_per_client = 5").await;
+    let settings = "http.connections_per_client = 5\nhttp.body_timeout = 600";
+    assert_withstands("too_many_requests", settings).await;
 }
 
 #[tokio::test]
