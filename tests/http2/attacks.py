@@ -435,12 +435,19 @@ def control_frame_floods(options):
                 pass
             others.wait()
             client.close()
-        # Empty DATA frames of a request that is not complete. The service ends the request when its budget for such frames or its time is used up.
+
+
+@scenario
+def empty_data_frames(options):
+    """The body of a request makes no progress. `http.body_timeout` is short."""
+    with Others(options) as others:
         client = Client(options)
         stream = client.headers(request(LOGIN, "POST"), flags=("END_HEADERS",))
+        deadline = time.monotonic() + EVENTUALLY
         try:
-            while client.sent < 2_000_000 and not any(e[0] in ("headers", "reset", "goaway") for e in client.events):
-                client.send(frames.DataFrame(stream, b"").serialize() * 1000)
+            while not any(event[0] in ("headers", "reset", "goaway") for event in client.events):
+                assert time.monotonic() < deadline, "the service accepts endless empty frames"
+                client.send(frames.DataFrame(stream, b"").serialize() * 100)
                 client.read(0)
         except Closed:
             pass

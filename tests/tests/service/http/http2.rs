@@ -104,6 +104,11 @@ async fn floods_of_control_frames_do_not_delay_other_clients() {
 }
 
 #[tokio::test]
+async fn empty_data_frames_do_not_keep_a_request_open() {
+    assert_withstands("empty_data_frames", SHORT_TIMEOUTS).await;
+}
+
+#[tokio::test]
 async fn the_concurrent_requests_of_a_client_are_limited() {
     let settings = "http.connections_per_client = 5\nhttp.body_timeout = 600";
     assert_withstands("too_many_requests", settings).await;
