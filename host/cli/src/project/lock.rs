@@ -8,7 +8,12 @@ const DIRECT: [&str; 4] = ["latchmail-sdk", "serde", "serde_json", "utoipa"];
 
 /// Pairs of a crate and one of its dependencies. A project does not need this dependency: the crate has it only because this program enables more features of
 /// the crate. A lock file does not record features. If an entry is missing here, the build of the test project fails (`scripts/build-project`).
-const EXCLUDED: [(&str, &str); 8] = [
+const EXCLUDED: [(&str, &str); 13] = [
+    ("chrono", "iana-time-zone"),
+    ("chrono", "js-sys"),
+    ("chrono", "serde"),
+    ("chrono", "wasm-bindgen"),
+    ("chrono", "windows-link"),
     ("getrandom", "js-sys"),
     ("getrandom", "rand_core"),
     ("getrandom", "wasm-bindgen"),
