@@ -1,7 +1,7 @@
 // A real identity provider (npm `oidc-provider`) for the tests of single sign-on. Arguments: the folder with the npm packages, and a port (0: any).
 //
-// The first line of output that is JSON contains the issuer. The process ends when its input ends. `POST /control` changes persons, clients, keys and faults. A fault re-signs the ID tokens of the
-// provider with changed claims, another key or another algorithm. So only the fault is artificial.
+// The first line of output that is JSON contains the issuer. The process ends when its input ends. `POST /control` changes persons, clients, keys and faults. A
+// fault re-signs the ID tokens of the provider with changed claims, another key or another algorithm. So only the fault is artificial.
 
 import { createServer } from 'node:http';
 

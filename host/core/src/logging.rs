@@ -13,9 +13,8 @@ use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 use crate::config::{Log, LogFormat};
 use crate::error::StartError;
 
-/// Libraries that write too many log lines or confidential data. Cranelift writes hundreds of megabytes for one module. rustls logs complete handshakes, and h2 logs
-/// the headers of requests. Each
-/// entry matches all log targets that start with the entry.
+/// Libraries that write too many log lines or confidential data. Cranelift writes hundreds of megabytes for one module. rustls logs complete handshakes, and
+/// h2 logs the headers of requests. Each entry matches all log targets that start with the entry.
 const QUIET: [&str; 6] = ["cranelift", "h2", "mio", "regalloc2", "rustls", "wasmtime"];
 
 /// The filter of the log, which can be replaced while the process runs.

@@ -63,8 +63,8 @@ pub fn route() -> Route {
 /// without `code` returns 401 `Two-factor code required`. The client must then ask the user for the code, and send the address, the password and the code.
 ///
 /// # Errors
-/// Returns 400 for an invalid body, and 401 for wrong credentials or a missing code. Returns 403 if the user signs in at an identity provider. Returns 429 after too many attempts for one address. Returns 503 if the
-/// credentials are correct but the mail server is not available.
+/// Returns 400 for an invalid body, and 401 for wrong credentials or a missing code. Returns 403 if the user signs in at an identity provider. Returns 429
+/// after too many attempts for one address. Returns 503 if the credentials are correct but the mail server is not available.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/login",
