@@ -1,42 +1,52 @@
-//! With the feature `embed-modules`, checks the folder `$LATCHMAIL_EMBED_MODULES`, whose components the program contains.
-
-use std::path::{Path, PathBuf};
-use std::process::exit;
-
-/// The environment variable with the folder of the built modules.
-const FOLDER: &str = "LATCHMAIL_EMBED_MODULES";
+//! With the feature `embed-modules`, compresses the components in the folder `$LATCHMAIL_EMBED_MODULES`, which the program contains.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-env-changed={FOLDER}");
-    if std::env::var_os("CARGO_FEATURE_EMBED_MODULES").is_none() {
-        return;
-    }
-    match folder() {
-        // `include_bytes!` needs an absolute path.
-        Ok(folder) => println!("cargo::rustc-env={FOLDER}={}", folder.display()),
-        Err(reason) => {
-            println!("cargo::error=the feature `embed-modules` needs the built modules: {reason}");
-            exit(1);
-        }
+    #[cfg(feature = "embed-modules")]
+    if let Err(reason) = embed::compress() {
+        println!("cargo::error=the feature `embed-modules` needs the built modules: {reason}");
+        std::process::exit(1);
     }
 }
 
-fn folder() -> Result<PathBuf, String> {
-    let folder = std::env::var_os(FOLDER).ok_or_else(|| {
-        format!(
-            "set {FOLDER} to the folder into which `./scripts/build-components components FOLDER component` built them"
-        )
-    })?;
-    let folder = Path::new(&folder)
-        .canonicalize()
-        .map_err(|error| format!("{FOLDER} is `{}`: {error}", folder.display()))?;
-    if folder.join("latchmail_mail.wasm").is_file() {
-        Ok(folder)
-    } else {
-        Err(format!(
-            "{FOLDER} is `{0}`, which has no latchmail_mail.wasm; build the modules with `./scripts/build-components components {0} component`",
-            folder.display()
-        ))
+#[cfg(feature = "embed-modules")]
+mod embed {
+    use std::path::Path;
+    use std::{env, fs};
+
+    /// The environment variable with the folder of the built modules.
+    const FOLDER: &str = "LATCHMAIL_EMBED_MODULES";
+
+    /// The names of the modules.
+    const MODULES: [&str; 6] = ["mail", "credentials", "aliases", "domains", "teams", "mcp"];
+
+    /// The highest usual level of Zstandard. The compression of the modules takes some seconds.
+    const LEVEL: i32 = 19;
+
+    /// Writes the compressed components to the folder of the build.
+    pub(super) fn compress() -> Result<(), String> {
+        println!("cargo::rerun-if-env-changed={FOLDER}");
+        let folder = env::var_os(FOLDER).ok_or_else(|| {
+            format!(
+                "set {FOLDER} to the folder into which `./scripts/build-components components FOLDER component` built them"
+            )
+        })?;
+        let output = env::var_os("OUT_DIR").ok_or("cargo sets no OUT_DIR")?;
+        for name in MODULES {
+            let file = Path::new(&folder).join(format!("latchmail_{name}.wasm"));
+            println!("cargo::rerun-if-changed={}", file.display());
+            let failed = |error| {
+                format!(
+                    "{}: {error}; build the modules with `./scripts/build-components components {} component`",
+                    file.display(),
+                    folder.display()
+                )
+            };
+            let component = fs::read(&file).map_err(failed)?;
+            let compressed = zstd::encode_all(&*component, LEVEL).map_err(failed)?;
+            let file = Path::new(&output).join(format!("latchmail_{name}.wasm.zst"));
+            fs::write(file, compressed).map_err(failed)?;
+        }
+        Ok(())
     }
 }

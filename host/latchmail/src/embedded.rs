@@ -6,12 +6,7 @@ macro_rules! embedded {
     ($name:literal) => {
         EmbeddedModule {
             name: $name,
-            component: include_bytes!(concat!(
-                env!("LATCHMAIL_EMBED_MODULES"),
-                "/latchmail_",
-                $name,
-                ".wasm"
-            )),
+            compressed: include_bytes!(concat!(env!("OUT_DIR"), "/latchmail_", $name, ".wasm.zst")),
         }
     };
 }

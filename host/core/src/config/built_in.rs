@@ -1,6 +1,7 @@
 //! The built-in modules: the modules that serve the routes of the service. A program can contain their components.
 
 use std::fmt;
+use std::io;
 
 use super::{Config, Module};
 
@@ -64,8 +65,18 @@ impl BuiltInModule {
 pub struct EmbeddedModule {
     /// The name of the module.
     pub name: &'static str,
-    /// The component.
-    pub component: &'static [u8],
+    /// The component, compressed with Zstandard (RFC 8878).
+    pub compressed: &'static [u8],
+}
+
+impl EmbeddedModule {
+    /// Returns the component.
+    ///
+    /// # Errors
+    /// Returns an error if the component cannot be decompressed.
+    pub fn component(&self) -> io::Result<Vec<u8>> {
+        zstd::decode_all(self.compressed)
+    }
 }
 
 impl fmt::Debug for EmbeddedModule {

@@ -139,7 +139,12 @@ impl ModuleManager {
                 .map_err(|error| {
                     Error::cannot_load(name, &format!("{} cannot be read: {error}", file.display()))
                 })?,
-            (None, Some(embedded)) => Bytes::from_static(embedded.component),
+            (None, Some(embedded)) => embedded.component().map(Bytes::from).map_err(|error| {
+                Error::cannot_load(
+                    name,
+                    &format!("the program's component cannot be read: {error}"),
+                )
+            })?,
             (None, None) => return Ok(None),
         };
         let digest = digest(&bytes);

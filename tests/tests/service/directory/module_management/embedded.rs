@@ -12,20 +12,22 @@ const SETTINGS: &str = "modules.teams.paths = ['/variant/']";
 fn built_in() -> Vec<EmbeddedModule> {
     let embedded = BUILT_IN.map(|module| {
         let component = std::fs::read(modules().join(module.file_name())).unwrap();
-        EmbeddedModule {
-            name: module.name,
-            component: component.leak(),
-        }
+        embedded(module.name, &component)
     });
     embedded.to_vec()
 }
 
 /// Returns a version of the variant in the place of the module `teams`.
 fn teams(version: &str) -> Vec<EmbeddedModule> {
-    vec![EmbeddedModule {
-        name: "teams",
-        component: variant_component(version).leak(),
-    }]
+    vec![embedded("teams", &variant_component(version))]
+}
+
+fn embedded(name: &'static str, component: &[u8]) -> EmbeddedModule {
+    let compressed = zstd::encode_all(component, zstd::DEFAULT_COMPRESSION_LEVEL).unwrap();
+    EmbeddedModule {
+        name,
+        compressed: compressed.leak(),
+    }
 }
 
 fn variant_component(version: &str) -> Vec<u8> {
