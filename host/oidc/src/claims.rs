@@ -2,16 +2,15 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use openidconnect::core::{CoreClient, CoreGenderClaim, CoreTokenResponse};
+use openidconnect::core::{CoreGenderClaim, CoreTokenResponse};
 use openidconnect::{
-    AdditionalClaims, EndpointMaybeSet, EndpointNotSet, EndpointSet, OAuth2TokenResponse as _,
-    SubjectIdentifier, UserInfoClaims, UserInfoError,
+    AdditionalClaims, OAuth2TokenResponse as _, SubjectIdentifier, UserInfoClaims, UserInfoError,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::discovery::{chain, unavailable};
-use crate::sign_in::rejected;
+use crate::sign_in::{Client, rejected};
 use crate::{Error, MAX_IDENTIFIER, Provider};
 
 /// A person who signed in at the provider.
@@ -73,14 +72,7 @@ impl Provider {
     /// Returns the mailbox that the userinfo endpoint reports. Returns `None` if there is no such endpoint, or if the response has no mailbox.
     pub(crate) async fn mailbox_from_userinfo(
         &self,
-        client: &CoreClient<
-            EndpointSet,
-            EndpointNotSet,
-            EndpointNotSet,
-            EndpointNotSet,
-            EndpointMaybeSet,
-            EndpointMaybeSet,
-        >,
+        client: &Client,
         person: &Person,
         tokens: &CoreTokenResponse,
     ) -> Result<Option<Mailbox>, Error> {

@@ -22,7 +22,7 @@ use crate::{ALGORITHMS, Error, MAX_SKEW, Provider};
 const RANDOM_LENGTH: usize = 43;
 
 /// The protocol's client with the endpoints from the metadata.
-type Client = CoreClient<
+pub(crate) type Client = CoreClient<
     EndpointSet,
     EndpointNotSet,
     EndpointNotSet,
