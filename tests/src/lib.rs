@@ -36,6 +36,7 @@ mod response;
 mod sdk;
 mod service;
 mod site;
+mod test_run;
 pub mod tls;
 mod variant;
 mod wait;

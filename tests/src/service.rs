@@ -8,7 +8,9 @@ use std::sync::Arc;
 use latchmail_accounts::auth::Provision;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
-use latchmail_core::config::{Config, Database, EmbeddedModule, Listen, Module};
+use latchmail_core::config::{
+    BUILT_IN, BuiltInModule, Config, Database, EmbeddedModule, Listen, Module,
+};
 use latchmail_core::error::StartError;
 use latchmail_core::limits::Bucket;
 use latchmail_directory::testing::{PostgresDatabase, copy_sqlite};
@@ -21,8 +23,9 @@ use lettre::address::Envelope;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use tempfile::TempDir;
 
-use crate::built::{cache, examples, modules};
+use crate::built::{cache, modules};
 use crate::mail_servers::{AUTHSERV_ID, Borrowed, Kind, Logs, milter};
+use crate::test_run::{foreign_aliases, on_postgres, users_of_mail_server};
 use crate::{MailServers, MailUsers, PASSWORD, Person, Response, embedded};
 
 /// The first of the service's registration domains; the second is `second.test`.
@@ -236,38 +239,6 @@ async fn start_host(config: &Config, clock: &Clock) -> Running {
     running
 }
 
-/// Returns whether this run keeps directories in PostgreSQL: `./just test` runs these tests once on each database.
-fn on_postgres() -> bool {
-    match std::env::var("LATCHMAIL_TEST_DATABASE").as_deref() {
-        Ok("postgres") => true,
-        Ok("sqlite") | Err(_) => false,
-        Ok(other) => panic!("LATCHMAIL_TEST_DATABASE is {other:?}, neither sqlite nor postgres"),
-    }
-}
-
-/// Returns whether the users of this run are the mail server's own, in all tests with mail: `./just test-all` runs the tests of the routes once like this.
-fn users_of_mail_server() -> bool {
-    match std::env::var("LATCHMAIL_TEST_SIGN_IN").as_deref() {
-        Ok("mailserver") => true,
-        Ok("accounts") | Err(_) => false,
-        Ok(other) => {
-            panic!("LATCHMAIL_TEST_SIGN_IN is {other:?}, neither accounts nor mailserver")
-        }
-    }
-}
-
-/// Returns the aliases module of this run if it is not the Rust one: `./just test` runs its tests with each implementation.
-fn foreign_aliases() -> Option<PathBuf> {
-    match std::env::var("LATCHMAIL_TEST_ALIASES").as_deref() {
-        Ok("rust") | Err(_) => None,
-        Ok("javascript") => Some(examples().join("aliases-js.wasm")),
-        Ok("python") => Some(examples().join("aliases-py.wasm")),
-        Ok(other) => {
-            panic!("LATCHMAIL_TEST_ALIASES is {other:?}, not rust, javascript or python")
-        }
-    }
-}
-
 fn rust_aliases() -> PathBuf {
     modules().join("latchmail_aliases.wasm")
 }
@@ -327,6 +298,19 @@ pub(crate) fn settings(
     let unused = SocketAddr::from(([127, 0, 0, 1], 1));
     let state = state.display();
     let doveadm = mail.map_or_else(String::new, MailServers::doveadm_settings);
+    let built_in = BUILT_IN.map(|module| {
+        let BuiltInModule {
+            name,
+            grants,
+            paths,
+        } = module;
+        let source = modules().join(module.file_name());
+        format!(
+            "modules.{name}.source = '{}'\nmodules.{name}.grants = {grants:?}\nmodules.{name}.paths = {paths:?}\n",
+            source.display()
+        )
+    });
+    let built_in = built_in.concat();
     // The test's own lines come last and in dotted form, so they override the lines above.
     let text = format!(
         "listen = '127.0.0.1:0'
@@ -342,30 +326,15 @@ smtp.address = '{smtp}'
 registration.domains = ['{DOMAIN}', 'second.test']
 inbound.authserv_id = '{AUTHSERV_ID}'
 log.filter = 'warn'
-modules.mail.source = '{modules}/latchmail_mail.wasm'
-modules.mail.grants = ['caller', 'mailbox', 'outbox']
-modules.credentials.source = '{modules}/latchmail_credentials.wasm'
-modules.credentials.grants = ['caller', 'profile', 'credentials']
-modules.aliases.source = '{aliases}'
-modules.aliases.reuse = {reuse}
-modules.aliases.grants = ['caller', 'aliases']
-modules.domains.source = '{modules}/latchmail_domains.wasm'
-modules.domains.grants = ['caller', 'domains']
-modules.teams.source = '{modules}/latchmail_teams.wasm'
-modules.teams.grants = ['caller', 'teams']
-modules.mcp.source = '{modules}/latchmail_mcp.wasm'
-modules.mcp.grants = ['caller', 'mailbox', 'aliases', 'outbox']
-modules.mcp.paths = ['/mcp']
+{built_in}modules.aliases.reuse = {reuse}
 {limits}
 ",
-        aliases = rust_aliases().display(),
         // A module in an interpreted language needs `reuse`, as in production.
         reuse = foreign_aliases().is_some(),
         cache = cache().display(),
         imap = mail.map_or(unused, |servers| servers.imap),
         smtp = mail.map_or(unused, |servers| servers.submission),
         mailserver = mailserver.display(),
-        modules = modules().display(),
     );
     let kept: String = text
         .lines()

@@ -115,7 +115,7 @@ fn acceptor(
         .map_err(cannot)?
         .with_no_client_auth()
         .with_cert_resolver(certificate);
-    // Tickets allow a client to resume a session. The server stores no sessions, so many handshakes use no memory.
+    // A client can resume a session with a ticket. The server stores no sessions, so its memory does not grow with the number of handshakes.
     config.ticketer = ring::Ticketer::new().map_err(cannot)?;
     config.alpn_protocols = protocols.iter().map(|&name| name.into()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))

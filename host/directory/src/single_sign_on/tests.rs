@@ -117,8 +117,8 @@ async fn a_logout_ends_the_named_sessions_once(fresh: Fresh) {
     assert_eq!(ended.unwrap(), ["t-password"]);
     let ended = logout(&fresh, "3", None, Some("laptop")).await;
     assert_eq!(ended.unwrap(), ["u-password"]);
-    let nobody = logout(&fresh, "4", Some("carol"), None).await;
-    assert_eq!(nobody.unwrap(), Vec::<String>::new());
+    let without_sessions = logout(&fresh, "4", Some("carol"), None).await;
+    assert_eq!(without_sessions.unwrap(), Vec::<String>::new());
     // A session that began with a password remains.
     assert_eq!(fresh.number("SELECT COUNT(*) FROM sessions").await, 1);
 }

@@ -22,7 +22,7 @@ const CHECKS_PER_TIMEOUT: u32 = 4;
 /// A condition that ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timeout {
-    /// The connection is idle. The client must be told (GOAWAY).
+    /// The connection is idle. The service must send GOAWAY to the client.
     Idle,
     /// The connection must be closed immediately, for this reason.
     Close(&'static str),
