@@ -14,7 +14,10 @@ const UNFINISHED: &str = ".wip-atomic-write-";
 /// Another service with the same folder could be writing a younger file.
 const MAX_UNFINISHED_AGE: Duration = Duration::from_mins(1);
 
-/// The maximum depth of folders below the cache folder.
+/// The folder in `cache_dir` that belongs to Wasmtime. Wasmtime deletes other files in this folder, so no other data can be there.
+const FOLDER: &str = "compiled";
+
+/// The maximum depth of folders below [`FOLDER`].
 const MAX_DEPTH: u32 = 3;
 
 /// Opens the cache folder. Creates the folder if it does not exist, and removes old unfinished files.
@@ -37,6 +40,7 @@ pub(super) fn cache(dir: &Path) -> Result<Cache, StartError> {
     if !owners.contains(&metadata.uid()) || metadata.mode() & 0o022 != 0 {
         return Err(unusable(&"another user can write to it"));
     }
+    let dir = dir.join(FOLDER);
     remove_unfinished(&dir, 0, SystemTime::now());
     let mut config = CacheConfig::new();
     config.with_directory(dir);
@@ -79,7 +83,7 @@ mod tests {
     #[test]
     fn old_unfinished_files_are_removed_and_recent_ones_stay() {
         let folder = std::env::temp_dir().join(format!("lm-cache-{}", std::process::id()));
-        let inner = folder.join("modules/compiler-1");
+        let inner = folder.join("compiled/modules/compiler-1");
         fs::create_dir_all(&inner).unwrap();
         let old = SystemTime::now() - 2 * MAX_UNFINISHED_AGE;
         let create = |name: &str, at: SystemTime| {
