@@ -15,6 +15,7 @@ mod dns;
 mod http;
 mod imap;
 mod inbound;
+mod index;
 mod keys;
 mod limits;
 mod listen;
@@ -51,6 +52,7 @@ pub use self::dns::Dns;
 pub use self::http::Http;
 pub use self::imap::{Imap, SessionNames};
 pub use self::inbound::{Inbound, LocalFrom};
+pub use self::index::Index;
 use self::keys::Keys;
 pub use self::limits::Limits;
 pub use self::listen::Listen;
@@ -113,7 +115,8 @@ pub struct Config {
     /// The path of the file with the service's keys. The service creates the file if the file does not exist. Only the owner of the file can read the file.
     #[serde(default = "default_key_file")]
     pub key_file: PathBuf,
-    /// The path of the folder that caches compiled modules. The folder can be deleted without loss of data.
+    /// The path of the folder that caches compiled modules. By default, this folder also contains the search index. The folder can be deleted without loss of
+    /// data.
     #[serde(default = "default_cache_dir")]
     pub cache_dir: PathBuf,
     /// The web origins that are allowed to call the service from a browser (CORS).
@@ -143,6 +146,9 @@ pub struct Config {
     /// The settings for incoming mail.
     #[serde(default)]
     pub inbound: Inbound,
+    /// The settings of the search index.
+    #[serde(default)]
+    pub index: Index,
     /// The settings for the registration of accounts.
     #[serde(default)]
     pub registration: Registration,
@@ -387,6 +393,7 @@ impl Config {
         self.smtp.check()?;
         self.dns.check()?;
         self.inbound.check()?;
+        self.index.check(&self.cache_dir)?;
         plaintext::check(&self)?;
         Ok(self)
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any name.
-const SECTIONS: [&str; 24] = [
+const SECTIONS: [&str; 25] = [
     "log",
     "http",
     "tls",
@@ -15,6 +15,7 @@ const SECTIONS: [&str; 24] = [
     "imap",
     "smtp",
     "inbound",
+    "index",
     "registration",
     "sign_in",
     "sign_in.domains.<name>",
@@ -148,7 +149,12 @@ const PACKAGED: &str = include_str!("../../../../packaging/latchmail.toml");
 fn the_configuration_of_the_package_is_valid() {
     let config = Config::parse(PACKAGED, "packaging/latchmail.toml", HashMap::new()).unwrap();
     assert!(config.modules.is_empty());
-    let files = [config.key_file, config.cache_dir, config.admin.socket];
+    let files = [
+        config.key_file,
+        config.cache_dir,
+        config.index.path,
+        config.admin.socket,
+    ];
     assert!(files.iter().all(|file| file.is_absolute()));
 }
 

@@ -111,7 +111,7 @@ impl Drop for Server {
 fn text(folder: &TempDir, address: SocketAddr, settings: &str) -> String {
     format!(
         "listen = '{address}'\ninbound.listen = '{address}'\nkey_file = '{folder}/key'\ncache_dir = '{cache}'\nadmin.socket = ''\n\
-         database.url = 'sqlite:{folder}/latchmail.db'\n{settings}\n",
+         index.path = '{folder}/index'\ndatabase.url = 'sqlite:{folder}/latchmail.db'\n{settings}\n",
         folder = folder.path().display(),
         cache = cache().display(),
     )
