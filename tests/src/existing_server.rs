@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use latchmail_mailserver::{DovecotVersion, LocalServers, Lookup};
+use lettre::transport::smtp::authentication::Credentials;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -285,6 +286,17 @@ impl ExistingServer {
         let mut client = async_imap::Client::new(stream);
         client.read_response().await.unwrap();
         client.login(name, password).await.ok()
+    }
+
+    /// Returns `true` if Postfix accepts a log-in of a mail client for submission.
+    pub async fn accepts_submission_of(&self, name: &str, password: &str) -> bool {
+        let credentials = Credentials::new(name.into(), password.into());
+        let mailer =
+            lettre::AsyncSmtpTransport::<lettre::Tokio1Executor>::builder_dangerous("127.0.0.1")
+                .port(self.servers.submission.port())
+                .credentials(credentials)
+                .build();
+        mailer.test_connection().await.is_ok()
     }
 
     /// Delivers a message by SMTP without a log-in, and waits until it is in the user's mailbox.

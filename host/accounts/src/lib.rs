@@ -5,6 +5,7 @@
 pub mod aliases;
 pub mod auth;
 pub mod domains;
+pub mod index_credentials;
 pub mod mail_server;
 pub mod mail_server_users;
 pub mod plans;

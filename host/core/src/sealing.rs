@@ -30,6 +30,8 @@ pub enum Purpose {
     DkimKey,
     /// App password with which the service opens a shared mailbox for its members. The row is identified by the mailbox's id.
     TeamKey,
+    /// App password with which the service reads a mailbox for the search index. The row is identified by the account's id.
+    IndexKey,
     /// App password of an OAuth grant, sealed with a key that is derived from a token of the grant. The row is identified by the grant's id.
     OAuthGrant,
     /// State that is stored in the HTML form on a sign-in page. The state is bound to the secret in the browser's cookie instead of the id of a row.
@@ -44,6 +46,7 @@ impl Purpose {
             Self::TwoFactor => "two_factor",
             Self::DkimKey => "dkim_key",
             Self::TeamKey => "team_key",
+            Self::IndexKey => "index_key",
             Self::OAuthGrant => "oauth_grant",
             Self::SignInPage => "sign_in_page",
         }

@@ -23,14 +23,14 @@ const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
 const COUNT: &str =
     "SELECT COUNT(*) FROM app_passwords WHERE account_id = $1 AND kind = 'app_password'";
-/// Lists the app passwords of an account. Includes OAuth grants only if $3 is true. Only the operator sets $3 to true. Excludes ended web sessions that the
-/// sweep has not deleted yet.
+/// Lists the app passwords of an account. Includes OAuth grants and the credential of the search index only if $3 is true. Only the operator sets $3 to true.
+/// Excludes ended web sessions that the sweep has not deleted yet.
 const LIST: &str = "SELECT p.id, p.kind, p.label, p.created_at, p.last_used_at, p.expires_at, t.id AS token_id, t.scopes \
     FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
-    WHERE p.account_id = $1 AND (p.kind <> 'oauth_grant' OR $3) AND (p.kind <> 'web_session' OR p.expires_at > $2) \
+    WHERE p.account_id = $1 AND (p.kind NOT IN ('oauth_grant', 'index') OR $3) AND (p.kind <> 'web_session' OR p.expires_at > $2) \
     ORDER BY p.created_at DESC, p.id DESC";
 const FIND: &str = "SELECT p.kind, p.label, t.id FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
-    WHERE p.id = $1 AND p.account_id = $2 AND p.kind <> 'oauth_grant'";
+    WHERE p.id = $1 AND p.account_id = $2 AND p.kind NOT IN ('oauth_grant', 'index')";
 const SET_LAST_USED: &str = "UPDATE app_passwords SET last_used_at = $2 \
     WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
 
@@ -47,15 +47,18 @@ pub enum AppPasswordKind {
     OAuthGrant,
     /// The access of all members to a shared mailbox.
     TeamKey,
+    /// The access of the service to a mailbox for the search index. The mail server accepts this app password over IMAP only.
+    Index,
 }
 
 impl AppPasswordKind {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::WebSession,
         Self::ApiToken,
         Self::AppPassword,
         Self::OAuthGrant,
         Self::TeamKey,
+        Self::Index,
     ];
 
     /// Returns the kind with this name in the database. A constraint of the column excludes other names.
@@ -73,6 +76,7 @@ impl AppPasswordKind {
             Self::AppPassword => "app_password",
             Self::OAuthGrant => "oauth_grant",
             Self::TeamKey => "team_key",
+            Self::Index => "index",
         }
     }
 }
@@ -195,7 +199,8 @@ impl Directory {
         Ok(CredentialCreation::Created)
     }
 
-    /// Returns the credentials that give access to an account at `now`, newest first. Excludes OAuth grants.
+    /// Returns the credentials that give access to an account at `now`, newest first. Excludes OAuth grants and the credential of the
+    /// search index.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -207,7 +212,8 @@ impl Directory {
         self.list_credentials(account_id, now, false).await
     }
 
-    /// Returns the credentials that give access to an account at `now`, newest first. Includes OAuth grants.
+    /// Returns the credentials that give access to an account at `now`, newest first. Includes OAuth grants and the credential of the
+    /// search index.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -16,6 +16,7 @@ pub mod domains;
 pub mod endings;
 pub mod events;
 pub mod imports;
+pub mod index_keys;
 mod last_logins;
 pub mod mail_server_users;
 pub mod mailserver;

@@ -21,6 +21,7 @@ mod folder_path;
 mod folders;
 mod identity;
 mod imap_connector;
+mod index_credentials;
 mod listing;
 mod locations;
 mod lost_messages;

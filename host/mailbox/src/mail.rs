@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use latchmail_core::account_permits::AccountPermits;
@@ -19,6 +19,7 @@ use crate::bounds;
 use crate::cache::MailboxCache;
 use crate::doveadm::Doveadm;
 use crate::error::Error;
+use crate::index_credentials::IndexCredentials;
 use crate::pool::Pool;
 
 /// The mailboxes of one mail server.
@@ -49,6 +50,8 @@ pub struct Mail {
     timeout: Duration,
     /// The authserv-id of trusted `Authentication-Results` fields. If the authserv-id is empty, no field is trusted.
     pub(crate) authserv_id: Arc<str>,
+    /// The source of the credentials of the search index.
+    pub(crate) index_credentials: OnceLock<Arc<dyn IndexCredentials>>,
 }
 
 /// A callback that receives the id of a revoked credential and closes its connections.
@@ -92,6 +95,7 @@ impl Mail {
             sign_in: config::SignIn::default(),
             timeout: config.timeout,
             authserv_id: Arc::default(),
+            index_credentials: OnceLock::new(),
         })
     }
 

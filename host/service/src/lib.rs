@@ -10,6 +10,7 @@ use std::time::Duration;
 use latchmail_accounts::aliases::Aliases;
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::domains::Domains;
+use latchmail_accounts::index_credentials::IndexCredentials;
 use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
@@ -140,6 +141,12 @@ async fn build(
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
     let auth = Arc::new(auth);
+    let index_credentials = IndexCredentials::new(directory.clone(), auth.keys(), clock.clone());
+    index_credentials
+        .reseal()
+        .await
+        .map_err(|e| StartError::new(e.to_string()))?;
+    mail.set_index_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
     dkim.reseal()
         .await

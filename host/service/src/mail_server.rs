@@ -1,9 +1,10 @@
-//! Implements the trait [`MailServer`] of `latchmail-accounts` with the crate `latchmail-mailbox`.
+//! Connects the crates `latchmail-accounts` and `latchmail-mailbox`: implements a trait of each crate with the other crate.
 
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use latchmail_accounts::index_credentials::IndexCredentials;
 use latchmail_accounts::mail_server::{Error, MailServer};
 use latchmail_core::caller::MailCredential;
 use latchmail_mailbox::{self as mailbox, Access, Mail};
@@ -57,5 +58,21 @@ fn convert_error(error: mailbox::Error) -> Error {
         mailbox::Error::Unavailable(reason) => Error::Unavailable(reason),
         mailbox::Error::Rejected(text) => Error::Rejected(text),
         error => Error::Internal(error.to_string()),
+    }
+}
+
+/// A source of index credentials that calls [`IndexCredentials`].
+#[derive(Debug)]
+pub(super) struct IndexAdapter(pub(super) IndexCredentials);
+
+impl mailbox::IndexCredentials for IndexAdapter {
+    fn credential<'a>(
+        &'a self,
+        account: &'a str,
+    ) -> BoxFuture<'a, Result<Option<MailCredential>, mailbox::Error>> {
+        let credential = self.0.credential(account);
+        credential
+            .map(|result| result.map_err(|e| mailbox::Error::Internal(e.to_string())))
+            .boxed()
     }
 }

@@ -1,10 +1,18 @@
 //! `latchmail attach` and `latchmail detach` with a running Dovecot and Postfix that have their own users.
 
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
+use latchmail_accounts::index_credentials::IndexCredentials;
+use latchmail_core::caller::Proof;
+use latchmail_core::clock::Clock;
+use latchmail_core::config::Config;
+use latchmail_core::keyring::Keyring;
+use latchmail_directory::Directory;
 use latchmail_tests::existing_server::{AttachedService, has_no_traces, login_name, password};
 use latchmail_tests::{DOMAIN, ExistingServer};
+use secrecy::ExposeSecret as _;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -17,6 +25,22 @@ async fn subjects(service: &AttachedService, user: &str) -> Vec<String> {
     let messages = listed.json["messages"].as_array().unwrap();
     let subject = |message: &serde_json::Value| message["subject"].as_str().unwrap().to_owned();
     messages.iter().map(subject).collect()
+}
+
+/// Returns the app password with which the service reads a user's mailbox for the search index.
+async fn index_password(server: &ExistingServer, address: &str) -> String {
+    let config = Config::load(Some(&server.config())).unwrap();
+    let directory = Directory::open_beside_service(&config.database())
+        .await
+        .unwrap();
+    let account = directory.account_by_address(address).await.unwrap();
+    let keys = Arc::new(Keyring::load(&config.key_file).unwrap());
+    let credentials = IndexCredentials::new(directory, keys, Clock::system());
+    let credential = credentials.credential(&account.unwrap().id).await.unwrap();
+    match credential.unwrap().proof {
+        Proof::AppPassword(secret) => secret.expose_secret().to_owned(),
+        Proof::AccessToken { .. } => panic!("the proof is an access token"),
+    }
 }
 
 #[tokio::test]
@@ -93,6 +117,14 @@ async fn users_sign_in_with_existing_passwords_and_detach_restores_every_file() 
     let made = create("/api/v1/app-passwords", json!({"label": "Phone"})).await;
     let app_password = made.json["password"].as_str().unwrap().to_owned();
     assert!(server.log_in(&test_user, &app_password).await.is_some());
+    assert!(
+        server
+            .accepts_submission_of(&test_user, &app_password)
+            .await
+    );
+    let index = index_password(&server, &test_user).await;
+    assert!(server.log_in(&test_user, &index).await.is_some());
+    assert!(!server.accepts_submission_of(&test_user, &index).await);
 
     drop(service);
     let output = server.detach().await;

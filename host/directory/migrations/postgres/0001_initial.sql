@@ -65,7 +65,7 @@ CREATE INDEX domains_by_domain ON domains (domain);
 CREATE TABLE app_passwords (
     id           TEXT   PRIMARY KEY,
     account_id   TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
-    kind         TEXT   NOT NULL CHECK (kind IN ('web_session', 'api_token', 'app_password', 'oauth_grant', 'team_key')),
+    kind         TEXT   NOT NULL CHECK (kind IN ('web_session', 'api_token', 'app_password', 'oauth_grant', 'team_key', 'index')),
     label        TEXT   NOT NULL,
     selector     TEXT   NOT NULL UNIQUE,        -- the public first half of the secret
     secret_hash  TEXT   NOT NULL,               -- SHA-256 of the whole secret, lower-case hexadecimal
@@ -359,6 +359,13 @@ CREATE INDEX team_grants_by_membership ON team_grants (membership);
 -- The keys of shared mailboxes. A key is the app password with which all members access the mailbox. A mailbox without members has no key.
 CREATE TABLE team_keys (
     mailbox         TEXT   PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
+    app_password_id TEXT   NOT NULL UNIQUE REFERENCES app_passwords (id) ON DELETE CASCADE,
+    sealed_password BYTEA  NOT NULL             -- the app password, sealed with the service's key
+);
+
+-- The credentials with which the service reads mailboxes for the search index, without a request of the account. An account that was not indexed has none.
+CREATE TABLE index_keys (
+    account_id      TEXT   PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
     app_password_id TEXT   NOT NULL UNIQUE REFERENCES app_passwords (id) ON DELETE CASCADE,
     sealed_password BYTEA  NOT NULL             -- the app password, sealed with the service's key
 );

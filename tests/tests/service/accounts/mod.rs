@@ -3,6 +3,7 @@
 //! The host's tests of `directory` test each statement behind these routes on both databases. So these tests run on SQLite only; `./just test-all`
 //! runs them on PostgreSQL too.
 
+mod index_credential;
 mod s4_2_two_factor;
 mod s4_5_profile;
 mod s4_6_credentials;

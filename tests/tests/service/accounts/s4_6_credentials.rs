@@ -40,7 +40,7 @@ async fn listed(person: &Person<'_>, view: &str) -> Vec<Value> {
 }
 
 /// Returns whether an SMTP client may log in and send with this password.
-async fn can_submit(service: &Service, address: &str, password: &str) -> bool {
+pub(super) async fn can_submit(service: &Service, address: &str, password: &str) -> bool {
     let submission = service.mail().submission;
     let transport =
         AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(submission.ip().to_string())

@@ -1,12 +1,20 @@
 //! Tests of access tokens, other credentials, and the keys that protect stored secrets.
 
 use super::*;
+use crate::index_credentials::IndexCredentials;
 
 #[tokio::test]
 async fn nothing_secret_is_kept_in_the_clear() {
     let stage = Stage::new().await;
     let signed_in = stage.register("ada").await;
     let caller = stage.caller(&signed_in.tokens).await.unwrap();
+    let auth = &stage.auth;
+    let index = IndexCredentials::new(auth.directory.clone(), auth.keys(), stage.clock.clone());
+    let mail = index.credential(&caller.account).await.unwrap().unwrap();
+    let index = Caller {
+        mail,
+        ..caller.clone()
+    };
     let file = stage.folder.join("copy.db");
     sqlx::query("VACUUM INTO $1")
         .bind(file.to_str().unwrap())
@@ -17,6 +25,7 @@ async fn nothing_secret_is_kept_in_the_clear() {
     for secret in [
         PASSWORD,
         password(&caller),
+        password(&index),
         signed_in.tokens.refresh.expose_secret(),
         signed_in.tokens.access.expose_secret(),
     ] {

@@ -1,0 +1,130 @@
+//! The credentials of the search index. The service indexes mailboxes without a request of the account, so it needs a credential that it can open itself.
+//!
+//! Each account has at most one such credential: an app password that the mail server accepts over IMAP only, sealed with the service's keyring. The first use
+//! creates the credential. It remains valid when the account's password changes, and ends when the account is disabled or deleted.
+
+use std::sync::Arc;
+
+use latchmail_core::caller::MailCredential;
+use latchmail_core::clock::Clock;
+use latchmail_core::error::Failure;
+use latchmail_core::keyring::Keyring;
+use latchmail_core::sealing::Purpose;
+use latchmail_core::secrets::{self, AppPassword};
+use latchmail_directory::Directory;
+use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
+use latchmail_directory::index_keys::IndexedAccount;
+
+/// The label of the credential in the operator's list of credentials.
+const LABEL: &str = "Search index";
+
+/// Number of credentials that [`IndexCredentials::reseal`] reads at a time.
+const BATCH: i64 = 1000;
+
+/// Creates and opens the credentials of the search index.
+#[derive(Debug)]
+pub struct IndexCredentials {
+    directory: Directory,
+    keys: Arc<Keyring>,
+    clock: Clock,
+}
+
+impl IndexCredentials {
+    /// Creates the manager of these credentials.
+    #[must_use]
+    pub fn new(directory: Directory, keys: Arc<Keyring>, clock: Clock) -> Self {
+        Self {
+            directory,
+            keys,
+            clock,
+        }
+    }
+
+    /// Returns the credential with which the service reads the mailbox of an account. If the account has no credential, or if the service's keys cannot open
+    /// it, creates a new one. Returns `None` if the account does not exist or is disabled.
+    ///
+    /// # Errors
+    /// Returns 500 for an internal error.
+    pub async fn credential(&self, account_id: &str) -> Result<Option<MailCredential>, Failure> {
+        let Some(account) = self.directory.index_key(account_id).await? else {
+            return Ok(None);
+        };
+        if let Some(credential) = self.open(account_id, &account) {
+            return Ok(Some(credential));
+        }
+        let unusable = account.key.as_ref().map(|key| key.app_password_id.as_str());
+        if unusable.is_some() {
+            tracing::warn!(
+                account = account_id,
+                "the credential of the search index cannot be opened with the service's keys; it is replaced"
+            );
+        }
+        let secret = AppPassword::generate()?;
+        let password = NewAppPassword {
+            id: secrets::id()?,
+            kind: AppPasswordKind::Index,
+            label: LABEL.into(),
+            selector: secret.selector().to_owned(),
+            secret_hash: secret.hash(),
+            expires_at: None,
+        };
+        let sealed = self
+            .keys
+            .seal(Purpose::IndexKey, account_id, secret.secret())?;
+        let created = self.directory.create_index_key(
+            account_id,
+            &password,
+            &sealed,
+            unusable,
+            self.clock.now(),
+        );
+        let Some(account) = created.await? else {
+            return Ok(None);
+        };
+        let credential = self.open(account_id, &account).ok_or_else(|| {
+            Failure::internal("a concurrent credential of the search index cannot be opened")
+        })?;
+        Ok(Some(credential))
+    }
+
+    /// Opens the credential of an account. Returns `None` if there is none, or if the service's keys cannot open it.
+    fn open(&self, account_id: &str, account: &IndexedAccount) -> Option<MailCredential> {
+        let key = account.key.as_ref()?;
+        let password = self
+            .keys
+            .open(Purpose::IndexKey, account_id, &key.sealed_password)?;
+        Some(MailCredential::app_password(
+            key.app_password_id.clone(),
+            account.address.clone(),
+            password,
+        ))
+    }
+
+    /// If a credential is sealed with an earlier service key, seals the credential with the current service key. Then the operator can remove the earlier
+    /// service keys from the key file. The service must call this function at startup.
+    ///
+    /// # Errors
+    /// Returns 500 if the database fails.
+    pub async fn reseal(&self) -> Result<(), Failure> {
+        let mut last = String::new();
+        loop {
+            let page = self.directory.index_keys(&last, BATCH).await?;
+            let Some((id, _)) = page.last() else {
+                return Ok(());
+            };
+            last.clone_from(id);
+            for (account, sealed) in page {
+                if self.keys.is_current(&sealed) {
+                    continue;
+                }
+                // The next use replaces a credential that cannot be opened.
+                if let Some(password) = self.keys.open(Purpose::IndexKey, &account, &sealed) {
+                    let resealed = self.keys.seal(Purpose::IndexKey, &account, &password)?;
+                    self.directory
+                        .reseal_index_key(&account, &sealed, &resealed)
+                        .await?;
+                }
+            }
+        }
+    }
+}
