@@ -6,13 +6,14 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 20] = [
+const CRATES: [&str; 21] = [
     "latchmail-shape",
     "latchmail-mailserver",
     "latchmail-core",
     "latchmail-net",
     "latchmail-oidc",
     "latchmail-mime",
+    "latchmail-search",
     "latchmail-imap",
     "latchmail-directory",
     "latchmail-dkim",

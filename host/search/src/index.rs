@@ -1,0 +1,457 @@
+//! The index of one mailbox.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tantivy::index::SegmentComponent;
+use tantivy::schema::Value as _;
+use tantivy::tokenizer::TextAnalyzer;
+use tantivy::{IndexReader, ReloadPolicy, SegmentMeta, TantivyDocument, TantivyError};
+
+use crate::docs::{BLOCK, Docs};
+use crate::error::{Error, guard};
+use crate::files::Files;
+use crate::matching::Plan;
+use crate::query::Query;
+use crate::ranking::{Ranked, Selection, scores};
+use crate::schema::{FIELDS, TOKENIZER, settings};
+use crate::segment::Segment;
+use crate::snippet::{Highlighter, Snippet};
+use crate::state::{FolderSet, MailboxState};
+use crate::threads::ThreadKeys;
+use crate::words::WordTokenizer;
+use crate::writer::Writer;
+
+/// How search results are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// Newest first, as [`Order`] says.
+    #[default]
+    Newest,
+    /// Best match first. Equal matches are newest first.
+    Relevance,
+}
+
+/// What "newest first" means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The highest IMAP UID first. For one folder.
+    Folder,
+    /// The last arrival first, then the highest message number.
+    Arrival,
+}
+
+/// A search.
+#[derive(Clone, Debug)]
+pub struct Search<'a> {
+    /// The query.
+    pub query: &'a Query,
+    /// The folders to search.
+    pub folders: &'a FolderSet,
+    /// How to sort the result.
+    pub sort: Sort,
+    /// What "newest first" means.
+    pub order: Order,
+    /// The number of messages to skip.
+    pub offset: usize,
+    /// The maximum number of messages.
+    pub limit: usize,
+}
+
+/// A page of a search result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The number of messages on all pages.
+    pub total: u32,
+    /// The messages on the page, in the requested order.
+    pub hits: Vec<Hit>,
+}
+
+/// A message in a search result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The message number.
+    pub uid: u64,
+    /// The data that the caller gave in [`Document::summary`](crate::Document::summary).
+    pub summary: Vec<u8>,
+    /// The part of the text with the matches, or the beginning of the text if only other parts match.
+    pub snippet: Snippet,
+}
+
+/// The thread keys of a message in the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredThreadKeys {
+    /// The message number.
+    pub uid: u64,
+    /// The time of arrival, in milliseconds since 1970.
+    pub arrival: i64,
+    /// The date in the header, in milliseconds since 1970.
+    pub date: i64,
+    /// The keys.
+    pub keys: ThreadKeys,
+}
+
+/// The size of an index on the disk, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// The size without the stored texts and summaries.
+    pub index: u64,
+    /// The size of the stored texts and summaries.
+    pub stored: u64,
+}
+
+/// The index of one mailbox. A search uses the state of the last commit before it.
+///
+/// An index that is only read has no threads, and its data is in memory maps.
+#[derive(Debug)]
+pub struct Index {
+    shared: Arc<Shared>,
+}
+
+/// What an index and its writer share.
+pub(crate) struct Shared {
+    pub(crate) index: tantivy::Index,
+    pub(crate) files: Files,
+    reader: IndexReader,
+    segments: RwLock<Arc<Vec<Segment>>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Shared")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn open(folder: &Path) -> Result<Self, Error> {
+        let files = Files::open(folder)?;
+        let index = if tantivy::Index::exists(&files).map_err(TantivyError::from)? {
+            tantivy::Index::open(files.clone())?
+        } else {
+            // A crash before the first commit can leave files.
+            files.clear()?;
+            tantivy::Index::create(files.clone(), FIELDS.schema.clone(), settings())?
+        };
+        if index.schema() != FIELDS.schema {
+            return Err(Error::Damaged("the index has another format".into()));
+        }
+        index
+            .tokenizers()
+            .register(TOKENIZER, TextAnalyzer::from(WordTokenizer::default()));
+        verify(&index)?;
+        let reader = index
+            .reader_builder()
+            .reload_policy(ReloadPolicy::Manual)
+            .try_into()?;
+        let shared = Self {
+            index,
+            files,
+            reader,
+            segments: RwLock::default(),
+        };
+        shared.load()?;
+        Ok(shared)
+    }
+
+    /// Opens the segments of the last commit that the reader knows.
+    fn load(&self) -> Result<(), Error> {
+        let searcher = self.reader.searcher();
+        let segments = searcher
+            .segment_readers()
+            .iter()
+            .map(Segment::open)
+            .collect::<Result<Vec<_>, _>>()?;
+        *self
+            .segments
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(segments);
+        Ok(())
+    }
+
+    /// Opens the segments of the last commit.
+    pub(crate) fn reload(&self) -> Result<(), Error> {
+        self.run(|| {
+            self.reader.reload()?;
+            self.load()
+        })
+    }
+
+    fn segments(&self) -> Arc<Vec<Segment>> {
+        Arc::clone(&self.segments.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs a function of tantivy. Finds the reason of a failure in a thread of tantivy.
+    pub(crate) fn run<T>(&self, function: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        guard(function).map_err(|error| match self.files.take_failure() {
+            Some(failure) => Error::Io(failure),
+            None => error,
+        })
+    }
+
+    pub(crate) fn uids(&self) -> Result<Vec<u64>, Error> {
+        self.run(|| {
+            let mut uids = Vec::new();
+            for segment in &*self.segments() {
+                segment
+                    .alive()
+                    .for_each(|doc| uids.push(segment.uid.get_val(doc)));
+            }
+            Ok(uids)
+        })
+    }
+}
+
+/// Verifies the checksums of all files of the last commit.
+fn verify(index: &tantivy::Index) -> Result<(), Error> {
+    let mut segments = index.load_metas()?.segments;
+    loop {
+        let result = verify_segments(index, &segments);
+        // A writer deletes the files of segments that it has merged.
+        let now = index.load_metas()?.segments;
+        let ids = |segments: &[SegmentMeta]| {
+            segments
+                .iter()
+                .map(|segment| (segment.id(), segment.delete_opstamp()))
+                .collect::<HashSet<_>>()
+        };
+        if result.is_ok() || ids(&now) == ids(&segments) {
+            return result;
+        }
+        segments = now;
+    }
+}
+
+fn verify_segments(index: &tantivy::Index, segments: &[SegmentMeta]) -> Result<(), Error> {
+    use SegmentComponent::{Delete, FastFields, FieldNorms, Positions, Postings, Store, Terms};
+    for segment in segments {
+        let deleted = segment.has_deletes().then_some(Delete);
+        let components = [Postings, Positions, FastFields, FieldNorms, Terms, Store];
+        for component in components.into_iter().chain(deleted) {
+            let file = segment.relative_path(component);
+            if !index
+                .directory()
+                .validate_checksum(&file)
+                .map_err(TantivyError::from)?
+            {
+                return Err(Error::Damaged(format!(
+                    "the checksum of {} is wrong",
+                    file.display()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Index {
+    /// Opens the index in a folder, and creates both if they do not exist. Verifies the checksums of all files.
+    ///
+    /// The folder must contain nothing else.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be read.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        guard(|| {
+            Ok(Self {
+                shared: Arc::new(Shared::open(folder)?),
+            })
+        })
+    }
+
+    /// Verifies the checksums of all files.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be read.
+    pub fn verify(&self) -> Result<(), Error> {
+        self.shared.run(|| verify(&self.shared.index))
+    }
+
+    /// Creates a writer. Only one writer can exist. `memory` is the size in bytes of the buffer for messages before they are written, at least 15 MB.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be read, or if another writer exists.
+    pub fn writer(&self, memory: usize) -> Result<Writer, Error> {
+        Writer::new(Arc::clone(&self.shared), memory)
+    }
+
+    /// Returns the message numbers in the index, in any order.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be read.
+    pub fn uids(&self) -> Result<Vec<u64>, Error> {
+        self.shared.uids()
+    }
+
+    /// Returns the thread keys of all messages in the index, in any order.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be read.
+    pub fn thread_keys(&self) -> Result<Vec<StoredThreadKeys>, Error> {
+        self.shared.run(|| {
+            let mut all = Vec::new();
+            for segment in &*self.shared.segments() {
+                segment.alive().for_each(|doc| {
+                    let keys = ThreadKeys {
+                        message_id: segment.message_id.get_val(doc),
+                        references: segment.references.values_for_doc(doc).collect(),
+                        base_subject: segment.base_subject.get_val(doc),
+                        is_reply: segment.is_reply.get_val(doc),
+                    };
+                    let (arrival, date) = (segment.arrival.get_val(doc), segment.date.get_val(doc));
+                    all.push(StoredThreadKeys {
+                        uid: segment.uid.get_val(doc),
+                        arrival,
+                        date,
+                        keys,
+                    });
+                });
+            }
+            Ok(all)
+        })
+    }
+
+    /// Searches the messages that are in the index and in `state`.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be read.
+    pub fn search(&self, state: &MailboxState, search: &Search<'_>) -> Result<Found, Error> {
+        self.shared
+            .run(|| find(&self.shared.segments(), state, search))
+    }
+
+    /// Returns the summaries of messages, in the order of `uids`. `None` stands for a message that is not in the index.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be read.
+    pub fn summaries(&self, uids: &[u64]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        self.shared.run(|| {
+            let mut summaries = vec![None; uids.len()];
+            for segment in &*self.shared.segments() {
+                let store = segment.reader.get_store_reader(1)?;
+                let numbers = segment.reader.inverted_index(FIELDS.uid)?;
+                for (&uid, summary) in uids.iter().zip(&mut summaries) {
+                    let term = tantivy::Term::from_field_u64(FIELDS.uid, uid);
+                    let option = tantivy::schema::IndexRecordOption::Basic;
+                    let Some(postings) = numbers.read_block_postings(&term, option)? else {
+                        continue;
+                    };
+                    // A message that was replaced is a deleted document too.
+                    let alive = postings
+                        .docs()
+                        .iter()
+                        .find(|&&doc| !segment.reader.is_deleted(doc));
+                    if let Some(&doc) = alive {
+                        *summary = Some(stored(&store.get(doc)?).0);
+                    }
+                }
+            }
+            Ok(summaries)
+        })
+    }
+
+    /// Returns the size of the index on the disk.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be read.
+    pub fn size(&self) -> Result<Size, Error> {
+        self.shared.run(|| {
+            let mut size = Size::default();
+            for segment in &*self.shared.segments() {
+                let usage = segment.reader.space_usage()?;
+                let stored = usage.store().total().get_bytes();
+                size.stored += stored;
+                size.index += usage.total().get_bytes() - stored;
+            }
+            Ok(size)
+        })
+    }
+
+    #[cfg(test)]
+    fn files(&self) -> &Files {
+        &self.shared.files
+    }
+}
+
+/// Returns the summary and the text of a stored document.
+fn stored(document: &TantivyDocument) -> (Vec<u8>, &str) {
+    let summary = document
+        .get_first(FIELDS.summary)
+        .and_then(|value| value.as_bytes());
+    let text = document
+        .get_first(FIELDS.text)
+        .and_then(|value| value.as_str());
+    (
+        summary.unwrap_or_default().to_vec(),
+        text.unwrap_or_default(),
+    )
+}
+
+/// Searches the messages in `segments` that are in `state`.
+fn find(segments: &[Segment], state: &MailboxState, search: &Search<'_>) -> Result<Found, Error> {
+    let plan = Plan::new(search.query, search.folders, state);
+    let docs = segments
+        .iter()
+        .map(|segment| plan.evaluate(segment, state))
+        .collect::<Result<Vec<_>, _>>()?;
+    let scores = match search.sort {
+        Sort::Newest => None,
+        Sort::Relevance => Some(scores(&plan, segments, &docs)?),
+    };
+
+    let mut selection = Selection::new(search.offset.saturating_add(search.limit));
+    let (mut uids, mut arrivals) = ([0; BLOCK], [0; BLOCK]);
+    for (index, (segment, docs)) in segments.iter().zip(&docs).enumerate() {
+        docs.for_each_block(|block| {
+            segment.uid.get_vals(block, &mut uids[..block.len()]);
+            if search.order == Order::Arrival {
+                segment
+                    .arrival
+                    .get_vals(block, &mut arrivals[..block.len()]);
+            }
+            for ((&doc, &uid), &arrival) in block.iter().zip(&uids).zip(&arrivals) {
+                let newest = match search.order {
+                    Order::Folder => state.entry(uid).map_or(0, |entry| entry.imap_uid.into()),
+                    Order::Arrival => arrival,
+                };
+                // Scores are not negative, so their bits have the same order.
+                let score = scores
+                    .as_ref()
+                    .map_or(0, |scores| scores[index][doc as usize].to_bits());
+                selection.add(Ranked {
+                    score,
+                    newest,
+                    uid,
+                    segment: index,
+                    doc,
+                });
+            }
+        });
+    }
+    let total = docs.iter().map(Docs::len).sum();
+
+    let mut highlighter = Highlighter::new(&plan);
+    let mut hits = Vec::new();
+    let mut readers: Vec<_> = segments.iter().map(|_| None).collect();
+    for ranked in selection.into_sorted().into_iter().skip(search.offset) {
+        let store = match &mut readers[ranked.segment] {
+            Some(store) => store,
+            empty => empty.insert(segments[ranked.segment].reader.get_store_reader(1)?),
+        };
+        let document = store.get(ranked.doc)?;
+        let (summary, text) = stored(&document);
+        hits.push(Hit {
+            uid: ranked.uid,
+            summary,
+            snippet: highlighter.snippet(text),
+        });
+    }
+    Ok(Found { total, hits })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! The search index of one mailbox, the query language, and threads.
+//!
+//! This crate knows neither IMAP nor the database, and contains no asynchronous code.
+//!
+//! The index contains only facts about messages that never change. [`MailboxState`] holds folders, IMAP UIDs and flags in memory, so a change of flags does not
+//! change the index. A message is found if it is in both. The caller compares the message numbers of both, adds the messages that the index lacks, and removes
+//! the others. So nothing is lost if a commit is lost.
+//!
+//! ```
+//! use latchmail_search::{Document, Index, MailboxState, Order, Query, Search, Sort};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! let index = Index::open(folder.path())?;
+//! let mut writer = index.writer(15_000_000)?;
+//! writer.add(&Document { uid: 7, subject: "Invoice INV-2024-00815", text: "Grüße aus Łódź", ..Document::default() })?;
+//! writer.commit()?;
+//!
+//! let mut state = MailboxState::new();
+//! state.set_folder(0, "INBOX");
+//! state.set(7, 0, 1, "\\Seen");
+//!
+//! let found = index.search(&state, &Search {
+//!     query: &Query::parse("subject:inv-2024-00815 lodz -is:unread")?,
+//!     folders: &[0].into_iter().collect(),
+//!     sort: Sort::Newest,
+//!     order: Order::Folder,
+//!     offset: 0,
+//!     limit: 20,
+//! })?;
+//! assert_eq!((found.total, found.hits[0].uid), (1, 7));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod docs;
+mod error;
+mod files;
+mod folding;
+mod index;
+mod matching;
+mod merging;
+pub mod query;
+mod ranking;
+mod schema;
+mod segment;
+mod snippet;
+mod state;
+pub mod threads;
+mod uid_set;
+mod words;
+mod writer;
+
+pub use error::Error;
+pub use index::{Found, Hit, Index, Order, Search, Size, Sort, StoredThreadKeys};
+pub use query::{Query, QueryError};
+pub use snippet::Snippet;
+pub use state::{FolderSet, Location, MailboxState};
+pub use threads::ThreadKeys;
+pub use writer::{Document, Participant, Writer};

@@ -1,0 +1,82 @@
+//! The fields of the index.
+
+use std::sync::LazyLock;
+
+use tantivy::IndexSettings;
+use tantivy::schema::{
+    FAST, Field, INDEXED, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions,
+};
+use tantivy::store::Compressor;
+
+/// The name of the tokenizer. The number must change if the words of a text change, because an index with another schema is built again.
+pub(crate) const TOKENIZER: &str = "words1";
+
+/// The fields with words. Each word of a message is in one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextField {
+    /// The text and the names of attachments.
+    Body,
+    /// The subject.
+    Subject,
+    /// The names and addresses in From.
+    From,
+    /// The names and addresses in To and Cc.
+    To,
+}
+
+impl TextField {
+    pub(crate) const ALL: [Self; 4] = [Self::Body, Self::Subject, Self::From, Self::To];
+}
+
+/// The schema and its fields.
+pub(crate) struct Fields {
+    pub(crate) schema: Schema,
+    pub(crate) texts: [Field; 4],
+    pub(crate) uid: Field,
+    pub(crate) arrival: Field,
+    pub(crate) date: Field,
+    pub(crate) size: Field,
+    pub(crate) has_attachment: Field,
+    pub(crate) message_id: Field,
+    pub(crate) references: Field,
+    pub(crate) base_subject: Field,
+    pub(crate) is_reply: Field,
+    pub(crate) summary: Field,
+    pub(crate) text: Field,
+}
+
+/// The schema and its fields.
+pub(crate) static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
+    let mut schema = Schema::builder();
+    let indexing = TextFieldIndexing::default()
+        .set_tokenizer(TOKENIZER)
+        .set_index_option(IndexRecordOption::WithFreqsAndPositions);
+    let words = TextOptions::default().set_indexing_options(indexing);
+    let texts =
+        ["body", "subject", "from", "to"].map(|name| schema.add_text_field(name, words.clone()));
+    Fields {
+        texts,
+        // The number is indexed, so that a message can be deleted.
+        uid: schema.add_u64_field("uid", FAST | INDEXED),
+        arrival: schema.add_i64_field("arrival", FAST),
+        date: schema.add_i64_field("date", FAST),
+        size: schema.add_u64_field("size", FAST),
+        has_attachment: schema.add_bool_field("has_attachment", FAST),
+        message_id: schema.add_u64_field("message_id", FAST),
+        references: schema.add_u64_field("references", FAST),
+        base_subject: schema.add_u64_field("base_subject", FAST),
+        is_reply: schema.add_bool_field("is_reply", FAST),
+        summary: schema.add_bytes_field("summary", STORED),
+        text: schema.add_text_field("text", STORED),
+        schema: schema.build(),
+    }
+});
+
+/// Returns the settings of a new index.
+pub(crate) fn settings() -> IndexSettings {
+    IndexSettings {
+        docstore_compression: Compressor::Lz4,
+        docstore_compress_dedicated_thread: false,
+        ..IndexSettings::default()
+    }
+}

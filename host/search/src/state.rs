@@ -1,0 +1,427 @@
+//! The mutable facts about the messages of a mailbox: folder, IMAP UID and flags.
+
+use std::collections::HashMap;
+use std::mem::size_of;
+use std::sync::Arc;
+
+use crate::uid_set::UidSet;
+
+/// The location of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The index of the folder.
+    pub folder: u16,
+    /// The IMAP UID.
+    pub imap_uid: u32,
+}
+
+/// A set of folders, by their index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FolderSet {
+    bits: Vec<u64>,
+}
+
+impl FolderSet {
+    /// Adds a folder.
+    pub fn insert(&mut self, folder: u16) {
+        let word = usize::from(folder / 64);
+        if self.bits.len() <= word {
+            self.bits.resize(word + 1, 0);
+        }
+        self.bits[word] |= 1 << (folder % 64);
+    }
+
+    /// Removes a folder.
+    pub fn remove(&mut self, folder: u16) {
+        if let Some(word) = self.bits.get_mut(usize::from(folder / 64)) {
+            *word &= !(1 << (folder % 64));
+        }
+    }
+
+    /// Returns whether the set contains the folder.
+    #[must_use]
+    pub fn contains(&self, folder: u16) -> bool {
+        let word = self.bits.get(usize::from(folder / 64)).copied();
+        word.unwrap_or(0) & (1 << (folder % 64)) != 0
+    }
+}
+
+impl FromIterator<u16> for FolderSet {
+    fn from_iter<I: IntoIterator<Item = u16>>(folders: I) -> Self {
+        let mut set = Self::default();
+        for folder in folders {
+            set.insert(folder);
+        }
+        set
+    }
+}
+
+/// The folder of an [`Entry`] without a message.
+const NO_FOLDER: u16 = u16::MAX;
+
+/// The highest message number that a state accepts. It limits the memory if a number is wrong.
+const MAX_UID: u64 = 1 << 31;
+
+/// The state of one message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) folder: u16,
+    pub(crate) imap_uid: u32,
+    /// The index in [`MailboxState::flag_sets`].
+    pub(crate) flags: u32,
+}
+
+const NO_ENTRY: Entry = Entry {
+    folder: NO_FOLDER,
+    imap_uid: 0,
+    flags: 0,
+};
+
+#[derive(Debug)]
+struct Folder {
+    path: String,
+    uids: UidSet,
+}
+
+/// A combination of flags.
+#[derive(Debug)]
+pub(crate) struct FlagSet {
+    pub(crate) text: Arc<str>,
+    /// The number of messages with these flags.
+    uses: u32,
+}
+
+/// The mutable facts about the messages of a mailbox. The index contains only immutable facts.
+///
+/// Message numbers (`uid`) are expected to be dense, because a vector is indexed by them.
+#[derive(Debug, Default)]
+pub struct MailboxState {
+    entries: Vec<Entry>,
+    len: usize,
+    folders: Vec<Option<Folder>>,
+    flag_sets: Vec<FlagSet>,
+    flag_set_by_text: HashMap<Arc<str>, u32>,
+    free_flag_sets: Vec<u32>,
+}
+
+impl MailboxState {
+    /// Creates a state without folders and messages.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a folder, or changes the path of the folder with this index.
+    pub fn set_folder(&mut self, folder: u16, path: &str) {
+        let index = usize::from(folder);
+        if self.folders.len() <= index {
+            self.folders.resize_with(index + 1, || None);
+        }
+        match &mut self.folders[index] {
+            Some(folder) => path.clone_into(&mut folder.path),
+            empty => {
+                *empty = Some(Folder {
+                    path: path.to_owned(),
+                    uids: UidSet::default(),
+                });
+            }
+        }
+    }
+
+    /// Removes a folder and the messages in it.
+    pub fn remove_folder(&mut self, folder: u16) {
+        for uid in 0..self.entries.len() {
+            if self.entries[uid].folder == folder {
+                self.remove(uid as u64);
+            }
+        }
+        if let Some(folder) = self.folders.get_mut(usize::from(folder)) {
+            *folder = None;
+        }
+    }
+
+    /// Returns the index of the folder with this path.
+    #[must_use]
+    pub fn folder(&self, path: &str) -> Option<u16> {
+        self.folders_with(|folder| folder == path).next()
+    }
+
+    /// Returns the folders with this path, ignoring case.
+    pub(crate) fn folders_ignoring_case(&self, path: &str) -> FolderSet {
+        let path = path.to_lowercase();
+        self.folders_with(|folder| folder.to_lowercase() == path)
+            .collect()
+    }
+
+    fn folders_with(&self, matches: impl Fn(&str) -> bool) -> impl Iterator<Item = u16> {
+        let folders = (0..).zip(&self.folders);
+        folders.filter_map(move |(index, folder)| {
+            folder
+                .as_ref()
+                .is_some_and(|folder| matches(&folder.path))
+                .then_some(index)
+        })
+    }
+
+    /// Returns the path of a folder.
+    #[must_use]
+    pub fn path(&self, folder: u16) -> Option<&str> {
+        Some(&self.folders.get(usize::from(folder))?.as_ref()?.path)
+    }
+
+    /// Adds a message, or changes its location and flags. `flags` is the canonical text: flags and keywords, separated by spaces.
+    ///
+    /// A message in a folder without a path is ignored: call [`set_folder`](Self::set_folder) first.
+    pub fn set(&mut self, uid: u64, folder: u16, imap_uid: u32, flags: &str) {
+        self.remove(uid);
+        let Some(Some(entry)) = self.folders.get_mut(usize::from(folder)) else {
+            return;
+        };
+        if uid > MAX_UID {
+            return;
+        }
+        entry.uids.insert(imap_uid);
+        let flags = self.use_flags(flags);
+        let index = index(uid);
+        if self.entries.len() <= index {
+            self.entries.resize(index + 1, NO_ENTRY);
+        }
+        self.entries[index] = Entry {
+            folder,
+            imap_uid,
+            flags,
+        };
+        self.len += 1;
+    }
+
+    /// Removes a message.
+    pub fn remove(&mut self, uid: u64) {
+        let Some(entry) = self.entry(uid) else { return };
+        self.entries[index(uid)] = NO_ENTRY;
+        self.len -= 1;
+        if let Some(Some(folder)) = self.folders.get_mut(usize::from(entry.folder)) {
+            folder.uids.remove(entry.imap_uid);
+        }
+        let flags = &mut self.flag_sets[entry.flags as usize];
+        flags.uses -= 1;
+        if flags.uses == 0 {
+            self.flag_set_by_text.remove(&flags.text);
+            self.free_flag_sets.push(entry.flags);
+        }
+    }
+
+    /// Returns the index of a combination of flags, and counts a use of it.
+    fn use_flags(&mut self, text: &str) -> u32 {
+        if let Some(&index) = self.flag_set_by_text.get(text) {
+            self.flag_sets[index as usize].uses += 1;
+            return index;
+        }
+        let text: Arc<str> = text.into();
+        let flags = FlagSet {
+            text: Arc::clone(&text),
+            uses: 1,
+        };
+        let index = if let Some(index) = self.free_flag_sets.pop() {
+            self.flag_sets[index as usize] = flags;
+            index
+        } else {
+            self.flag_sets.push(flags);
+            // There are no more combinations than messages, whose number is limited by `MAX_UID`.
+            u32::try_from(self.flag_sets.len() - 1).unwrap_or(u32::MAX)
+        };
+        self.flag_set_by_text.insert(text, index);
+        index
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self, uid: u64) -> Option<Entry> {
+        let entry = *self.entries.get(usize::try_from(uid).ok()?)?;
+        (entry.folder != NO_FOLDER).then_some(entry)
+    }
+
+    pub(crate) fn flag_sets(&self) -> &[FlagSet] {
+        &self.flag_sets
+    }
+
+    /// Returns the location of a message.
+    #[must_use]
+    pub fn get(&self, uid: u64) -> Option<Location> {
+        self.entry(uid).map(|entry| Location {
+            folder: entry.folder,
+            imap_uid: entry.imap_uid,
+        })
+    }
+
+    /// Returns the flags of a message, as [`set`](Self::set) got them.
+    #[must_use]
+    pub fn flags(&self, uid: u64) -> Option<&str> {
+        Some(&self.flag_sets.get(self.entry(uid)?.flags as usize)?.text)
+    }
+
+    /// Returns the position of a message in its folder, beginning with 1. Returns 0 if the folder has no message with this UID.
+    #[must_use]
+    pub fn seq(&self, folder: u16, imap_uid: u32) -> u32 {
+        match self.folders.get(usize::from(folder)) {
+            Some(Some(folder)) => folder
+                .uids
+                .position(imap_uid)
+                .map_or(0, |position| position + 1),
+            _ => 0,
+        }
+    }
+
+    /// Returns the number of messages in a folder.
+    #[must_use]
+    pub fn folder_len(&self, folder: u16) -> u32 {
+        match self.folders.get(usize::from(folder)) {
+            Some(Some(folder)) => folder.uids.len(),
+            _ => 0,
+        }
+    }
+
+    /// Returns all message numbers, ascending.
+    pub fn uids(&self) -> impl Iterator<Item = u64> {
+        (0..)
+            .zip(&self.entries)
+            .filter(|(_, entry)| entry.folder != NO_FOLDER)
+            .map(|(uid, _)| uid)
+    }
+
+    /// Returns the number of messages.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether there are no messages.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the memory that the state uses, in bytes. The number is approximate.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let folders = self.folders.iter().flatten();
+        let flags = self.flag_sets.iter();
+        self.entries.capacity() * size_of::<Entry>()
+            + folders
+                .map(|folder| size_of::<Folder>() + folder.path.len() + folder.uids.memory())
+                .sum::<usize>()
+            + flags
+                .map(|flags| 4 * size_of::<FlagSet>() + flags.text.len())
+                .sum::<usize>()
+    }
+}
+
+/// Converts the number of a message that was checked.
+fn index(uid: u64) -> usize {
+    usize::try_from(uid).unwrap_or(usize::MAX)
+}
+
+impl FlagSet {
+    /// Returns whether the flags contain `flag`, ignoring case.
+    pub(crate) fn contains(&self, flag: &str) -> bool {
+        self.text
+            .split(' ')
+            .any(|other| other.eq_ignore_ascii_case(flag))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> MailboxState {
+        let mut state = MailboxState::new();
+        state.set_folder(0, "INBOX");
+        state.set_folder(3, "Archive");
+        state.set(5, 0, 10, "\\Seen work");
+        state.set(2, 0, 7, "");
+        state.set(9, 3, 7, "");
+        state
+    }
+
+    #[test]
+    fn messages_have_a_location_and_flags() {
+        let state = state();
+        assert_eq!(
+            state.get(5),
+            Some(Location {
+                folder: 0,
+                imap_uid: 10
+            })
+        );
+        assert_eq!(state.flags(5), Some("\\Seen work"));
+        assert_eq!(state.get(4), None);
+        assert_eq!(state.get(u64::MAX), None);
+        assert_eq!(state.uids().collect::<Vec<_>>(), [2, 5, 9]);
+        assert_eq!(state.len(), 3);
+        assert_eq!(
+            (
+                state.folder_len(0),
+                state.folder_len(3),
+                state.folder_len(1)
+            ),
+            (2, 1, 0)
+        );
+        assert_eq!(
+            (
+                state.folder("Archive"),
+                state.folder("archive"),
+                state.path(3)
+            ),
+            (Some(3), None, Some("Archive"))
+        );
+        assert!(state.folders_ignoring_case("aRCHIVE").contains(3));
+    }
+
+    #[test]
+    fn positions_follow_the_imap_uids() {
+        let mut state = state();
+        assert_eq!(
+            (
+                state.seq(0, 7),
+                state.seq(0, 10),
+                state.seq(0, 8),
+                state.seq(1, 7)
+            ),
+            (1, 2, 0, 0)
+        );
+        state.remove(2);
+        assert_eq!(state.seq(0, 10), 1);
+    }
+
+    #[test]
+    fn a_moved_message_leaves_its_folder() {
+        let mut state = state();
+        state.set(5, 3, 8, "\\Seen");
+        assert_eq!(
+            (state.folder_len(0), state.folder_len(3), state.len()),
+            (1, 2, 3)
+        );
+        assert_eq!(state.flags(5), Some("\\Seen"));
+        state.set(5, 1, 8, "");
+        assert_eq!(state.get(5), None, "folder 1 does not exist");
+    }
+
+    #[test]
+    fn a_removed_folder_takes_its_messages_along() {
+        let mut state = state();
+        state.remove_folder(0);
+        assert_eq!(
+            (state.len(), state.path(0), state.get(9).is_some()),
+            (1, None, true)
+        );
+    }
+
+    #[test]
+    fn combinations_of_flags_without_messages_are_reused() {
+        let mut state = state();
+        for keyword in 0..1000 {
+            state.set(2, 0, 7, &format!("keyword{keyword}"));
+        }
+        assert_eq!(state.flags(2), Some("keyword999"));
+        assert!(state.flag_sets().len() <= 4, "{}", state.flag_sets().len());
+    }
+}

@@ -1,0 +1,447 @@
+//! Groups messages into threads.
+//!
+//! The rules are those of the algorithm of Jamie Zawinski (<https://www.jwz.org/doc/threading.html>) without its trees:
+//!
+//! 1. Messages are linked if one refers to the other, or if both refer to the same message, even if that message does not exist. Linked messages form a
+//!    *component*.
+//! 2. The *root* of a component is the first reference of its oldest message, or the oldest message if it has no references. If the root is a message with
+//!    references, the first of these references is the root, and so on.
+//! 3. The subject of a component is the subject of its root, or of its oldest message if the root does not exist. Components with the same subject form one
+//!    thread if at least one of the subjects has a reply prefix.
+//! 4. The id of a thread is the root of its oldest component.
+//!
+//! The oldest of several messages has the smallest date, and with equal dates the smallest keys. Therefore the threads do not depend on the order in which
+//! messages arrive, and not on the numbers of messages.
+
+mod keys;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+
+pub use keys::{InvalidThreadId, ThreadFields, ThreadId, ThreadKeys};
+
+/// Marks a missing index.
+const NONE: u32 = u32::MAX;
+
+/// Maximum number of references that are followed to the root of a component. References can form a cycle.
+const MAX_DEPTH: usize = 100;
+
+/// The threads of a mailbox.
+///
+/// A mailbox can have at most `u32::MAX - 1` messages and Message-IDs.
+#[derive(Debug, Default)]
+pub struct Threads {
+    messages: Vec<Message>,
+    nodes: Vec<Node>,
+    /// The indexes of removed messages and nodes.
+    free_messages: Vec<u32>,
+    free_nodes: Vec<u32>,
+    /// The indexes of the messages, by number.
+    by_uid: HashMap<u64, u32>,
+    /// The indexes of the nodes, by the hash of the Message-ID.
+    by_id: HashMap<u64, u32>,
+    /// The components with a subject, ordered by subject and age.
+    by_subject: BTreeSet<SubjectEntry>,
+    /// The number of components whose subject has a reply prefix, by subject.
+    replies: HashMap<u64, u32>,
+}
+
+#[derive(Debug)]
+struct Message {
+    uid: u64,
+    date: i64,
+    keys: ThreadKeys,
+    /// The next message of the same component. The messages of a component form a ring.
+    next: u32,
+}
+
+/// A Message-ID that belongs to a message or that a message refers to. The nodes of a component form a tree for union-find.
+#[derive(Debug)]
+struct Node {
+    /// The oldest message with this Message-ID.
+    message: u32,
+    /// The parent in the tree, or the node itself.
+    parent: u32,
+    /// The data of the component, valid for the root of the tree.
+    component: Component,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Component {
+    /// The number of nodes.
+    size: u32,
+    /// The oldest message. `NONE` only while the first message is added.
+    oldest: u32,
+    root: u64,
+    base_subject: u64,
+    is_reply: bool,
+}
+
+/// The subject, the date and the Message-ID of the oldest message, and the node of a component. The first three values are unique.
+type SubjectEntry = (u64, i64, u64, u32);
+
+impl Threads {
+    /// Groups messages into threads. Each message has a number, a date in milliseconds, and keys. If a number occurs twice, the second message is ignored.
+    #[must_use]
+    pub fn build(messages: impl IntoIterator<Item = (u64, i64, ThreadKeys)>) -> Self {
+        let messages = messages.into_iter();
+        let mut threads = Self::default();
+        let count = messages.size_hint().0;
+        threads.messages.reserve(count);
+        threads.nodes.reserve(count);
+        threads.by_uid.reserve(count);
+        threads.by_id.reserve(count);
+        for (uid, date, keys) in messages {
+            if !threads.by_uid.contains_key(&uid) {
+                threads.link(uid, date, keys);
+            }
+        }
+        let mut entries = Vec::new();
+        for node in 0..threads.nodes.len() {
+            if threads.nodes[node].parent as usize == node {
+                entries.extend(threads.classify(to_index(node)));
+            }
+        }
+        threads.by_subject = entries.into_iter().collect();
+        threads
+    }
+
+    /// Adds a message. The result is the same as if the message had been passed to [`Threads::build`]. Does nothing if the number is known.
+    pub fn add(&mut self, uid: u64, date: i64, keys: ThreadKeys) {
+        if self.by_uid.contains_key(&uid) {
+            return;
+        }
+        let ids = [keys.message_id]
+            .into_iter()
+            .chain(keys.references.iter().copied());
+        let mut changed: Vec<u32> = ids
+            .filter_map(|id| Some(self.component_of(*self.by_id.get(&id)?)))
+            .collect();
+        changed.sort_unstable();
+        changed.dedup();
+        for node in changed {
+            self.unclassify(node);
+        }
+        let node = self.link(uid, date, keys);
+        let entry = self.classify(node);
+        self.by_subject.extend(entry);
+    }
+
+    /// Removes messages. The result is the same as if the messages had never been added. Unknown numbers are ignored. The time depends on the number of
+    /// messages that are linked with the removed messages.
+    pub fn remove(&mut self, uids: &[u64]) {
+        let removed: Vec<u32> = uids
+            .iter()
+            .filter_map(|uid| self.by_uid.remove(uid))
+            .collect();
+        let mut rest = Vec::new();
+        for message in removed {
+            if self.messages[message as usize].next == NONE {
+                // The component of an earlier message contained this message.
+                continue;
+            }
+            let Some(&node) = self
+                .by_id
+                .get(&self.messages[message as usize].keys.message_id)
+            else {
+                continue;
+            };
+            let node = self.component_of(node);
+            self.unclassify(node);
+            for member in self.ring(self.nodes[node as usize].component.oldest) {
+                self.messages[member as usize].next = NONE;
+                let keys = std::mem::take(&mut self.messages[member as usize].keys);
+                let ids = [keys.message_id]
+                    .into_iter()
+                    .chain(keys.references.iter().copied());
+                for id in ids {
+                    self.free_nodes.extend(self.by_id.remove(&id));
+                }
+                let Message { uid, date, .. } = self.messages[member as usize];
+                if self.by_uid.remove(&uid).is_some() {
+                    rest.push((uid, date, keys));
+                }
+                self.free_messages.push(member);
+            }
+        }
+        for (uid, date, keys) in rest {
+            self.add(uid, date, keys);
+        }
+    }
+
+    /// Returns the thread of a message. Returns `None` if the message is unknown.
+    #[must_use]
+    pub fn thread_of(&self, uid: u64) -> Option<ThreadId> {
+        let message = &self.messages[*self.by_uid.get(&uid)? as usize];
+        let node = *self.by_id.get(&message.keys.message_id)?;
+        Some(self.thread_of_component(self.component_of(node)))
+    }
+
+    /// Returns the id of the thread to which an id belongs. The argument can be the id of a thread before it was merged with another thread, and the own thread
+    /// id of any message. Returns `None` if there is no such thread.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<ThreadId> {
+        let ThreadId(id) = id.parse().ok()?;
+        let node = *self.by_id.get(&id)?;
+        Some(self.thread_of_component(self.component_of(node)))
+    }
+
+    /// Returns the numbers of the messages of a thread, oldest first. The result is empty if `thread` is not the id of a thread.
+    #[must_use]
+    pub fn members(&self, thread: ThreadId) -> Vec<u64> {
+        let Some(&node) = self.by_id.get(&thread.0) else {
+            return Vec::new();
+        };
+        let first = self.component_of(node);
+        if self.thread_of_component(first) != thread {
+            return Vec::new();
+        }
+        let mut members: Vec<u32> = match self.components_with_subject_of(first) {
+            Some(components) => components.flat_map(|node| self.members_of(node)).collect(),
+            None => self.members_of(first).collect(),
+        };
+        // Copies of a message have different numbers only.
+        members.sort_unstable_by_key(|message| {
+            (self.age(*message), self.messages[*message as usize].uid)
+        });
+        let uid = |message: u32| self.messages[message as usize].uid;
+        members.into_iter().map(uid).collect()
+    }
+
+    /// Returns the numbers and the threads of the messages whose thread id is not their own thread id ([`ThreadKeys::own_thread_id`]), in any order.
+    pub fn merged(&self) -> impl Iterator<Item = (u64, ThreadId)> {
+        self.by_uid.iter().filter_map(|(uid, message)| {
+            let thread = self.thread_of(*uid)?;
+            let own = self.messages[*message as usize].keys.own_thread_id();
+            (thread != own).then_some((*uid, thread))
+        })
+    }
+
+    /// Returns the number of messages.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_uid.len()
+    }
+
+    /// Returns `true` if there are no messages.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_uid.is_empty()
+    }
+
+    fn thread_of_component(&self, node: u32) -> ThreadId {
+        let oldest = self
+            .components_with_subject_of(node)
+            .and_then(|mut components| components.next());
+        let component = &self.nodes[oldest.unwrap_or(node) as usize].component;
+        ThreadId(component.root)
+    }
+
+    /// Returns the components with the same subject, oldest first. Returns `None` if the component is a thread.
+    fn components_with_subject_of(&self, node: u32) -> Option<impl Iterator<Item = u32>> {
+        let subject = self.nodes[node as usize].component.base_subject;
+        self.replies.get(&subject)?;
+        let entries = self
+            .by_subject
+            .range((subject, i64::MIN, 0, 0)..=(subject, i64::MAX, u64::MAX, NONE));
+        Some(entries.map(|(_, _, _, node)| *node))
+    }
+
+    fn members_of(&self, node: u32) -> impl Iterator<Item = u32> {
+        self.ring(self.nodes[node as usize].component.oldest)
+            .into_iter()
+    }
+
+    /// Returns the messages of the ring that contains `first`.
+    fn ring(&self, first: u32) -> Vec<u32> {
+        let mut ring = vec![first];
+        let mut next = self.messages[first as usize].next;
+        while next != first {
+            ring.push(next);
+            next = self.messages[next as usize].next;
+        }
+        ring
+    }
+
+    /// Returns the order of a message by age.
+    fn age(&self, message: u32) -> (i64, &ThreadKeys) {
+        let message = &self.messages[message as usize];
+        (message.date, &message.keys)
+    }
+
+    /// Returns the older of two messages. Both can be `NONE`.
+    fn older(&self, a: u32, b: u32) -> u32 {
+        if a == NONE || b != NONE && self.age(b) < self.age(a) {
+            b
+        } else {
+            a
+        }
+    }
+
+    /// Adds a message to the components, without its subject. Returns the component.
+    fn link(&mut self, uid: u64, date: i64, keys: ThreadKeys) -> u32 {
+        let node = self.node(keys.message_id);
+        let mut component = self.component_of(node);
+        for id in &keys.references {
+            let other = self.node(*id);
+            component = self.unite(component, other);
+        }
+        let message = Message {
+            uid,
+            date,
+            keys,
+            next: NONE,
+        };
+        let index = if let Some(free) = self.free_messages.pop() {
+            self.messages[free as usize] = message;
+            free
+        } else {
+            self.messages.push(message);
+            to_index(self.messages.len() - 1)
+        };
+        self.by_uid.insert(uid, index);
+        self.messages[index as usize].next = index;
+        self.nodes[node as usize].message = self.older(self.nodes[node as usize].message, index);
+        let oldest = self.nodes[component as usize].component.oldest;
+        self.join_rings(oldest, index);
+        self.nodes[component as usize].component.oldest = self.older(oldest, index);
+        component
+    }
+
+    /// Returns the node of a Message-ID. Creates the node if it does not exist.
+    fn node(&mut self, id: u64) -> u32 {
+        if let Some(node) = self.by_id.get(&id) {
+            return *node;
+        }
+        let index = self.free_nodes.pop().unwrap_or(to_index(self.nodes.len()));
+        let component = Component {
+            size: 1,
+            oldest: NONE,
+            root: id,
+            base_subject: 0,
+            is_reply: false,
+        };
+        let node = Node {
+            message: NONE,
+            parent: index,
+            component,
+        };
+        match self.nodes.get_mut(index as usize) {
+            Some(free) => *free = node,
+            None => self.nodes.push(node),
+        }
+        self.by_id.insert(id, index);
+        index
+    }
+
+    /// Returns the root of the tree that contains `node`. The height of a tree is logarithmic, because `unite` adds the smaller tree to the larger tree.
+    fn component_of(&self, node: u32) -> u32 {
+        let mut node = node;
+        while self.nodes[node as usize].parent != node {
+            node = self.nodes[node as usize].parent;
+        }
+        node
+    }
+
+    /// Unites the components of two nodes. Returns the united component.
+    fn unite(&mut self, a: u32, b: u32) -> u32 {
+        let (mut large, mut small) = (self.component_of(a), self.component_of(b));
+        if large == small {
+            return large;
+        }
+        let size = |node: u32| self.nodes[node as usize].component.size;
+        if size(large) < size(small) {
+            (large, small) = (small, large);
+        }
+        let (kept, added) = (
+            self.nodes[large as usize].component,
+            self.nodes[small as usize].component,
+        );
+        self.join_rings(kept.oldest, added.oldest);
+        self.nodes[small as usize].parent = large;
+        self.nodes[large as usize].component = Component {
+            size: kept.size + added.size,
+            oldest: self.older(kept.oldest, added.oldest),
+            ..kept
+        };
+        large
+    }
+
+    /// Joins the rings of two messages of different rings. Does nothing if one of the messages is `NONE`.
+    fn join_rings(&mut self, a: u32, b: u32) {
+        if a != NONE && b != NONE {
+            let (after_a, after_b) = (
+                self.messages[a as usize].next,
+                self.messages[b as usize].next,
+            );
+            self.messages[a as usize].next = after_b;
+            self.messages[b as usize].next = after_a;
+        }
+    }
+
+    /// Computes the root and the subject of a component. Returns the entry for `by_subject` if the component has a subject.
+    fn classify(&mut self, node: u32) -> Option<SubjectEntry> {
+        let oldest = self.nodes[node as usize].component.oldest;
+        // A removed node has no messages.
+        let message = self.messages.get(oldest as usize)?;
+        let first_of = |message: &Message| message.keys.references.first().copied();
+        let mut root = message.keys.message_id;
+        let mut reference = first_of(message);
+        let mut with_subject = message;
+        for _ in 0..MAX_DEPTH {
+            let Some(id) = reference else { break };
+            root = id;
+            let found = self
+                .by_id
+                .get(&id)
+                .map(|node| self.nodes[*node as usize].message);
+            let found = found.and_then(|message| self.messages.get(message as usize));
+            with_subject = found.unwrap_or(message);
+            reference = found.and_then(first_of);
+        }
+        let (base_subject, is_reply) = (with_subject.keys.base_subject, with_subject.keys.is_reply);
+        let entry = (base_subject, message.date, message.keys.message_id, node);
+        let component = &mut self.nodes[node as usize].component;
+        component.root = root;
+        component.base_subject = base_subject;
+        component.is_reply = is_reply;
+        if base_subject == 0 {
+            return None;
+        }
+        if is_reply {
+            *self.replies.entry(base_subject).or_default() += 1;
+        }
+        Some(entry)
+    }
+
+    /// Removes a component from the components with its subject.
+    fn unclassify(&mut self, node: u32) {
+        let component = self.nodes[node as usize].component;
+        if component.base_subject == 0 {
+            return;
+        }
+        let oldest = &self.messages[component.oldest as usize];
+        let entry = (
+            component.base_subject,
+            oldest.date,
+            oldest.keys.message_id,
+            node,
+        );
+        self.by_subject.remove(&entry);
+        if component.is_reply
+            && let Some(count) = self.replies.get_mut(&component.base_subject)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.replies.remove(&component.base_subject);
+            }
+        }
+    }
+}
+
+/// Converts the length of a list to an index.
+fn to_index(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(NONE)
+}

@@ -1,0 +1,287 @@
+//! Removes reply prefixes from subjects.
+//!
+//! The rules are those of RFC 5256, section 2.1, with prefixes of more languages. Unlike in the RFC, a tag in square brackets stays part of the subject.
+//! Therefore replies to `[Ticket 1] Printer` and `[Ticket 2] Printer` are not in the same thread.
+
+/// Reply prefixes and forward prefixes in lower case, without the colon.
+const PREFIXES: [&str; 57] = [
+    // English, and used by most clients.
+    "re",
+    "fwd",
+    "fw",
+    // German.
+    "aw",
+    "antwort",
+    "wg",
+    // Danish, Norwegian, Swedish.
+    "sv",
+    "vs",
+    "vb",
+    "svar",
+    // Finnish.
+    "vl",
+    // French.
+    "tr",
+    "rép",
+    // Spanish.
+    "rv",
+    "reenv",
+    // Portuguese.
+    "res",
+    "enc",
+    // Italian.
+    "r",
+    "rif",
+    // Dutch.
+    "antw",
+    "doorst",
+    // Polish.
+    "odp",
+    "pd",
+    // Hungarian.
+    "vá",
+    "va\u{301}",
+    "továbbítás",
+    // Turkish, with the different letters for I.
+    "ynt",
+    "i\u{307}lt",
+    "ilt",
+    "ılt",
+    // Latvian, Estonian.
+    "atb",
+    "edasi",
+    // Romanian.
+    "redir",
+    // Indonesian, Vietnamese.
+    "bls",
+    "trs",
+    "tl",
+    // Croatian, Czech.
+    "odg",
+    "přep",
+    // Greek.
+    "απ",
+    "σχετ",
+    "πρθ",
+    // Russian, Ukrainian.
+    "ответ",
+    "отв",
+    "пересл",
+    "відп",
+    // Hebrew, Arabic.
+    "השב",
+    "הועבר",
+    "رد",
+    // Chinese.
+    "回复",
+    "回覆",
+    "答复",
+    "答覆",
+    "转发",
+    "轉寄",
+    "轉發",
+    // Japanese.
+    "返信",
+    "転送",
+];
+
+/// Maximum length of a prefix with its number of replies, in bytes.
+const MAX_PREFIX: usize = 40;
+
+/// Maximum number of tags in a subject. Further tags are text.
+const MAX_TAGS: usize = 8;
+
+/// A subject without reply prefixes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct BaseSubject {
+    /// The subject in lower case, without reply prefixes. Each sequence of white space is a single space.
+    pub(super) text: String,
+    /// `true` if the subject had a reply prefix.
+    pub(super) is_reply: bool,
+}
+
+impl BaseSubject {
+    pub(super) fn of(subject: &str) -> Self {
+        let words: Vec<_> = subject.split_whitespace().collect();
+        let folded = words.join(" ").to_lowercase();
+        let (mut rest, mut is_reply) = (folded.as_str(), false);
+        let mut tags: Vec<&str> = Vec::new();
+        loop {
+            if let Some(shorter) = rest.strip_suffix("(fwd)") {
+                (rest, is_reply) = (shorter.trim_end(), true);
+            } else if let Some(shorter) = without_prefix(rest) {
+                (rest, is_reply) = (shorter, true);
+            } else if let Some(inner) = wrapped(rest) {
+                (rest, is_reply) = (inner, true);
+            } else if tags.len() < MAX_TAGS
+                && let Some((tag, after)) = split_tag(rest)
+            {
+                // Some lists add their tag to each reply.
+                if !tags.contains(&tag) {
+                    tags.push(tag);
+                }
+                rest = after;
+            } else {
+                break;
+            }
+        }
+        let mut text = tags.join(" ");
+        if !text.is_empty() && !rest.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(rest);
+        Self { text, is_reply }
+    }
+}
+
+/// Removes one reply prefix, for example `re:`, `re[2]:` or `re :`. Returns `None` if the text has none.
+fn without_prefix(text: &str) -> Option<&str> {
+    let start = &text[..text.floor_char_boundary(MAX_PREFIX)];
+    let colon = start.find([':', '：'])?;
+    let (before, after) = text.split_at(colon);
+    let name = without_count(before.trim_end());
+    let is_prefix = PREFIXES.contains(&name);
+    is_prefix.then(|| after.trim_start_matches([':', '：']).trim_start())
+}
+
+/// Removes the number of replies, for example in `re[2]`, `re(2)` or `re^2`.
+fn without_count(prefix: &str) -> &str {
+    let open = prefix.trim_end_matches([']', ')']);
+    let name = open.trim_end_matches(|c: char| c.is_ascii_digit());
+    match name.strip_suffix(['[', '(', '^', '*']) {
+        Some(name) if name.len() + 1 < open.len() => name.trim_end(),
+        _ => prefix,
+    }
+}
+
+/// Returns the subject in `[fwd: subject]`.
+fn wrapped(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    let inner = inner
+        .strip_prefix("fwd:")
+        .or_else(|| inner.strip_prefix("fw:"))?;
+    Some(inner.trim())
+}
+
+/// Splits a tag like `[list]` from the beginning. Returns `None` if no text follows the tag.
+fn split_tag(text: &str) -> Option<(&str, &str)> {
+    let inner = text.strip_prefix('[')?;
+    let end = inner
+        .find(['[', ']'])
+        .filter(|end| inner[*end..].starts_with(']'))?;
+    let (tag, after) = text.split_at(end + 2);
+    let after = after.trim_start();
+    (!after.is_empty()).then_some((tag, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base(subject: &str) -> (String, bool) {
+        let BaseSubject { text, is_reply } = BaseSubject::of(subject);
+        (text, is_reply)
+    }
+
+    #[test]
+    fn prefixes_of_many_languages_are_removed() {
+        for subject in [
+            "Re: Plan",
+            "RE: plan",
+            "re:Plan",
+            "Re : Plan",
+            "Fwd: Plan",
+            "FW: Plan",
+            "AW: Plan",
+            "WG: Plan",
+            "SV: Plan",
+            "VS: Plan",
+            "VB: Plan",
+            "TR: Plan",
+            "Rif: Plan",
+            "R: Plan",
+            "RES: Plan",
+            "ENC: Plan",
+            "Odp: Plan",
+            "PD: Plan",
+            "Antw: Plan",
+            "Vá: Plan",
+            "Va\u{301}: Plan",
+            "Ynt: Plan",
+            "İlt: Plan",
+            "ILT: Plan",
+            "回复: Plan",
+            "回复：Plan",
+            "答复：Plan",
+            "转发: Plan",
+            "返信: Plan",
+            "Re[2]: Plan",
+            "RE^2: Plan",
+            "Re(3): Plan",
+            "Re: Re: AW: Plan",
+            "Re: Fwd:  Plan ",
+            "Plan (fwd)",
+            "[Fwd: Plan]",
+            "Re: [Fwd: Re: Plan]",
+            "רד: re: Plan".trim_start_matches("רד: "),
+            "Ответ: PLAN",
+            "RV: Plan",
+        ] {
+            assert_eq!(base(subject), ("plan".into(), true), "{subject}");
+        }
+    }
+
+    #[test]
+    fn other_words_before_a_colon_are_text() {
+        for subject in [
+            "Plan",
+            "Reminder: Plan",
+            "Re Plan",
+            "Answer: 42",
+            "Area: 51",
+            "10:30 Plan",
+            "R2: Plan",
+            "re",
+            "Größe: 3",
+        ] {
+            let folded = subject.to_lowercase();
+            assert_eq!(base(subject), (folded, false), "{subject}");
+        }
+    }
+
+    #[test]
+    fn tags_stay_in_one_order_with_and_without_prefixes() {
+        let expected = "[list] plan";
+        assert_eq!(base("[list] Plan"), (expected.into(), false));
+        for subject in [
+            "Re: [list] Plan",
+            "[list] Re: Plan",
+            "[LIST] AW: [list] Plan",
+            "Re:[list]Re: Plan",
+        ] {
+            assert_eq!(base(subject), (expected.into(), true), "{subject}");
+        }
+        assert_ne!(base("Re: [Ticket 1] Plan").0, base("[Ticket 2] Plan").0);
+        assert_eq!(base("[only a tag]"), ("[only a tag]".into(), false));
+        assert_eq!(base("Re: [a[b] c"), ("[a[b] c".into(), true));
+    }
+
+    #[test]
+    fn an_empty_subject_has_an_empty_base() {
+        for subject in ["", "  ", "\t"] {
+            assert_eq!(base(subject), (String::new(), false));
+        }
+        for subject in ["Re:", "Re: ", "AW: Re:", "[fwd: ]", "(fwd)"] {
+            assert_eq!(base(subject), (String::new(), true), "{subject}");
+        }
+    }
+
+    #[test]
+    fn a_long_subject_takes_linear_time() {
+        let mut subject = "Re: [a] ".repeat(200_000);
+        subject.push('x');
+        assert!(base(&subject).1);
+        assert!(base(&"[".repeat(1_000_000)).0.len() == 1_000_000);
+        assert!(base(&"[fwd:".repeat(100_000)).0.len() > 1000);
+    }
+}

@@ -1,0 +1,355 @@
+//! Adds messages to an index and removes them.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use tantivy::indexer::IndexWriterOptions;
+use tantivy::schema::document::Document as TantivyDocumentTrait;
+use tantivy::{IndexWriter, TantivyDocument, Term};
+
+use crate::error::{Error, guard};
+use crate::index::Shared;
+use crate::merging;
+use crate::schema::{FIELDS, TextField};
+use crate::threads::ThreadKeys;
+
+/// The limits of what is indexed of one message, in bytes. The rest is ignored.
+const MAX_TEXT: usize = 1 << 20;
+const MAX_HEADER: usize = 64 << 10;
+
+/// The length of the text that is stored for snippets, in bytes.
+const MAX_STORED: usize = 64 << 10;
+
+/// The maximum size of messages that wait for the indexing thread, in bytes.
+const MAX_QUEUED: usize = 4 << 20;
+
+/// The number of added messages above which a writer builds an index, and [`Writer::optimize`] is expected.
+const BUILD: u32 = 1000;
+
+/// The limits of the buffer for messages before they are written, in bytes. tantivy sets the minimum.
+const BUFFER: std::ops::RangeInclusive<usize> = 15_000_000..=1_000_000_000;
+
+/// A person or a group in an address header field.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Participant<'a> {
+    /// The display name, or an empty string.
+    pub name: &'a str,
+    /// The address.
+    pub address: &'a str,
+}
+
+/// The immutable facts about a message.
+#[derive(Clone, Debug, Default)]
+pub struct Document<'a> {
+    /// The message number.
+    pub uid: u64,
+    /// The time of arrival, in milliseconds since 1970.
+    pub arrival: i64,
+    /// The date in the header, in milliseconds since 1970.
+    pub date: i64,
+    /// The size in bytes.
+    pub size: u64,
+    /// The subject.
+    pub subject: &'a str,
+    /// The participants in From.
+    pub from: &'a [Participant<'a>],
+    /// The participants in To.
+    pub to: &'a [Participant<'a>],
+    /// The participants in Cc.
+    pub cc: &'a [Participant<'a>],
+    /// Whether the message has an attachment.
+    pub has_attachment: bool,
+    /// The names of the attachments.
+    pub attachments: &'a [&'a str],
+    /// The visible text. The first 1 MiB is indexed.
+    pub text: &'a str,
+    /// The keys that determine the thread.
+    pub thread: ThreadKeys,
+    /// Data of the caller that search results contain.
+    pub summary: &'a [u8],
+}
+
+impl Document<'_> {
+    /// Converts the message to tantivy's form. Each part of the message is a value of its own, so no phrase spans two parts.
+    fn convert(&self) -> (TantivyDocument, usize) {
+        let fields = &*FIELDS;
+        let mut document = TantivyDocument::new();
+        document.add_u64(fields.uid, self.uid);
+        document.add_i64(fields.arrival, self.arrival);
+        document.add_i64(fields.date, self.date);
+        document.add_u64(fields.size, self.size);
+        document.add_bool(fields.has_attachment, self.has_attachment);
+        document.add_u64(fields.message_id, self.thread.message_id);
+        for &reference in &self.thread.references {
+            document.add_u64(fields.references, reference);
+        }
+        document.add_u64(fields.base_subject, self.thread.base_subject);
+        document.add_bool(fields.is_reply, self.thread.is_reply);
+        document.add_bytes(fields.summary, self.summary);
+        document.add_text(fields.text, cut(self.text, MAX_STORED));
+
+        let mut size = 1000 + self.summary.len();
+        let mut add = |field: TextField, limit: usize, parts: &mut dyn Iterator<Item = &str>| {
+            let mut left = limit;
+            for part in parts.filter(|part| !part.is_empty()) {
+                let part = cut(part, left);
+                document.add_text(fields.texts[field as usize], part);
+                left -= part.len();
+                size += part.len();
+            }
+        };
+        add(
+            TextField::Subject,
+            MAX_HEADER,
+            &mut std::iter::once(self.subject),
+        );
+        add(TextField::From, MAX_HEADER, &mut participants(self.from));
+        let mut to = participants(self.to).chain(participants(self.cc));
+        add(TextField::To, MAX_HEADER, &mut to);
+        add(
+            TextField::Body,
+            MAX_HEADER,
+            &mut self.attachments.iter().copied(),
+        );
+        add(TextField::Body, MAX_TEXT, &mut std::iter::once(self.text));
+        (document, size)
+    }
+}
+
+/// Returns the names and addresses of participants.
+fn participants<'a>(list: &[Participant<'a>]) -> impl Iterator<Item = &'a str> {
+    list.iter()
+        .flat_map(|participant| [participant.name, participant.address])
+}
+
+/// Returns the beginning of a text, at most `limit` bytes.
+fn cut(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
+}
+
+/// Adds messages to an index and removes them. Changes take effect with [`commit`](Self::commit). Dropping a writer discards the other changes.
+///
+/// A writer has one thread for indexing. The methods block while the thread is behind. After an error, the writer must be dropped.
+pub struct Writer {
+    /// `None` only while the writer is dropped.
+    inner: Option<IndexWriter<Queued>>,
+    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+    /// The message numbers in the index and in the messages that were added, as bits.
+    known: Vec<u64>,
+    /// The number of messages that were added.
+    added: u32,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Writer").finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>, memory: usize) -> Result<Self, Error> {
+        let options = IndexWriterOptions::builder()
+            .num_worker_threads(1)
+            .num_merge_threads(1)
+            .memory_budget_per_thread(memory.clamp(*BUFFER.start(), *BUFFER.end()))
+            .build();
+        let writer = shared.run(|| {
+            let writer: IndexWriter<Queued> = shared.index.writer_with_options(options)?;
+            // The writer merges segments itself, so that no merge runs in the background.
+            writer.set_merge_policy(Box::new(tantivy::merge_policy::NoMergePolicy));
+            Ok(writer)
+        })?;
+        let mut new = Self {
+            inner: Some(writer),
+            queue: Arc::default(),
+            known: Vec::new(),
+            added: 0,
+            shared,
+        };
+        for uid in new.shared.uids()? {
+            new.learn(uid);
+        }
+        Ok(new)
+    }
+
+    /// Remembers that the index contains a message. Returns whether this was known.
+    fn learn(&mut self, uid: u64) -> bool {
+        let (word, bit) = (
+            usize::try_from(uid / 64).unwrap_or(usize::MAX),
+            1 << (uid % 64),
+        );
+        if word >= MAX_KNOWN {
+            return true;
+        }
+        if self.known.len() <= word {
+            self.known.resize(word + 1, 0);
+        }
+        let known = self.known[word] & bit != 0;
+        self.known[word] |= bit;
+        known
+    }
+
+    /// Adds a message, or replaces the message with the same number.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be written.
+    pub fn add(&mut self, document: &Document<'_>) -> Result<(), Error> {
+        let known = self.learn(document.uid);
+        self.added = self.added.saturating_add(1);
+        let (converted, size) = document.convert();
+        let queued = Queued {
+            document: converted,
+            permit: self.queue.acquire(size),
+        };
+        self.with_writer(|writer| {
+            if known {
+                writer.delete_term(Term::from_field_u64(FIELDS.uid, document.uid));
+            }
+            writer.add_document(queued)?;
+            Ok(())
+        })
+    }
+
+    /// Removes a message.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be written.
+    pub fn remove(&mut self, uid: u64) -> Result<(), Error> {
+        self.with_writer(|writer| {
+            writer.delete_term(Term::from_field_u64(FIELDS.uid, uid));
+            Ok(())
+        })
+    }
+
+    /// Makes all changes visible to searches. Merges small parts of the index if there are too many.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be written.
+    pub fn commit(&mut self) -> Result<(), Error> {
+        let max = if self.added > BUILD {
+            merging::MAX_SEGMENTS_OF_BUILD
+        } else {
+            merging::MAX_SEGMENTS
+        };
+        self.with_writer(|writer| {
+            writer.commit()?;
+            // Each round reduces the number of segments.
+            while let Some(segments) =
+                merging::candidates(&writer.index().searchable_segment_metas()?, max)
+            {
+                writer.merge(&segments).wait()?;
+            }
+            Ok(())
+        })?;
+        self.publish()
+    }
+
+    /// Merges all segments, if it is worth the effort. Call it after more than 1,000 messages were added, because
+    /// [`commit`](Self::commit) leaves many segments then: a large index becomes smaller and searches become faster.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the index is damaged or cannot be written.
+    pub fn optimize(&mut self) -> Result<(), Error> {
+        self.with_writer(|writer| {
+            if let Some(segments) = merging::all(&writer.index().searchable_segment_metas()?) {
+                writer.merge(&segments).wait()?;
+            }
+            Ok(())
+        })?;
+        self.publish()
+    }
+
+    /// Makes the last commit visible to searches. Then deletes the files of merged segments, which are kept as long as they are open.
+    fn publish(&mut self) -> Result<(), Error> {
+        self.shared.reload()?;
+        self.with_writer(|writer| {
+            writer.garbage_collect_files().wait()?;
+            Ok(())
+        })
+    }
+
+    fn with_writer<T>(
+        &mut self,
+        f: impl FnOnce(&mut IndexWriter<Queued>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Some(writer) = &mut self.inner else {
+            return Err(Error::Locked);
+        };
+        self.shared.run(|| f(writer))
+    }
+}
+
+/// The maximum number of elements of [`Writer::known`], to limit the memory if a message number is wrong.
+const MAX_KNOWN: usize = 1 << 20;
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let Some(writer) = self.inner.take() else {
+            return;
+        };
+        // The thread ends before the writer is dropped. Errors do not matter, because the changes are discarded.
+        let _ = guard(|| Ok(writer.wait_merging_threads()?));
+    }
+}
+
+/// A message that waits for the indexing thread.
+struct Queued {
+    document: TantivyDocument,
+    permit: Permit,
+}
+
+impl TantivyDocumentTrait for Queued {
+    type Value<'a> = <TantivyDocument as TantivyDocumentTrait>::Value<'a>;
+    type FieldsValuesIter<'a> = <TantivyDocument as TantivyDocumentTrait>::FieldsValuesIter<'a>;
+
+    fn iter_fields_and_values(&self) -> Self::FieldsValuesIter<'_> {
+        self.document.iter_fields_and_values()
+    }
+
+    fn into_tantivy_document(self) -> TantivyDocument {
+        drop(self.permit);
+        self.document
+    }
+}
+
+/// Limits the size of the messages that wait for the indexing thread. tantivy limits only their number.
+#[derive(Default)]
+struct Queue {
+    size: Mutex<usize>,
+    released: Condvar,
+}
+
+impl Queue {
+    /// Waits until the queue has space. If the indexing thread has ended, the message is rejected later.
+    fn acquire(self: &Arc<Self>, size: usize) -> Permit {
+        let queued = self.size.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |queued: &mut usize| *queued > MAX_QUEUED;
+        let waited = self
+            .released
+            .wait_timeout_while(queued, Duration::from_secs(10), full);
+        let (mut queued, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *queued += size;
+        Permit {
+            queue: Arc::clone(self),
+            size,
+        }
+    }
+}
+
+/// The space of a message in the queue.
+struct Permit {
+    queue: Arc<Queue>,
+    size: usize,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        *self
+            .queue
+            .size
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) -= self.size;
+        self.queue.released.notify_one();
+    }
+}
