@@ -100,6 +100,11 @@ pub fn read(bytes: &[u8], complete: bool) -> Found {
     for text in [&content.text, &content.html].into_iter().flatten() {
         assert!(text.len() <= bounds::BODY);
     }
+    for (text, html) in [(&content.text, &None), (&None, &content.html)] {
+        let new = crate::new_text(text.as_deref(), html.as_deref());
+        assert_eq!(new.is_some(), text.is_some() || html.is_some());
+        assert!(new.is_none_or(|new| new.len() <= 2 * bounds::BODY));
+    }
     let (head, _) = crate::split(bytes);
     let Header { to, subject, .. } = Header::of(head, bounds::FIELD);
     Found {

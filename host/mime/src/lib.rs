@@ -28,6 +28,7 @@ mod filename;
 pub mod fuzzing;
 mod header;
 mod html;
+mod new_text;
 pub mod preview;
 mod structure;
 mod transfer;
@@ -36,7 +37,8 @@ mod words;
 use std::ops::Range;
 
 pub use header::Header;
-pub use html::to_text as html_to_text;
+pub use html::{to_text as html_to_text, to_visible_text as html_to_visible_text};
+pub use new_text::new_text;
 use structure::Leaf;
 pub use structure::{Structure, StructureParser};
 pub use transfer::{Decoder, Encoding};

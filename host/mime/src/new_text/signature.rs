@@ -1,0 +1,256 @@
+//! Removes signatures, disclaimers and the lines that mail clients add.
+
+use super::signature_phrases::{
+    CLIENT_LINES, CLIENTS, CLOSINGS, DISCLAIMER_WORDS, DISCLAIMERS, ENVIRONMENT, MESSAGE, OUTSIDE,
+    PHONE_LABELS, PRINT, WARNINGS,
+};
+use super::{Line, trim};
+
+/// Maximum number of parts that are removed from the end of a text, for example the line of a mail client and a disclaimer.
+const PARTS: usize = 20;
+
+/// Maximum number of lines of a signature after its separator.
+const SIGNATURE: usize = 15;
+
+/// Maximum number of lines of a signature after a separator without its space.
+const SHORT_SIGNATURE: usize = 8;
+
+/// Maximum number of lines of a contact block after a closing phrase, and of the name and the blank lines before it.
+const CONTACT: usize = 20;
+
+/// Maximum number of paragraphs that follow the first paragraph of a disclaimer.
+const DISCLAIMER_PARAGRAPHS: usize = 3;
+
+/// Maximum length of a line of a signature, in bytes.
+const MAX_LINE: usize = 160;
+
+/// Maximum length of a paragraph of a disclaimer that is searched for words, in bytes.
+const MAX_PARAGRAPH: usize = 8000;
+
+/// Returns the lines of a text without its signature.
+pub(super) fn without_signature<'l, 'a>(lines: &'l [Line<'a>]) -> &'l [Line<'a>] {
+    let mut rest = trim(without_warning(trim(lines)));
+    rest = trim(&rest[..separator(rest).unwrap_or(rest.len())]);
+    for _ in 0..PARTS {
+        let parts = [client_line, disclaimer, contact, list_footer];
+        let Some(end) = parts.iter().find_map(|find| find(rest)) else {
+            break;
+        };
+        rest = trim(&rest[..end]);
+    }
+    rest
+}
+
+/// Removes the warning of the recipient's mail server at the beginning.
+fn without_warning<'l, 'a>(lines: &'l [Line<'a>]) -> &'l [Line<'a>] {
+    let end = lines.iter().position(Line::is_blank).unwrap_or(lines.len());
+    let text = lower(&lines[..end]);
+    let is_warning =
+        starts_with(&text, WARNINGS) && contains(&text, OUTSIDE) && text.contains("mail");
+    if is_warning { &lines[end..] } else { lines }
+}
+
+/// Returns the separator of the signature. A separator without its space must look like one: a blank line precedes it, and a few short lines without sentences
+/// follow.
+fn separator(lines: &[Line<'_>]) -> Option<usize> {
+    let mut following = 0;
+    let mut is_near_end = |line: &Line<'_>| {
+        following += usize::from(!line.is_blank());
+        following <= SIGNATURE + 1
+    };
+    let near_end = lines
+        .iter()
+        .rev()
+        .take_while(|line| is_near_end(line))
+        .count();
+    let near_end = lines.len() - near_end;
+    if let Some(at) = lines[near_end..].iter().position(|line| line.is_separator) {
+        return Some(near_end + at);
+    }
+    let mut candidates = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| matches!(line.text, "--" | "—" | "---" | "–"));
+    let (at, _) = candidates.next()?;
+    let rest = &lines[at + 1..];
+    let is_sentence =
+        |line: &Line<'_>| line.text.len() > 80 || line.text.ends_with(['.', '!', '?', ':']);
+    let is_signature = candidates.next().is_none()
+        && (at == 0 || lines[at - 1].is_blank() || rest.is_empty())
+        && count_text(rest) <= SHORT_SIGNATURE
+        && !rest.iter().any(is_sentence);
+    is_signature.then_some(at)
+}
+
+/// Returns the last line if a mail client added the line, for example `Sent from my iPhone`. Also returns a separator without a signature, and a request not to
+/// print the message.
+fn client_line(lines: &[Line<'_>]) -> Option<usize> {
+    let (last, _) = lines.split_last()?;
+    if matches!(last.text, "--" | "—") {
+        return Some(lines.len() - 1);
+    }
+    if last.text.len() > 2 * MAX_LINE {
+        return None;
+    }
+    let text = last.text.to_lowercase();
+    let text = text.trim_start_matches([' ', '\u{a0}', '*', '_', '-', '[', '(']);
+    let words = text.split_whitespace().count();
+    let is_client = words <= 12
+        && starts_with(text, CLIENT_LINES)
+        && contains(text, CLIENTS)
+        && (!text.starts_with("von mein") || text.contains("gesendet"))
+        && !text.contains([',', '?', '!']) | text.contains("proton");
+    let is_request =
+        contains(text, PRINT) && contains(text, ENVIRONMENT) && contains(text, MESSAGE);
+    (is_client || is_request).then_some(lines.len() - 1)
+}
+
+/// Returns the start of the disclaimer at the end.
+fn disclaimer(lines: &[Line<'_>]) -> Option<usize> {
+    let mut end = lines.len();
+    let mut found = None;
+    for _ in 0..=DISCLAIMER_PARAGRAPHS {
+        let before = trim_end(&lines[..end]);
+        if before.is_empty() {
+            break;
+        }
+        let start = before
+            .iter()
+            .rposition(Line::is_blank)
+            .map_or(0, |at| at + 1);
+        if is_disclaimer(&before[start..]) {
+            found = Some(start);
+        }
+        end = start;
+    }
+    // A disclaimer can follow the signature without a blank line.
+    found.or_else(|| {
+        let last = lines.len().checked_sub(1)?;
+        is_disclaimer(&lines[last..]).then_some(last)
+    })
+}
+
+fn trim_end<'l, 'a>(lines: &'l [Line<'a>]) -> &'l [Line<'a>] {
+    let end = lines.iter().rposition(|line| !line.is_blank());
+    &lines[..end.map_or(0, |end| end + 1)]
+}
+
+fn is_disclaimer(lines: &[Line<'_>]) -> bool {
+    let length: usize = lines.iter().map(|line| line.text.len()).sum();
+    if !(40..=MAX_PARAGRAPH).contains(&length) {
+        return false;
+    }
+    let text = lower(lines);
+    let text = text.trim_start_matches(['*', '_', ' ', '-', '=', '[', '(']);
+    let words = DISCLAIMER_WORDS.iter().filter(|word| text.contains(**word));
+    starts_with(text, DISCLAIMERS) && words.take(2).count() == 2
+}
+
+/// Returns the start of the contact block after a closing phrase and a name.
+fn contact(lines: &[Line<'_>]) -> Option<usize> {
+    let first = lines.len().saturating_sub(CONTACT);
+    let closing = (first..lines.len())
+        .rev()
+        .find(|at| is_closing(lines[*at].text))?;
+    let after = |at: usize| (at + 1..lines.len()).find(|next| !lines[*next].is_blank());
+    let name = after(closing)?;
+    let start = if is_contact(lines[name].text) || lines[name].text.len() > 60 {
+        name
+    } else {
+        after(name)?
+    };
+    let rest = &lines[start..];
+    let is_sentence = |line: &Line<'_>| {
+        line.text.ends_with(['.', '!', '?']) && line.text.split_whitespace().count() >= 5
+    };
+    let is_postscript = |line: &Line<'_>| {
+        let first = line.text.split_whitespace().next().unwrap_or_default();
+        let mut letters = first.to_lowercase();
+        letters.retain(char::is_alphabetic);
+        matches!(letters.as_str(), "ps" | "pps" | "pd" | "nb")
+    };
+    let is_block = rest.iter().any(|line| is_contact(line.text))
+        && !rest
+            .iter()
+            .any(|line| line.text.len() > MAX_LINE || is_sentence(line) || is_postscript(line));
+    is_block.then_some(start)
+}
+
+/// Returns the start of the lines that a mailing list adds.
+fn list_footer(lines: &[Line<'_>]) -> Option<usize> {
+    let first = lines.len().saturating_sub(SIGNATURE);
+    let is_rule = |line: &Line<'_>| line.text.len() >= 2 && line.text.bytes().all(|b| b == b'_');
+    let rule = (first..lines.len()).find(|at| is_rule(&lines[*at]))?;
+    let text = lower(&lines[rule..]);
+    (rule + 1 == lines.len() || text.contains("mailing list") || text.contains("unsubscribe"))
+        .then_some(rule)
+}
+
+/// Returns `true` for a closing phrase, possibly with a name or a place.
+fn is_closing(line: &str) -> bool {
+    if line.is_empty() || line.len() > 60 {
+        return false;
+    }
+    let text = line.to_lowercase();
+    let text = text.trim_matches(|c: char| !c.is_alphanumeric());
+    CLOSINGS.iter().any(|closing| {
+        text.strip_prefix(closing).is_some_and(|rest| {
+            rest.is_empty()
+                || rest.starts_with([' ', ',', '/', '!']) && rest.split_whitespace().count() <= 4
+        })
+    })
+}
+
+/// Returns `true` if the line contains an address, a link or a phone number.
+fn is_contact(line: &str) -> bool {
+    let text = line.trim_start().to_lowercase();
+    let has_label = PHONE_LABELS.iter().any(|label| {
+        text.strip_prefix(label).is_some_and(|rest| {
+            rest.starts_with(|c: char| !c.is_alphabetic())
+                && rest.contains(|c: char| c.is_ascii_digit())
+        })
+    });
+    has_label
+        || ["@", "www.", "http:", "https:"]
+            .iter()
+            .any(|mark| text.contains(mark))
+        || has_phone_number(&text)
+}
+
+/// Returns `true` if the text contains at least seven digits that only characters of phone numbers separate.
+fn has_phone_number(text: &str) -> bool {
+    let mut digits = 0;
+    text.bytes().any(|b| {
+        match b {
+            b'0'..=b'9' => digits += 1,
+            b' ' | b'+' | b'-' | b'(' | b')' | b'/' | b'.' => {}
+            _ => digits = 0,
+        }
+        digits >= 7
+    })
+}
+
+fn count_text(lines: &[Line<'_>]) -> usize {
+    lines.iter().filter(|line| !line.is_blank()).count()
+}
+
+/// Returns the lines in lower case, joined with spaces, up to a limit.
+fn lower(lines: &[Line<'_>]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        if text.len() + line.text.len() > MAX_PARAGRAPH {
+            break;
+        }
+        text.push_str(&line.text.trim_start().to_lowercase());
+        text.push(' ');
+    }
+    text
+}
+
+fn starts_with(text: &str, phrases: &[&str]) -> bool {
+    phrases.iter().any(|phrase| text.starts_with(phrase))
+}
+
+fn contains(text: &str, phrases: &[&str]) -> bool {
+    phrases.iter().any(|phrase| text.contains(phrase))
+}
