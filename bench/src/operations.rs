@@ -4,7 +4,7 @@ use crate::mailbox::{Known, Mailbox};
 
 /// The data items that the host fetches for a listing (`host/imap/src/fetch.rs`).
 pub(crate) const SUMMARY: &str = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC SUBJECT MESSAGE-ID \
-    CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION)]<0.65536> BODY.PEEK[TEXT]<0.4096>)";
+    CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION REFERENCES IN-REPLY-TO)]<0.65536> BODY.PEEK[TEXT]<0.4096>)";
 
 /// A route, and the IMAP command that returns the same data.
 pub(crate) struct Operation {

@@ -124,6 +124,7 @@ macro_rules! listing {
                     flags: vec!["\\Seen".into()],
                     size: 20_000,
                     preview: text(number).repeat(3),
+                    thread_id: "0123456789abcdef".into(),
                 })
                 .collect(),
             total: SUMMARIES,
@@ -152,8 +153,29 @@ impl sdk::Mailbox for Memory {
         Err(sdk::Error::Internal)
     }
 
-    fn search_messages(&self, _: &str, _: &str, _: sdk::Page) -> Result<sdk::Listing, sdk::Error> {
-        Err(sdk::Error::Internal)
+    fn search_messages(&self, _: &sdk::Search) -> Result<sdk::SearchResult, sdk::SearchError> {
+        Err(sdk::SearchError::Failed(sdk::Error::Internal))
+    }
+
+    fn list_threads(
+        &self,
+        _: Option<&str>,
+        _: sdk::Page,
+    ) -> Result<sdk::ThreadList, sdk::ThreadsError> {
+        Err(sdk::ThreadsError::IndexNotReady)
+    }
+
+    fn get_thread(&self, _: &str) -> Result<Vec<sdk::Hit>, sdk::ThreadsError> {
+        Err(sdk::ThreadsError::IndexNotReady)
+    }
+
+    fn list_changes(
+        &self,
+        _: Option<&str>,
+        _: Option<&str>,
+        _: u32,
+    ) -> Result<sdk::ChangeList, sdk::ChangesError> {
+        Err(sdk::ChangesError::CursorExpired)
     }
 
     fn set_flags(
@@ -316,11 +338,33 @@ impl host::mailbox::Host for Memory {
 
     async fn search_messages(
         &mut self,
-        _: String,
-        _: String,
+        _: host::mailbox::Search,
+    ) -> wasmtime::Result<Result<host::mailbox::SearchResult, host::mailbox::SearchError>> {
+        Ok(Err(host::mailbox::SearchError::Failed(Error::Internal)))
+    }
+
+    async fn list_threads(
+        &mut self,
+        _: Option<String>,
         _: host::mailbox::Page,
-    ) -> wasmtime::Result<Result<host::mailbox::Listing, Error>> {
-        Ok(Err(Error::Internal))
+    ) -> wasmtime::Result<Result<host::mailbox::ThreadList, host::mailbox::ThreadsError>> {
+        Ok(Err(host::mailbox::ThreadsError::IndexNotReady))
+    }
+
+    async fn get_thread(
+        &mut self,
+        _: String,
+    ) -> wasmtime::Result<Result<Vec<host::mailbox::Hit>, host::mailbox::ThreadsError>> {
+        Ok(Err(host::mailbox::ThreadsError::IndexNotReady))
+    }
+
+    async fn list_changes(
+        &mut self,
+        _: Option<String>,
+        _: Option<String>,
+        _: u32,
+    ) -> wasmtime::Result<Result<host::mailbox::ChangeList, host::mailbox::ChangesError>> {
+        Ok(Err(host::mailbox::ChangesError::CursorExpired))
     }
 
     async fn set_flags(

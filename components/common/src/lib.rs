@@ -4,15 +4,18 @@
 //! The modules that use this crate parse HTTP paths and queries, and implement the protocol for agents.
 
 pub mod aliases;
+pub mod changes;
 mod message_ids;
 mod model;
 pub mod reading;
 mod recipients;
 pub mod sending;
 mod strings;
+pub mod threads;
 
 pub use message_ids::MessageIds;
 pub use model::{
-    Address, Attachment, Authentication, AuthenticationResult, Detail, Folder, Headline, Summary,
+    Address, Attachment, Authentication, AuthenticationResult, Detail, Folder, FoundMessage,
+    Headline, Match, NewText, Snippet, Summary,
 };
 pub use recipients::Recipients;

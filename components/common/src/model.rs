@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase")]
 pub struct Folder {
     /// Opaque id, which stays the same as long as the folder exists, even if the folder is renamed.
+    #[schema(extensions(("x-latchmail" = json!(true))))]
     pub id: String,
     /// The full path; the inbox is always `INBOX`.
     pub path: String,
@@ -85,7 +86,7 @@ pub struct Address {
     pub address: String,
 }
 
-fn addresses(addresses: Vec<capability::Address>) -> Vec<Address> {
+pub(crate) fn addresses(addresses: Vec<capability::Address>) -> Vec<Address> {
     addresses
         .into_iter()
         .map(|a| Address {
@@ -117,6 +118,10 @@ pub struct Headline {
     pub flags: Vec<String>,
     /// The size of the message in bytes.
     pub size: u64,
+    /// The opaque id of the message's thread: the same for a message and its replies.
+    #[serde(rename = "threadId")]
+    #[schema(extensions(("x-latchmail" = json!(true))))]
+    pub thread_id: String,
 }
 
 /// A message in a list.
@@ -136,6 +141,62 @@ impl From<capability::Summary> for Summary {
     }
 }
 
+/// A message of any folder: in a search result or in a thread.
+#[derive(Serialize, ToSchema)]
+pub struct FoundMessage {
+    /// The fields that a message has in every list.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// The path of the message's folder.
+    #[schema(extensions(("x-latchmail" = json!(true))))]
+    pub folder: String,
+    /// A part of the message's text. Absent if the mail server performed the search, and in threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub snippet: Option<Snippet>,
+}
+
+impl From<capability::Hit> for FoundMessage {
+    fn from(hit: capability::Hit) -> Self {
+        Self {
+            summary: hit.summary.into(),
+            folder: hit.folder,
+            snippet: hit.snippet.map(Snippet::from),
+        }
+    }
+}
+
+/// A part of a message's text, if possible with the words that match the search.
+#[derive(Serialize, ToSchema)]
+pub struct Snippet {
+    /// The text. The text may contain `<` and `&`: show it as text, never as HTML.
+    pub text: String,
+    /// The matches in `text`, in ascending order. Empty if only other parts of the message match.
+    pub matches: Vec<Match>,
+}
+
+/// The position of a match.
+#[derive(Serialize, ToSchema)]
+pub struct Match {
+    /// The position of the first character of the match, in Unicode code points from 0.
+    pub start: u32,
+    /// The position after the last character of the match, in Unicode code points from 0.
+    pub end: u32,
+}
+
+impl From<capability::Snippet> for Snippet {
+    fn from(snippet: capability::Snippet) -> Self {
+        let found = |one: capability::Match| Match {
+            start: one.start,
+            end: one.end,
+        };
+        Self {
+            text: snippet.text,
+            matches: snippet.matches.into_iter().map(found).collect(),
+        }
+    }
+}
+
 fn split(summary: capability::Summary) -> (Headline, String) {
     let headline = Headline {
         uid: summary.uid,
@@ -146,6 +207,7 @@ fn split(summary: capability::Summary) -> (Headline, String) {
         date: iso8601(summary.date),
         flags: summary.flags,
         size: summary.size,
+        thread_id: summary.thread_id,
     };
     (headline, summary.preview)
 }
@@ -191,6 +253,10 @@ pub struct Detail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub html: Option<String>,
+    /// The text that the sender wrote, without quotes of other messages, signature and disclaimer. `null` if the message has no text.
+    #[serde(skip_serializing_if = "NewText::is_separate")]
+    #[schema(required, value_type = Option<String>, extensions(("x-latchmail" = json!(true))))]
+    pub new_text: NewText,
     /// The attachments.
     pub attachments: Vec<Attachment>,
     /// `true` if content was left out because the message exceeds the service's limits. Absent otherwise.
@@ -199,6 +265,22 @@ pub struct Detail {
     pub truncated: Option<bool>,
     /// Whether the sender is authenticated.
     pub authentication: Authentication,
+}
+
+/// The value of `newText`.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum NewText {
+    /// The text. `None` if the message has no text.
+    Value(Option<String>),
+    /// The JSON of the message does not contain the field. Either the host inserts the text, or the field is left out.
+    Separate,
+}
+
+impl NewText {
+    fn is_separate(&self) -> bool {
+        *self == Self::Separate
+    }
 }
 
 /// The result of the mail server's authentication of the sender.
@@ -249,6 +331,7 @@ impl From<capability::Detail> for Detail {
             references: detail.references,
             text: detail.text,
             html: detail.html,
+            new_text: NewText::Value(detail.new_text),
             attachments: detail
                 .attachments
                 .into_iter()

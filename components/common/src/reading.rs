@@ -1,18 +1,23 @@
 //! Reads folders, pages of folders, search results and single messages.
 
-use latchmail_sdk::capability::{Blob, Caller, Error, Mailbox, Page};
+use latchmail_sdk::capability::{
+    Blob, Caller, Error, IndexState, Mailbox, Page, QuerySyntax, Search, SearchError, SortOrder,
+};
 use latchmail_sdk::{Failure, Paging};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::model::{Detail, Folder, Summary};
+use crate::model::{Detail, Folder, FoundMessage, NewText, Summary};
 
 /// The error message for an invalid page number or limit of a list.
 pub const BAD_PAGING: &str = "Invalid paging parameters";
-/// The error message for an invalid page number or limit of a search.
-pub const BAD_SEARCH_PAGING: &str = "Invalid search parameters";
+/// The error message for an invalid page number, limit, order or syntax of a search.
+pub const BAD_SEARCH: &str = "Invalid search parameters";
 
-const NO_FOLDER: &str = "Folder not found";
+/// The value of a parameter `folder` that selects all folders.
+pub const ALL_FOLDERS: &str = "*";
+
+pub(crate) const NO_FOLDER: &str = "Folder not found";
 const NO_MESSAGE: &str = "Message not found";
 
 /// The folders of a mailbox.
@@ -34,14 +39,50 @@ pub struct MessageList {
 /// A page of search results.
 #[derive(Serialize, ToSchema)]
 pub struct Found {
-    /// The messages on this page, newest first.
-    pub messages: Vec<Summary>,
+    /// The messages on this page, in the requested order.
+    pub messages: Vec<FoundMessage>,
     /// The total number of messages that match the search.
     pub total: u32,
     /// The number of the page, from 1.
     pub page: u32,
     /// The number of messages per page.
     pub limit: u32,
+    /// The state of the search index.
+    pub index: Index,
+}
+
+/// The state of the search index. `ready`: the index served the search. `building`: the index is being built, so the mail server served the search. `off`: the
+/// service has no index, so the mail server served the search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Index {
+    /// The index served the search.
+    Ready,
+    /// The index is being built.
+    Building,
+    /// The service has no index.
+    Off,
+}
+
+/// The parameters of a search.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchOptions<'a> {
+    /// The folder. `None` searches all folders except Junk and Trash.
+    pub folder: Option<&'a str>,
+    /// The order of the result.
+    pub sort: SortOrder,
+    /// The syntax of the term.
+    pub syntax: QuerySyntax,
+}
+
+/// Returns the requested folder. Returns the inbox if the request contains no folder, and `None` if the request is for all folders.
+#[must_use]
+pub fn folder(requested: Option<&str>) -> Option<&str> {
+    match requested.filter(|folder| !folder.is_empty()) {
+        None => Some("INBOX"),
+        Some(ALL_FOLDERS) => None,
+        Some(folder) => Some(folder),
+    }
 }
 
 /// Returns all folders with their message counts and roles.
@@ -87,28 +128,39 @@ pub fn term(given: &str) -> Result<&str, Failure> {
     Ok(term)
 }
 
-/// Searches a folder for a term, and returns a page of the messages found, newest first.
+/// Searches for a term, and returns a page of the messages found.
 ///
 /// # Errors
 /// Returns 400 if the host rejects the term. Returns 404 if the folder does not exist. [`Failure::of`] converts any other error of the host.
 pub fn search(
     host: &(impl Mailbox + Caller),
-    folder: &str,
     term: &str,
+    options: SearchOptions<'_>,
     paging: Paging,
 ) -> Result<Found, Failure> {
-    let listing =
-        host.search_messages(folder, term, page(paging))
-            .map_err(|error| match error {
-                Error::Invalid(_) => Failure::bad_request("Invalid search term"),
-                Error::Internal => Failure::new(500, "Search failed"),
-                other => Failure::of(other, NO_FOLDER, host),
-            })?;
+    let search = Search {
+        query: term.into(),
+        syntax: options.syntax,
+        folder: options.folder.map(Into::into),
+        sort: options.sort,
+        page: page(paging),
+    };
+    let result = host.search_messages(&search).map_err(|error| match error {
+        SearchError::InvalidQuery(text) => Failure::bad_request(text),
+        SearchError::Failed(Error::Invalid(_)) => Failure::bad_request("Invalid search term"),
+        SearchError::Failed(Error::Internal) => Failure::new(500, "Search failed"),
+        SearchError::Failed(other) => Failure::of(other, NO_FOLDER, host),
+    })?;
     Ok(Found {
-        messages: listing.messages.into_iter().map(Summary::from).collect(),
-        total: listing.total,
+        messages: result.hits.into_iter().map(FoundMessage::from).collect(),
+        total: result.total,
         page: paging.page,
         limit: paging.limit,
+        index: match result.index {
+            IndexState::Ready => Index::Ready,
+            IndexState::Building => Index::Building,
+            IndexState::Off => Index::Off,
+        },
     })
 }
 
@@ -144,12 +196,20 @@ pub fn message_with_blobs(
     let message = host
         .get_message_with_blobs(uid)
         .map_err(|error| Failure::of(error, NO_MESSAGE, host))?;
-    let text = message.text.map(|text| ("text", text));
-    let html = message.html.map(|html| ("html", html));
-    Ok((Detail::from(message.detail), text.into_iter().chain(html)))
+    let mut detail = Detail::from(message.detail);
+    if message.new_text.is_some() {
+        detail.new_text = NewText::Separate;
+    }
+    let texts = [
+        ("text", message.text),
+        ("html", message.html),
+        ("newText", message.new_text),
+    ];
+    let texts = texts.into_iter();
+    Ok((detail, texts.filter_map(|(name, text)| Some((name, text?)))))
 }
 
-fn page(paging: Paging) -> Page {
+pub(crate) fn page(paging: Paging) -> Page {
     Page {
         offset: paging.offset,
         limit: paging.limit,

@@ -5,11 +5,13 @@
 mod attachment;
 mod bulk;
 mod change;
+mod changes;
 mod folders;
 mod message;
 mod messages;
 mod search;
 mod send;
+mod threads;
 
 use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
@@ -34,7 +36,10 @@ const LARGE: u32 = 40 * 1024 * 1024;
         change::delete_message,
         bulk::bulk_flag,
         bulk::bulk_move,
-        bulk::bulk_delete
+        bulk::bulk_delete,
+        changes::list_changes,
+        threads::list_threads,
+        threads::get_thread
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -54,6 +59,9 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
             "getAttachment",
             attachment::get_attachment,
         )))
+        .route(reading(Route::new("listChanges", changes::list_changes)))
+        .route(reading(Route::new("listThreads", threads::list_threads)))
+        .route(reading(Route::new("getThread", threads::get_thread)))
         .route(
             Route::new("sendMessage", send::send_message)
                 .scoped(Scope::MailSend)

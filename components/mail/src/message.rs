@@ -22,6 +22,7 @@ use latchmail_sdk::{Failure, Reply, Request};
             description = "The message",
             body = Detail,
             links(
+                ("getThread" = (operation_id = "getThread", parameters(("id" = "$response.body#/threadId")))),
                 ("getAttachment" = (operation_id = "getAttachment", parameters(("uid" = "$response.body#/uid"), ("index" = "$response.body#/attachments/0/index")))),
                 ("flagMessage" = (operation_id = "flagMessage", parameters(("uid" = "$response.body#/uid")))),
                 ("moveMessage" = (operation_id = "moveMessage", parameters(("uid" = "$response.body#/uid")))),
@@ -59,10 +60,22 @@ mod tests {
         let response = json(get_message(&host, &read("1")));
         assert_eq!(response["uid"], 1);
         assert_eq!(response["text"], "Hello");
+        assert_eq!(response["newText"], "Hello");
         assert_eq!(response["attachments"][0]["contentType"], "application/pdf");
         for absent in ["preview", "html", "inReplyTo", "truncated"] {
             assert!(response.get(absent).is_none(), "{absent}");
         }
+    }
+
+    #[test]
+    fn the_new_text_is_null_if_the_message_has_no_text() {
+        let host = FakeHost::new();
+        host.deliver(Letter::from("grace@example.org").text("Yes.\n> Really?"));
+        host.deliver(Letter::from("grace@example.org"));
+        let response = json(get_message(&host, &read("1")));
+        assert_eq!(response["newText"], "Yes.");
+        let response = json(get_message(&host, &read("2")));
+        assert_eq!(response.get("newText"), Some(&serde_json::Value::Null));
     }
 
     #[test]

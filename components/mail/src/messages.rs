@@ -25,6 +25,7 @@ use latchmail_sdk::{Failure, Reply, Request};
             body = MessageList,
             links(
                 ("getMessage" = (operation_id = "getMessage", parameters(("uid" = "$response.body#/messages/0/uid")))),
+                ("getThread" = (operation_id = "getThread", parameters(("id" = "$response.body#/messages/0/threadId")))),
                 ("flagMessage" = (operation_id = "flagMessage", parameters(("uid" = "$response.body#/messages/0/uid")))),
                 ("moveMessage" = (operation_id = "moveMessage", parameters(("uid" = "$response.body#/messages/0/uid")))),
                 ("deleteMessage" = (operation_id = "deleteMessage", parameters(("uid" = "$response.body#/messages/0/uid"))))

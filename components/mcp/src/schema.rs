@@ -73,6 +73,7 @@ fn resolve(schema: Value, components: &Map<String, Value>) -> Value {
             if schema.get("example").is_some_and(Value::is_string) {
                 schema.remove("example");
             }
+            schema.remove("x-latchmail");
             let schema: Map<String, Value> = schema
                 .into_iter()
                 .map(|(key, value)| (key, resolve(value, components)))

@@ -31,8 +31,11 @@ pub use self::domains::{
 pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};
 pub use self::mailbox::{
-    Address, Attachment, Authentication, Detail, DetailWithBlobs, FlagAction, Folder, Listing,
-    Mailbox, Page, Role, Summary, Verdict,
+    Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
+    ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, Hit, IndexState,
+    Listing, Mailbox, Match, MovedMessage, Page, QuerySyntax, RenamedFolder, Role, Search,
+    SearchError, SearchResult, Snippet, SortOrder, Summary, Thread, ThreadList, ThreadsError,
+    Verdict,
 };
 pub use self::outbox::{Draft, File, Outbox, Sent};
 pub use self::profile::{Changes, Details, PasswordChange, Profile};

@@ -75,13 +75,26 @@ impl Request {
     /// # Errors
     /// Returns 400 if a value is not an integer or is out of range. A page after the last page is valid and empty.
     pub fn paging(&self, default_limit: u32, complaint: &'static str) -> Result<Paging, Failure> {
-        let value = |name, default: u32| match self.query(name) {
+        let page = self.query_number("page", 1, complaint)?;
+        let limit = self.query_number("limit", default_limit, complaint)?;
+        Paging::of(page, limit).ok_or(Failure::bad_request(complaint))
+    }
+
+    /// Returns a query parameter as a number. `complaint` is the error message for a value that is not a number. A number that is too large becomes
+    /// `u32::MAX`.
+    ///
+    /// # Errors
+    /// Returns 400 if the value does not consist of digits.
+    pub fn query_number(
+        &self,
+        name: &str,
+        default: u32,
+        complaint: &'static str,
+    ) -> Result<u32, Failure> {
+        match self.query(name) {
             None => Ok(default),
             Some(text) => integer(text).ok_or_else(|| Failure::bad_request(complaint)),
-        };
-        let page = value("page", 1)?;
-        let limit = value("limit", default_limit)?;
-        Paging::of(page, limit).ok_or(Failure::bad_request(complaint))
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod dns;
 mod files;
 mod finding;
 mod identity_provider;
+mod index;
 mod limits;
 mod mail_server;
 mod programs;
@@ -67,6 +68,7 @@ async fn check(config: &Config) -> Vec<Finding> {
     findings.push(files::check_key(config, &user));
     findings.push(database.finding);
     findings.extend(files::check_folders(config, &user));
+    findings.push(index::check(config, &user));
     findings.extend([imap, doveadm, smtp]);
     findings.extend(provider);
     findings.extend(tls);

@@ -1,6 +1,9 @@
 //! Creates accounts with their addresses and profiles. All accounts and aliases share one namespace of addresses.
 
+use std::collections::HashSet;
 use std::fmt;
+
+use sqlx::QueryBuilder;
 
 use super::aliases::domain_of;
 use super::db::{Source, Tx, on, on_tx};
@@ -21,7 +24,12 @@ const INSERT_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last
     VALUES ($1, $2, $3, $4, $5)";
 const BY_ADDRESS: &str =
     "SELECT id, address, password_hash, login_name, admin, active FROM accounts WHERE address = $1";
+/// Callers append ids and `)`.
+const EXISTING: &str = "SELECT id FROM accounts WHERE id IN (";
 const SET_LOGIN_NAME: &str = "UPDATE accounts SET login_name = $2 WHERE id = $1 AND login_name IS DISTINCT FROM $2 RETURNING address";
+
+/// Maximum number of ids in one statement. SQLite and PostgreSQL limit the number of parameters.
+const IDS_PER_STATEMENT: usize = 500;
 
 /// The default plan of a new account.
 pub const DEFAULT_PLAN: &str = "default";
@@ -144,6 +152,26 @@ impl Directory {
         }
         tx.commit().await?;
         Ok(Creation::Created)
+    }
+
+    /// Returns those of the ids that belong to an account, active or not.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn existing_accounts(&self, ids: &[&str]) -> Result<HashSet<String>, Error> {
+        let mut existing = HashSet::with_capacity(ids.len());
+        for ids in ids.chunks(IDS_PER_STATEMENT) {
+            let found: Vec<String> = on!(&self.db, pool => {
+                let mut query = QueryBuilder::new(EXISTING);
+                let mut list = query.separated(", ");
+                for id in ids {
+                    list.push_bind((*id).to_owned());
+                }
+                query.push(")").build_query_scalar().fetch_all(pool).await
+            })?;
+            existing.extend(found);
+        }
+        Ok(existing)
     }
 
     /// Returns the account with this address, active or not. Returns `None` if no account has the address. The address of an alias does not match an account.

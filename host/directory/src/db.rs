@@ -38,6 +38,8 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// changes of the previous holder of the lock.
 const BEGIN_POSTGRES: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_SQLITE: &str = "BEGIN IMMEDIATE";
+/// All queries of a snapshot read the same state of the database.
+pub(super) const SNAPSHOT_POSTGRES: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// Reads one of the views that the mail servers use. So the query also fails if the mail servers cannot read their data.
 const PING: &str = "SELECT version FROM mailserver_version";

@@ -165,30 +165,36 @@ mod tests {
         created.await.unwrap()
     }
 
-    fn account(key: Option<&str>) -> Option<IndexedAccount> {
-        Some(IndexedAccount {
+    fn account(key: Option<&str>) -> IndexedAccount {
+        IndexedAccount {
             address: "ada@example.org".into(),
             key: key.map(|id| IndexKey {
                 app_password_id: id.into(),
                 sealed_password: id.into(),
             }),
-        })
+        }
     }
 
     async fn an_account_has_at_most_one_index_key(fresh: Fresh) {
         let directory = &fresh.directory;
         assert_eq!(create(&fresh, "early", None).await, None);
         directory.with("a", "ada@example.org", &["s"]).await;
-        assert_eq!(directory.index_key("a").await.unwrap(), account(None));
-        assert_eq!(create(&fresh, "one", None).await, account(Some("one")));
-        assert_eq!(create(&fresh, "two", None).await, account(Some("one")));
+        assert_eq!(directory.index_key("a").await.unwrap(), Some(account(None)));
+        assert_eq!(
+            create(&fresh, "one", None).await,
+            Some(account(Some("one")))
+        );
+        assert_eq!(
+            create(&fresh, "two", None).await,
+            Some(account(Some("one")))
+        );
         let other = create(&fresh, "two", Some("another")).await;
-        assert_eq!(other, account(Some("one")));
+        assert_eq!(other, Some(account(Some("one"))));
         let replaced = create(&fresh, "two", Some("one")).await;
-        assert_eq!(replaced, account(Some("two")));
+        assert_eq!(replaced, Some(account(Some("two"))));
         assert_eq!(
             directory.index_key("a").await.unwrap(),
-            account(Some("two"))
+            Some(account(Some("two")))
         );
         assert_eq!(fresh.number(STORED).await, 1);
         let ended = "SELECT COUNT(*) FROM ended_app_passwords WHERE app_password_id = 'one'";
@@ -211,7 +217,7 @@ mod tests {
         assert_eq!(changed.await.unwrap().unwrap(), ["s-password"]);
         assert_eq!(
             directory.index_key("a").await.unwrap(),
-            account(Some("one"))
+            Some(account(Some("one")))
         );
 
         assert!(directory.disable("a", NOW, &origin).await.unwrap());
@@ -219,8 +225,11 @@ mod tests {
         assert_eq!(directory.index_key("a").await.unwrap(), None);
         assert_eq!(create(&fresh, "two", None).await, None);
         assert!(directory.enable("a", NOW, &origin).await.unwrap());
-        assert_eq!(directory.index_key("a").await.unwrap(), account(None));
-        assert_eq!(create(&fresh, "two", None).await, account(Some("two")));
+        assert_eq!(directory.index_key("a").await.unwrap(), Some(account(None)));
+        assert_eq!(
+            create(&fresh, "two", None).await,
+            Some(account(Some("two")))
+        );
         assert!(directory.delete_account("a", NOW, &origin).await.unwrap());
         assert_eq!(fresh.number(STORED).await, 0);
         assert!(directory.index_keys("", 10).await.unwrap().is_empty());

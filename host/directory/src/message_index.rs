@@ -8,6 +8,11 @@
 
 mod changes;
 mod folders;
+mod history;
+mod log;
+mod merged_threads;
+mod replica;
+mod sync;
 
 use std::collections::HashMap;
 
@@ -15,6 +20,7 @@ use sqlx::QueryBuilder;
 
 use crate::db::{Error, FromLookup, Tx, on, on_tx};
 use crate::{Db, Directory, db};
+use log::LoggedChange;
 
 /// Returns one row for each indexed message of a folder. If the index contains the folder but none of these messages, returns one row without a message.
 /// Callers append conditions.
@@ -29,7 +35,7 @@ const WITH_IDENTITIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid,
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
 /// Changes a message's location, unless a concurrent request changed the location.
 const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
-     WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8";
+     WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8 RETURNING flags";
 /// Reserves $2 numbers. Returns the number after the last reserved number.
 const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) VALUES ($1, 1 + CAST($2 AS BIGINT)) \
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
@@ -225,15 +231,19 @@ pub async fn assign_numbers(
     let Some(folder) = folder else {
         return Ok(None);
     };
+    let mut changes = Vec::new();
     for (imap_uid, message) in moved {
-        if !numbers.contains_key(imap_uid)
-            && message
-                .relocate(&mut tx, account, &folder, uid_validity, *imap_uid)
-                .await?
-        {
+        if numbers.contains_key(imap_uid) {
+            continue;
+        }
+        let relocated = message.relocate(&mut tx, account, &folder, uid_validity, *imap_uid);
+        if let Some(flags) = relocated.await? {
             numbers.insert(*imap_uid, message.number());
+            let before = LoggedChange::of_message(message.uid, &message.folder_id, flags);
+            changes.extend(before);
         }
     }
+    log::append(&mut tx, account, &changes).await?;
     let mut new: Vec<(u32, Identity)> = messages
         .iter()
         .filter(|(imap_uid, _)| !numbers.contains_key(imap_uid))
@@ -281,6 +291,12 @@ impl IndexedMessage {
         number(self.uid)
     }
 
+    /// Returns the service's own id of the message's folder.
+    #[must_use]
+    pub fn folder(&self) -> &str {
+        &self.folder_id
+    }
+
     /// Returns a message without a location, for tests.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
@@ -303,7 +319,7 @@ impl IndexedMessage {
         self.identity.as_slice().try_into().unwrap_or_default()
     }
 
-    /// Changes the location of this message, unless a concurrent request changed the location. Returns `true` if this call changed the location.
+    /// Changes the location of this message, unless a concurrent request changed the location. Returns the stored flags if this call changed the location.
     async fn relocate(
         &self,
         tx: &mut Tx,
@@ -311,9 +327,9 @@ impl IndexedMessage {
         folder: &str,
         uid_validity: u32,
         imap_uid: u32,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Option<String>>, Error> {
         let was = &self.location;
-        let relocated = on_tx!(tx, tx => sqlx::query(RELOCATE)
+        Ok(on_tx!(tx, tx => sqlx::query_scalar(RELOCATE)
             .bind(account)
             .bind(self.uid)
             .bind(folder)
@@ -322,10 +338,8 @@ impl IndexedMessage {
             .bind(&self.folder_id)
             .bind(was.uid_validity)
             .bind(was.imap_uid)
-            .execute(tx)
-            .await
-            .map(|done| done.rows_affected()))?;
-        Ok(relocated == 1)
+            .fetch_optional(tx)
+            .await)?)
     }
 }
 
@@ -374,6 +388,18 @@ pub use changes::{copied_folders, copies_in, moved, remove, remove_lost};
 pub use folders::{
     IndexedFolder, ListedFolder, folders, has_folders, set_uid_next, update_folders,
 };
+pub use history::{FolderHistory, MessageChange, MessageState, folder_histories, message_changes};
+pub use log::{LogState, log_state};
+pub use merged_threads::{has_merged_threads, merged_threads, set_merged_threads};
+pub use replica::{
+    Replica, ReplicaDelta, ReplicaFolder, ReplicaMessage, is_synced, replica, replica_since,
+};
+pub use sync::{
+    FolderMessages, StoredFlags, SyncedFolder, flags_at, folder_flags, folder_messages,
+    remove_folders, set_flags, set_highest_modseq, start_log,
+};
 
+#[cfg(test)]
+mod log_tests;
 #[cfg(test)]
 mod tests;

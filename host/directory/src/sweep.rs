@@ -4,6 +4,7 @@
 //! - unfinished sign-ins at the identity provider
 //! - unused OAuth clients
 //! - sendings that are older than a day
+//! - old changes of mailboxes
 //! - the last log-ins of deleted app passwords
 //!
 //! The service does not depend on the time of the sweep. Each query for data with an expiry also checks the expiry.
@@ -63,6 +64,7 @@ impl Directory {
         ended.extend(self.sweep_grants(now).await?);
         self.sweep_single_sign_on(now).await?;
         self.sweep_sendings(now).await?;
+        self.sweep_changes(now).await?;
         self.sweep_last_logins().await?;
         self.db.repair_mailserver().await?;
         Ok(ended)

@@ -38,6 +38,8 @@ pub struct Capabilities {
     pub unselect: bool,
     /// `UIDPLUS`: EXPUNGE can be limited to some UIDs, and COPY, MOVE and APPEND return new UIDs (RFC 4315).
     pub uid_plus: bool,
+    /// `QRESYNC`: the server reports the changes of a folder since an earlier state (RFC 7162). QRESYNC includes CONDSTORE and ENABLE.
+    pub qresync: bool,
 }
 
 impl Capabilities {
@@ -106,6 +108,7 @@ impl Capabilities {
                     "OBJECTID" => all.object_id = true,
                     "UNSELECT" => all.unselect = true,
                     "UIDPLUS" => all.uid_plus = true,
+                    "QRESYNC" => all.qresync = true,
                     _ => {}
                 },
             }

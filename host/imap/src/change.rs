@@ -120,7 +120,7 @@ impl Session {
             .run_in_folder(commands, &mut |reply, _| {
                 match reply {
                     Response::MailboxData(MailboxDatum::Search(uids)) => found.extend(uids),
-                    Response::Expunge(_) => expunged = true,
+                    Response::Expunge(_) | Response::Vanished { .. } => expunged = true,
                     Response::Data { outcome, .. } if has_permanent_flags(outcome) => {
                         flags_unchanged = false;
                     }

@@ -15,9 +15,8 @@ use super::bounds;
 use super::set::set;
 use super::wire::Frame;
 
-/// The header fields for listings, previews and identities of messages (see `identity` in `latchmail-mailbox`).
-const FIELDS: &str =
-    "DATE FROM TO CC SUBJECT MESSAGE-ID CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION";
+/// The header fields for listings, threads, previews and identities of messages (see `identity` in `latchmail-mailbox`).
+const FIELDS: &str = "DATE FROM TO CC SUBJECT MESSAGE-ID CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION REFERENCES IN-REPLY-TO";
 
 /// A fetched message. Fields that were not requested are empty.
 #[derive(Clone, Debug, Default)]
@@ -81,9 +80,24 @@ pub(crate) fn identities(uids: &[u32], ids: Option<&str>) -> String {
     )
 }
 
-/// Returns the command that requests the positions and flags of messages.
+/// Returns the command that requests the positions, flags and arrival times of messages.
 pub(crate) fn positions(uids: &[u32]) -> String {
-    format!("UID FETCH {} (UID FLAGS)", set(uids))
+    format!("UID FETCH {} (UID FLAGS INTERNALDATE)", set(uids))
+}
+
+/// Returns the command that requests the flags of all messages, or of those that were changed after a HIGHESTMODSEQ. In the latter case, the server also reports
+/// the UIDs of expunged messages (RFC 7162, section 3.2.6).
+pub(crate) fn all_flags(since: Option<u64>) -> String {
+    match since {
+        None => "UID FETCH 1:* (UID FLAGS)".to_owned(),
+        // `*` means the UID of the last message (RFC 3501, section 9). Messages with higher UIDs can have been expunged.
+        Some(since) => {
+            format!(
+                "UID FETCH 1:{} (UID FLAGS) (CHANGEDSINCE {since} VANISHED)",
+                u32::MAX
+            )
+        }
+    }
 }
 
 /// Returns the command that requests one message, up to [`bounds::FIRST`] bytes.
@@ -91,6 +105,14 @@ pub(crate) fn whole(uid: u32) -> String {
     format!(
         "UID FETCH {uid} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[]<0.{}>)",
         bounds::FIRST
+    )
+}
+
+/// Returns the command that requests the first `bytes` bytes of messages.
+pub(crate) fn beginnings(uids: &[u32], bytes: usize) -> String {
+    format!(
+        "UID FETCH {} (UID INTERNALDATE RFC822.SIZE BODY.PEEK[]<0.{bytes}>)",
+        set(uids)
     )
 }
 

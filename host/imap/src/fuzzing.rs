@@ -12,8 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::capabilities::Capabilities;
 use super::command::Command;
-use super::list::COUNTS;
+use super::list::{COUNTS, MODSEQS};
 use super::read::MessageRef;
+use super::search::SearchKey;
 use super::session::Session;
 use super::wire::{Wire, parse};
 use super::{Error, fetch, list, quoted, utf7};
@@ -102,6 +103,7 @@ pub fn imap_session(can: u8, name: &str, replies: &[Vec<u8>]) {
         guid: bit(4),
         unselect: bit(5),
         uid_plus: true,
+        qresync: bit(6),
         ..Capabilities::default()
     };
     block_on(operations(capabilities, name, replies));
@@ -121,12 +123,16 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
     let mut listed = session();
     let _ = listed.folders(COUNTS).await;
     let _ = listed.page(name, 0, 2).await;
+    let mut synced = session();
+    let _ = synced.status(name, MODSEQS).await;
+    let _ = synced.flags_since(name, 1, Some(1)).await;
+    let _ = synced.flags_since(name, 1, None).await;
     let mut one = session();
     let _ = one.message(message).await;
     let _ = one.summaries(&[1, 2], &mut |_| {}).await;
     let _ = one.longer_headers(&[1]).await;
     let mut found = session();
-    let _ = found.search(name, name).await;
+    let _ = found.search(name, &[SearchKey::Text(name.into())]).await;
     if let Ok(positions) = found.positions(&[1]).await {
         assert!(positions.iter().all(|message| message.uid == 1));
     }

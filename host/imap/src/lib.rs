@@ -45,6 +45,7 @@ pub mod session;
 mod set;
 mod state;
 mod stream;
+pub mod sync;
 pub mod utf7;
 mod wire;
 
@@ -52,6 +53,7 @@ pub use client::Connector;
 pub use fetch::Fetched;
 pub use probe::Probe;
 pub use read::MessageRef;
+pub use search::SearchKey;
 pub use selected::{Opened, Writable};
 pub use session::Session;
 

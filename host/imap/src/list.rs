@@ -63,12 +63,16 @@ pub struct FolderStatus {
     pub uid_validity: u32,
     /// UIDNEXT: the smallest UID that the next message can get.
     pub uid_next: u32,
+    /// HIGHESTMODSEQ (RFC 7162). `None` if the server has no QRESYNC, or does not store the modification sequences of this folder.
+    pub highest_modseq: Option<u64>,
 }
 
 /// STATUS items for the folder lists of API clients.
 pub const COUNTS: &str = "MESSAGES UNSEEN UIDNEXT UIDVALIDITY";
 /// STATUS items for the reconciliation of the message index (see `reconcile` in `latchmail-mailbox`).
 pub const POSITIONS: &str = "MESSAGES UIDNEXT UIDVALIDITY";
+/// STATUS items for a sync. If the server has no QRESYNC, [`POSITIONS`] replaces this value.
+pub const MODSEQS: &str = "MESSAGES UIDNEXT UIDVALIDITY HIGHESTMODSEQ";
 
 /// The merged responses to LIST and STATUS.
 #[derive(Debug, Default)]
@@ -88,17 +92,7 @@ impl Collected {
             Response::MailboxData(MailboxDatum::Status { mailbox, status }) => {
                 let name = unescaped(mailbox, &frame.bytes);
                 if let Some(folder) = self.folders.iter_mut().find(|known| known.name == name) {
-                    let mut counts = FolderStatus::default();
-                    for item in status {
-                        match item {
-                            StatusAttribute::Messages(n) => counts.messages = *n,
-                            StatusAttribute::Unseen(n) => counts.unseen = *n,
-                            StatusAttribute::UidValidity(n) => counts.uid_validity = *n,
-                            StatusAttribute::UidNext(n) => counts.uid_next = *n,
-                            _ => {}
-                        }
-                    }
-                    folder.status = Some(counts);
+                    folder.status = Some(FolderStatus::of(status));
                     folder.object_id.clone_from(&frame.id);
                 }
             }
@@ -107,13 +101,34 @@ impl Collected {
     }
 }
 
+impl FolderStatus {
+    fn of(items: &[StatusAttribute]) -> Self {
+        let mut status = Self::default();
+        for item in items {
+            match item {
+                StatusAttribute::Messages(n) => status.messages = *n,
+                StatusAttribute::Unseen(n) => status.unseen = *n,
+                StatusAttribute::UidValidity(n) => status.uid_validity = *n,
+                StatusAttribute::UidNext(n) => status.uid_next = *n,
+                // The server returns 0 if it does not store the modification sequences of the folder.
+                StatusAttribute::HighestModSeq(n) => {
+                    status.highest_modseq = Some(*n).filter(|n| *n > 0);
+                }
+                _ => {}
+            }
+        }
+        status
+    }
+}
+
 impl Session {
-    /// Returns the folders that can be opened, in the server's order. `items` is [`COUNTS`] or [`POSITIONS`], and selects the STATUS items.
+    /// Returns the folders that can be opened, in the server's order. `items` is [`COUNTS`], [`POSITIONS`] or [`MODSEQS`], and selects the STATUS items.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
     pub async fn folders(&mut self, items: &str) -> Result<Vec<Listed>, Error> {
         let capabilities = self.capabilities;
+        let items = self.supported(items);
         let items = &match capabilities.folder_ids() {
             Some(ids) => format!("{items} {ids}"),
             None => items.to_owned(),
@@ -172,6 +187,53 @@ impl Session {
         // A folder without STATUS data was deleted after the LIST command.
         collected.folders.retain(|folder| folder.status.is_some());
         Ok(collected.folders)
+    }
+
+    /// Returns the STATUS data of the folder `path`. `items` selects the STATUS items, as in [`Session::folders`]. Returns `None` if the folder does not exist.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn status(&mut self, path: &str, items: &str) -> Result<Option<FolderStatus>, Error> {
+        let Some(mut name) = utf7::name(path) else {
+            return Ok(None);
+        };
+        for retried in [false, true] {
+            let quoted =
+                quoted(&name).ok_or_else(|| Error::Protocol("invalid folder name".into()))?;
+            let mut commands = self.closing();
+            commands.push(format!("STATUS {quoted} ({})", self.supported(items)));
+            let mut found = None;
+            let outcomes = self
+                .run(&commands, &mut |reply, _| {
+                    if let Response::MailboxData(MailboxDatum::Status { status, .. }) = reply {
+                        found = Some(FolderStatus::of(status));
+                    }
+                    Ok(())
+                })
+                .await?;
+            let outcome = outcomes.into_iter().next_back();
+            let outcome = outcome.ok_or_else(|| Error::Protocol("no response to STATUS".into()))?;
+            match outcome.status {
+                Status::No if !retried => match self.resolve_refused(path, &name, outcome).await? {
+                    Some(other) => name = other,
+                    None => return Ok(None),
+                },
+                _ => {
+                    outcome.ok()?;
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the STATUS items that the server supports.
+    fn supported<'i>(&self, items: &'i str) -> &'i str {
+        if items == MODSEQS && !self.capabilities.qresync {
+            POSITIONS
+        } else {
+            items
+        }
     }
 
     /// Returns all folders, without STATUS data.

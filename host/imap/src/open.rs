@@ -37,6 +37,8 @@ pub(crate) struct OpenResult {
     pub(crate) opened: Opened,
     /// The permanent flags (RFC 3501, section 7.1, PERMANENTFLAGS), or `None` if the server does not report them.
     pub(crate) permanent: Option<Vec<String>>,
+    /// The HIGHESTMODSEQ (RFC 7162, section 3.1.2.1). `None` if the server does not report it.
+    pub(crate) highest_modseq: Option<u64>,
     /// The number of recent messages. A message is recent if no session with write access has seen it (RFC 3501, section 2.3.2).
     recent: u32,
     /// The NO response, if the folder could not be opened.
@@ -66,6 +68,9 @@ impl OpenResult {
             } => match &outcome.code {
                 Some(ResponseCode::UidValidity(n)) => self.opened.uid_validity = *n,
                 Some(ResponseCode::UidNext(n)) => self.opened.uid_next = *n,
+                Some(ResponseCode::HighestModSeq(n)) => {
+                    self.highest_modseq = Some(*n).filter(|n| *n > 0);
+                }
                 Some(ResponseCode::PermanentFlags(flags)) => {
                     self.permanent = Some(flags.iter().map(ToString::to_string).collect());
                 }

@@ -67,6 +67,30 @@ impl Session {
         }
     }
 
+    /// Returns the first `bytes` bytes of messages. All `messages` must be in one folder. Omits messages that do not exist. Returns an empty list if the folder
+    /// does not exist or has another UIDVALIDITY. Needs one round trip.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn beginnings_at(
+        &mut self,
+        messages: &[MessageRef<'_>],
+        bytes: usize,
+    ) -> Result<Vec<Fetched>, Error> {
+        let Some(first) = messages.first() else {
+            return Ok(Vec::new());
+        };
+        let uids: Vec<u32> = messages.iter().map(|message| message.uid).collect();
+        let command = fetch::beginnings(&uids, bytes);
+        let opening = self
+            .open_path(OpenMode::Examine, first.path, Some(&command))
+            .await?;
+        Ok(opening
+            .filter(|opening| opening.opened.uid_validity == first.uid_validity)
+            .map(|opening| opening.collected.with_body())
+            .unwrap_or_default())
+    }
+
     /// Runs a FETCH for `message` in its folder, in one round trip. Needs a second round trip if INBOX is open but does not contain the message.
     async fn fetch_one(
         &mut self,
@@ -116,6 +140,7 @@ impl Session {
                 match reply {
                     Response::Fetch(seq, attributes) => collected.add(*seq, attributes, frame),
                     Response::Expunge(_)
+                    | Response::Vanished { .. }
                     | Response::Data {
                         status: Status::No, ..
                     } => is_current = false,

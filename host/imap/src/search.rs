@@ -6,34 +6,110 @@ use imap_proto::{MailboxDatum, Response, Status};
 
 use super::command::Command;
 use super::fetch::{self, Fetched};
+use super::flag::Flag;
 use super::open::OpenMode;
 use super::selected::Opened;
 use super::session::Session;
 use super::set::set;
 use super::{Error, MessageRef};
 
+/// A search key (RFC 3501, section 6.4.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SearchKey {
+    /// The text is in the subject, sender, recipients or body.
+    Text(String),
+    /// The text is in From.
+    From(String),
+    /// The text is in To or Cc.
+    To(String),
+    /// The text is in the subject.
+    Subject(String),
+    /// The message has several parts of different kinds, as messages with attachments have. IMAP has no search key for attachments.
+    Mixed,
+    /// The message is not marked as read.
+    Unseen,
+    /// The message has this keyword.
+    Keyword(Flag),
+    /// The Date field is before this day, for example `1-Feb-2026`.
+    SentBefore(String),
+    /// The Date field is on this day or later.
+    SentSince(String),
+    /// The message is larger than this number of bytes.
+    Larger(u32),
+    /// The message has one of these UIDs.
+    Uids(Vec<u32>),
+    /// The key does not match.
+    Not(Box<Self>),
+    /// One of the two keys matches.
+    Or(Box<Self>, Box<Self>),
+}
+
+impl SearchKey {
+    fn is_ascii(&self) -> bool {
+        match self {
+            Self::Text(text) | Self::From(text) | Self::To(text) | Self::Subject(text) => {
+                text.is_ascii()
+            }
+            Self::Not(key) => key.is_ascii(),
+            Self::Or(first, second) => first.is_ascii() && second.is_ascii(),
+            _ => true,
+        }
+    }
+
+    /// Appends the key to a command.
+    fn append(&self, command: Command) -> Command {
+        let any = |mut command: Command, keys: &[&str], text: &str| {
+            for (index, key) in keys.iter().enumerate() {
+                let or = if index + 1 < keys.len() { "OR " } else { "" };
+                let space = if index == 0 { "" } else { " " };
+                command = command.text(&format!("{space}{or}{key} ")).string(text);
+            }
+            command
+        };
+        match self {
+            Self::Text(text) => any(command, &["SUBJECT", "FROM", "TO", "CC", "BODY"], text),
+            Self::From(text) => any(command, &["FROM"], text),
+            Self::To(text) => any(command, &["TO", "CC"], text),
+            Self::Subject(text) => any(command, &["SUBJECT"], text),
+            Self::Mixed => command.text("HEADER Content-Type multipart/mixed"),
+            Self::Unseen => command.text("UNSEEN"),
+            Self::Keyword(keyword) => command.text("KEYWORD ").text(keyword.as_str()),
+            Self::SentBefore(day) => command.text("SENTBEFORE ").text(day),
+            Self::SentSince(day) => command.text("SENTSINCE ").text(day),
+            Self::Larger(size) => command.text(&format!("LARGER {size}")),
+            Self::Uids(uids) => command.text("UID ").text(&set(uids)),
+            Self::Not(key) => key.append(command.text("NOT (")).text(")"),
+            Self::Or(first, second) => {
+                let command = first.append(command.text("OR (")).text(") (");
+                second.append(command).text(")")
+            }
+        }
+    }
+}
+
 impl Session {
-    /// Returns the UIDs of the messages that contain `term` in the subject, sender, recipients or body, in ascending order. Returns `None` if the folder `path`
-    /// does not exist.
+    /// Returns the UIDs of the messages that match all keys, in ascending order. Returns `None` if the folder `path` does not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
     pub async fn search(
         &mut self,
         path: &str,
-        term: &str,
+        keys: &[SearchKey],
     ) -> Result<Option<(Opened, Vec<u32>)>, Error> {
         let Some(opening) = self.open_path(OpenMode::Examine, path, None).await? else {
             return Ok(None);
         };
-        let mut command = Command::new("UID SEARCH ");
-        if !term.is_ascii() {
-            command = command.text("CHARSET UTF-8 ");
+        let mut command = Command::new("UID SEARCH");
+        if !keys.iter().all(SearchKey::is_ascii) {
+            command = command.text(" CHARSET UTF-8");
         }
-        for key in ["SUBJECT", "FROM", "TO", "CC"] {
-            command = command.text(&format!("OR {key} ")).string(term).text(" ");
+        if keys.is_empty() {
+            command = command.text(" ALL");
         }
-        let command = command.text("BODY ").string(term);
+        for key in keys {
+            command = key.append(command.text(" "));
+        }
         let mut found = BTreeSet::new();
         let outcome = self
             .run_one(&command, &mut |reply, _| {
@@ -47,7 +123,7 @@ impl Session {
         Ok(Some((opening.opened, found.into_iter().collect())))
     }
 
-    /// Returns the positions and flags of the messages `uids` in the open folder, in ascending order. Omits messages that do not exist.
+    /// Returns the positions, flags and arrival times of the messages `uids` in the open folder, in ascending order. Omits messages that do not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -121,6 +197,12 @@ impl Session {
         Ok(Some((opening.opened, opening.searched)))
     }
 
+    /// Returns `true` if the server has ids of messages. Then [`Session::identities_at`] reads no header fields.
+    #[must_use]
+    pub fn has_message_ids(&self) -> bool {
+        self.capabilities.message_ids().is_some()
+    }
+
     /// Returns the flags of messages and the data from which the messages' identities are computed. All `messages` must be in one folder. Returns an empty list
     /// if the folder does not exist or has another UIDVALIDITY. Needs one round trip.
     ///
@@ -146,5 +228,28 @@ impl Session {
                 None => opening.collected.with_body(),
             })
             .unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_become_a_command() {
+        let key = SearchKey::Not(Box::new(SearchKey::Or(
+            Box::new(SearchKey::To("a\"b".into())),
+            Box::new(SearchKey::Unseen),
+        )));
+        let command = key.append(Command::new("UID SEARCH "));
+        let expected = r#"UID SEARCH NOT (OR (OR TO "a\"b" CC "a\"b") (UNSEEN))"#;
+        assert_eq!(
+            (command.literals.len(), command.end.as_str()),
+            (0, expected)
+        );
+        let command = SearchKey::Text("é".into()).append(Command::new(""));
+        let texts: Vec<&str> = command.literals.iter().map(|(t, _)| t.as_str()).collect();
+        let expected = ["OR SUBJECT ", " OR FROM ", " OR TO ", " OR CC ", " BODY "];
+        assert_eq!(texts, expected);
     }
 }

@@ -26,6 +26,8 @@ pub struct Session {
     state: State,
     /// A folder with many recent messages, which is slow to open. The session opens this folder once with SELECT, because SELECT clears `\Recent`.
     pub(crate) slow_folder: Option<String>,
+    /// `true` after `ENABLE QRESYNC`. From then on, the server sends VANISHED instead of EXPUNGE.
+    pub(crate) qresync_enabled: bool,
 }
 
 impl Session {
@@ -38,6 +40,7 @@ impl Session {
                 selected: None,
             }),
             slow_folder: None,
+            qresync_enabled: false,
         }
     }
 

@@ -217,8 +217,12 @@ impl Head {
                 }
                 Ok(Response::MailboxData(MailboxDatum::Exists(n))) => self.exists = n,
                 Ok(Response::Fetch(_, attributes)) => {
+                    // The server can also report the flags of the message with its UID, even if the message was just expunged (RFC 7162, section 3.2).
+                    let is_content =
+                        |a: &AttributeValue<'_>| matches!(a, AttributeValue::BodySection { .. });
                     let uid = AttributeValue::Uid(self.uid);
-                    self.has_message |= attributes.contains(&uid);
+                    self.has_message |=
+                        attributes.contains(&uid) && attributes.iter().any(is_content);
                 }
                 Ok(_) => {}
                 // This is the rest of a reply after an empty literal. `imap-proto` cannot parse the rest alone.

@@ -33,6 +33,8 @@ pub(crate) struct MailboxCache {
     /// The path of each account's Sent folder.
     sent_folders: Cache<String, Arc<str>>,
     folder_ids: Cache<FolderKey, Arc<str>>,
+    /// The ticket and the resulting version of the last sync of each account.
+    syncs: Cache<String, (u64, u64)>,
 }
 
 /// The cached data of a message, which are its last known location and its structure. The structure of a message never changes.
@@ -112,6 +114,7 @@ impl MailboxCache {
             message_counts: Cache::new(MAX_FOLDERS),
             sent_folders: Cache::new(MAX_ACCOUNTS),
             folder_ids: Cache::new(MAX_FOLDERS),
+            syncs: Cache::new(MAX_ACCOUNTS),
         }
     }
 
@@ -207,6 +210,16 @@ impl MailboxCache {
 
     pub(crate) fn insert_folder_id(&self, folder: FolderKey, id: Arc<str>) {
         self.folder_ids.insert(folder, id);
+    }
+
+    /// Returns the version after the last sync of an account, if that sync started after the sync with the number `ticket` was requested.
+    pub(crate) fn synced_after(&self, account: &str, ticket: u64) -> Option<u64> {
+        let (started, version) = self.syncs.get(account)?;
+        (started > ticket).then_some(version)
+    }
+
+    pub(crate) fn insert_sync(&self, account: &str, started: u64, version: u64) {
+        self.syncs.insert(account.to_owned(), (started, version));
     }
 
     fn update(&self, account: &str, number: u64, update: impl FnOnce(&mut Message)) {

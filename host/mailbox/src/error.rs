@@ -23,6 +23,15 @@ pub enum Error {
     /// The message exceeds a size limit. The text can be shown to users.
     #[error("{0}")]
     TooLarge(String),
+    /// The search query is invalid. The text can be shown to users.
+    #[error("{0}")]
+    InvalidQuery(String),
+    /// The cursor of the change log is expired, unknown, or belongs to another mailbox or folder.
+    #[error("cursor expired")]
+    CursorExpired,
+    /// The search index of the account is disabled or being built, and only the index can perform the operation.
+    #[error("the search index is disabled or being built")]
+    IndexNotReady,
     /// The mail server or the index failed, or the server's reply was invalid.
     #[error("mailbox error: {0}")]
     Internal(String),
@@ -40,6 +49,10 @@ impl From<latchmail_imap::Error> for Error {
             latchmail_imap::Error::Refused => Self::CredentialRefused,
             latchmail_imap::Error::Unavailable(why) => Self::Unavailable(why),
             latchmail_imap::Error::Lost(_) => Self::Unavailable(error.to_string()),
+            // Dovecot 2.3 returns this text without a code if another client deletes the open folder.
+            latchmail_imap::Error::No(text) if text.contains("deleted under us") => {
+                Self::Unavailable(text)
+            }
             latchmail_imap::Error::No(_)
             | latchmail_imap::Error::Protocol(_)
             | latchmail_imap::Error::MissingExtension(_) => Self::Internal(error.to_string()),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use latchmail_directory::message_index::{self, IndexedFolder, ListedFolder};
 use latchmail_imap::Opened;
-use latchmail_imap::list::{Listed, POSITIONS};
+use latchmail_imap::list::{FolderStatus, Listed, MODSEQS, POSITIONS};
 
 use crate::access::Access;
 use crate::error::Error;
@@ -18,9 +18,24 @@ pub(crate) struct FolderState {
     pub(crate) opened: Opened,
     /// The mail server's id of the folder, if the server has folder ids.
     pub(crate) object_id: Option<String>,
+    /// The HIGHESTMODSEQ. `None` if it was not requested, or if the server has no QRESYNC.
+    pub(crate) highest_modseq: Option<u64>,
 }
 
 impl FolderState {
+    pub(crate) fn new(path: String, object_id: Option<String>, status: FolderStatus) -> Self {
+        Self {
+            path,
+            object_id,
+            highest_modseq: status.highest_modseq,
+            opened: Opened {
+                exists: status.messages,
+                uid_validity: status.uid_validity,
+                uid_next: status.uid_next,
+            },
+        }
+    }
+
     fn listed(&self) -> ListedFolder<'_> {
         ListedFolder {
             path: &self.path,
@@ -33,23 +48,24 @@ impl FolderState {
 
 /// Converts a listed folder. Returns `None` if the folder has no STATUS data ([`POSITIONS`]).
 pub(crate) fn folder_state(listed: &Listed) -> Option<FolderState> {
-    let status = listed.status?;
-    Some(FolderState {
-        path: listed.path.clone(),
-        object_id: listed.object_id.clone(),
-        opened: Opened {
-            exists: status.messages,
-            uid_validity: status.uid_validity,
-            uid_next: status.uid_next,
-        },
-    })
+    let (path, object_id) = (listed.path.clone(), listed.object_id.clone());
+    Some(FolderState::new(path, object_id, listed.status?))
 }
 
 impl Mail {
     /// Lists the selectable folders with their current states.
     pub(crate) async fn folder_states(&self, access: &Access) -> Result<Vec<FolderState>, Error> {
+        self.list_states(access, POSITIONS).await
+    }
+
+    /// Works like [`Mail::folder_states`], but also reads the HIGHESTMODSEQ of each folder.
+    pub(crate) async fn folder_modseqs(&self, access: &Access) -> Result<Vec<FolderState>, Error> {
+        self.list_states(access, MODSEQS).await
+    }
+
+    async fn list_states(&self, access: &Access, items: &str) -> Result<Vec<FolderState>, Error> {
         let mut lease = self.pool.lease(access, None).await?;
-        let folders = retry_read!(lease, session => session.folders(POSITIONS));
+        let folders = retry_read!(lease, session => session.folders(items));
         Ok(folders.iter().filter_map(folder_state).collect())
     }
 

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 /// - the arrival time (INTERNALDATE) in seconds since the epoch, 8 bytes, big-endian, independent of its time zone;
 /// - the size (RFC822.SIZE), 4 bytes, big-endian;
 /// - the header fields Date, From, To, Cc, Subject, Message-ID and three MIME fields, at most 256 KiB. The hash covers the fields as the server returns them,
-///   but without carriage returns and trailing empty lines.
+///   but without carriage returns and trailing empty lines. The other fetched fields are not covered.
 ///
 /// The lowest bit of the first byte is 0 if the identity is based on the server's id, and 1 otherwise.
 pub(crate) fn identity(message: &Fetched) -> Identity {
@@ -23,7 +23,8 @@ pub(crate) fn identity(message: &Fetched) -> Identity {
             .map_or(0, latchmail_core::clock::Timestamp::seconds);
         digest.update(arrived.to_be_bytes());
         digest.update(message.size.to_be_bytes());
-        for line in message.header.trim_ascii_end().split(|b| *b == b'\n') {
+        let header = without_thread_fields(&message.header);
+        for line in header.trim_ascii_end().split(|b| *b == b'\n') {
             digest.update(line.strip_suffix(b"\r").unwrap_or(line));
             digest.update(b"\n");
         }
@@ -32,6 +33,25 @@ pub(crate) fn identity(message: &Fetched) -> Identity {
     identity.copy_from_slice(&digest.finalize()[..16]);
     identity[0] = (identity[0] & !1) | u8::from(message.id.is_none());
     identity
+}
+
+/// Returns a header without the fields References and In-Reply-To and their continuation lines.
+fn without_thread_fields(header: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(header.len());
+    let mut is_kept = true;
+    for line in header.split_inclusive(|b| *b == b'\n') {
+        if !line.starts_with(b" ") && !line.starts_with(b"\t") {
+            let name = line.split(|b| *b == b':').next().unwrap_or_default();
+            let name = name.trim_ascii_end();
+            is_kept = ![&b"References"[..], b"In-Reply-To"]
+                .iter()
+                .any(|field| field.eq_ignore_ascii_case(name));
+        }
+        if is_kept {
+            kept.extend_from_slice(line);
+        }
+    }
+    kept
 }
 
 /// Returns `true` if the identity is not based on the server's id. Such an identity is not always unique.
@@ -79,5 +99,41 @@ mod tests {
         assert_eq!(with_id(&message, "a"), with_id(&another, "a"));
         assert_ne!(with_id(&message, "a"), with_id(&message, "b"));
         assert!(!is_inferred(with_id(&message, "a")));
+    }
+
+    #[test]
+    fn fields_for_threads_do_not_change_an_identity() {
+        let of = |header: &'static str| {
+            identity(&Fetched {
+                header: Bytes::from_static(header.as_bytes()),
+                ..Fetched::default()
+            })
+        };
+        for (with, without) in [
+            (
+                "References: <a>\r\n <b>\r\nSubject: a\r\n\r\n",
+                "Subject: a\r\n\r\n",
+            ),
+            (
+                "Subject: a  \r\nIN-REPLY-TO : <a>\r\n\r\n",
+                "Subject: a  \r\n\r\n",
+            ),
+            (
+                "Subject: a\r\n b\r\nreferences:\r\n\t<a>\r\n",
+                "Subject: a\r\n b",
+            ),
+            ("In-Reply-To: <a>\r\n\r\n", "\r\n"),
+            ("References: <a>", ""),
+        ] {
+            assert_eq!(of(with), of(without), "{with:?}");
+        }
+        assert_ne!(
+            of("Subject: a\r\nX-References: <a>\r\n"),
+            of("Subject: a\r\n")
+        );
+        assert_ne!(
+            of("Subject: a\r\n References: <a>\r\n"),
+            of("Subject: a\r\n")
+        );
     }
 }

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use latchmail_core::clock::Timestamp;
 use latchmail_core::permissions::Right;
-use latchmail_imap::{Fetched, Opened, Session};
+use latchmail_imap::{Fetched, Opened, SearchKey, Session};
 use latchmail_mime::preview::Preview;
 use latchmail_mime::{self as mime, Header};
+use latchmail_search::threads::ThreadId;
 
 use crate::access::Access;
 use crate::cache::FolderKey;
@@ -19,6 +20,7 @@ use crate::folder_access::Decision;
 use crate::identity::{Identity, identity};
 use crate::mail::Mail;
 use crate::retry::retry_read;
+use crate::thread_ids::{own_thread_id, thread_id};
 use crate::types::{Listing, Summary};
 use crate::{blocking, bounds, folder_path};
 
@@ -27,8 +29,8 @@ use crate::{blocking, bounds, folder_path};
 struct Query<'a> {
     /// The folder's path.
     path: &'a str,
-    /// Text that the subject, sender, recipients or body of a message must contain. `None` selects all messages.
-    term: Option<&'a str>,
+    /// The keys that the messages must match. `None` selects all messages.
+    keys: Option<&'a [SearchKey]>,
     /// The number of newest messages to skip.
     offset: u32,
     /// Maximum number of messages.
@@ -55,7 +57,9 @@ struct Page {
 struct Uncached {
     uid: u32,
     identity: Identity,
-    /// The summary. Its number is 0 until a number is assigned.
+    /// The own thread id, if it does not depend on the number.
+    thread: Option<ThreadId>,
+    /// The summary. It has no number and no thread id until a number is assigned.
     summary: Summary,
 }
 
@@ -73,29 +77,26 @@ impl Mail {
     ) -> Result<Option<Listing>, Error> {
         let query = Query {
             path: folder_path::normalize(folder),
-            term: None,
+            keys: None,
             offset,
             limit,
         };
         self.list(access, query).await
     }
 
-    /// Returns at most `limit` messages that contain `term` in the subject, sender, recipients or body, newest first. The search ignores case. Skips the newest
-    /// `offset` matching messages. Returns `None` if the folder does not exist.
-    ///
-    /// # Errors
-    /// Returns an [`Error`] if the operation fails.
-    pub async fn search(
+    /// Returns at most `limit` messages of a folder that match all keys, newest first. Skips the newest `offset` matching messages. Returns `None` if the folder
+    /// does not exist.
+    pub(crate) async fn search(
         &self,
         access: &Access,
-        folder: &str,
-        term: &str,
+        path: &str,
+        keys: &[SearchKey],
         offset: u32,
         limit: u32,
     ) -> Result<Option<Listing>, Error> {
         let query = Query {
-            path: folder_path::normalize(folder),
-            term: Some(term),
+            path,
+            keys: Some(keys),
             offset,
             limit,
         };
@@ -142,9 +143,11 @@ impl Mail {
             })
         };
         let messages = page.messages.into_iter().rev();
+        let mut messages: Vec<Summary> = messages.filter_map(to_summary).collect();
+        self.set_merged_threads(account, &mut messages).await?;
         Ok(Some(Listing {
             total: page.total,
-            messages: messages.filter_map(to_summary).collect(),
+            messages,
         }))
     }
 
@@ -170,6 +173,7 @@ impl Mail {
             let number = *numbers.get(&message.uid)?;
             let summary = Summary {
                 uid: number,
+                thread_id: thread_id(message.thread, number),
                 ..message.summary
             };
             Some((message.uid, summary))
@@ -187,16 +191,16 @@ async fn read_page(
 ) -> Result<Option<Page>, latchmail_imap::Error> {
     let Query {
         path,
-        term,
+        keys,
         offset,
         limit,
     } = query;
-    let found = match term {
+    let found = match keys {
         None => {
             let page = session.page(path, offset, limit).await?;
             page.map(|(opened, messages)| (opened, opened.exists, messages))
         }
-        Some(term) => search_page(session, path, term, offset, limit).await?,
+        Some(keys) => search_page(session, path, keys, offset, limit).await?,
     };
     let Some((opened, total, messages)) = found else {
         return Ok(None);
@@ -228,11 +232,11 @@ async fn read_page(
 async fn search_page(
     session: &mut Session,
     path: &str,
-    term: &str,
+    keys: &[SearchKey],
     offset: u32,
     limit: u32,
 ) -> Result<Option<(Opened, u32, Vec<Fetched>)>, latchmail_imap::Error> {
-    let Some((opened, uids)) = session.search(path, term).await? else {
+    let Some((opened, uids)) = session.search(path, keys).await? else {
         return Ok(None);
     };
     let to_usize = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
@@ -348,12 +352,13 @@ impl Uncached {
         Self {
             uid: message.uid,
             identity: identity(message),
+            thread: own_thread_id(&header),
             summary: summary(0, message, &header, preview.text),
         }
     }
 }
 
-/// Creates the summary of a fetched message. `number` is the service's number for the message.
+/// Creates the summary of a fetched message, without the thread id. `number` is the service's number for the message.
 pub(crate) fn summary(number: u64, message: &Fetched, header: &Header, preview: String) -> Summary {
     Summary {
         uid: number,
@@ -368,5 +373,6 @@ pub(crate) fn summary(number: u64, message: &Fetched, header: &Header, preview: 
         flags: message.flags.clone(),
         size: u64::from(message.size),
         preview,
+        thread_id: String::new(),
     }
 }

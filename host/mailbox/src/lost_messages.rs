@@ -3,7 +3,7 @@
 //!
 //! A folder has certainly lost no message if its number of messages and its UIDNEXT have grown by the same number. A listing returns these two values.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use latchmail_directory::message_index::{self, IndexedMessage};
 use latchmail_imap::Opened;
@@ -118,30 +118,66 @@ impl Mail {
         Ok(missing)
     }
 
-    /// Returns the messages that are missing at their stored locations.
+    /// Returns the messages that are missing at their stored locations. Asks the mail server.
     pub(crate) async fn missing(
         &self,
         access: &Access,
         messages: Vec<IndexedMessage>,
     ) -> Result<Vec<IndexedMessage>, Error> {
-        let mut folders: BTreeMap<(String, u32), Vec<u32>> = BTreeMap::new();
-        for message in &messages {
-            let at = message_ref(&message.location);
-            let folder = (at.path.to_owned(), at.uid_validity);
-            folders.entry(folder).or_default().push(at.uid);
-        }
         let mut present = BTreeSet::new();
-        for ((path, uid_validity), uids) in folders {
-            let mut lease = self.pool.lease(access, Some(&path)).await?;
-            let existing =
-                retry_read!(lease, session => session.existing(&path, uid_validity, &uids));
-            let existing = existing.unwrap_or_default().into_iter();
-            present.extend(existing.map(|uid| (path.clone(), uid_validity, uid)));
+        let unopened = self.find_present(access, &messages, &mut present).await?;
+        if !unopened.is_empty() {
+            // Another client may have renamed these folders since they were listed. Their messages are then at their new paths.
+            let states = self.folder_states(access).await?;
+            let indexed = self.index_folders(access, &states).await?;
+            let paths: HashMap<&str, &str> = indexed
+                .iter()
+                .map(|folder| (folder.id.as_str(), folder.path.as_str()))
+                .collect();
+            let renamed = messages.iter().filter_map(|message| {
+                let path = *paths.get(message.folder())?;
+                let is_renamed = path != message.location.path;
+                (is_renamed && unopened.contains(&message.location.path)).then(|| {
+                    let mut renamed = message.clone();
+                    path.clone_into(&mut renamed.location.path);
+                    renamed
+                })
+            });
+            let renamed: Vec<IndexedMessage> = renamed.collect();
+            self.find_present(access, &renamed, &mut present).await?;
         }
-        let missing = messages.into_iter().filter(|message| {
+        let missing = messages.into_iter();
+        Ok(missing
+            .filter(|message| !present.contains(&message.number()))
+            .collect())
+    }
+
+    /// Adds the numbers of the messages that are at their locations to `present`. Returns the paths of the folders that do not exist.
+    async fn find_present(
+        &self,
+        access: &Access,
+        messages: &[IndexedMessage],
+        present: &mut BTreeSet<u64>,
+    ) -> Result<BTreeSet<String>, Error> {
+        let mut folders: BTreeMap<(&str, u32), Vec<(u32, u64)>> = BTreeMap::new();
+        for message in messages {
             let at = message_ref(&message.location);
-            !present.contains(&(at.path.to_owned(), at.uid_validity, at.uid))
-        });
-        Ok(missing.collect())
+            let folder = folders.entry((at.path, at.uid_validity)).or_default();
+            folder.push((at.uid, message.number()));
+        }
+        let mut unopened = BTreeSet::new();
+        for ((path, uid_validity), messages) in folders {
+            let uids: Vec<u32> = messages.iter().map(|(uid, _)| *uid).collect();
+            let mut lease = self.pool.lease(access, Some(path)).await?;
+            let existing =
+                retry_read!(lease, session => session.existing(path, uid_validity, &uids));
+            let Some(existing) = existing else {
+                unopened.insert(path.to_owned());
+                continue;
+            };
+            let found = messages.iter().filter(|(uid, _)| existing.contains(uid));
+            present.extend(found.map(|(_, number)| *number));
+        }
+        Ok(unopened)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::bounds;
 use crate::cache::MailboxCache;
 use crate::doveadm::Doveadm;
 use crate::error::Error;
+use crate::index::Indexes;
 use crate::index_credentials::IndexCredentials;
 use crate::pool::Pool;
 
@@ -38,6 +40,10 @@ pub struct Mail {
     pub(crate) change_locks: AccountPermits,
     /// One lock per account, which serializes the reconciliations of the mailbox.
     pub(crate) reconcile_locks: AccountPermits,
+    /// One lock per account, which serializes the syncs of the mailbox.
+    pub(crate) sync_locks: AccountPermits,
+    /// The number of syncs that were requested or started so far.
+    pub(crate) sync_ticket: AtomicU64,
     pub(crate) changes: Changes,
     /// Callbacks that close the connections of a revoked credential in other connection pools.
     pub(crate) close_callbacks: Mutex<Vec<CloseCallback>>,
@@ -50,6 +56,8 @@ pub struct Mail {
     timeout: Duration,
     /// The authserv-id of trusted `Authentication-Results` fields. If the authserv-id is empty, no field is trusted.
     pub(crate) authserv_id: Arc<str>,
+    /// The search indexes of this host. `None` if the index is disabled.
+    indexes: Option<Indexes>,
     /// The source of the credentials of the search index.
     pub(crate) index_credentials: OnceLock<Arc<dyn IndexCredentials>>,
 }
@@ -88,6 +96,8 @@ impl Mail {
             download_permits: AccountPermits::new(bounds::DOWNLOADS_PER_ACCOUNT),
             change_locks: AccountPermits::new(1),
             reconcile_locks: AccountPermits::new(1),
+            sync_locks: AccountPermits::new(1),
+            sync_ticket: AtomicU64::new(0),
             changes: Changes::default(),
             close_callbacks: Mutex::default(),
             doveadm: Doveadm::new(config)?.map(Arc::new),
@@ -95,6 +105,7 @@ impl Mail {
             sign_in: config::SignIn::default(),
             timeout: config.timeout,
             authserv_id: Arc::default(),
+            indexes: None,
             index_credentials: OnceLock::new(),
         })
     }
@@ -109,6 +120,18 @@ impl Mail {
     pub fn with_sign_in(mut self, sign_in: &config::SignIn) -> Self {
         self.sign_in = sign_in.clone();
         self
+    }
+
+    /// Enables the search index. `run_indexer` must run, so that indexes are built.
+    #[must_use]
+    pub fn with_index(mut self, settings: &config::Index) -> Self {
+        self.indexes = settings.enabled.then(|| Indexes::new(settings));
+        self
+    }
+
+    /// Returns the search indexes of this host. Returns `None` if the index is disabled.
+    pub(crate) fn indexes(&self) -> Option<&Indexes> {
+        self.indexes.as_ref()
     }
 
     /// Sets the authserv-id of trusted `Authentication-Results` fields.

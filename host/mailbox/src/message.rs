@@ -17,7 +17,8 @@ use crate::locations::message_ref;
 use crate::mail::Mail;
 use crate::pool::Lease;
 use crate::retry::retry_read;
-use crate::types::Detail;
+use crate::thread_ids::{own_thread_id, thread_id};
+use crate::types::{Detail, Summary};
 use crate::{blocking, bounds};
 
 impl Mail {
@@ -28,9 +29,10 @@ impl Mail {
     pub async fn message(&self, access: &Access, number: u64) -> Result<Option<Detail>, Error> {
         let mut locations = self.locations(access, number);
         while let Some(location) = locations.next().await? {
-            let detail = self.message_at(access, number, &location).await?;
-            if detail.is_some() {
-                return Ok(detail);
+            if let Some(mut detail) = self.message_at(access, number, &location).await? {
+                self.set_merged_threads(&access.account, [&mut detail.summary])
+                    .await?;
+                return Ok(Some(detail));
             }
         }
         Ok(None)
@@ -110,15 +112,15 @@ impl Mail {
 
 /// The parts of a message for its detail view: header fields, first bytes, structure and texts.
 #[derive(Debug)]
-struct MessageParts {
-    message: Fetched,
-    structure: Arc<Structure>,
-    texts: [Option<Bytes>; 2],
+pub(crate) struct MessageParts {
+    pub(crate) message: Fetched,
+    pub(crate) structure: Arc<Structure>,
+    pub(crate) texts: [Option<Bytes>; 2],
 }
 
 impl MessageParts {
     /// Finds the parts of a message that was read completely.
-    fn of_complete(message: Fetched) -> Self {
+    pub(crate) fn of_complete(message: Fetched) -> Self {
         let mut parser = StructureParser::default();
         parser.push(&message.whole);
         let structure = Arc::new(parser.finish(true));
@@ -132,7 +134,7 @@ impl MessageParts {
 
     /// Reads the missing parts of `message`. `structure` is the structure of the message if it is known. The session must have the message's folder open.
     /// Returns `None` if the message no longer exists.
-    async fn read(
+    pub(crate) async fn read(
         session: &mut Session,
         message: Fetched,
         structure: Option<Arc<Structure>>,
@@ -244,9 +246,13 @@ fn detail(number: u64, parts: MessageParts, authserv_id: &str) -> (Detail, Arc<S
     let preview = Preview::of_message(&structure, &message.whole, is_complete).text;
     let texts = texts.each_ref().map(Option::as_deref);
     let content = mime::content(&structure, texts);
+    let new_text = mime::new_text(content.text.as_deref(), content.html.as_deref());
     let detail = Detail {
         authentication: Authentication::from_header(head, authserv_id, &header.from),
-        summary: summary(number, &message, &header, preview),
+        summary: Summary {
+            thread_id: thread_id(own_thread_id(&header), number),
+            ..summary(number, &message, &header, preview)
+        },
         cc: header.cc,
         reply_to: header.reply_to,
         message_id: header.message_id,
@@ -254,6 +260,7 @@ fn detail(number: u64, parts: MessageParts, authserv_id: &str) -> (Detail, Arc<S
         references: header.references,
         text: content.text,
         html: content.html,
+        new_text,
         attachments: mime::sections(&structure)
             .map(|section| section.attachment)
             .collect(),

@@ -9,13 +9,16 @@
 //! - If all messages with the same identity are at their stored locations, the arrival is a copy and gets a new number.
 //!
 //! After all arrivals are processed, the reconciliation permanently removes a missing message from the index if the message has copies. Otherwise, when a copy
-//! is moved, the copy could get the number of the missing message.
+//! is moved, the copy could get the number of the missing message. A sync ([`crate::sync`]) also removes missing messages without copies.
+//!
+//! A missing message is removed only after a list of all folders without arrivals. The message might have moved again during the processing of the arrivals.
+//! Then it is an arrival in the next list.
 //!
 //! docs/http-api.md has a table of the cases.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use latchmail_directory::message_index::{self, IndexedMessage};
+use latchmail_directory::message_index::{self, IndexedFolder, IndexedMessage};
 use latchmail_imap::{Fetched, MessageRef, Opened};
 
 use crate::access::Access;
@@ -28,6 +31,8 @@ use crate::retry::retry_read;
 
 /// Maximum number of arrivals that are processed together.
 const BATCH: usize = 100;
+/// Maximum number of lists of all folders in one reconciliation.
+const MAX_LISTS: usize = 6;
 
 /// The messages that are missing at their stored locations, by number. The messages that remain after the processing of all arrivals are lost.
 #[derive(Default)]
@@ -40,6 +45,15 @@ impl MissingMessages {
             .map(|message| (message.number(), message.clone()));
         self.0.extend(messages);
     }
+}
+
+/// The messages and folders that a sync did not find.
+#[derive(Default)]
+pub(crate) struct Vanished {
+    /// The messages that are not at their stored locations.
+    pub(crate) messages: Vec<IndexedMessage>,
+    /// The service's own ids of the folders that are not in the mail server's list.
+    pub(crate) folders: BTreeSet<String>,
 }
 
 impl Mail {
@@ -113,33 +127,96 @@ impl Mail {
         access: &Access,
         expunged: &BTreeSet<u64>,
     ) -> Result<(), Error> {
+        let vanished = Vanished::default();
+        self.reconcile_lists(access, expunged, vanished).await?;
+        Ok(())
+    }
+
+    /// Reconciles the index with the mail server, and removes the messages of `vanished` that are in no folder. Returns the folders of `vanished` that do not
+    /// exist. Returns `None` and removes no message if other clients moved messages during every attempt.
+    pub(crate) async fn remove_vanished(
+        &self,
+        access: &Access,
+        vanished: Vanished,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
+        self.reconcile_lists(access, &BTreeSet::new(), vanished)
+            .await
+    }
+
+    async fn reconcile_lists(
+        &self,
+        access: &Access,
+        expunged: &BTreeSet<u64>,
+        vanished: Vanished,
+    ) -> Result<Option<Vec<String>>, Error> {
         let account = &access.account;
         let first = self.folder_states(access).await?;
         let mut indexed = self.index_folders(access, &first).await?;
         let mut missing = MissingMessages::default();
         missing.add(&self.missing_copies(access, &first).await?);
+        missing.add(&vanished.messages);
         let mut states = first.clone();
-        if !missing.0.is_empty() {
-            // List the folders again. A message that had left its stored location before the first listing has arrived in its new folder before the second
-            // listing.
-            states = self.folder_states(access).await?;
-            indexed = self.index_folders(access, &states).await?;
-        }
-        for (FolderState { path, opened, .. }, indexed) in states.iter().zip(indexed) {
-            let from = indexed.uid_next();
-            let has_no_arrivals = opened.exists == 0 || (1..=from).contains(&opened.uid_next);
-            if !has_no_arrivals {
-                self.process_arrivals(access, path, from, expunged, &mut missing)
-                    .await?;
+        let mut complete = false;
+        for list in 0..MAX_LISTS {
+            let none_missing = missing.0.is_empty() && vanished.folders.is_empty();
+            if list > 0 || !none_missing {
+                // List the folders again. A message that had left its stored location before the first listing has arrived in its new folder before the second
+                // listing.
+                states = self.folder_states(access).await?;
+                indexed = self.index_folders(access, &states).await?;
+            }
+            let arrived = self
+                .process_all_arrivals(access, &states, &indexed, expunged, &mut missing)
+                .await?;
+            complete = !arrived || (missing.0.is_empty() && vanished.folders.is_empty());
+            if complete {
+                break;
             }
         }
+        if !complete {
+            return Ok(None);
+        }
+        let listed: BTreeSet<&str> = indexed.iter().map(|folder| folder.id.as_str()).collect();
+        // A folder that is renamed during a list can be missing in this list.
+        let exists_again =
+            |folder: &str| vanished.folders.contains(folder) && listed.contains(folder);
+        missing
+            .0
+            .retain(|_, message| !exists_again(message.folder()));
         self.remove_lost(account, missing.0.into_values().collect())
             .await?;
         self.cache_counts(account, &first);
-        Ok(())
+        let folders = vanished.folders.iter();
+        let folders = folders.filter(|folder| !listed.contains(folder.as_str()));
+        Ok(Some(folders.cloned().collect()))
     }
 
-    /// Processes the messages of a folder from the UID `from` upwards.
+    /// Processes the arrivals of all folders. Returns `true` if a folder had arrivals.
+    async fn process_all_arrivals(
+        &self,
+        access: &Access,
+        states: &[FolderState],
+        indexed: &[IndexedFolder],
+        expunged: &BTreeSet<u64>,
+        missing: &mut MissingMessages,
+    ) -> Result<bool, Error> {
+        let mut arrived = false;
+        for (FolderState { path, opened, .. }, indexed) in states.iter().zip(indexed) {
+            let (from, next) = (indexed.uid_next(), opened.uid_next);
+            if (1..=from).contains(&next) || (next == 0 && opened.exists == 0) {
+                continue;
+            }
+            let found = self
+                .process_arrivals(access, path, from, expunged, missing)
+                .await?;
+            // An arrival that has left the folder again is in another folder. If the server does not report UIDNEXT, such an arrival is not detected.
+            arrived |= found || next > 0;
+        }
+        Ok(arrived)
+    }
+
+    /// Processes the messages of a folder from the UID `from` upwards. Returns `true` if the folder has such messages.
     async fn process_arrivals(
         &self,
         access: &Access,
@@ -147,14 +224,14 @@ impl Mail {
         from: u32,
         expunged: &BTreeSet<u64>,
         missing: &mut MissingMessages,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let (db, account) = (self.db(), &access.account);
         let arrivals = {
             let mut lease = self.pool.lease(access, Some(path)).await?;
             retry_read!(lease, session => session.arrivals(path, from))
         };
         let Some((opened, uids)) = arrivals else {
-            return Ok(());
+            return Ok(false);
         };
         let uid_validity = opened.uid_validity;
         for uids in uids.chunks(BATCH) {
@@ -180,7 +257,8 @@ impl Mail {
             message_index::set_uid_next(db, account, path, uid_validity, next).await?;
         }
         let next = opened.uid_next;
-        Ok(message_index::set_uid_next(db, account, path, uid_validity, next).await?)
+        message_index::set_uid_next(db, account, path, uid_validity, next).await?;
+        Ok(!uids.is_empty())
     }
 
     /// Assigns a number to each arrival in a folder. The number is the number of a moved message, or a new number.

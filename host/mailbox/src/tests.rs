@@ -1,5 +1,6 @@
 //! Tests of the mailbox with a real Dovecot, and with scripted servers for faults that a real server does not produce.
 
+mod change_pages;
 mod changes;
 mod commands;
 mod connections;
@@ -12,7 +13,9 @@ mod messages;
 pub(crate) mod recording_server;
 mod response_size;
 mod scripted_server;
+mod search_index;
 mod searches;
+mod sync;
 mod token_login;
 
 use std::sync::Arc;
@@ -52,9 +55,19 @@ async fn with_mailbox<F>(body: impl FnOnce(TestMailbox) -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    on_sqlite(async |fresh| {
+    with_dovecot(Dovecot::start, body).await;
+}
+
+/// Runs `body` with the mail server that `start` returns, and a new account.
+async fn with_dovecot<F>(
+    start: fn() -> Dovecot,
+    body: impl FnOnce(TestMailbox) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
-        let dovecot = Dovecot::start();
+        let dovecot = start();
         let mail = Mail::new(&dovecot.config(), fresh.directory.clone()).unwrap();
         body(TestMailbox {
             mail: Arc::new(mail),

@@ -44,6 +44,8 @@ pub struct Summary {
     pub size: u64,
     /// The beginning of the text, at most 256 characters. Each sequence of white space is a single space.
     pub preview: String,
+    /// The id of the message's thread.
+    pub thread_id: String,
 }
 
 /// A page of a folder or of a search result.
@@ -74,6 +76,8 @@ pub struct Detail {
     pub text: Option<String>,
     /// The HTML part, if there is one.
     pub html: Option<String>,
+    /// The text without quotes, signature and disclaimer. `None` if the message has no text.
+    pub new_text: Option<String>,
     /// The attachments.
     pub attachments: Vec<Attachment>,
     /// `true` if content is missing because the message exceeds a limit.

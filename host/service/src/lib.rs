@@ -97,6 +97,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(write_uses(Arc::clone(&app))),
         tokio::spawn(end_sessions(Arc::clone(&app))),
         tokio::spawn(recheck_users(Arc::clone(&app))),
+        tokio::spawn(Arc::clone(&app.mail).run_indexer()),
     ];
     if let Some(tls) = tls.clone() {
         tasks.push(tokio::spawn(async move { tls.watch().await }));
@@ -124,7 +125,8 @@ async fn build(
     let mail = Mail::new(&config.imap, directory.clone())?;
     let mail = mail
         .with_authserv_id(&config.inbound.authserv_id)
-        .with_sign_in(&config.sign_in);
+        .with_sign_in(&config.sign_in)
+        .with_index(&config.index);
     let mail = Arc::new(mail);
     let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
     let dns = Arc::new(Dns::new(&config.dns, &config.mail_host())?);

@@ -153,6 +153,7 @@ fn hidden_text_is_reported_and_left_out_on_request() {
         json!({ "uid": uid, "format": "text" }),
     );
     assert_eq!(read["text"], "Your invoice.");
+    assert!(read.get("newText").is_none());
     assert!(read["warnings"][1].as_str().unwrap().contains("left out"));
     assert!(!text.contains("AI assistants"));
 }
@@ -182,7 +183,10 @@ fn invisible_characters_are_reported_and_escaped() {
         "{warnings:?}"
     );
     assert!(warned("zero-width", "in: from"), "{warnings:?}");
-    assert!(warned("tag characters", "in: body"), "{warnings:?}");
+    assert!(
+        warned("tag characters", "in: body, newText"),
+        "{warnings:?}"
+    );
     // The fourth warning says that the sender is not verified.
     assert_eq!(before.matches("Warning: ").count(), 4);
     let in_list: Vec<_> = list["warnings"]
@@ -205,6 +209,27 @@ fn invisible_characters_are_reported_and_escaped() {
             .chars()
             .any(|c| ('\u{e0000}'..='\u{e007f}').contains(&c))
     );
+}
+
+#[test]
+fn invisible_characters_of_a_snippet_are_reported() {
+    let service = endpoint();
+    let text = "A\u{202e} needle ".to_owned() + &"x".repeat(1_000) + " needle";
+    service
+        .host
+        .deliver(Letter::from("x@evil.example").text(&text));
+    let (found, framed) = call(&service, "search_messages", json!({ "query": "needle" }));
+    let warnings = found["warnings"].as_array().unwrap();
+    let warned = |end: &str| {
+        let mut warnings = warnings.iter();
+        warnings.any(|warning| warning.as_str().unwrap().ends_with(end))
+    };
+    assert!(warned("was cut in: snippet"), "{warnings:?}");
+    assert!(warned("in: preview, snippet"), "{warnings:?}");
+    assert!(!framed.contains('\u{202e}'));
+    let snippet = &found["messages"][0]["snippet"];
+    assert_eq!(snippet["text"].as_str().unwrap().chars().count(), 998);
+    assert_eq!(snippet["matches"], json!([{ "start": 3, "end": 9 }]));
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn a_page_has_20_messages_by_default() {
     assert_eq!(response["messages"].as_array().unwrap().len(), 20);
     let newest = json!({
         "uid": 25, "seq": 25, "from": [{ "name": "Grace", "address": "grace@example.org" }], "to": [{ "name": "", "address": "ada@example.test" }],
-        "subject": "No. 25", "date": "2026-11-20T08:00:00.000Z", "flags": [], "size": 12, "preview": "Hi <b>",
+        "subject": "No. 25", "date": "2026-11-20T08:00:00.000Z", "flags": [], "size": 12, "preview": "Hi <b>", "threadId": "thread25",
     });
     assert_eq!(response["messages"][0], newest);
     assert_eq!(
@@ -55,6 +55,53 @@ fn a_page_has_20_messages_by_default() {
     let place = (&found["total"], &found["page"], &found["limit"]);
     assert_eq!(place, (&json!(7), &json!(1), &json!(3)));
     assert_eq!(found["messages"][0]["uid"], 25);
+}
+
+#[test]
+fn a_search_can_cover_all_folders_and_returns_snippets() {
+    let service = endpoint();
+    let letter = |subject: &str| Letter::from("grace@example.org").subject(subject);
+    service.host.deliver(letter("the needle"));
+    service
+        .host
+        .file("Work", letter("x").text("a needle").date(1));
+    let search = |arguments| call(&service, "search_messages", arguments).0;
+    let all = search(json!({ "query": "needle", "folder": "*", "sort": "relevance" }));
+    let snippet = json!({ "text": "a needle", "matches": [{ "start": 2, "end": 8 }] });
+    let best = &all["messages"][0];
+    assert_eq!(
+        (&best["folder"], &best["snippet"]),
+        (&json!("Work"), &snippet)
+    );
+    assert_eq!((&all["total"], &all["index"]), (&json!(2), &json!("ready")));
+    let newest = search(json!({ "query": "needle", "folder": "*", "sort": null }));
+    assert_eq!(newest["messages"][0]["folder"], "INBOX");
+    let text = "Invalid search query at character 0: the date must be YYYY-MM-DD";
+    let arguments = json!({ "query": "before:yesterday" });
+    assert_eq!(tool_error(&service, "search_messages", arguments), text);
+    let arguments = json!({ "query": "x", "sort": "oldest" });
+    assert_eq!(
+        tool_error(&service, "search_messages", arguments),
+        "sort must be \"newest\" or \"relevance\""
+    );
+}
+
+#[test]
+fn the_new_text_is_returned_with_the_first_piece_only() {
+    let service = endpoint();
+    let letter = Letter::from("grace@example.org");
+    let short = letter.clone().text("Yes.\n> Really?");
+    let uid = service.host.deliver(short);
+    let (response, _) = call(&service, "get_message", json!({ "uid": uid }));
+    assert_eq!(response["newText"], "Yes.");
+    let uid = service.host.deliver(letter.text(&"x".repeat(60_000)));
+    let (first, _) = call(&service, "get_message", json!({ "uid": uid }));
+    assert_eq!(first["newText"].as_str().unwrap().len(), 50_000);
+    let warnings = first["warnings"].as_array().unwrap();
+    assert!(warnings.contains(&json!(format!("Message {uid} was cut in: newText"))));
+    let second = json!({ "uid": uid, "offset": 50_000 });
+    let (second, _) = call(&service, "get_message", second);
+    assert!(second.get("newText").is_none() && second.get("truncated").is_none());
 }
 
 #[test]

@@ -1,7 +1,9 @@
-//! Limits the size of a message's fields in a result, except the body. For example, a message can have a thousand recipients. Warnings list the shortened
+//! Limits the size of a message's fields in a result, except `text` and `html`. For example, a message can have a thousand recipients. Warnings list the shortened
 //! fields.
 
-use latchmail_common::{Address, Detail, Headline, Summary};
+use latchmail_common::{Address, Detail, Headline, NewText, Snippet, Summary};
+
+use crate::cut;
 
 /// The maximum number of addresses in a field.
 const MAX_ADDRESSES: usize = 50;
@@ -11,7 +13,7 @@ const MAX_ATTACHMENTS: usize = 100;
 const MAX_REFERENCES: usize = 20;
 /// The maximum number of flags and keywords.
 const MAX_FLAGS: usize = 50;
-/// The maximum length of a subject or a Message-ID, in characters. Lines of a mail have the same limit (RFC 5322, section 2.1.1).
+/// The maximum length of a subject, a snippet or a Message-ID, in characters. Lines of a mail have the same limit (RFC 5322, section 2.1.1).
 const MAX_LINE: usize = 998;
 /// The maximum length of a name, in characters.
 const MAX_NAME: usize = 255;
@@ -30,7 +32,13 @@ impl Bounds {
         self.headline(&mut summary.headline);
     }
 
-    /// Limits all fields of a message except its body.
+    /// Limits a snippet of a search result. Removes the matches that are not in the rest of the text.
+    pub(super) fn snippet(&mut self, snippet: &mut Snippet) {
+        self.text("snippet", &mut snippet.text, MAX_LINE);
+        snippet.matches.retain(|one| one.end as usize <= MAX_LINE);
+    }
+
+    /// Limits all fields of a message except `text` and `html`.
     pub(super) fn detail(&mut self, detail: &mut Detail) {
         self.headline(&mut detail.headline);
         self.addresses("cc", &mut detail.cc);
@@ -49,6 +57,11 @@ impl Bounds {
         for attachment in &mut detail.attachments {
             self.text("file names", &mut attachment.filename, MAX_NAME);
             self.text("contentType", &mut attachment.content_type, MAX_NAME);
+        }
+        if let NewText::Value(Some(text)) = &mut detail.new_text {
+            let piece = cut::piece(std::mem::take(text), 0);
+            *text = piece.text;
+            self.note("newText", piece.next.is_some());
         }
         if !self.cut.is_empty() {
             detail.truncated = Some(true);

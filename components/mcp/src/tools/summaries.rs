@@ -1,21 +1,48 @@
 //! Limits the fields of the messages in a list, and reports suspicious text.
 
-use latchmail_common::{Address, Summary};
+use latchmail_common::{Address, FoundMessage, Summary};
 
 use super::bounds::Bounds;
 use crate::hidden::InvisibleCharacters;
 
 /// Limits the fields of each message. Returns warnings about shortened fields and invisible characters.
 pub(super) fn bounded(messages: &mut [Summary]) -> Vec<String> {
-    let of = |summary: &mut Summary| {
-        let message = format!("Message {}", summary.headline.uid);
-        let mut bounds = Bounds::default();
-        bounds.summary(summary);
-        let mut warnings = Vec::from_iter(bounds.warning(&message));
-        warnings.extend(invisible_characters(summary).warnings(&message));
-        warnings
+    let warnings = |summary: &mut Summary| {
+        let bounds = bounded_summary(summary);
+        warnings(summary, &bounds, &invisible_characters(summary))
     };
-    messages.iter_mut().flat_map(of).collect()
+    messages.iter_mut().flat_map(warnings).collect()
+}
+
+/// Limits the fields of each message in a search result. Returns warnings about shortened fields and invisible characters.
+pub(super) fn bounded_hits(messages: &mut [FoundMessage]) -> Vec<String> {
+    let warnings = |hit: &mut FoundMessage| {
+        let mut bounds = bounded_summary(&mut hit.summary);
+        let mut invisible_characters = invisible_characters(&hit.summary);
+        if let Some(snippet) = &mut hit.snippet {
+            bounds.snippet(snippet);
+            invisible_characters.scan("snippet", &snippet.text);
+        }
+        warnings(&hit.summary, &bounds, &invisible_characters)
+    };
+    messages.iter_mut().flat_map(warnings).collect()
+}
+
+fn bounded_summary(summary: &mut Summary) -> Bounds {
+    let mut bounds = Bounds::default();
+    bounds.summary(summary);
+    bounds
+}
+
+fn warnings(
+    summary: &Summary,
+    bounds: &Bounds,
+    invisible_characters: &InvisibleCharacters,
+) -> Vec<String> {
+    let message = format!("Message {}", summary.headline.uid);
+    let mut warnings = Vec::from_iter(bounds.warning(&message));
+    warnings.extend(invisible_characters.warnings(&message));
+    warnings
 }
 
 fn invisible_characters(summary: &Summary) -> InvisibleCharacters {

@@ -3,19 +3,23 @@
 use super::{Blob, Error, Host};
 use crate::bindings::latchmail::host::mailbox;
 pub use crate::bindings::latchmail::host::mailbox::{
-    Address, Attachment, Authentication, Detail, FlagAction, Folder, Listing, Page, Role, Summary,
-    Verdict,
+    Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
+    ChangesError, DeletedMessage, Detail, FlagAction, Folder, Hit, IndexState, Listing, Match,
+    MovedMessage, Page, QuerySyntax, RenamedFolder, Role, Search, SearchError, SearchResult,
+    Snippet, SortOrder, Summary, Thread, ThreadList, ThreadsError, Verdict,
 };
 
 /// A message whose texts stay with the host.
 #[derive(Debug)]
 pub struct DetailWithBlobs {
-    /// The message. Its fields `text` and `html` are `None`.
+    /// The message. Its fields `text`, `html` and `new_text` are `None`.
     pub detail: Detail,
     /// The plain text. `None` if the message has no plain text.
     pub text: Option<Blob>,
     /// The HTML. `None` if the message has no HTML. The HTML comes from the sender: treat it as hostile.
     pub html: Option<Blob>,
+    /// The text that the sender wrote, without quotes of other messages, signature and disclaimer. `None` if the message has no text.
+    pub new_text: Option<Blob>,
 }
 
 /// The caller's mail. Functions that read mail need the scope `mail:read`. Functions that change mail need the scope `mail:write`.
@@ -59,6 +63,7 @@ pub trait Mailbox {
         Ok(DetailWithBlobs {
             text: detail.text.take().map(blob),
             html: detail.html.take().map(blob),
+            new_text: detail.new_text.take().map(blob),
             detail,
         })
     }
@@ -70,12 +75,40 @@ pub trait Mailbox {
     /// does not read.
     fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error>;
 
-    /// Returns a page of the messages in a folder that contain `term`, newest first. The search covers subject, sender, recipients and body. Case is ignored.
+    /// Returns a page of the messages that match a query in their subject, participants, body or attachment names.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if the limit is not 1 to 100. Also returns [`Error::Invalid`] if
-    /// the term is empty, is longer than 1,000 bytes or contains control characters.
-    fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error>;
+    /// Returns [`SearchError::InvalidQuery`] if a known operator has an invalid value. Returns [`Error::NotFound`] if the folder does not exist. Returns
+    /// [`Error::Invalid`] if the limit is not 1 to 100. Also returns [`Error::Invalid`] if the query is empty, is longer than 1,000 bytes or contains control
+    /// characters.
+    fn search_messages(&self, search: &Search) -> Result<SearchResult, SearchError>;
+
+    /// Returns a page of the threads that have a message in the folder. The thread with the newest message is first. Without a folder, returns a page of all
+    /// threads.
+    ///
+    /// # Errors
+    /// Returns [`ThreadsError::IndexNotReady`] if the search index is disabled or being built. Returns [`Error::NotFound`] if the folder does not exist.
+    /// Returns [`Error::Invalid`] if the limit is not 1 to 100.
+    fn list_threads(&self, folder: Option<&str>, page: Page) -> Result<ThreadList, ThreadsError>;
+
+    /// Returns the messages of a thread from all folders, oldest first.
+    ///
+    /// # Errors
+    /// Returns [`ThreadsError::IndexNotReady`] if the search index is disabled or being built. Returns [`Error::NotFound`] if the thread does not exist.
+    fn get_thread(&self, id: &str) -> Result<Vec<Hit>, ThreadsError>;
+
+    /// Returns at most `limit` changes since a cursor, in one folder or in all folders. Without a cursor, returns the current cursor and no changes. A cursor
+    /// is valid only with the folder with which it was obtained.
+    ///
+    /// # Errors
+    /// Returns [`ChangesError::CursorExpired`] if the cursor is not valid. Returns [`Error::NotFound`] if the folder does not exist. Returns
+    /// [`Error::Invalid`] if the limit is not 1 to 500.
+    fn list_changes(
+        &self,
+        since: Option<&str>,
+        folder: Option<&str>,
+        limit: u32,
+    ) -> Result<ChangeList, ChangesError>;
 
     /// Adds or removes flags.
     ///
@@ -120,6 +153,7 @@ impl Mailbox for Host {
             detail: message.detail,
             text: message.text.map(Blob::Host),
             html: message.html.map(Blob::Host),
+            new_text: message.new_text.map(Blob::Host),
         })
     }
 
@@ -128,8 +162,25 @@ impl Mailbox for Host {
         Ok(found.map(|found| (found.attachment, Blob::Host(found.content))))
     }
 
-    fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error> {
-        mailbox::search_messages(folder, term, page)
+    fn search_messages(&self, search: &Search) -> Result<SearchResult, SearchError> {
+        mailbox::search_messages(search)
+    }
+
+    fn list_threads(&self, folder: Option<&str>, page: Page) -> Result<ThreadList, ThreadsError> {
+        mailbox::list_threads(folder, page)
+    }
+
+    fn get_thread(&self, id: &str) -> Result<Vec<Hit>, ThreadsError> {
+        mailbox::get_thread(id)
+    }
+
+    fn list_changes(
+        &self,
+        since: Option<&str>,
+        folder: Option<&str>,
+        limit: u32,
+    ) -> Result<ChangeList, ChangesError> {
+        mailbox::list_changes(since, folder, limit)
     }
 
     fn set_flags(

@@ -26,6 +26,7 @@ impl Letter {
                     flags: Vec::new(),
                     size: 0,
                     preview: String::new(),
+                    thread_id: String::new(),
                 },
                 cc: Vec::new(),
                 reply_to: Vec::new(),
@@ -34,6 +35,7 @@ impl Letter {
                 references: Vec::new(),
                 text: None,
                 html: None,
+                new_text: None,
                 attachments: Vec::new(),
                 truncated: false,
                 authentication: Authentication {
@@ -138,12 +140,27 @@ impl Letter {
         let text = detail.text.as_deref().unwrap_or_default();
         let folded: Vec<&str> = text.split_whitespace().collect();
         detail.summary.preview = folded.join(" ").chars().take(256).collect();
+        detail.new_text = new_text(&detail);
         let texts = [detail.text.as_ref(), detail.html.as_ref()];
         let texts: usize = texts.into_iter().flatten().map(String::len).sum();
         let files_size: usize = files.iter().map(Vec::len).sum();
         detail.summary.size = (detail.summary.subject.len() + texts + files_size) as u64;
         (detail, files)
     }
+}
+
+/// Returns the plain text without quoted lines. If there is no plain text, returns the HTML without its tags.
+fn new_text(detail: &Detail) -> Option<String> {
+    if let Some(text) = &detail.text {
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('>')).collect();
+        return Some(lines.join("\n").trim().to_owned());
+    }
+    let html = detail.html.as_ref()?;
+    let after_tags = html.split('<').map(|part| match part.split_once('>') {
+        Some((_, text)) => text,
+        None => part,
+    });
+    Some(after_tags.collect::<Vec<_>>().join(" ").trim().to_owned())
 }
 
 /// Parses `address` or `Name <address>`.

@@ -7,8 +7,8 @@ use super::{FakeHost, Letter, NOW, Service, manifest_error};
 use crate::capability::{
     Aliases as _, Blob, Caller, Claimed, Config, Credentials as _, Domains as _, Draft, Error,
     File, FlagAction, HttpClient as _, HttpResponse, Kind, Level, Log, Mailbox as _, Missing,
-    NewGrant, Outbox as _, Page, Refused, Right, Scope, Store as _, Target, Teams as _,
-    Verification,
+    NewGrant, Outbox as _, Page, QuerySyntax, Refused, Right, Scope, Search, SortOrder, Store as _,
+    Target, Teams as _, Verification,
 };
 use crate::{Failure, Module, Reply, Request, Route};
 
@@ -211,7 +211,14 @@ fn a_moved_message_keeps_its_number() {
     let (_, blob) = host.get_attachment(first, 0).unwrap().unwrap();
     assert!(matches!(blob, Blob::Bytes(bytes) if bytes == b"abc"));
     assert!(host.get_attachment(first, 1).unwrap().is_none());
-    let found = host.search_messages("Archive", "oNe", page(0)).unwrap();
+    let search = Search {
+        query: "oNe".into(),
+        syntax: QuerySyntax::Operators,
+        folder: Some("Archive".into()),
+        sort: SortOrder::Newest,
+        page: page(0),
+    };
+    let found = host.search_messages(&search).unwrap();
     assert_eq!(found.total, 1);
     host.set_flags(&[first], &["\\Seen".into(), "Work".into()], FlagAction::Add)
         .unwrap();

@@ -11,7 +11,7 @@ use latchmail_core::secrets::{self, AppPassword};
 use latchmail_directory::Directory;
 use latchmail_directory::accounts::{Creation, NewAccount};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
-use latchmail_imap::{Connector, INBOX, Session};
+use latchmail_imap::{Connector, INBOX, SearchKey, Session};
 use latchmail_mailbox::outbox;
 use secrecy::SecretString;
 use tokio::time::sleep;
@@ -225,7 +225,8 @@ fn deliver(postfix: &str, address: &str, message: &str) -> anyhow::Result<()> {
 async fn receive(session: &mut Session, token: &str) -> anyhow::Result<()> {
     let start = Instant::now();
     loop {
-        let found = session.search(INBOX, token).await?;
+        let keys = [SearchKey::Text(token.to_owned())];
+        let found = session.search(INBOX, &keys).await?;
         let uids = found.map(|(_, uids)| uids).unwrap_or_default();
         if !uids.is_empty() {
             session.select(INBOX).await?;

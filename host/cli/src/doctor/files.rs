@@ -170,7 +170,7 @@ fn folder_of(file: &Path) -> PathBuf {
 }
 
 /// Returns the nearest parent of `folder` that exists.
-fn first_existing(folder: &Path) -> Option<PathBuf> {
+pub(super) fn first_existing(folder: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(folder).ok()?;
     absolute
         .ancestors()

@@ -286,19 +286,23 @@ CREATE TABLE oauth_devices (
 CREATE INDEX oauth_devices_by_account ON oauth_devices (account_id);
 CREATE INDEX oauth_devices_by_end ON oauth_devices (expires_at);
 
--- The next message number of each mailbox. The API identifies messages by these numbers.
+-- The next message number of each mailbox, and the state of its change log. The API identifies messages by these numbers.
 CREATE TABLE mailboxes (
-    account_id TEXT   PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
-    next_uid   BIGINT NOT NULL DEFAULT 1
+    account_id     TEXT   PRIMARY KEY REFERENCES accounts (id) ON DELETE CASCADE,
+    next_uid       BIGINT NOT NULL DEFAULT 1,
+    version        BIGINT,                      -- the version of the last change in the log; NULL if the mailbox has no log, because it was never synced
+    pruned_version BIGINT NOT NULL DEFAULT 0    -- the version of the last change that was deleted from the log
 );
 
 CREATE TABLE folders (
-    id           TEXT   PRIMARY KEY,
-    account_id   TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
-    path         TEXT   NOT NULL,               -- as in the API, in Unicode
-    object_id    TEXT,                          -- the mail server's id of the folder (X-GUID, or MAILBOXID of RFC 8474); NULL if it has none
-    uid_validity BIGINT NOT NULL,               -- the last known value
-    uid_next     BIGINT NOT NULL,               -- the lowest IMAP UID that has not been reconciled with the index yet
+    id             TEXT   PRIMARY KEY,
+    account_id     TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+    path           TEXT   NOT NULL,             -- as in the API, in Unicode
+    listed_path    TEXT,                        -- the path in the change log; NULL if the log contains the deletion of the folder
+    object_id      TEXT,                        -- the mail server's id of the folder (X-GUID, or MAILBOXID of RFC 8474); NULL if it has none
+    uid_validity   BIGINT NOT NULL,             -- the last known value
+    uid_next       BIGINT NOT NULL,             -- the lowest IMAP UID that has not been reconciled with the index yet
+    highest_modseq BIGINT,                      -- the HIGHESTMODSEQ of the last sync; 0 if the server has no QRESYNC; NULL if the folder was never synced
     UNIQUE (account_id, path)
 );
 
@@ -310,11 +314,35 @@ CREATE TABLE messages (
     imap_uid     BIGINT NOT NULL,
     identity     BYTEA  NOT NULL,               -- 16 bytes of a hash of the message's id on the mail server, or of fields that do not change in a move
     copied       BOOLEAN NOT NULL DEFAULT FALSE, -- whether another message has or had the same identity
+    flags        TEXT,                          -- sorted, separated by spaces, without \Recent; NULL if the message was never synced and is not in the change log
     PRIMARY KEY (account_id, uid),
     UNIQUE (folder_id, uid_validity, imap_uid)
 );
 CREATE INDEX messages_by_identity ON messages (account_id, identity);
 CREATE INDEX messages_copied ON messages (folder_id) WHERE copied;
+
+-- The threads of messages that were merged with other threads. The thread of any other message follows from its own header.
+CREATE TABLE merged_threads (
+    account_id TEXT   NOT NULL,
+    uid        BIGINT NOT NULL,
+    thread     BIGINT NOT NULL,                 -- the bits of an unsigned number
+    PRIMARY KEY (account_id, uid),
+    FOREIGN KEY (account_id, uid) REFERENCES messages (account_id, uid) ON DELETE CASCADE
+);
+
+-- The change log of mailboxes. A row contains the state of a message or folder before a change. The state after the change is in the next row of the same
+-- message or folder, or, if there is no such row, in `messages` and `folders`. The versions of a mailbox are consecutive.
+CREATE TABLE mailbox_changes (
+    account_id TEXT   NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+    version    BIGINT NOT NULL,
+    uid        BIGINT NOT NULL,                 -- the number of the message; 0 if a folder was changed
+    folder_id  TEXT,                            -- the folder that was changed, or the folder of the message; NULL if the message did not exist
+    flags      TEXT,                            -- the flags of the message; NULL if the message did not exist, and for folders
+    path       TEXT,                            -- the path of the folder; NULL if the folder did not exist, and for messages
+    changed_at BIGINT NOT NULL,
+    PRIMARY KEY (account_id, version)
+);
+CREATE INDEX mailbox_changes_by_message ON mailbox_changes (account_id, uid, version);
 
 -- Messages that are sent with an idempotency key. The row is inserted before anything is sent.
 CREATE TABLE sendings (

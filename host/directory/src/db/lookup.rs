@@ -145,19 +145,49 @@ impl File {
         }
     }
 
+    /// Runs `read` with a connection, on a thread for blocking operations. For queries that return many rows.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        read: impl Fn(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let file = self.clone();
+        let result = tokio::task::spawn_blocking(move || {
+            let began = Instant::now();
+            loop {
+                match file.with_connection(&read) {
+                    Err(Error::Lookup(error))
+                        if is_busy(&error) && began.elapsed() < BUSY_TIMEOUT =>
+                    {
+                        std::thread::sleep(AGAIN);
+                    }
+                    result => return result,
+                }
+            }
+        });
+        let ended = |error| Error::Unusable(format!("a query ended early: {error}"));
+        result.await.map_err(ended)?
+    }
+
     fn look<T: FromLookup>(
         &self,
         query: &'static str,
         parameters: &[Parameter<'_>],
     ) -> Result<Option<T>, Error> {
+        self.with_connection(|connection| first(connection, query, parameters))
+    }
+
+    fn with_connection<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let idle = self.idle().as_mut().and_then(Vec::pop);
         let connection = idle.map_or_else(|| self.connect(), Ok)?;
-        let looked = first(&connection, query, parameters)?;
+        let result = read(&connection)?;
         // Do not reuse a connection after a failed query.
         if let Some(idle) = self.idle().as_mut() {
             idle.push(connection);
         }
-        Ok(looked)
+        Ok(result)
     }
 
     fn connect(&self) -> Result<Connection, rusqlite::Error> {

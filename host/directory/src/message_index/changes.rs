@@ -2,18 +2,20 @@
 
 use sqlx::QueryBuilder;
 
+use super::log::{self, LoggedChange, LoggedMessage};
 use super::{IndexedMessage, MAX_PER_STATEMENT};
 use crate::Db;
 use crate::db::{Error, on, on_tx};
 
 const FOLDER: &str =
     "SELECT id FROM folders WHERE account_id = $1 AND path = $2 AND uid_validity = $3";
-/// Callers append conditions and values to `CLEAR` and `MOVE`.
+/// Callers append conditions and values to `BEFORE`, `CLEAR` and `MOVE`.
+const BEFORE: &str = "SELECT uid, folder_id, flags FROM messages WHERE account_id = ";
 const CLEAR: &str = "DELETE FROM messages WHERE folder_id = ";
 const MOVE: &str = "UPDATE messages SET folder_id = ";
 /// Deletes nothing if a concurrent request changed the message's location.
 const REMOVE_LOST: &str = "DELETE FROM messages \
-     WHERE account_id = $1 AND uid = $2 AND folder_id = $3 AND uid_validity = $4 AND imap_uid = $5";
+     WHERE account_id = $1 AND uid = $2 AND folder_id = $3 AND uid_validity = $4 AND imap_uid = $5 RETURNING uid, folder_id, flags";
 const COPIED_FOLDERS: &str = "SELECT f.path FROM folders f WHERE f.account_id = $1 \
      AND EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id AND m.copied)";
 const COPIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
@@ -54,7 +56,7 @@ pub async fn moved(
     for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
         // A concurrent request may have found a message in the new folder and assigned a new number to the message. The row with the new number is deleted, so
         // that the message keeps its old number.
-        on_tx!(&mut tx, tx => {
+        let cleared: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
             let mut query = QueryBuilder::new(CLEAR);
             query.push_bind(folder.clone()).push(" AND uid_validity = ").push_bind(validity);
             query.push(" AND imap_uid IN (0");
@@ -65,8 +67,23 @@ pub async fn moved(
             for (uid, _) in messages {
                 query.push(", ").push_bind(*uid);
             }
-            query.push(")").build().execute(tx).await.map(drop)
+            query.push(") RETURNING uid, folder_id, flags");
+            query.build_query_as().fetch_all(tx).await
         })?;
+        let before: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
+            let mut query = QueryBuilder::new(BEFORE);
+            query.push_bind(account.to_owned()).push(" AND flags IS NOT NULL AND uid IN (0");
+            for (uid, _) in messages {
+                query.push(", ").push_bind(*uid);
+            }
+            query.push(")").build_query_as().fetch_all(tx).await
+        })?;
+        let changes: Vec<LoggedChange> = before
+            .into_iter()
+            .chain(cleared)
+            .filter_map(LoggedMessage::change)
+            .collect();
+        log::append(&mut tx, account, &changes).await?;
         on_tx!(&mut tx, tx => {
             let mut query = QueryBuilder::new(MOVE);
             query.push_bind(folder.clone()).push(", uid_validity = ").push_bind(validity);
@@ -93,34 +110,48 @@ pub async fn remove(db: &Db, account: &str, uids: &[u64]) -> Result<(), Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
     for uids in uids.chunks(MAX_PER_STATEMENT) {
-        on_tx!(&mut tx, tx => {
+        let removed: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
             let mut query = QueryBuilder::new(REMOVE);
             query.push_bind(account.to_owned()).push(" AND uid IN (0");
             for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
                 query.push(", ").push_bind(uid);
             }
-            query.push(")").build().execute(tx).await.map(drop)
+            query.push(") RETURNING uid, folder_id, flags");
+            query.build_query_as().fetch_all(tx).await
         })?;
+        let changes: Vec<LoggedChange> = removed
+            .into_iter()
+            .filter_map(LoggedMessage::change)
+            .collect();
+        log::append(&mut tx, account, &changes).await?;
     }
     tx.commit().await
 }
 
-/// Removes the index entries of messages that have copies and are not at their stored location any longer. The numbers of these messages are not reused.
+/// Removes the index entries of messages that are not at their stored location any longer. Skips a message if a concurrent request changed its location. The
+/// numbers of these messages are not reused.
 ///
 /// # Errors
-/// Returns [`Error`] if the database fails.
+/// Returns [`Error`] if the database fails. Some messages can be removed in that case.
 pub async fn remove_lost(db: &Db, account: &str, messages: &[IndexedMessage]) -> Result<(), Error> {
-    for message in messages {
-        let place = &message.location;
-        on!(db, pool => sqlx::query(REMOVE_LOST)
-            .bind(account)
-            .bind(message.uid)
-            .bind(&message.folder_id)
-            .bind(place.uid_validity)
-            .bind(place.imap_uid)
-            .execute(pool)
-            .await
-            .map(drop))?;
+    for messages in messages.chunks(MAX_PER_STATEMENT) {
+        let mut tx = db.begin().await?;
+        tx.lock_account(account).await?;
+        let mut changes = Vec::new();
+        for message in messages {
+            let place = &message.location;
+            let removed: Option<LoggedMessage> = on_tx!(&mut tx, tx => sqlx::query_as(REMOVE_LOST)
+                .bind(account)
+                .bind(message.uid)
+                .bind(&message.folder_id)
+                .bind(place.uid_validity)
+                .bind(place.imap_uid)
+                .fetch_optional(tx)
+                .await)?;
+            changes.extend(removed.and_then(LoggedMessage::change));
+        }
+        log::append(&mut tx, account, &changes).await?;
+        tx.commit().await?;
     }
     Ok(())
 }

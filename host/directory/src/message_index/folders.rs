@@ -3,14 +3,19 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::Db;
-use crate::db::{Error, Tx, on, on_tx};
+use super::log::{self, LoggedChange};
+use crate::db::{Error, FromLookup, Tx, on, on_tx};
 use crate::hexadecimal;
+use crate::{Db, db};
 
-const ALL: &str = "SELECT id, path, uid_validity, uid_next, object_id FROM folders WHERE account_id = $1 ORDER BY path";
+const ALL: &str = "SELECT id, path, listed_path, uid_validity, uid_next, highest_modseq, object_id FROM folders \
+     WHERE account_id = $1 ORDER BY path";
 const ANY: &str = "SELECT 1 FROM folders WHERE account_id = $1 LIMIT 1";
-const ADD: &str = "INSERT INTO folders (account_id, id, path, uid_validity, uid_next, object_id) VALUES ($1, $2, $3, $4, $5, $6)";
-const CHANGE: &str = "UPDATE folders SET path = $3, uid_validity = $4, uid_next = $5, object_id = $6 WHERE account_id = $1 AND id = $2";
+const ADD: &str = "INSERT INTO folders (account_id, id, path, listed_path, uid_validity, uid_next, object_id, highest_modseq) \
+     VALUES ($1, $2, $3, $3, $4, $5, $6, $7)";
+const CHANGE: &str = "UPDATE folders \
+     SET path = $3, listed_path = $3, uid_validity = $4, uid_next = $5, object_id = $6, highest_modseq = $7 \
+     WHERE account_id = $1 AND id = $2";
 const SET_UID_NEXT: &str = "UPDATE folders SET uid_next = $4 \
      WHERE account_id = $1 AND path = $2 AND uid_validity = $3 AND uid_next < $4";
 /// Replaces the path of a folder with a path that no folder can have, because folder names contain no line feed. The index keeps the row of a deleted folder
@@ -24,8 +29,10 @@ pub struct IndexedFolder {
     pub id: String,
     /// The folder's path. If another folder has taken this path, a path that begins with a line feed.
     pub path: String,
+    listed_path: Option<String>,
     uid_validity: i64,
     uid_next: i64,
+    highest_modseq: Option<i64>,
     object_id: Option<String>,
 }
 
@@ -40,6 +47,20 @@ pub struct ListedFolder<'a> {
     pub uid_next: u32,
     /// The mail server's id of the folder. `None` if the server has no folder ids.
     pub object_id: Option<&'a str>,
+}
+
+impl FromLookup for IndexedFolder {
+    fn of(row: &db::Row<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.get("id")?,
+            path: row.get("path")?,
+            listed_path: row.get("listed_path")?,
+            uid_validity: row.get("uid_validity")?,
+            uid_next: row.get("uid_next")?,
+            highest_modseq: row.get("highest_modseq")?,
+            object_id: row.get("object_id")?,
+        })
+    }
 }
 
 impl IndexedFolder {
@@ -67,10 +88,23 @@ impl IndexedFolder {
         u32::try_from(self.uid_next).unwrap_or(1)
     }
 
+    /// Returns the path of the folder in the change log. Returns `None` if the log contains the deletion of the folder.
+    #[must_use]
+    pub fn listed_path(&self) -> Option<&str> {
+        self.listed_path.as_deref()
+    }
+
+    /// Returns the HIGHESTMODSEQ of the last sync. The value is 0 if the server has no QRESYNC. Returns `None` if the folder was never synced.
+    #[must_use]
+    pub fn highest_modseq(&self) -> Option<u64> {
+        u64::try_from(self.highest_modseq?).ok()
+    }
+
     /// Returns `true` if the listed folder is this folder and has the same path. The ids are not compared if the mail server lists the folder without an id.
     #[must_use]
     pub fn is(&self, listed: &ListedFolder<'_>) -> bool {
         self.path == listed.path
+            && self.listed_path.is_some()
             && self.uid_validity() == listed.uid_validity
             && (listed.object_id.is_none() || self.object_id() == listed.object_id)
     }
@@ -81,8 +115,10 @@ impl IndexedFolder {
         Self {
             id: self.id.clone(),
             path: listed.path.to_owned(),
+            listed_path: Some(listed.path.to_owned()),
             uid_validity: i64::from(listed.uid_validity),
             uid_next: if same { self.uid_next } else { 1 },
+            highest_modseq: self.highest_modseq.filter(|_| same),
             object_id: object_id.or(self.object_id()).map(ToOwned::to_owned),
         }
     }
@@ -114,6 +150,8 @@ pub async fn folders(db: &Db, account: &str) -> Result<Vec<IndexedFolder>, Error
 /// All messages of a new folder must be reconciled. There is one exception: if the index contains no folder of the account, only later messages are reconciled.
 /// In this case, no message can have come from a known location.
 ///
+/// Adds created and renamed folders to the change log. [`super::remove_folders`] adds deleted folders.
+///
 /// If a folder is not listed any longer, its entry remains. So the folder's messages are recognized if they appear in another folder. If another listed folder
 /// has the same path, the entry loses its path.
 ///
@@ -141,13 +179,20 @@ pub async fn update_folders(
     }
     let had: HashMap<&str, &IndexedFolder> = indexed.iter().map(|n| (n.id.as_str(), n)).collect();
     let mut written = HashSet::new();
+    let mut changes = Vec::new();
     for folder in now.iter().filter(|n| written.insert(n.id.as_str())) {
+        let before = had.get(folder.id.as_str());
+        let before = before.and_then(|was| was.listed_path());
+        if before != folder.listed_path() {
+            changes.push(LoggedChange::of_folder(&folder.id, before));
+        }
         match had.get(folder.id.as_str()) {
             Some(was) if *was == folder => {}
             Some(_) => folder.write(&mut tx, account, CHANGE).await?,
             None => folder.write(&mut tx, account, ADD).await?,
         }
     }
+    log::append(&mut tx, account, &changes).await?;
     tx.commit().await?;
     Ok(now)
 }
@@ -197,6 +242,8 @@ fn matched(
             None => IndexedFolder {
                 id: fresh_id()?,
                 path: listed.path.to_owned(),
+                listed_path: Some(listed.path.to_owned()),
+                highest_modseq: None,
                 uid_validity: i64::from(listed.uid_validity),
                 uid_next: i64::from(if first { listed.uid_next } else { 1 }),
                 object_id: object_id.map(ToOwned::to_owned),
@@ -215,6 +262,7 @@ impl IndexedFolder {
             .bind(self.uid_validity)
             .bind(self.uid_next)
             .bind(&self.object_id)
+            .bind(self.highest_modseq)
             .execute(tx)
             .await
             .map(drop))?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use latchmail_directory::message_index;
 use latchmail_directory::testing::on_sqlite;
+use latchmail_imap::SearchKey;
 
 use super::recording_server::{Recorded, recording_server};
 use super::{access, config};
@@ -115,7 +116,8 @@ async fn a_search_term_is_always_sent_as_one_string() {
             (long.as_str(), &format!("{{{long}}}"), ""),
         ] {
             recorded.take();
-            mail.search(&access, "INBOX", term, 0, 10).await.unwrap();
+            let keys = [SearchKey::Text(term.to_owned())];
+            mail.search(&access, "INBOX", &keys, 0, 10).await.unwrap();
             let expected = format!(
                 "UID SEARCH {charset}OR SUBJECT {string} OR FROM {string} OR TO {string} OR CC {string} BODY {string}"
             );

@@ -26,6 +26,21 @@ pub(super) struct Dovecot {
 
 impl Dovecot {
     pub(super) fn start() -> Self {
+        Self::start_with(|_| "")
+    }
+
+    /// Starts a server that does not offer QRESYNC.
+    pub(super) fn start_without_qresync() -> Self {
+        Self::start_with(|version| match version {
+            DovecotVersion::V2_3 => {
+                "imap_capability = IMAP4rev1 LITERAL+ SPECIAL-USE LIST-EXTENDED LIST-STATUS UNSELECT UIDPLUS MOVE\n"
+            }
+            DovecotVersion::V2_4 => "imap_capability {\n  QRESYNC = no\n}\n",
+        })
+    }
+
+    /// Starts a server with additional lines of configuration.
+    fn start_with(more: fn(DovecotVersion) -> &'static str) -> Self {
         let folder =
             std::env::temp_dir().join(format!("lm-mail-{:016x}", getrandom::u64().unwrap()));
         std::fs::create_dir_all(folder.join("home")).unwrap();
@@ -40,7 +55,7 @@ impl Dovecot {
                 CONFIGURATION_2_4,
             ),
         };
-        let text = [first, CONFIGURATION, last]
+        let text = [first, CONFIGURATION, last, more(version)]
             .concat()
             .replace("@FOLDER@", &folder.display().to_string())
             .replace("@PORT@", &port.to_string());

@@ -314,3 +314,49 @@ async fn a_message_with_a_very_long_header_is_listed_correctly() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_have_the_thread_id_of_their_root() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
+        let mut append = |fields: &str| {
+            let message = format!("From: bo@example.net\r\nSubject: s\r\n{fields}\r\ntext\r\n");
+            client.append("INBOX", "()", message.as_bytes());
+        };
+        append("Message-ID: <root@x>\r\n");
+        append("Message-ID: <1@x>\r\nReferences: <root@x>\r\n <0@x>\r\nIn-Reply-To: <0@x>\r\n");
+        append("Message-ID: <2@x>\r\nIn-Reply-To: <root@x>\r\n");
+        // The fields are longer than the limit of a listing.
+        let many = " <other@x>\r\n".repeat(1000);
+        append(&format!(
+            "References: <root@x>\r\n{many}Message-ID: <{}@x>\r\n",
+            "3".repeat(5000)
+        ));
+        let long = format!("<{}@x>", "4".repeat(5000));
+        append(&format!(
+            "References: {long}\r\n <other@x>\r\nMessage-ID: <4@x>\r\nIn-Reply-To: {long}\r\n"
+        ));
+        append("");
+        append("");
+        let messages = test.listing("INBOX", 0, 10).await.messages;
+        let ids: Vec<_> = messages
+            .iter()
+            .rev()
+            .map(|m| m.thread_id.as_str())
+            .collect();
+        assert!(ids[..4].iter().all(|id| *id == ids[0]), "{ids:?}");
+        assert_eq!(
+            ids[4..]
+                .iter()
+                .chain([&ids[0]])
+                .collect::<HashSet<_>>()
+                .len(),
+            4
+        );
+        assert!(ids.iter().all(|id| id.len() == 16));
+        for summary in &messages {
+            assert_eq!(test.detail(summary.uid).await.summary, *summary);
+        }
+    })
+    .await;
+}

@@ -106,6 +106,7 @@ async fn a_message_has_its_text_html_and_attachments() {
         );
         assert_eq!(detail.text.as_deref(), Some("Schöne Grüße"));
         assert_eq!(detail.html.as_deref(), Some("<p>Schöne Grüße</p>"));
+        assert_eq!(detail.new_text.as_deref(), Some("Schöne Grüße"));
         assert!(!detail.truncated);
         let attachment = |index, filename: &str, content_type: &str, size| Attachment {
             index,

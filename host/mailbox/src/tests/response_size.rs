@@ -35,7 +35,7 @@ fn summary_json(summary: &Summary) -> Value {
     json!({
         "uid": u64::MAX, "seq": u32::MAX, "from": addresses(&summary.from), "to": addresses(&summary.to),
         "subject": summary.subject, "date": summary.date, "flags": summary.flags, "size": summary.size,
-        "preview": summary.preview,
+        "preview": summary.preview, "threadId": summary.thread_id,
     })
 }
 
@@ -48,7 +48,7 @@ fn detail_json(detail: &Detail) -> Value {
     json!({
         "headline": summary_json(&detail.summary), "cc": addresses(&detail.cc), "replyTo": addresses(&detail.reply_to),
         "messageId": detail.message_id, "inReplyTo": detail.in_reply_to, "references": detail.references,
-        "text": detail.text, "html": detail.html, "attachments": attachments, "truncated": true,
+        "text": detail.text, "html": detail.html, "newText": detail.new_text, "attachments": attachments, "truncated": true,
     })
 }
 

@@ -55,6 +55,9 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         }
         latchmail_mailbox::Error::Denied(_) => wit::Error::Denied(error.to_string()),
         latchmail_mailbox::Error::TooLarge(sentence) => wit::Error::TooLarge(sentence),
+        latchmail_mailbox::Error::InvalidQuery(sentence) => wit::Error::Invalid(sentence),
+        latchmail_mailbox::Error::CursorExpired => wit::Error::Invalid(error.to_string()),
+        latchmail_mailbox::Error::IndexNotReady => wit::Error::Unavailable,
         latchmail_mailbox::Error::Rejected(sentence) => wit::Error::Rejected(sentence),
         latchmail_mailbox::Error::Unknown(detail) => {
             tracing::error!("outcome of a mailbox change is unknown: {detail}");

@@ -1,5 +1,7 @@
 //! The interface `mailbox`, for reading and changing the caller's mail.
 
+mod found;
+
 use std::io;
 use std::sync::Arc;
 
@@ -15,9 +17,6 @@ use super::convert::mailbox_error;
 
 /// The maximum number of messages on one page.
 const MAX_PAGE_SIZE: u32 = 100;
-
-/// The maximum length of a search term, in bytes.
-const MAX_TERM: usize = 1000;
 
 /// The maximum number of messages in one change, and the maximum number of flags in one change.
 const MAX_UIDS: usize = 1000;
@@ -51,7 +50,11 @@ impl Host for Call {
             Ok(message) => message,
             Err(error) => return Ok(Err(error)),
         };
-        let texts = [message.text.take(), message.html.take()];
+        let texts = [
+            message.text.take(),
+            message.html.take(),
+            message.new_text.take(),
+        ];
         self.text_bytes += texts.iter().flatten().map(String::len).sum::<usize>();
         if self.text_bytes > MAX_TEXTS * 1024 * 1024 {
             return Ok(Err(Error::TooLarge(format!(
@@ -62,10 +65,11 @@ impl Host for Call {
             text.map(|text| self.table.push(Blob::new(text.into())))
                 .transpose()
         };
-        let [text, html] = texts;
+        let [text, html, new_text] = texts;
         Ok(Ok(wit::DetailWithBlobs {
             text: blob(text)?,
             html: blob(html)?,
+            new_text: blob(new_text)?,
             detail: detail(message),
         }))
     }
@@ -97,11 +101,35 @@ impl Host for Call {
 
     async fn search_messages(
         &mut self,
-        folder: String,
-        term: String,
+        search: wit::Search,
+    ) -> wasmtime::Result<Result<wit::SearchResult, wit::SearchError>> {
+        Ok(self.search(search).await)
+    }
+
+    async fn list_threads(
+        &mut self,
+        folder: Option<String>,
         page: wit::Page,
-    ) -> wasmtime::Result<Result<wit::Listing, Error>> {
-        Ok(self.search(&folder, &term, page).await)
+    ) -> wasmtime::Result<Result<wit::ThreadList, wit::ThreadsError>> {
+        Ok(self.threads(folder.as_deref(), page).await)
+    }
+
+    async fn get_thread(
+        &mut self,
+        id: String,
+    ) -> wasmtime::Result<Result<Vec<wit::Hit>, wit::ThreadsError>> {
+        Ok(self.thread(&id).await)
+    }
+
+    async fn list_changes(
+        &mut self,
+        since: Option<String>,
+        folder: Option<String>,
+        limit: u32,
+    ) -> wasmtime::Result<Result<wit::ChangeList, wit::ChangesError>> {
+        Ok(self
+            .changes(since.as_deref(), folder.as_deref(), limit)
+            .await)
     }
 
     async fn set_flags(
@@ -156,27 +184,6 @@ impl Call {
         let mail = &self.services.mail;
         let listing = mail
             .messages(&access, folder, page.offset, page.limit)
-            .await
-            .map_err(mailbox_error)?;
-        listing.map(self::listing).ok_or(Error::NotFound)
-    }
-
-    async fn search(
-        &mut self,
-        folder: &str,
-        term: &str,
-        page: wit::Page,
-    ) -> Result<wit::Listing, Error> {
-        let access = self.mailbox_access(Scope::MailRead)?;
-        check_page(page)?;
-        if term.is_empty() || term.len() > MAX_TERM || term.chars().any(char::is_control) {
-            return Err(Error::Invalid(format!(
-                "The search term must be 1 to {MAX_TERM} bytes without control characters"
-            )));
-        }
-        let mail = &self.services.mail;
-        let listing = mail
-            .search(&access, folder, term, page.offset, page.limit)
             .await
             .map_err(mailbox_error)?;
         listing.map(self::listing).ok_or(Error::NotFound)
@@ -314,6 +321,7 @@ fn summary(summary: latchmail_mailbox::Summary) -> wit::Summary {
         flags: summary.flags,
         size: summary.size,
         preview: summary.preview,
+        thread_id: summary.thread_id,
     }
 }
 
@@ -327,6 +335,7 @@ fn detail(detail: latchmail_mailbox::Detail) -> wit::Detail {
         references: detail.references,
         text: detail.text,
         html: detail.html,
+        new_text: detail.new_text,
         attachments: detail.attachments.into_iter().map(attachment).collect(),
         truncated: detail.truncated,
         authentication: authentication(detail.authentication),

@@ -1,7 +1,9 @@
 //! The folders and the messages of an account.
 
+use super::change_log::ChangeLog;
 use crate::capability::{
-    Attachment, Blob, Detail, Error, FlagAction, Folder, Listing, Page, Role, Summary,
+    Attachment, Blob, Change, ChangedFolder, ChangedMessage, DeletedMessage, Detail, Error,
+    FlagAction, Folder, IndexState, Listing, MovedMessage, Page, Role, Summary,
 };
 use crate::testing::letter::Letter;
 
@@ -9,8 +11,6 @@ use crate::testing::letter::Letter;
 const MAX_UIDS: usize = 1000;
 /// Maximum number of messages on a page.
 const MAX_PAGE: u32 = 100;
-/// Maximum length of a search term in bytes.
-const MAX_TERM: usize = 1000;
 
 const SEEN: &str = "\\Seen";
 const SETTABLE_FLAGS: [&str; 4] = [SEEN, "\\Answered", "\\Flagged", "\\Draft"];
@@ -21,12 +21,15 @@ pub(crate) struct Messages {
     /// The messages of all folders. The messages of each folder are in the order of their arrival in the folder.
     stored: Vec<Stored>,
     last_uid: u64,
+    pub(crate) log: ChangeLog,
+    /// The state of the search index.
+    pub(crate) index: IndexState,
 }
 
 #[derive(Debug)]
-struct Stored {
-    folder: String,
-    detail: Detail,
+pub(super) struct Stored {
+    pub(super) folder: String,
+    pub(super) detail: Detail,
     /// The content of each attachment.
     files: Vec<Vec<u8>>,
 }
@@ -46,19 +49,31 @@ impl Default for Messages {
             folders: folders.map(folder).into(),
             stored: Vec::new(),
             last_uid: 0,
+            log: ChangeLog::default(),
+            index: IndexState::Ready,
         }
     }
 }
 
 impl Messages {
-    fn has(&self, folder: &str) -> bool {
-        self.folders.iter().any(|(path, _)| path == folder)
+    pub(crate) fn has(&self, folder: &str) -> bool {
+        self.paths().any(|(path, _)| path == folder)
+    }
+
+    /// Returns the paths and the roles of all folders.
+    pub(super) fn paths(&self) -> impl Iterator<Item = (&str, Option<Role>)> {
+        let folders = self.folders.iter();
+        folders.map(|(path, role)| (path.as_str(), *role))
     }
 
     /// Creates a folder if it does not exist.
     pub(crate) fn create_folder(&mut self, path: &str) {
         if !self.has(path) {
             self.folders.push((path.into(), None));
+            self.log.add(Change::FolderCreated(ChangedFolder {
+                folder: path.into(),
+                id: folder_id(path),
+            }));
         }
     }
 
@@ -70,6 +85,16 @@ impl Messages {
         if detail.message_id.is_empty() {
             detail.message_id = format!("<{}@example.test>", self.last_uid);
         }
+        let answered = self
+            .stored
+            .iter()
+            .find(|one| detail.in_reply_to.as_ref() == Some(&one.detail.message_id));
+        detail.summary.thread_id = match answered {
+            Some(one) => one.detail.summary.thread_id.clone(),
+            None => format!("thread{}", self.last_uid),
+        };
+        self.log
+            .add(Change::Created(changed_message(folder, &detail)));
         self.stored.push(Stored {
             folder: folder.into(),
             detail,
@@ -86,8 +111,7 @@ impl Messages {
                 u32::try_from(found.count()).unwrap_or(u32::MAX)
             };
             Folder {
-                // Folders cannot be renamed in the fake host, so the id can contain the path.
-                id: format!("id of {path}"),
+                id: folder_id(path),
                 path: path.clone(),
                 name: path.rsplit('/').next().unwrap_or(path).into(),
                 delimiter: "/".into(),
@@ -103,17 +127,14 @@ impl Messages {
 
     /// Returns a page of the messages in a folder, newest first.
     pub(crate) fn page(&self, folder: &str, page: Page) -> Result<Listing, Error> {
-        self.listing(folder, page, |_| true)
-    }
-
-    /// Returns a page of the messages in a folder that contain `term`, newest first.
-    pub(crate) fn search(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error> {
-        if term.is_empty() || term.len() > MAX_TERM || term.chars().any(char::is_control) {
-            return Err(Error::Invalid(format!(
-                "The search term must be 1 to {MAX_TERM} bytes without control characters"
-            )));
+        check_page(page)?;
+        if !self.has(folder) {
+            return Err(Error::NotFound);
         }
-        self.listing(folder, page, |one| has_term(&one.detail, term))
+        let mut messages: Vec<Summary> = self.of(folder).map(|(summary, _)| summary).collect();
+        messages.reverse();
+        let (messages, total) = paged(messages, page);
+        Ok(Listing { messages, total })
     }
 
     pub(crate) fn message(&self, uid: u64) -> Result<Detail, Error> {
@@ -161,6 +182,8 @@ impl Messages {
             if action == FlagAction::Add {
                 summary.flags.extend_from_slice(flags);
             }
+            self.log
+                .add(Change::Flags(changed_message(&one.folder, &one.detail)));
         }
         Ok(known)
     }
@@ -174,6 +197,12 @@ impl Messages {
         let is_moved =
             |one: &mut Stored| known.contains(&one.detail.summary.uid) && one.folder != folder;
         let moved: Vec<Stored> = self.stored.extract_if(.., is_moved).collect();
+        for one in &moved {
+            self.log.add(Change::Moved(MovedMessage {
+                message: changed_message(folder, &one.detail),
+                from: one.folder.clone(),
+            }));
+        }
         self.stored.extend(moved.into_iter().map(|one| Stored {
             folder: folder.into(),
             ..one
@@ -184,13 +213,18 @@ impl Messages {
     /// Deletes the messages in `uids`. Returns the `uids` that existed.
     pub(crate) fn delete(&mut self, uids: &[u64]) -> Result<Vec<u64>, Error> {
         let known = self.known(uids)?;
-        self.stored
-            .retain(|one| !known.contains(&one.detail.summary.uid));
+        let is_deleted = |one: &mut Stored| known.contains(&one.detail.summary.uid);
+        for one in self.stored.extract_if(.., is_deleted) {
+            self.log.add(Change::Deleted(DeletedMessage {
+                uid: one.detail.summary.uid,
+                folder: one.folder,
+            }));
+        }
         Ok(known)
     }
 
     /// Returns the messages of a folder with their summaries, oldest first.
-    fn of(&self, folder: &str) -> impl Iterator<Item = (Summary, &Stored)> {
+    pub(super) fn of(&self, folder: &str) -> impl Iterator<Item = (Summary, &Stored)> {
         let stored = self.stored.iter().filter(move |one| one.folder == folder);
         stored.zip(1..).map(|(one, seq)| {
             let summary = Summary {
@@ -198,32 +232,6 @@ impl Messages {
                 ..one.detail.summary.clone()
             };
             (summary, one)
-        })
-    }
-
-    fn listing(
-        &self,
-        folder: &str,
-        page: Page,
-        which: impl Fn(&Stored) -> bool,
-    ) -> Result<Listing, Error> {
-        if !(1..=MAX_PAGE).contains(&page.limit) {
-            return Err(Error::Invalid(format!("The limit must be 1 to {MAX_PAGE}")));
-        }
-        if !self.has(folder) {
-            return Err(Error::NotFound);
-        }
-        let mut found: Vec<Summary> = self
-            .of(folder)
-            .filter(|(_, one)| which(one))
-            .map(|(summary, _)| summary)
-            .collect();
-        let total = u32::try_from(found.len()).unwrap_or(u32::MAX);
-        found.reverse();
-        let messages = found.into_iter().skip(page.offset as usize);
-        Ok(Listing {
-            messages: messages.take(page.limit as usize).collect(),
-            total,
         })
     }
 
@@ -258,15 +266,31 @@ fn is_settable(flag: &str) -> bool {
     !flag.is_empty() && flag.len() <= 100 && flag.bytes().all(atom)
 }
 
-fn has_term(detail: &Detail, term: &str) -> bool {
-    let term = term.to_lowercase();
-    let has = |text: &str| text.to_lowercase().contains(&term);
-    let people = [&detail.summary.from, &detail.summary.to, &detail.cc];
-    has(&detail.summary.subject)
-        || detail.text.as_deref().is_some_and(has)
-        || detail.html.as_deref().is_some_and(has)
-        || people
-            .into_iter()
-            .flatten()
-            .any(|person| has(&person.name) || has(&person.address))
+/// Checks the limit of a page.
+pub(super) fn check_page(page: Page) -> Result<(), Error> {
+    if (1..=MAX_PAGE).contains(&page.limit) {
+        Ok(())
+    } else {
+        Err(Error::Invalid(format!("The limit must be 1 to {MAX_PAGE}")))
+    }
+}
+
+/// Returns the entries on a page, and the number of all entries.
+pub(super) fn paged<T>(all: Vec<T>, page: Page) -> (Vec<T>, u32) {
+    let total = u32::try_from(all.len()).unwrap_or(u32::MAX);
+    let entries = all.into_iter().skip(page.offset as usize);
+    (entries.take(page.limit as usize).collect(), total)
+}
+
+/// Returns the id of a folder. Folders cannot be renamed in the fake host, so the id can contain the path.
+fn folder_id(path: &str) -> String {
+    format!("id of {path}")
+}
+
+fn changed_message(folder: &str, detail: &Detail) -> ChangedMessage {
+    ChangedMessage {
+        uid: detail.summary.uid,
+        folder: folder.into(),
+        flags: detail.summary.flags.clone(),
+    }
 }

@@ -1,7 +1,9 @@
 //! The data of an account of the fake host. Changes follow the same rules as in the real host.
 
 pub(crate) mod addresses;
+pub(crate) mod change_log;
 pub(crate) mod credentials;
+mod found;
 pub(crate) mod members;
 pub(crate) mod messages;
 pub(crate) mod sent;

@@ -2,8 +2,10 @@
 
 use super::{FakeHost, Need};
 use crate::capability::{
-    Attachment, Blob, Detail, Error, FlagAction, Folder, Listing, Mailbox, Page, Scope,
+    Attachment, Blob, ChangeList, ChangesError, Detail, Error, FlagAction, Folder, Hit, IndexState,
+    Listing, Mailbox, Page, Scope, Search, SearchError, SearchResult, ThreadList, ThreadsError,
 };
+use crate::testing::account::messages::Messages;
 use crate::testing::letter::Letter;
 
 impl FakeHost {
@@ -26,6 +28,27 @@ impl FakeHost {
             account.mail.create_folder(folder);
             account.mail.put(folder, letter)
         })
+    }
+
+    /// Sets the state of the search index of the signed-in account. Initially the index is ready.
+    ///
+    /// # Panics
+    /// Panics if no account is signed in.
+    #[track_caller]
+    pub fn set_index(&self, state: IndexState) {
+        self.with_account(|account| account.mail.index = state);
+    }
+
+    /// Calls `read` with the caller's mailbox. Fails with an error that `failed` creates if the caller is not allowed to read mail.
+    fn read_mail<T, E>(
+        &self,
+        failed: fn(Error) -> E,
+        read: impl FnOnce(&Messages) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.allow(Need::Scope(Scope::MailRead), |account| {
+            Ok(read(&account.mail))
+        })
+        .map_err(failed)?
     }
 }
 
@@ -55,9 +78,29 @@ impl Mailbox for FakeHost {
         })
     }
 
-    fn search_messages(&self, folder: &str, term: &str, page: Page) -> Result<Listing, Error> {
-        self.allow(Need::Scope(Scope::MailRead), |account| {
-            account.mail.search(folder, term, page)
+    fn search_messages(&self, search: &Search) -> Result<SearchResult, SearchError> {
+        self.read_mail(SearchError::Failed, |mail| mail.search(search))
+    }
+
+    fn list_threads(&self, folder: Option<&str>, page: Page) -> Result<ThreadList, ThreadsError> {
+        self.read_mail(ThreadsError::Failed, |mail| mail.threads(folder, page))
+    }
+
+    fn get_thread(&self, id: &str) -> Result<Vec<Hit>, ThreadsError> {
+        self.read_mail(ThreadsError::Failed, |mail| mail.thread(id))
+    }
+
+    fn list_changes(
+        &self,
+        since: Option<&str>,
+        folder: Option<&str>,
+        limit: u32,
+    ) -> Result<ChangeList, ChangesError> {
+        self.read_mail(ChangesError::Failed, |mail| {
+            if folder.is_some_and(|folder| !mail.has(folder)) {
+                return Err(ChangesError::Failed(Error::NotFound));
+            }
+            mail.log.since(since, folder, limit)
         })
     }
 

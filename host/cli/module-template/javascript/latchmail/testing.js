@@ -30,6 +30,7 @@ export class FakeHost {
       flags,
       size: 1000n,
       preview,
+      threadId: `thread${this.#uids}`,
     });
     return this.#uids;
   }

@@ -46,6 +46,7 @@ class FakeHost:
                 flags=list(flags),
                 size=1000,
                 preview=preview,
+                thread_id=f"thread{self._uids}",
             )
         )
         return self._uids

@@ -1,0 +1,163 @@
+//! The changes of a mailbox as JSON.
+
+use latchmail_sdk::Failure;
+use latchmail_sdk::capability::{self, Caller, ChangesError, Error, Mailbox};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::reading::NO_FOLDER;
+
+/// The error message for an invalid parameter.
+pub const BAD_CHANGES: &str = "Invalid changes parameters";
+
+/// A part of the change log.
+#[derive(Serialize, ToSchema)]
+pub struct ChangeList {
+    /// The cursor after these changes: the `since` of the next request.
+    pub cursor: String,
+    /// `true` if more changes follow.
+    pub more: bool,
+    /// The changes, in the order in which a client must apply them.
+    pub changes: Vec<Change>,
+}
+
+/// A change of the mailbox. Paths are valid at the position of the change in the list.
+#[derive(Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum Change {
+    /// A message was created in a folder.
+    #[schema(title = "MessageCreated")]
+    Created {
+        /// The number of the message.
+        #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
+        uid: u64,
+        /// The path of the folder.
+        folder: String,
+        /// All flags and keywords of the message.
+        flags: Vec<String>,
+    },
+    /// The flags of a message changed.
+    #[schema(title = "FlagsChanged")]
+    Flags {
+        /// The number of the message.
+        #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
+        uid: u64,
+        /// The path of the message's folder.
+        folder: String,
+        /// All flags and keywords of the message.
+        flags: Vec<String>,
+    },
+    /// A message was moved to another folder.
+    #[schema(title = "MessageMoved")]
+    Moved {
+        /// The number of the message.
+        #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
+        uid: u64,
+        /// The path of the new folder.
+        folder: String,
+        /// The path of the old folder.
+        from: String,
+        /// All flags and keywords of the message.
+        flags: Vec<String>,
+    },
+    /// A message was deleted.
+    #[schema(title = "MessageDeleted")]
+    Deleted {
+        /// The number of the message.
+        #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
+        uid: u64,
+        /// The path of the folder that contained the message.
+        folder: String,
+    },
+    /// A folder was created.
+    #[schema(title = "FolderCreated")]
+    FolderCreated {
+        /// The path of the folder.
+        folder: String,
+        /// The id of the folder.
+        id: String,
+    },
+    /// A folder was renamed. Each of its subfolders has a change of its own, and its messages have none.
+    #[schema(title = "FolderRenamed")]
+    FolderRenamed {
+        /// The new path of the folder.
+        folder: String,
+        /// The old path of the folder.
+        from: String,
+        /// The id of the folder.
+        id: String,
+    },
+    /// A folder was deleted with the messages that it contained.
+    #[schema(title = "FolderDeleted")]
+    FolderDeleted {
+        /// The path of the folder.
+        folder: String,
+        /// The id of the folder.
+        id: String,
+    },
+}
+
+impl From<capability::Change> for Change {
+    fn from(change: capability::Change) -> Self {
+        match change {
+            capability::Change::Created(one) => Self::Created {
+                uid: one.uid,
+                folder: one.folder,
+                flags: one.flags,
+            },
+            capability::Change::Flags(one) => Self::Flags {
+                uid: one.uid,
+                folder: one.folder,
+                flags: one.flags,
+            },
+            capability::Change::Moved(one) => Self::Moved {
+                uid: one.message.uid,
+                folder: one.message.folder,
+                from: one.from,
+                flags: one.message.flags,
+            },
+            capability::Change::Deleted(one) => Self::Deleted {
+                uid: one.uid,
+                folder: one.folder,
+            },
+            capability::Change::FolderCreated(one) => Self::FolderCreated {
+                folder: one.folder,
+                id: one.id,
+            },
+            capability::Change::FolderRenamed(one) => Self::FolderRenamed {
+                folder: one.folder.folder,
+                from: one.from,
+                id: one.folder.id,
+            },
+            capability::Change::FolderDeleted(one) => Self::FolderDeleted {
+                folder: one.folder,
+                id: one.id,
+            },
+        }
+    }
+}
+
+/// Returns the changes since a cursor, in one folder or in all folders. Without a cursor, returns the current cursor.
+///
+/// # Errors
+/// Returns 410 if the cursor is not valid. Returns 400 if the limit is out of range. Returns 404 if the folder does not exist. [`Failure::of`] converts any
+/// other error of the host.
+pub fn list(
+    host: &(impl Mailbox + Caller),
+    since: Option<&str>,
+    folder: Option<&str>,
+    limit: u32,
+) -> Result<ChangeList, Failure> {
+    let list = host
+        .list_changes(since, folder, limit)
+        .map_err(|error| match error {
+            ChangesError::CursorExpired => Failure::new(410, "Cursor expired"),
+            ChangesError::Failed(Error::Invalid(_)) => Failure::bad_request(BAD_CHANGES),
+            ChangesError::Failed(other) => Failure::of(other, NO_FOLDER, host),
+        })?;
+    Ok(ChangeList {
+        cursor: list.cursor,
+        more: list.more,
+        changes: list.changes.into_iter().map(Change::from).collect(),
+    })
+}

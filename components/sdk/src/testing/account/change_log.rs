@@ -1,0 +1,75 @@
+//! The log of the changes of a mailbox. The fake host does not collapse changes.
+
+use crate::capability::{Change, ChangeList, ChangedMessage, ChangesError, DeletedMessage, Error};
+
+/// Maximum number of changes in one response.
+const MAX_CHANGES: u32 = 500;
+
+/// A log of changes, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeLog(Vec<Change>);
+
+impl ChangeLog {
+    pub(crate) fn add(&mut self, change: Change) {
+        self.0.push(change);
+    }
+
+    /// Returns the changes since a cursor. A cursor contains the number of earlier changes, and the folder for which it is valid.
+    pub(crate) fn since(
+        &self,
+        since: Option<&str>,
+        folder: Option<&str>,
+        limit: u32,
+    ) -> Result<ChangeList, ChangesError> {
+        if !(1..=MAX_CHANGES).contains(&limit) {
+            return Err(ChangesError::Failed(Error::Invalid(format!(
+                "The limit must be 1 to {MAX_CHANGES}"
+            ))));
+        }
+        let suffix = folder.map_or_else(String::new, |folder| format!(" {folder}"));
+        let start = match since {
+            None => self.0.len(),
+            Some(cursor) => cursor
+                .strip_suffix(suffix.as_str())
+                .and_then(|number| number.parse().ok())
+                .filter(|number| *number <= self.0.len())
+                .ok_or(ChangesError::CursorExpired)?,
+        };
+        let mut changes = Vec::new();
+        let mut end = start;
+        while end < self.0.len() && changes.len() < limit as usize {
+            changes.extend(seen_in(&self.0[end], folder));
+            end += 1;
+        }
+        Ok(ChangeList {
+            cursor: format!("{end}{suffix}"),
+            more: end < self.0.len(),
+            changes,
+        })
+    }
+}
+
+/// Returns a change as it appears in one folder. Returns `None` if the change does not concern the folder.
+fn seen_in(change: &Change, folder: Option<&str>) -> Option<Change> {
+    let Some(folder) = folder else {
+        return Some(change.clone());
+    };
+    let path = match change {
+        Change::Moved(moved) if moved.message.folder == folder => {
+            return Some(Change::Created(moved.message.clone()));
+        }
+        Change::Moved(moved) => {
+            let deleted = DeletedMessage {
+                uid: moved.message.uid,
+                folder: moved.from.clone(),
+            };
+            return (moved.from == folder).then_some(Change::Deleted(deleted));
+        }
+        Change::Created(ChangedMessage { folder, .. })
+        | Change::Flags(ChangedMessage { folder, .. })
+        | Change::Deleted(DeletedMessage { folder, .. }) => folder,
+        Change::FolderCreated(changed) | Change::FolderDeleted(changed) => &changed.folder,
+        Change::FolderRenamed(renamed) => &renamed.folder.folder,
+    };
+    (path == folder).then(|| change.clone())
+}

@@ -1,0 +1,314 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::testing::{Fresh, MONTH, NOW, both, execute};
+
+const ACCOUNT: &str = "ada";
+
+fn listed<'a>(path: &'a str, object_id: &'a str) -> ListedFolder<'a> {
+    ListedFolder {
+        path,
+        uid_validity: 1,
+        uid_next: 1,
+        object_id: Some(object_id),
+    }
+}
+
+fn synced(folder: &IndexedFolder, highest_modseq: Option<u64>) -> SyncedFolder<'_> {
+    SyncedFolder {
+        id: &folder.id,
+        uid_validity: folder.uid_validity(),
+        highest_modseq,
+    }
+}
+
+/// Adds messages with these IMAP UIDs and flags to a folder. Returns their numbers.
+async fn add(db: &Db, folder: &IndexedFolder, messages: &[(u32, &str)]) -> Vec<u64> {
+    let identity = |imap_uid: u32| {
+        let mut identity = [0; 16];
+        identity[..4].copy_from_slice(&imap_uid.to_be_bytes());
+        (imap_uid, identity)
+    };
+    let new: Vec<_> = messages
+        .iter()
+        .map(|(imap_uid, _)| identity(*imap_uid))
+        .collect();
+    let numbers = assign_numbers(db, ACCOUNT, &folder.path, 1, &new, &[]).await;
+    let numbers = numbers.unwrap().unwrap();
+    flag(db, folder, messages).await;
+    messages
+        .iter()
+        .map(|(imap_uid, _)| numbers[imap_uid])
+        .collect()
+}
+
+async fn flag(db: &Db, folder: &IndexedFolder, messages: &[(u32, &str)]) {
+    let flags: Vec<(u32, Arc<str>)> = messages
+        .iter()
+        .map(|(imap_uid, flags)| (*imap_uid, Arc::from(*flags)))
+        .collect();
+    let at = synced(folder, Some(1));
+    assert!(set_flags(db, ACCOUNT, &at, &flags).await.unwrap());
+}
+
+/// Creates a mailbox with the folders `a` and `b`, and with a log.
+async fn with_log(fresh: &Fresh) -> Vec<IndexedFolder> {
+    fresh.directory.with(ACCOUNT, "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    let folders = [listed("a", "F1"), listed("b", "F2")];
+    let folders = update_folders(db, ACCOUNT, &folders).await.unwrap();
+    for folder in &folders {
+        assert_eq!(start_log(db, ACCOUNT).await.unwrap(), None);
+        let unsynced = synced(folder, None);
+        set_highest_modseq(db, ACCOUNT, &unsynced, 1).await.unwrap();
+    }
+    assert!(replica(&fresh.directory, ACCOUNT).await.unwrap().is_none());
+    assert_eq!(start_log(db, ACCOUNT).await.unwrap(), Some(0));
+    folders
+}
+
+async fn version(db: &Db) -> u64 {
+    log_state(db, ACCOUNT).await.unwrap().unwrap().version
+}
+
+async fn changes_before_the_first_sync_are_not_logged(fresh: Fresh) {
+    fresh.directory.with(ACCOUNT, "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    let folders = update_folders(db, ACCOUNT, &[listed("a", "F1")])
+        .await
+        .unwrap();
+    let a = &folders[0];
+    let unsynced = synced(a, None);
+    set_highest_modseq(db, ACCOUNT, &unsynced, 1).await.unwrap();
+    let uids = add(db, a, &[(1, ""), (2, "\\Seen")]).await;
+    remove(db, ACCOUNT, &uids[..1]).await.unwrap();
+    assert_eq!(start_log(db, ACCOUNT).await.unwrap(), Some(0));
+    assert_eq!(
+        fresh.number("SELECT COUNT(*) FROM mailbox_changes").await,
+        0
+    );
+    let replica = replica(&fresh.directory, ACCOUNT).await.unwrap().unwrap();
+    let message = &replica.messages[0];
+    assert_eq!(
+        (message.uid, message.imap_uid, &message.flags[..]),
+        (uids[1], 2, "\\Seen")
+    );
+    assert_eq!(replica.folders[message.folder].path, "a");
+}
+
+async fn a_message_without_flags_is_not_in_the_log(fresh: Fresh) {
+    let folders = with_log(&fresh).await;
+    let db = fresh.directory.db();
+    let new = [(7, [7; 16])];
+    let numbers = assign_numbers(db, ACCOUNT, "a", 1, &new, &[])
+        .await
+        .unwrap()
+        .unwrap();
+    moved(db, ACCOUNT, "b", 1, &[(numbers[&7], 8)])
+        .await
+        .unwrap();
+    assert_eq!(version(db).await, 0);
+    assert!(
+        replica(&fresh.directory, ACCOUNT)
+            .await
+            .unwrap()
+            .unwrap()
+            .messages
+            .is_empty()
+    );
+    flag(db, &folders[1], &[(8, "")]).await;
+    flag(db, &folders[1], &[(8, "")]).await;
+    let changes = message_changes(db, ACCOUNT, (0, 1), (0, 1)).await.unwrap();
+    let state = MessageState {
+        folder: folders[1].id.clone(),
+        flags: String::new(),
+    };
+    assert_eq!(
+        (changes[0].before.as_ref(), changes[0].after.as_ref()),
+        (None, Some(&state))
+    );
+    assert_eq!(version(db).await, 1);
+}
+
+async fn a_state_between_two_versions_is_read_after_later_changes(fresh: Fresh) {
+    let folders = with_log(&fresh).await;
+    let db = fresh.directory.db();
+    let uids = add(db, &folders[0], &[(1, ""), (2, "")]).await;
+    flag(db, &folders[0], &[(1, "\\Seen")]).await;
+    moved(db, ACCOUNT, "b", 1, &[(uids[0], 9)]).await.unwrap();
+    remove(db, ACCOUNT, &uids).await.unwrap();
+    assert_eq!(version(db).await, 6);
+    let state = |index: usize, flags: &str| {
+        Some(MessageState {
+            folder: folders[index].id.clone(),
+            flags: flags.into(),
+        })
+    };
+    let read = async |since, until| {
+        let changes = message_changes(db, ACCOUNT, (since, until), (since, until))
+            .await
+            .unwrap();
+        changes
+            .into_iter()
+            .map(|c| (c.uid, c.before, c.after))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        read(0, 2).await,
+        [(uids[0], None, state(0, "")), (uids[1], None, state(0, ""))]
+    );
+    assert_eq!(
+        read(2, 4).await,
+        [(uids[0], state(0, ""), state(1, "\\Seen"))]
+    );
+    assert_eq!(
+        read(3, 4).await,
+        [(uids[0], state(0, "\\Seen"), state(1, "\\Seen"))]
+    );
+    let mut last = read(4, 6).await;
+    last.sort_by_key(|(uid, ..)| *uid);
+    assert_eq!(
+        last,
+        [
+            (uids[0], state(1, "\\Seen"), None),
+            (uids[1], state(0, ""), None)
+        ]
+    );
+    // The first changes of both messages, each in its own range of versions.
+    let first = message_changes(db, ACCOUNT, (0, 6), (0, 1)).await.unwrap();
+    let second = message_changes(db, ACCOUNT, (0, 6), (1, 6)).await.unwrap();
+    assert_eq!((first[0].version, first.len()), (1, 1));
+    assert_eq!((second[0].version, second.len()), (2, 1));
+    let delta = replica_since(&fresh.directory, ACCOUNT, 4)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(delta.changed.is_empty() && delta.removed.len() == 2 && delta.version == 6);
+}
+
+async fn a_write_of_an_outdated_sync_does_nothing(fresh: Fresh) {
+    let folders = with_log(&fresh).await;
+    let db = fresh.directory.db();
+    let a = &folders[0];
+    add(db, a, &[(1, "")]).await;
+    let outdated = synced(a, Some(5));
+    let seen = [(1, Arc::from("\\Seen"))];
+    assert!(!set_flags(db, ACCOUNT, &outdated, &seen).await.unwrap());
+    set_highest_modseq(db, ACCOUNT, &outdated, 9).await.unwrap();
+    let stored = &super::folders(db, ACCOUNT).await.unwrap()[0];
+    assert_eq!(stored.highest_modseq(), Some(1));
+    assert_eq!(version(db).await, 1);
+    // A new UIDVALIDITY requires a full sync.
+    let replaced = ListedFolder {
+        uid_validity: 2,
+        ..listed("a", "F1")
+    };
+    let stored = update_folders(db, ACCOUNT, &[replaced, listed("b", "F2")])
+        .await
+        .unwrap();
+    assert_eq!(
+        (stored[0].highest_modseq(), stored[1].highest_modseq()),
+        (None, Some(1))
+    );
+}
+
+async fn folders_are_logged_and_a_deletion_only_without_messages(fresh: Fresh) {
+    let folders = with_log(&fresh).await;
+    let db = fresh.directory.db();
+    let uids = add(db, &folders[0], &[(1, "")]).await;
+    // The folder a is replaced by a new folder with the same path, and b is renamed.
+    let after = [listed("a", "F3"), listed("c", "F2")];
+    update_folders(db, ACCOUNT, &after).await.unwrap();
+    assert_eq!(start_log(db, ACCOUNT).await.unwrap(), None);
+    let a = [folders[0].id.clone()];
+    remove_folders(db, ACCOUNT, &a).await.unwrap();
+    assert_eq!(version(db).await, 3);
+    remove(db, ACCOUNT, &uids).await.unwrap();
+    for _ in 0..2 {
+        remove_folders(db, ACCOUNT, &a).await.unwrap();
+        assert_eq!(start_log(db, ACCOUNT).await.unwrap(), Some(5));
+    }
+    let mut paths: Vec<_> = folder_histories(db, ACCOUNT, 1, 5)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|f| (f.public_id, f.before, f.after))
+        .collect();
+    paths.sort();
+    let path = |path: &str| Some(path.to_owned());
+    let expected = [
+        ("F1".to_owned(), path("a"), None),
+        ("F2".to_owned(), path("b"), path("c")),
+        ("F3".to_owned(), None, path("a")),
+    ];
+    assert_eq!(paths, expected);
+    let replica = replica(&fresh.directory, ACCOUNT).await.unwrap().unwrap();
+    let paths: Vec<&str> = replica.folders.iter().map(|f| f.path.as_str()).collect();
+    assert_eq!(paths, ["a", "c"]);
+    // A deleted folder that is listed again is a created folder.
+    let after = [listed("d", "F1"), listed("a", "F3"), listed("c", "F2")];
+    update_folders(db, ACCOUNT, &after).await.unwrap();
+    let histories = folder_histories(db, ACCOUNT, 5, 6).await.unwrap();
+    let found = histories.iter().find(|f| f.public_id == "F1").unwrap();
+    assert_eq!(
+        (found.before.clone(), found.after.clone()),
+        (None, path("d"))
+    );
+}
+
+async fn old_changes_are_deleted(fresh: Fresh) {
+    let folders = with_log(&fresh).await;
+    let db = fresh.directory.db();
+    add(db, &folders[0], &[(1, ""), (2, ""), (3, "")]).await;
+    execute(
+        db,
+        "UPDATE mailbox_changes SET changed_at = 4070908800000 WHERE version = 3",
+    )
+    .await
+    .unwrap();
+    fresh.directory.sweep(NOW).await.unwrap();
+    let state = log_state(db, ACCOUNT).await.unwrap().unwrap();
+    assert_eq!((state.version, state.pruned_version), (3, 2));
+    assert!(
+        replica_since(&fresh.directory, ACCOUNT, 1)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let delta = replica_since(&fresh.directory, ACCOUNT, 2)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(delta.changed.len(), 1);
+    fresh.directory.sweep(NOW.plus(2 * MONTH)).await.unwrap();
+    let state = log_state(db, ACCOUNT).await.unwrap().unwrap();
+    assert_eq!((state.version, state.pruned_version), (3, 3));
+    assert_eq!(
+        fresh.number("SELECT COUNT(*) FROM mailbox_changes").await,
+        0
+    );
+    assert!(
+        replica_since(&fresh.directory, ACCOUNT, 4)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    add(db, &folders[0], &[(4, "")]).await;
+    assert_eq!(version(db).await, 4);
+    execute(db, "DELETE FROM accounts WHERE id = 'ada'")
+        .await
+        .unwrap();
+    assert_eq!(
+        fresh.number("SELECT COUNT(*) FROM mailbox_changes").await,
+        0
+    );
+}
+
+both!(
+    changes_before_the_first_sync_are_not_logged,
+    a_message_without_flags_is_not_in_the_log,
+    a_state_between_two_versions_is_read_after_later_changes,
+    a_write_of_an_outdated_sync_does_nothing,
+    folders_are_logged_and_a_deletion_only_without_messages,
+    old_changes_are_deleted,
+);

@@ -1,0 +1,327 @@
+//! The functions that a sync with the mail server needs: the stored flags and HIGHESTMODSEQ, and the messages of a folder.
+//!
+//! Several hosts can sync one mailbox at the same time. Each write compares the folder's stored UIDVALIDITY and HIGHESTMODSEQ with the values that the caller
+//! has read. If another host has changed them, the write does nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use sqlx::QueryBuilder;
+
+use super::log::{self, LoggedChange};
+use super::{IndexedMessage, MAX_PER_STATEMENT, WITH_IDENTITIES, number};
+use crate::Db;
+use crate::db::{Error, Tx, on, on_tx};
+
+/// Callers append conditions.
+const FLAGS: &str = "SELECT imap_uid, uid, flags FROM messages WHERE folder_id = ";
+const SET_FLAGS: &str = "UPDATE messages SET flags = ";
+/// Returns no row if another sync has changed the folder.
+const UNCHANGED: &str = "SELECT 1 FROM folders \
+     WHERE account_id = $1 AND id = $2 AND uid_validity = $3 AND COALESCE(highest_modseq, -1) = $4";
+const SET_HIGHEST_MODSEQ: &str = "UPDATE folders SET highest_modseq = $5 \
+     WHERE account_id = $1 AND id = $2 AND uid_validity = $3 AND COALESCE(highest_modseq, -1) = $4";
+/// Returns the logged path of a folder without messages.
+const EMPTY_FOLDER: &str = "SELECT listed_path FROM folders f WHERE account_id = $1 AND id = $2 AND listed_path IS NOT NULL \
+     AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id)";
+const REMOVE_FOLDER: &str = "UPDATE folders SET listed_path = NULL, highest_modseq = NULL WHERE account_id = $1 AND id = $2";
+/// Returns a folder that must be synced before the mailbox can have a log.
+const UNSYNCED: &str = "SELECT 1 FROM folders \
+     WHERE account_id = $1 AND listed_path IS NOT NULL AND highest_modseq IS NULL LIMIT 1";
+const START_LOG: &str = "INSERT INTO mailboxes (account_id, version) VALUES ($1, 0) \
+     ON CONFLICT (account_id) DO UPDATE SET version = 0 WHERE mailboxes.version IS NULL";
+/// Returns the version if the log is consistent with the folders. The log is not consistent if another folder has the logged path of a deleted folder, or if a
+/// message is in a deleted folder. The next sync changes both.
+const VERSION: &str = "SELECT m.version FROM mailboxes m WHERE m.account_id = $1 AND NOT EXISTS ( \
+     SELECT 1 FROM folders f WHERE f.account_id = m.account_id AND CASE WHEN f.listed_path IS NULL \
+     THEN EXISTS (SELECT 1 FROM messages x WHERE x.folder_id = f.id) ELSE f.listed_path <> f.path END)";
+
+/// A folder with the values that a sync has read from the index.
+#[derive(Clone, Copy, Debug)]
+pub struct SyncedFolder<'a> {
+    /// The service's own id of the folder.
+    pub id: &'a str,
+    /// The UIDVALIDITY.
+    pub uid_validity: u32,
+    /// The stored HIGHESTMODSEQ.
+    pub highest_modseq: Option<u64>,
+}
+
+/// A selection of messages in a folder.
+#[derive(Clone, Copy, Debug)]
+pub enum FolderMessages<'a> {
+    /// All messages.
+    All,
+    /// The messages with another UIDVALIDITY.
+    OtherUidValidity(u32),
+    /// The messages with this UIDVALIDITY whose IMAP UIDs are in one of the ranges.
+    Ranges(u32, &'a [RangeInclusive<u32>]),
+}
+
+#[derive(sqlx_macros::FromRow)]
+struct FlagsRow {
+    imap_uid: i64,
+    uid: i64,
+    flags: Option<String>,
+}
+
+/// The stored flags of messages, by IMAP UID. The flags are `None` if the message was never synced.
+pub type StoredFlags = HashMap<u32, Option<Arc<str>>>;
+
+/// Returns the stored flags of those messages that have a number.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn flags_at(
+    db: &Db,
+    folder: &SyncedFolder<'_>,
+    imap_uids: &[u32],
+) -> Result<StoredFlags, Error> {
+    let mut flags = StoredFlags::with_capacity(imap_uids.len());
+    for imap_uids in imap_uids.chunks(MAX_PER_STATEMENT) {
+        let rows: Vec<FlagsRow> = on!(db, pool => {
+            flags_query(folder, imap_uids.iter().copied()).build_query_as().fetch_all(pool).await
+        })?;
+        flags.extend(rows.into_iter().filter_map(FlagsRow::stored));
+    }
+    Ok(flags)
+}
+
+/// Returns the stored flags of all messages of a folder that have a number.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn folder_flags(db: &Db, folder: &SyncedFolder<'_>) -> Result<StoredFlags, Error> {
+    let rows: Vec<FlagsRow> = on!(db, pool => {
+        let mut query = QueryBuilder::new(FLAGS);
+        query.push_bind(folder.id.to_owned()).push(" AND uid_validity = ");
+        query.push_bind(i64::from(folder.uid_validity));
+        query.build_query_as().fetch_all(pool).await
+    })?;
+    Ok(rows.into_iter().filter_map(FlagsRow::stored).collect())
+}
+
+impl FlagsRow {
+    fn stored(self) -> Option<(u32, Option<Arc<str>>)> {
+        Some((
+            u32::try_from(self.imap_uid).ok()?,
+            self.flags.map(Arc::from),
+        ))
+    }
+}
+
+fn flags_query<D>(
+    folder: &SyncedFolder<'_>,
+    imap_uids: impl Iterator<Item = u32>,
+) -> QueryBuilder<D>
+where
+    D: sqlx::Database,
+    String: sqlx::Type<D> + for<'q> sqlx::Encode<'q, D>,
+    i64: sqlx::Type<D> + for<'q> sqlx::Encode<'q, D>,
+{
+    let mut query = QueryBuilder::new(FLAGS);
+    query.push_bind(folder.id.to_owned());
+    query.push(" AND uid_validity = ");
+    query.push_bind(i64::from(folder.uid_validity));
+    query.push(" AND imap_uid IN (0");
+    for imap_uid in imap_uids {
+        query.push(", ").push_bind(i64::from(imap_uid));
+    }
+    query.push(")");
+    query
+}
+
+/// Stores the flags of messages, and adds the changes to the log. Skips messages without a number. Returns `false` if another sync has changed the folder. In
+/// that case, the caller must start again.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails. Some flags can be stored in that case.
+pub async fn set_flags(
+    db: &Db,
+    account: &str,
+    folder: &SyncedFolder<'_>,
+    flags: &[(u32, Arc<str>)],
+) -> Result<bool, Error> {
+    for flags in flags.chunks(MAX_PER_STATEMENT) {
+        let mut tx = db.begin().await?;
+        tx.lock_account(account).await?;
+        if !is_unchanged(&mut tx, account, folder).await? {
+            return Ok(false);
+        }
+        let rows: Vec<FlagsRow> = on_tx!(&mut tx, tx => {
+            let imap_uids = flags.iter().map(|(imap_uid, _)| *imap_uid);
+            flags_query(folder, imap_uids).build_query_as().fetch_all(tx).await
+        })?;
+        let new: HashMap<i64, &Arc<str>> = flags
+            .iter()
+            .map(|(imap_uid, flags)| (i64::from(*imap_uid), flags))
+            .collect();
+        let mut changes = Vec::new();
+        let mut by_flags: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+        for row in rows {
+            let Some(new) = new.get(&row.imap_uid) else {
+                continue;
+            };
+            if row.flags.as_deref() == Some(new) {
+                continue;
+            }
+            by_flags.entry(new).or_default().push(row.uid);
+            let before = LoggedChange::of_message(row.uid, folder.id, row.flags);
+            changes.push(before.unwrap_or_else(|| LoggedChange::created(row.uid)));
+        }
+        for (flags, uids) in by_flags {
+            on_tx!(&mut tx, tx => {
+                let mut query = QueryBuilder::new(SET_FLAGS);
+                query.push_bind(flags.to_owned()).push(" WHERE account_id = ");
+                query.push_bind(account.to_owned()).push(" AND uid IN (0");
+                for uid in uids {
+                    query.push(", ").push_bind(uid);
+                }
+                query.push(")").build().execute(tx).await.map(drop)
+            })?;
+        }
+        log::append(&mut tx, account, &changes).await?;
+        tx.commit().await?;
+    }
+    Ok(true)
+}
+
+async fn is_unchanged(
+    tx: &mut Tx,
+    account: &str,
+    folder: &SyncedFolder<'_>,
+) -> Result<bool, Error> {
+    let unchanged: Option<i32> = on_tx!(tx, tx => sqlx::query_scalar(UNCHANGED)
+        .bind(account)
+        .bind(folder.id)
+        .bind(i64::from(folder.uid_validity))
+        .bind(modseq(folder.highest_modseq))
+        .fetch_optional(tx)
+        .await)?;
+    Ok(unchanged.is_some())
+}
+
+/// Converts a HIGHESTMODSEQ to the value that the queries compare. The maximum in the protocol is 2^63 - 1 (RFC 7162, section 7).
+fn modseq(highest_modseq: Option<u64>) -> i64 {
+    highest_modseq.map_or(-1, |modseq| i64::try_from(modseq).unwrap_or(i64::MAX))
+}
+
+/// Records that the index contains all changes of the folder up to `highest_modseq`. Does nothing if another sync has changed the folder.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn set_highest_modseq(
+    db: &Db,
+    account: &str,
+    folder: &SyncedFolder<'_>,
+    highest_modseq: u64,
+) -> Result<(), Error> {
+    let mut tx = db.begin().await?;
+    tx.lock_account(account).await?;
+    on_tx!(&mut tx, tx => sqlx::query(SET_HIGHEST_MODSEQ)
+        .bind(account)
+        .bind(folder.id)
+        .bind(i64::from(folder.uid_validity))
+        .bind(modseq(folder.highest_modseq))
+        .bind(modseq(Some(highest_modseq)))
+        .execute(tx)
+        .await
+        .map(drop))?;
+    tx.commit().await
+}
+
+/// Returns the selected messages of the folder with the service's id `folder`.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn folder_messages(
+    db: &Db,
+    account: &str,
+    folder: &str,
+    selection: FolderMessages<'_>,
+) -> Result<Vec<IndexedMessage>, Error> {
+    let all: [&[RangeInclusive<u32>]; 1] = [&[]];
+    let chunks: Vec<&[RangeInclusive<u32>]> = match selection {
+        FolderMessages::Ranges(_, ranges) => ranges.chunks(MAX_PER_STATEMENT / 2).collect(),
+        _ => all.to_vec(),
+    };
+    let mut messages: Vec<IndexedMessage> = Vec::new();
+    for ranges in chunks {
+        let rows: Vec<IndexedMessage> = on!(db, pool => {
+            let mut query = QueryBuilder::new(WITH_IDENTITIES);
+            query.push_bind(account.to_owned()).push(" AND m.folder_id = ");
+            query.push_bind(folder.to_owned());
+            match selection {
+                FolderMessages::All => {}
+                FolderMessages::OtherUidValidity(uid_validity) => {
+                    query.push(" AND m.uid_validity <> ").push_bind(i64::from(uid_validity));
+                }
+                FolderMessages::Ranges(uid_validity, _) => {
+                    query.push(" AND m.uid_validity = ").push_bind(i64::from(uid_validity));
+                    query.push(" AND (FALSE");
+                    for range in ranges {
+                        query.push(" OR m.imap_uid BETWEEN ").push_bind(i64::from(*range.start()));
+                        query.push(" AND ").push_bind(i64::from(*range.end()));
+                    }
+                    query.push(")");
+                }
+            }
+            query.build_query_as().fetch_all(pool).await
+        })?;
+        messages.extend(rows);
+    }
+    messages.sort_unstable_by_key(|message| number(message.uid));
+    messages.dedup_by_key(|message| message.uid);
+    Ok(messages)
+}
+
+/// Adds the deletion of folders to the log. Skips a folder with messages. The caller must have removed the messages from the index.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn remove_folders(db: &Db, account: &str, folders: &[String]) -> Result<(), Error> {
+    let mut tx = db.begin().await?;
+    tx.lock_account(account).await?;
+    let mut changes = Vec::new();
+    for id in folders {
+        let path: Option<String> = on_tx!(&mut tx, tx => sqlx::query_scalar(EMPTY_FOLDER)
+            .bind(account)
+            .bind(id)
+            .fetch_optional(tx)
+            .await)?;
+        let Some(path) = path else {
+            continue;
+        };
+        on_tx!(&mut tx, tx => sqlx::query(REMOVE_FOLDER)
+            .bind(account)
+            .bind(id)
+            .execute(tx)
+            .await
+            .map(drop))?;
+        changes.push(LoggedChange::of_folder(id, Some(&path)));
+    }
+    log::append(&mut tx, account, &changes).await?;
+    tx.commit().await
+}
+
+/// Starts the change log if the mailbox has no log and all of its folders were synced. Returns the version of the last change. Returns `None` if the log has not
+/// been started, or if the log is not consistent with the folders. In both cases, the caller must sync again.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn start_log(db: &Db, account: &str) -> Result<Option<u64>, Error> {
+    if log::log_state(db, account).await?.is_none() {
+        let mut tx = db.begin().await?;
+        tx.lock_account(account).await?;
+        let unsynced: Option<i32> = on_tx!(&mut tx, tx => sqlx::query_scalar(UNSYNCED).bind(account).fetch_optional(tx).await)?;
+        if unsynced.is_some() {
+            return Ok(None);
+        }
+        on_tx!(&mut tx, tx => sqlx::query(START_LOG).bind(account).execute(tx).await.map(drop))?;
+        tx.commit().await?;
+    }
+    let version: Option<Option<i64>> =
+        on!(db, pool => sqlx::query_scalar(VERSION).bind(account).fetch_optional(pool).await)?;
+    Ok(version.flatten().map(number))
+}

@@ -1,0 +1,268 @@
+//! Returns the changes of a mailbox since a cursor.
+//!
+//! The result contains the differences between the version of the cursor and the current version. Therefore several changes of a message are at most one change
+//! in the result.
+
+mod cursor;
+mod page;
+mod plan;
+
+use latchmail_core::permissions::{GrantedFolder, Grants, Right};
+use latchmail_directory::message_index::{self, FolderHistory};
+
+use crate::access::Access;
+use crate::error::Error;
+use crate::folder_path;
+use crate::mail::Mail;
+use cursor::{Cursor, Tag, tag};
+use page::page;
+
+/// A change of a mailbox. Paths are valid at the position of the change in its page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A message was created in a folder.
+    Created {
+        /// The number of the message.
+        uid: u64,
+        /// The path of the folder.
+        folder: String,
+        /// The flags of the message.
+        flags: Vec<String>,
+    },
+    /// The flags of a message changed.
+    Flags {
+        /// The number of the message.
+        uid: u64,
+        /// The path of the message's folder.
+        folder: String,
+        /// All flags of the message.
+        flags: Vec<String>,
+    },
+    /// A message was moved.
+    Moved {
+        /// The number of the message.
+        uid: u64,
+        /// The path of the new folder.
+        folder: String,
+        /// The path of the old folder.
+        from: String,
+        /// All flags of the message.
+        flags: Vec<String>,
+    },
+    /// A message was deleted.
+    Deleted {
+        /// The number of the message.
+        uid: u64,
+        /// The path of the folder that contained the message.
+        folder: String,
+    },
+    /// A folder was created.
+    FolderCreated {
+        /// The path of the folder.
+        folder: String,
+        /// The id of the folder.
+        id: String,
+    },
+    /// A folder was renamed.
+    FolderRenamed {
+        /// The new path of the folder.
+        folder: String,
+        /// The old path of the folder.
+        from: String,
+        /// The id of the folder.
+        id: String,
+    },
+    /// A folder was deleted with its messages.
+    FolderDeleted {
+        /// The path of the folder.
+        folder: String,
+        /// The id of the folder.
+        id: String,
+    },
+}
+
+/// A page of changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangePage {
+    /// The cursor after this page.
+    pub cursor: String,
+    /// `true` if another page follows.
+    pub more: bool,
+    /// The changes, in the order in which a client must apply them.
+    pub changes: Vec<Change>,
+}
+
+/// The folders that a caller can see.
+enum Visible<'a> {
+    All,
+    Granted(&'a Grants),
+}
+
+impl Mail {
+    /// Returns at most `limit` changes since the cursor `since`, in one folder or in all folders. Without `since`, returns the current cursor and no changes.
+    /// Returns `None` if the folder does not exist.
+    ///
+    /// # Errors
+    /// Returns [`Error::CursorExpired`] if the cursor is not valid. Returns another [`Error`] if the operation fails.
+    pub async fn changes(
+        &self,
+        access: &Access,
+        since: Option<&str>,
+        folder: Option<&str>,
+        limit: u32,
+    ) -> Result<Option<ChangePage>, Error> {
+        let visible = Visible::of(access)?;
+        let folder = folder.map(folder_path::normalize);
+        let scope = visible.scope(&access.account);
+        let cursor = since.map(|text| {
+            let cursor = Cursor::decode(text).filter(|cursor| cursor.scope == scope);
+            let matches = |cursor: &Cursor| cursor.folder.is_some() == folder.is_some();
+            cursor.filter(matches).ok_or(Error::CursorExpired)
+        });
+        let cursor = cursor.transpose()?;
+        let version = self.sync(access).await?;
+        let mut cursor = cursor.unwrap_or_else(|| Cursor::at(scope, version));
+        if cursor.until > version {
+            return Err(Error::CursorExpired);
+        }
+        cursor.begin(version);
+        let (db, account) = (self.db(), &access.account);
+        let mut folders =
+            message_index::folder_histories(db, account, cursor.since, cursor.until).await?;
+        folders.retain(|folder| visible.contains(folder));
+        if let Some(path) = folder {
+            let Some(found) = find_folder(&folders, &cursor, path)? else {
+                self.require_folder(access, path, Right::MailRead).await?;
+                return Ok(None);
+            };
+            cursor.folder = Some(folder_tag(found));
+            folders = vec![found.clone()];
+        }
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let page = page(db, account, &folders, cursor, version, limit).await?;
+        // The sweep can delete changes at any time. Therefore check after the changes were read.
+        let log = message_index::log_state(db, account).await?;
+        if log.is_none_or(|log| log.pruned_version > cursor.since) {
+            return Err(Error::CursorExpired);
+        }
+        Ok(Some(page))
+    }
+}
+
+/// Returns the folder of a request. `cursor.folder` is `None` if the request has no cursor. Returns `None` if the folder does not exist.
+///
+/// # Errors
+/// Returns [`Error::CursorExpired`] if the cursor belongs to another folder.
+fn find_folder<'f>(
+    folders: &'f [FolderHistory],
+    cursor: &Cursor,
+    path: &str,
+) -> Result<Option<&'f FolderHistory>, Error> {
+    let has_path = |known: &Option<String>| known.as_deref() == Some(path);
+    let now = folders.iter().find(|folder| has_path(&folder.now));
+    let Some(tag) = cursor.folder else {
+        return Ok(now);
+    };
+    let found = folders.iter().find(|folder| folder_tag(folder) == tag);
+    let found = found.ok_or(Error::CursorExpired)?;
+    // The client may not know yet that the folder was renamed.
+    let is_named = [&found.before, &found.after, &found.now]
+        .into_iter()
+        .any(has_path);
+    if is_named {
+        return Ok(Some(found));
+    }
+    if found.now.is_none() && now.is_none() {
+        return Ok(None);
+    }
+    Err(Error::CursorExpired)
+}
+
+fn folder_tag(folder: &FolderHistory) -> Tag {
+    tag([folder.id.as_bytes()])
+}
+
+impl<'a> Visible<'a> {
+    /// Returns the folders that the caller is allowed to read.
+    ///
+    /// # Errors
+    /// Returns [`Error::Denied`] if the caller is not allowed to read any folder.
+    fn of(access: &'a Access) -> Result<Self, Error> {
+        let Some(member) = &access.member else {
+            return Ok(Self::All);
+        };
+        if !member.grants.over_some_folder().hold(Right::MailRead) {
+            return Err(Error::Denied(Right::MailRead));
+        }
+        Ok(if member.grants.over_every_folder().hold(Right::MailRead) {
+            Self::All
+        } else {
+            Self::Granted(&member.grants)
+        })
+    }
+
+    /// Returns `true` if the caller is allowed to read the folder. See [`crate::folder_access`].
+    fn contains(&self, folder: &FolderHistory) -> bool {
+        match self {
+            Self::All => true,
+            Self::Granted(grants) => readable(grants).any(|granted| {
+                granted.id == folder.public_id
+                    && (folder.has_object_id || granted.uid_validity == folder.uid_validity)
+            }),
+        }
+    }
+
+    /// Returns the hash of the mailbox and the visible folders. If other folders are granted to a member, the member's cursors expire.
+    fn scope(&self, account: &str) -> Tag {
+        let mut granted: Vec<String> = match self {
+            Self::All => Vec::new(),
+            Self::Granted(grants) => readable(grants)
+                .map(|folder| format!("{} {}", folder.uid_validity, folder.id))
+                .collect(),
+        };
+        granted.sort_unstable();
+        granted.dedup();
+        let granted = granted.iter().map(String::as_bytes);
+        tag([account.as_bytes()].into_iter().chain(granted))
+    }
+}
+
+/// Returns the folders that a member is allowed to read.
+fn readable(grants: &Grants) -> impl Iterator<Item = &GrantedFolder> {
+    let folders = grants.folders();
+    folders.filter_map(|(folder, rights)| rights.hold(Right::MailRead).then_some(folder))
+}
+
+/// Reads pages without a mail server.
+#[cfg(test)]
+pub(crate) mod testing {
+    use latchmail_directory::Db;
+
+    use super::*;
+
+    /// A position in the change log of a mailbox.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Position(Cursor);
+
+    /// Returns the page after a position. `visible` selects the folders.
+    pub(crate) async fn read_page(
+        db: &Db,
+        account: &str,
+        position: Option<Position>,
+        version: u64,
+        limit: usize,
+        visible: impl Fn(&FolderHistory) -> bool,
+    ) -> Result<(ChangePage, Position), Error> {
+        let mut cursor = position.map_or_else(
+            || Cursor::at(Tag::default(), version),
+            |position| position.0,
+        );
+        cursor.begin(version);
+        let (since, until) = (cursor.since, cursor.until);
+        let mut folders = message_index::folder_histories(db, account, since, until).await?;
+        folders.retain(visible);
+        let page = page(db, account, &folders, cursor, version, limit).await?;
+        let position = Cursor::decode(&page.cursor).ok_or(Error::CursorExpired)?;
+        Ok((page, Position(position)))
+    }
+}

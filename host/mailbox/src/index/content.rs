@@ -1,0 +1,116 @@
+//! An open index with the current state of the mailbox.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Instant;
+
+use latchmail_directory::message_index::{Replica, ReplicaDelta, ReplicaFolder, ReplicaMessage};
+use latchmail_search::{Index, MailboxState};
+
+use super::threads::MailboxThreads;
+use crate::folder_index::FolderState;
+
+/// An open index with the state of the mailbox at one version of the change log.
+pub(super) struct Content {
+    pub(super) index: Arc<Index>,
+    pub(super) mailbox: Mailbox,
+    pub(super) threads: MailboxThreads,
+    /// The messages that the index does not contain, because they were not at their locations when they were read.
+    pub(super) unindexed: BTreeSet<u64>,
+    pub(super) verified: Instant,
+}
+
+/// The state of the mailbox at one version of the change log.
+pub(super) struct Mailbox {
+    /// The version of the change log.
+    pub(super) version: u64,
+    pub(super) state: MailboxState,
+    /// The folders of the mailbox, with their positions in `state`.
+    pub(super) folders: Vec<(u16, ReplicaFolder)>,
+    /// The positions of all folders that `state` has or had, by folder id.
+    positions: HashMap<String, u16>,
+    next_position: u16,
+}
+
+impl Mailbox {
+    pub(super) fn new(replica: &Replica) -> Self {
+        let mut mailbox = Self {
+            version: replica.version,
+            state: MailboxState::new(),
+            folders: Vec::new(),
+            positions: HashMap::new(),
+            next_position: 0,
+        };
+        mailbox.set_folders(&replica.folders);
+        mailbox.set_messages(&replica.folders, &replica.messages);
+        mailbox
+    }
+
+    /// Applies the changes after [`Mailbox::version`].
+    pub(super) fn apply(&mut self, delta: &ReplicaDelta) {
+        for uid in &delta.removed {
+            self.state.remove(*uid);
+        }
+        self.set_folders(&delta.folders);
+        self.set_messages(&delta.folders, &delta.changed);
+        self.version = delta.version;
+    }
+
+    fn set_messages(&mut self, folders: &[ReplicaFolder], messages: &[ReplicaMessage]) {
+        for message in messages {
+            let folder = folders.get(message.folder);
+            let position = folder.and_then(|folder| self.positions.get(&folder.id));
+            if let Some(position) = position {
+                self.state
+                    .set(message.uid, *position, message.imap_uid, &message.flags);
+            }
+        }
+    }
+
+    fn set_folders(&mut self, folders: &[ReplicaFolder]) {
+        for (position, folder) in &self.folders {
+            if !folders.iter().any(|other| other.id == folder.id) {
+                self.state.remove_folder(*position);
+                self.positions.remove(&folder.id);
+            }
+        }
+        self.folders.clear();
+        for folder in folders {
+            let known = self.positions.get(&folder.id).copied();
+            let position = known.unwrap_or(self.next_position);
+            if known.is_none() {
+                // After the last position, new folders are missing until the index is opened again. Then the state is never current.
+                let Some(next) = self.next_position.checked_add(1) else {
+                    continue;
+                };
+                self.next_position = next;
+                self.positions.insert(folder.id.clone(), position);
+            }
+            self.folders.push((position, folder.clone()));
+        }
+        // Folders can swap their paths. Therefore the state is updated after all positions are known.
+        for (position, folder) in &self.folders {
+            self.state.set_folder(*position, &folder.path);
+        }
+    }
+
+    /// Returns the folder with this path.
+    pub(super) fn folder(&self, path: &str) -> Option<&(u16, ReplicaFolder)> {
+        self.folders.iter().find(|(_, folder)| folder.path == path)
+    }
+
+    /// Returns `true` if the state of one folder is current. New, changed and expunged messages increase HIGHESTMODSEQ (RFC 7162). Returns `false` if the server
+    /// has no HIGHESTMODSEQ.
+    pub(super) fn is_current_in(&self, now: &FolderState) -> bool {
+        now.highest_modseq.is_some()
+            && self.folder(&now.path).is_some_and(|(_, folder)| {
+                folder.highest_modseq == now.highest_modseq
+                    && folder.uid_validity == now.opened.uid_validity
+            })
+    }
+
+    /// Returns `true` if the state of all folders is current.
+    pub(super) fn is_current(&self, now: &[FolderState]) -> bool {
+        self.folders.len() == now.len() && now.iter().all(|folder| self.is_current_in(folder))
+    }
+}

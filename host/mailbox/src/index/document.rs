@@ -1,0 +1,188 @@
+//! Converts a message to a document of the search index. The document contains the summary of the message, so a search needs no data of the mail server.
+
+use std::collections::HashSet;
+
+use latchmail_core::clock::Timestamp;
+use latchmail_mime::preview::Preview;
+use latchmail_mime::{self as mime, Header};
+use latchmail_search::threads::ThreadKeys;
+use latchmail_search::{Document, Participant};
+use serde::{Deserialize, Serialize};
+
+use crate::bounds;
+use crate::error::Error;
+use crate::listing::summary;
+use crate::message::MessageParts;
+use crate::thread_ids::thread_fields;
+use crate::types::{Address, Summary};
+
+/// The data of a message for its document.
+#[derive(Debug)]
+pub(super) struct MessageDocument {
+    pub(super) uid: u64,
+    pub(super) arrival: i64,
+    summary: Summary,
+    cc: Vec<Address>,
+    attachments: Vec<String>,
+    text: String,
+    pub(super) thread: ThreadKeys,
+}
+
+impl MessageDocument {
+    /// Creates the document of the message with the number `uid`.
+    pub(super) fn new(uid: u64, parts: &MessageParts) -> Self {
+        let MessageParts {
+            message,
+            structure,
+            texts,
+        } = parts;
+        let (head, _) = mime::split(&message.whole);
+        let header = Header::of(head, bounds::LISTED_FIELD);
+        let is_complete = message.whole.len() < bounds::FIRST;
+        let preview = Preview::of_message(structure, &message.whole, is_complete).text;
+        let content = mime::content(structure, texts.each_ref().map(Option::as_deref));
+        // A long References field does not fit into the limit for summaries.
+        let thread = if header.truncated {
+            thread_fields(&Header::of(head, bounds::FIELD)).keys(uid)
+        } else {
+            thread_fields(&header).keys(uid)
+        };
+        Self {
+            uid,
+            arrival: message.internal_date.map_or(0, Timestamp::millis),
+            text: searchable_text(content.text, content.html.as_deref()),
+            attachments: mime::sections(structure)
+                .map(|section| section.attachment.filename)
+                .collect(),
+            summary: summary(uid, message, &header, preview),
+            cc: header.cc,
+            thread,
+        }
+    }
+
+    /// Returns the date of the message.
+    pub(super) fn date(&self) -> i64 {
+        self.summary.date.millis()
+    }
+
+    /// Calls `add` with the document.
+    pub(super) fn with_document<T>(
+        &self,
+        add: impl FnOnce(&Document<'_>) -> T,
+    ) -> Result<T, serde_json::Error> {
+        let stored = serde_json::to_vec(&StoredSummary::from(&self.summary))?;
+        let (from, to, cc) = (
+            participants(&self.summary.from),
+            participants(&self.summary.to),
+            participants(&self.cc),
+        );
+        let attachments: Vec<&str> = self.attachments.iter().map(String::as_str).collect();
+        Ok(add(&Document {
+            uid: self.uid,
+            arrival: self.arrival,
+            date: self.date(),
+            size: self.summary.size,
+            subject: &self.summary.subject,
+            from: &from,
+            to: &to,
+            cc: &cc,
+            has_attachment: !attachments.is_empty(),
+            attachments: &attachments,
+            text: &self.text,
+            thread: self.thread.clone(),
+            summary: &stored,
+        }))
+    }
+}
+
+fn participants(addresses: &[Address]) -> Vec<Participant<'_>> {
+    addresses
+        .iter()
+        .map(|address| Participant {
+            name: &address.name,
+            address: &address.address,
+        })
+        .collect()
+}
+
+/// Returns the plain text, followed by the visible text of the HTML if the HTML contains a word that the plain text does not contain.
+fn searchable_text(text: Option<String>, html: Option<&str>) -> String {
+    let html = html.map(mime::html_to_visible_text).unwrap_or_default();
+    let Some(mut text) = text else {
+        return html;
+    };
+    let is_contained = {
+        let known: HashSet<&str> = words(&text).collect();
+        words(&html).all(|word| known.contains(word))
+    };
+    if !is_contained {
+        text.push_str("\n\n");
+        text.push_str(&html);
+    }
+    text
+}
+
+/// Returns the words of a text without punctuation, because the two parts of a message often have different punctuation.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|character: char| !character.is_alphanumeric());
+    words.filter(|word| !word.is_empty())
+}
+
+/// The stored form of a summary. Flags and position are not stored, because they change.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredSummary {
+    #[serde(rename = "f")]
+    from: Vec<(String, String)>,
+    #[serde(rename = "t")]
+    to: Vec<(String, String)>,
+    #[serde(rename = "s")]
+    subject: String,
+    #[serde(rename = "d")]
+    date: i64,
+    #[serde(rename = "z")]
+    size: u64,
+    #[serde(rename = "p")]
+    preview: String,
+}
+
+impl From<&Summary> for StoredSummary {
+    fn from(summary: &Summary) -> Self {
+        let pairs = |addresses: &[Address]| {
+            let pair = |address: &Address| (address.name.clone(), address.address.clone());
+            addresses.iter().map(pair).collect()
+        };
+        Self {
+            from: pairs(&summary.from),
+            to: pairs(&summary.to),
+            subject: summary.subject.clone(),
+            date: summary.date.millis(),
+            size: summary.size,
+            preview: summary.preview.clone(),
+        }
+    }
+}
+
+/// Returns the summary that a document contains, without flags, position and thread.
+///
+/// # Errors
+/// Returns an error if the stored data are invalid.
+pub(super) fn stored_summary(uid: u64, stored: &[u8]) -> Result<Summary, Error> {
+    let stored: StoredSummary = serde_json::from_slice(stored)
+        .map_err(|error| Error::Internal(format!("invalid summary in the index: {error}")))?;
+    let addresses = |pairs: Vec<(String, String)>| {
+        let address = |(name, address)| Address { name, address };
+        pairs.into_iter().map(address).collect()
+    };
+    Ok(Summary {
+        uid,
+        seq: 0,
+        from: addresses(stored.from),
+        to: addresses(stored.to),
+        subject: stored.subject,
+        date: Timestamp::from_millis(stored.date),
+        flags: Vec::new(),
+        size: stored.size,
+        preview: stored.preview,
+        thread_id: String::new(),
+    })
+}

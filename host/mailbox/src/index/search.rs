@@ -1,0 +1,218 @@
+//! Serves searches from the index.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use latchmail_core::permissions::Right;
+use latchmail_directory::message_index;
+use latchmail_search::{FolderSet, Order, Query, Search};
+use tokio::sync::OwnedRwLockReadGuard;
+
+use super::content::Content;
+use super::document::stored_summary;
+use super::update::MAX_FOREGROUND;
+use super::{AccountIndex, Indexes};
+use crate::access::Access;
+use crate::blocking;
+use crate::error::Error;
+use crate::folder_access::{Decision, FolderAccess};
+use crate::folder_index::FolderState;
+use crate::mail::Mail;
+use crate::search::{Hit, IndexStatus, SearchRequest, SearchResult, Snippet, Sort};
+use crate::types::Summary;
+
+/// An index whose content is current. The content does not change while this value exists.
+pub(crate) struct CurrentIndex(OwnedRwLockReadGuard<Option<Content>>);
+
+impl Mail {
+    /// Returns the index of the account if the index is complete and, after an update, current. `folders` are the folders that the request uses, with their states
+    /// on the mail server at the time of the request. `all` is `true` if these are all folders. Returns the status of the index if the index cannot be used.
+    pub(crate) async fn current_index(
+        &self,
+        access: &Access,
+        folders: &[FolderState],
+        all: bool,
+    ) -> Result<CurrentIndex, IndexStatus> {
+        let Some(indexes) = self.indexes() else {
+            return Err(IndexStatus::Off);
+        };
+        let index = indexes.account(&access.account);
+        match self.updated_index(indexes, &index, folders, all).await {
+            Ok(true) => {
+                let content = Arc::clone(&index.content).read_owned().await;
+                if content.is_some() {
+                    return Ok(CurrentIndex(content));
+                }
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(
+                    account = access.account,
+                    %error,
+                    "the search index cannot be updated"
+                );
+            }
+        }
+        indexes.count_fallback();
+        Err(IndexStatus::Building)
+    }
+
+    /// Updates the index if necessary. Returns `false` if the index must be built in the background.
+    async fn updated_index(
+        &self,
+        indexes: &Indexes,
+        index: &Arc<AccountIndex>,
+        folders: &[FolderState],
+        all: bool,
+    ) -> Result<bool, Error> {
+        if index.is_queued.load(Ordering::SeqCst) || index.has_failed() {
+            return Ok(false);
+        }
+        if let Some(content) = &*index.content.read().await {
+            let mailbox = &content.mailbox;
+            let is_current = if all {
+                mailbox.is_current(folders)
+            } else {
+                folders.iter().all(|folder| mailbox.is_current_in(folder))
+            };
+            if is_current {
+                return Ok(true);
+            }
+        } else if !message_index::is_synced(&self.directory, &index.account).await? {
+            indexes.build(index);
+            return Ok(false);
+        }
+        let is_updated = self.update_index(index, MAX_FOREGROUND).await?;
+        if !is_updated {
+            indexes.build(index);
+        }
+        Ok(is_updated)
+    }
+
+    /// Searches the index. Returns `None` if the index cannot be read. In this case, the index is closed, and built again if it is damaged.
+    pub(crate) async fn search_index(
+        &self,
+        access: &Access,
+        index: CurrentIndex,
+        query: Query,
+        folders: FolderSet,
+        request: SearchRequest<'_>,
+    ) -> Result<Option<SearchResult>, Error> {
+        let sort = match request.sort {
+            Sort::Newest => latchmail_search::Sort::Newest,
+            Sort::Relevance => latchmail_search::Sort::Relevance,
+        };
+        let order = if request.folder.is_some() {
+            Order::Folder
+        } else {
+            Order::Arrival
+        };
+        let to_usize = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+        let (offset, limit) = (to_usize(request.offset), to_usize(request.limit));
+        let found = blocking::run(move || {
+            let content = index.content()?;
+            let found = content.index.search(
+                &content.mailbox.state,
+                &Search {
+                    query: &query,
+                    folders: &folders,
+                    sort,
+                    order,
+                    offset,
+                    limit,
+                },
+            );
+            let found = match found {
+                Ok(found) => found,
+                Err(error) => return Ok(Err(error)),
+            };
+            let mut hits = Vec::with_capacity(found.hits.len());
+            for hit in found.hits {
+                let summary = content.summary(hit.uid, &hit.summary)?;
+                if let Some((summary, folder)) = summary {
+                    hits.push(Hit {
+                        summary,
+                        folder,
+                        snippet: Some(Snippet {
+                            text: hit.snippet.text,
+                            matches: hit.snippet.matches,
+                        }),
+                    });
+                }
+            }
+            Ok(Ok(SearchResult {
+                hits,
+                total: found.total,
+                index: IndexStatus::Ready,
+            }))
+        });
+        let found: Result<_, Error> = found.await.map_err(Error::Internal)?;
+        match found? {
+            Ok(result) => Ok(Some(result)),
+            Err(error) => {
+                if let Some(indexes) = self.indexes() {
+                    let account = indexes.account(&access.account);
+                    self.close_index(&account, &error).await;
+                    indexes.count_fallback();
+                    indexes.build(&account);
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl CurrentIndex {
+    pub(super) fn content(&self) -> Result<&Content, Error> {
+        self.0
+            .as_ref()
+            .ok_or_else(|| Error::Internal("the search index is closed".into()))
+    }
+
+    /// Returns the folders that the caller can read and that satisfy `is_searched`.
+    pub(crate) fn folders(
+        &self,
+        folder_access: &FolderAccess,
+        is_searched: impl Fn(&str) -> bool,
+    ) -> FolderSet {
+        let Some(content) = &*self.0 else {
+            return FolderSet::default();
+        };
+        let folders = content.mailbox.folders.iter();
+        folders
+            .filter(|(_, folder)| {
+                folder_access.authorize(&folder.path, folder.uid_validity, Right::MailRead)
+                    == Decision::Allowed
+                    && is_searched(&folder.path)
+            })
+            .map(|(position, _)| *position)
+            .collect()
+    }
+}
+
+impl Content {
+    /// Returns the summary of a message with its current flags, and the path of its folder. `stored` is the summary in the index. Returns `None` if the message
+    /// no longer exists.
+    pub(super) fn summary(
+        &self,
+        uid: u64,
+        stored: &[u8],
+    ) -> Result<Option<(Summary, String)>, Error> {
+        let state = &self.mailbox.state;
+        let Some(location) = state.get(uid) else {
+            return Ok(None);
+        };
+        let folder = state.path(location.folder).unwrap_or_default().to_owned();
+        let flags = state.flags(uid).unwrap_or_default();
+        let summary = stored_summary(uid, stored)?;
+        Ok(Some((
+            Summary {
+                seq: state.seq(location.folder, location.imap_uid),
+                flags: flags.split_whitespace().map(ToOwned::to_owned).collect(),
+                thread_id: self.threads.id(uid),
+                ..summary
+            },
+            folder,
+        )))
+    }
+}

@@ -1,0 +1,498 @@
+//! Updates an index: synchronizes the directory with the mail server, reads new messages, and adds them to the index.
+//!
+//! A message number is missing if the mailbox has it and the index does not. So an update after a crash continues where the last commit ended.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use latchmail_directory::message_index;
+use latchmail_imap::MessageRef;
+use latchmail_search::{Index, Writer};
+
+use super::content::{Content, Mailbox};
+use super::document::MessageDocument;
+use super::threads::MailboxThreads;
+use super::{AccountIndex, VERIFY_INTERVAL, files};
+use crate::access::Access;
+use crate::error::Error;
+use crate::mail::Mail;
+use crate::message::MessageParts;
+use crate::retry::retry_read;
+use crate::{blocking, bounds};
+
+/// Maximum number of missing messages that a search adds to the index. If more messages are missing, the index is built in the background.
+pub(super) const MAX_FOREGROUND: usize = 200;
+
+/// Maximum number of attempts to read messages that are moved at the same time.
+const ATTEMPTS: usize = 3;
+
+/// The number of messages that are read with one command.
+const BATCH: usize = 50;
+
+/// The number of bytes that the first command reads of each message.
+const BEGINNING: usize = 64 * 1024;
+
+/// Memory for the messages of a writer, in bytes.
+const WRITER_MEMORY: usize = 32 * 1024 * 1024;
+
+/// Maximum time to wait for the end of another writer.
+const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The number of messages after which a build stores its progress.
+const COMMIT: usize = 5_000;
+
+impl Mail {
+    /// Brings an index to the current state of the mailbox. Returns `false` and changes nothing if more than `limit` messages are missing.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the mail server, the directory or the index fails. A damaged index is deleted.
+    pub(super) async fn update_index(
+        &self,
+        account: &AccountIndex,
+        limit: usize,
+    ) -> Result<bool, Error> {
+        let _lock = account.update.lock().await;
+        let updated = self.update_locked(account, limit).await;
+        account.set_updated(updated.is_ok());
+        if let Err(IndexError::Damaged(reason)) = &updated {
+            *account.content.write().await = None;
+            delete_damaged(account, reason).await;
+        }
+        Ok(updated?)
+    }
+
+    async fn update_locked(
+        &self,
+        account: &AccountIndex,
+        limit: usize,
+    ) -> Result<bool, IndexError> {
+        let access = self.index_access(&account.account).await?;
+        let access = access.ok_or_else(|| Error::Unavailable("the account is disabled".into()))?;
+        for _ in 0..ATTEMPTS {
+            self.sync(&access).await?;
+            let is_open = account.content.read().await.is_some();
+            let is_updated = is_open && self.apply_changes(account, &access, limit).await?;
+            if !is_updated && !self.open_index(account, &access, limit).await? {
+                return Ok(false);
+            }
+            let content = account.content.read().await;
+            let is_complete = |content: &Content| content.unindexed.is_empty();
+            if content.as_ref().is_none_or(is_complete) {
+                return Ok(true);
+            }
+        }
+        tracing::warn!(
+            account = account.account,
+            "the search index does not contain messages that cannot be read"
+        );
+        Ok(true)
+    }
+
+    /// Applies the changes since the last update to an open index. Returns `false` if the index must be opened again.
+    async fn apply_changes(
+        &self,
+        account: &AccountIndex,
+        access: &Access,
+        limit: usize,
+    ) -> Result<bool, IndexError> {
+        let (index, version) = {
+            let content = account.content.read().await;
+            let Some(content) = &*content else {
+                return Ok(false);
+            };
+            (Arc::clone(&content.index), content.mailbox.version)
+        };
+        let delta =
+            message_index::replica_since(&self.directory, &account.account, version).await?;
+        let Some(delta) = delta else {
+            *account.content.write().await = None;
+            return Ok(false);
+        };
+        let missing = {
+            let content = account.content.read().await;
+            let Some(content) = &*content else {
+                return Ok(false);
+            };
+            content.missing(&delta)
+        };
+        // A larger number of messages is added to a closed index.
+        if missing.len() > limit.min(MAX_FOREGROUND) {
+            *account.content.write().await = None;
+            return Ok(false);
+        }
+        let uids: BTreeSet<u64> = missing.iter().map(|missing| missing.uid).collect();
+        let new = if missing.is_empty() && delta.removed.is_empty() {
+            Vec::new()
+        } else {
+            let added = self.index_messages(access, &index, missing, &delta.removed);
+            added.await?.documents
+        };
+        let mut content = account.content.write().await;
+        if let Some(content) = &mut *content {
+            content.mailbox.apply(&delta);
+            content.threads.update(&new, &delta.removed);
+            let added: BTreeSet<u64> = new.iter().map(|document| document.uid).collect();
+            content.unindexed = &uids - &added;
+        }
+        Ok(true)
+    }
+
+    /// Opens an index and adds all missing messages. Returns `false` if more than `limit` messages are missing.
+    async fn open_index(
+        &self,
+        account: &AccountIndex,
+        access: &Access,
+        limit: usize,
+    ) -> Result<bool, IndexError> {
+        let Some(replica) = message_index::replica(&self.directory, &account.account).await? else {
+            return Ok(false);
+        };
+        let folder = account.folder.clone();
+        let opened = blocking::run(move || {
+            files::prepare(&folder)?;
+            let index = Index::open(&folder)?;
+            let uids = index.uids()?;
+            let mailbox = Mailbox::new(&replica);
+            let indexed: HashSet<u64> = uids.iter().copied().collect();
+            let removed: Vec<u64> = uids
+                .into_iter()
+                .filter(|uid| mailbox.state.get(*uid).is_none())
+                .collect();
+            let mut missing: Vec<Missing> = replica
+                .messages
+                .iter()
+                .filter(|message| !indexed.contains(&message.uid))
+                .filter_map(|message| {
+                    let folder = replica.folders.get(message.folder)?;
+                    Some(Missing::new(message.uid, folder, message.imap_uid))
+                })
+                .collect();
+            // Newest messages first.
+            missing.sort_unstable_by_key(|missing| std::cmp::Reverse(missing.uid));
+            Ok::<_, latchmail_search::Error>((Arc::new(index), mailbox, missing, removed))
+        });
+        let (index, mailbox, missing, removed) = opened.await.map_err(IndexError::Damaged)??;
+        if missing.len() > limit {
+            return Ok(false);
+        }
+        let mut unindexed: BTreeSet<u64> = missing.iter().map(|missing| missing.uid).collect();
+        if !missing.is_empty() || !removed.is_empty() {
+            let added = self.index_messages(access, &index, missing, &removed);
+            for uid in added.await?.uids {
+                unindexed.remove(&uid);
+            }
+        }
+        let for_threads = Arc::clone(&index);
+        let threads = blocking::run(move || {
+            Ok::<_, latchmail_search::Error>(MailboxThreads::new(for_threads.thread_keys()?))
+        });
+        let threads = threads.await.map_err(IndexError::Damaged)??;
+        *account.content.write().await = Some(Content {
+            index,
+            mailbox,
+            threads,
+            unindexed,
+            verified: Instant::now(),
+        });
+        Ok(true)
+    }
+
+    /// Adds messages to the index and removes others. Omits messages that are not at their locations.
+    async fn index_messages(
+        &self,
+        access: &Access,
+        index: &Arc<Index>,
+        missing: Vec<Missing>,
+        removed: &[u64],
+    ) -> Result<Added, IndexError> {
+        let keep = missing.len() <= MAX_FOREGROUND;
+        let opened = Arc::clone(index);
+        let removed = removed.to_vec();
+        let writer = blocking::run(move || {
+            let mut writer = open_writer(&opened)?;
+            for uid in removed {
+                writer.remove(uid)?;
+            }
+            Ok::<_, latchmail_search::Error>(writer)
+        });
+        let mut writer = writer.await.map_err(IndexError::Damaged)??;
+        let (mut added, mut since_commit) = (Added::default(), 0);
+        for batch in missing.chunks(BATCH) {
+            let documents = self.read_documents(access, batch).await?;
+            since_commit += documents.len();
+            let end = if since_commit >= COMMIT {
+                since_commit = 0;
+                End::Commit
+            } else {
+                End::Continue
+            };
+            let (returned, documents) = write(writer, documents, end).await?;
+            writer = returned;
+            added
+                .uids
+                .extend(documents.iter().map(|document| document.uid));
+            if keep {
+                added.documents.extend(documents);
+            }
+        }
+        let end = if keep { End::Commit } else { End::Optimize };
+        write(writer, Vec::new(), end).await?;
+        Ok(added)
+    }
+
+    /// Reads messages and converts them to documents.
+    async fn read_documents(
+        &self,
+        access: &Access,
+        batch: &[Missing],
+    ) -> Result<Vec<MessageDocument>, IndexError> {
+        let mut folders: Vec<(&str, u32)> = Vec::new();
+        for missing in batch {
+            let folder = (&*missing.path, missing.uid_validity);
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+        let mut documents = Vec::with_capacity(batch.len());
+        for (path, uid_validity) in folders {
+            let of_folder: Vec<&Missing> = batch
+                .iter()
+                .filter(|missing| &*missing.path == path && missing.uid_validity == uid_validity)
+                .collect();
+            let refs: Vec<MessageRef<'_>> = of_folder.iter().map(|m| m.message_ref()).collect();
+            let mut lease = self.pool.lease(access, Some(path)).await?;
+            let fetched = retry_read!(lease, session => session.beginnings_at(&refs, BEGINNING));
+            for message in fetched {
+                let Some(missing) = of_folder.iter().find(|m| m.imap_uid == message.uid) else {
+                    continue;
+                };
+                let uid = missing.uid;
+                if message.whole.len() < BEGINNING {
+                    let work = message.whole.len();
+                    let document = blocking::run_sized(work, move || {
+                        MessageDocument::new(uid, &MessageParts::of_complete(message))
+                    });
+                    documents.push(document.await.map_err(IndexError::Internal)?);
+                    continue;
+                }
+                let memory = self
+                    .acquire_message_memory(bounds::LARGE_MESSAGE_MIB)
+                    .await?;
+                let at = missing.message_ref();
+                let whole = retry_read!(lease, session => session.message(at));
+                let Some(whole) = whole else { continue };
+                let session = lease.session().await?;
+                let parts = MessageParts::read(session, whole, None).await?;
+                let Some(parts) = parts else { continue };
+                let document = blocking::run(move || {
+                    let document = MessageDocument::new(uid, &parts);
+                    drop(memory);
+                    document
+                });
+                documents.push(document.await.map_err(IndexError::Internal)?);
+            }
+        }
+        Ok(documents)
+    }
+
+    /// Verifies the checksums of an open index if the last verification was some time ago. Closes and deletes a damaged index.
+    pub(super) async fn verify_index(&self, account: &AccountIndex) {
+        let index = {
+            let content = account.content.read().await;
+            let Some(content) = &*content else { return };
+            if content.verified.elapsed() < VERIFY_INTERVAL {
+                return;
+            }
+            Arc::clone(&content.index)
+        };
+        let verified = blocking::run(move || index.verify()).await;
+        match verified {
+            Ok(Ok(())) => {
+                if let Some(content) = &mut *account.content.write().await {
+                    content.verified = Instant::now();
+                }
+            }
+            Ok(Err(error)) => self.close_index(account, &error).await,
+            Err(_) => {}
+        }
+    }
+
+    /// Closes an index after an error, and deletes it if it is damaged. The next search opens or builds the index again.
+    pub(super) async fn close_index(
+        &self,
+        account: &AccountIndex,
+        error: &latchmail_search::Error,
+    ) {
+        let _lock = account.update.lock().await;
+        *account.content.write().await = None;
+        if matches!(error, latchmail_search::Error::Damaged(_)) {
+            delete_damaged(account, &error.to_string()).await;
+        } else {
+            tracing::warn!(account = account.account, %error, "closed the search index");
+        }
+    }
+}
+
+/// Deletes the files of a damaged index, which is closed.
+async fn delete_damaged(account: &AccountIndex, reason: &str) {
+    tracing::warn!(
+        account = account.account,
+        reason,
+        "the search index is damaged and is built again"
+    );
+    let folder = account.folder.clone();
+    if let Ok(Err(error)) = blocking::run(move || files::remove(&folder)).await {
+        tracing::warn!(account = account.account, %error, "failed to delete a search index");
+    }
+}
+
+/// The messages that were added to an index.
+#[derive(Default)]
+struct Added {
+    uids: Vec<u64>,
+    /// The documents of the messages, if there are at most [`MAX_FOREGROUND`].
+    documents: Vec<MessageDocument>,
+}
+
+/// The action after documents were added.
+#[derive(Clone, Copy)]
+enum End {
+    /// Keep the documents in memory.
+    Continue,
+    /// Store all documents.
+    Commit,
+    /// Store all documents, and merge the files of the index.
+    Optimize,
+}
+
+/// Creates a writer. Waits for the end of a writer whose request was cancelled.
+fn open_writer(index: &Index) -> Result<Writer, latchmail_search::Error> {
+    let started = Instant::now();
+    loop {
+        match index.writer(WRITER_MEMORY) {
+            Err(latchmail_search::Error::Locked) if started.elapsed() < WRITER_TIMEOUT => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            writer => return writer,
+        }
+    }
+}
+
+/// Adds documents to the index. Returns the writer and the documents.
+async fn write(
+    mut writer: Writer,
+    documents: Vec<MessageDocument>,
+    end: End,
+) -> Result<(Writer, Vec<MessageDocument>), IndexError> {
+    let written = blocking::run(move || {
+        for document in &documents {
+            document
+                .with_document(|document| writer.add(document))
+                .map_err(|error| IndexError::Internal(error.to_string()))??;
+        }
+        if matches!(end, End::Commit | End::Optimize) {
+            writer.commit()?;
+        }
+        if matches!(end, End::Optimize) {
+            writer.optimize()?;
+        }
+        Ok::<_, IndexError>((writer, documents))
+    });
+    written.await.map_err(IndexError::Damaged)?
+}
+
+/// A message that the index does not contain.
+struct Missing {
+    uid: u64,
+    path: Arc<str>,
+    uid_validity: u32,
+    imap_uid: u32,
+}
+
+impl Content {
+    /// Returns the messages that the index does not contain: those that `delta` adds, and those that could not be read before.
+    fn missing(&self, delta: &message_index::ReplicaDelta) -> Vec<Missing> {
+        let state = &self.mailbox.state;
+        let changed: HashSet<u64> = delta.changed.iter().map(|message| message.uid).collect();
+        let new = delta.changed.iter().filter_map(|message| {
+            let is_new = state.get(message.uid).is_none() || self.unindexed.contains(&message.uid);
+            let folder = delta.folders.get(message.folder)?;
+            is_new.then(|| Missing::new(message.uid, folder, message.imap_uid))
+        });
+        let removed: HashSet<u64> = delta.removed.iter().copied().collect();
+        let unchanged = self.unindexed.iter().filter_map(|uid| {
+            if changed.contains(uid) || removed.contains(uid) {
+                return None;
+            }
+            let location = state.get(*uid)?;
+            let mut folders = self.mailbox.folders.iter();
+            let (_, folder) = folders.find(|(position, _)| *position == location.folder)?;
+            Some(Missing::new(*uid, folder, location.imap_uid))
+        });
+        new.chain(unchanged).collect()
+    }
+}
+
+impl Missing {
+    fn new(uid: u64, folder: &message_index::ReplicaFolder, imap_uid: u32) -> Self {
+        Self {
+            uid,
+            path: folder.path.as_str().into(),
+            uid_validity: folder.uid_validity,
+            imap_uid,
+        }
+    }
+
+    fn message_ref(&self) -> MessageRef<'_> {
+        MessageRef {
+            path: &self.path,
+            uid_validity: self.uid_validity,
+            uid: self.imap_uid,
+        }
+    }
+}
+
+/// The reason why an update failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum IndexError {
+    /// The files of the index are damaged.
+    #[error("{0}")]
+    Damaged(String),
+    /// The mail server or the directory failed.
+    #[error(transparent)]
+    Mail(#[from] Error),
+    /// The index cannot be written, for example because the disk is full.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl From<latchmail_search::Error> for IndexError {
+    fn from(error: latchmail_search::Error) -> Self {
+        match error {
+            latchmail_search::Error::Damaged(reason) => Self::Damaged(reason),
+            error => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<latchmail_directory::Error> for IndexError {
+    fn from(error: latchmail_directory::Error) -> Self {
+        Self::Mail(error.into())
+    }
+}
+
+impl From<latchmail_imap::Error> for IndexError {
+    fn from(error: latchmail_imap::Error) -> Self {
+        Self::Mail(error.into())
+    }
+}
+
+impl From<IndexError> for Error {
+    fn from(error: IndexError) -> Self {
+        match error {
+            IndexError::Mail(error) => error,
+            IndexError::Damaged(reason) | IndexError::Internal(reason) => Self::Internal(reason),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Searches messages. The search index of the account serves a search if the index is complete. Otherwise the mail server searches.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use latchmail_core::permissions::Right;
+use latchmail_imap::INBOX;
+use latchmail_imap::list::{MODSEQS, Role};
+use latchmail_search::Query;
+
+use crate::access::Access;
+use crate::error::Error;
+use crate::folder_access::{Decision, FolderAccess};
+use crate::folder_index::{FolderState, folder_state};
+use crate::folder_path;
+use crate::mail::Mail;
+use crate::retry::retry_read;
+use crate::roles::to_folders;
+use crate::types::Summary;
+
+/// The names that mail clients give the folders for junk and for deleted mail.
+const JUNK_NAMES: [&str; 4] = ["Junk", "Spam", "Junk E-mail", "Junk Email"];
+const TRASH_NAMES: [&str; 3] = ["Trash", "Deleted Items", "Deleted Messages"];
+
+/// The order of a search result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// Newest first.
+    #[default]
+    Newest,
+    /// Best match first. Equal matches are newest first.
+    Relevance,
+}
+
+/// A search.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchRequest<'a> {
+    /// The query.
+    pub query: &'a str,
+    /// Whether `query` can contain operators. If `false`, the whole query is literal text.
+    pub operators: bool,
+    /// The folder's path. `None` searches all folders. Then Junk and Trash are excluded unless `in:` names them.
+    pub folder: Option<&'a str>,
+    /// The order of the result.
+    pub sort: Sort,
+    /// The number of messages to skip.
+    pub offset: u32,
+    /// The maximum number of messages.
+    pub limit: u32,
+}
+
+/// A page of a search result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchResult {
+    /// The messages on the page, in the requested order.
+    pub hits: Vec<Hit>,
+    /// The number of messages on all pages.
+    pub total: u32,
+    /// The state of the account's search index.
+    pub index: IndexStatus,
+}
+
+/// A message in a search result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The message.
+    pub summary: Summary,
+    /// The path of the message's folder.
+    pub folder: String,
+    /// The part of the text with the matches. `None` if the mail server searched.
+    pub snippet: Option<Snippet>,
+}
+
+/// A part of the text of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snippet {
+    /// The text.
+    pub text: String,
+    /// The positions of the matches in `text`, in Unicode code points.
+    pub matches: Vec<Range<u32>>,
+}
+
+/// The state of the search index of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexStatus {
+    /// The index is complete. It served the search.
+    Ready,
+    /// The index is being built. The mail server searched.
+    Building,
+    /// The index is disabled. The mail server searched.
+    Off,
+}
+
+impl Mail {
+    /// Searches one folder or all folders. Returns `None` if the folder does not exist.
+    ///
+    /// # Errors
+    /// Returns [`Error::InvalidQuery`] if an operator has an invalid value. Returns another [`Error`] if the operation fails.
+    pub async fn find(
+        &self,
+        access: &Access,
+        request: SearchRequest<'_>,
+    ) -> Result<Option<SearchResult>, Error> {
+        let query = if request.operators {
+            Query::parse(request.query)
+        } else {
+            Query::plain(request.query)
+        };
+        let query = query.map_err(|error| Error::InvalidQuery(error.to_string()))?;
+        match request.folder {
+            Some(folder) => {
+                let path = folder_path::normalize(folder);
+                self.find_in_folder(access, query, path, request).await
+            }
+            None => self.find_in_all(access, query, request).await.map(Some),
+        }
+    }
+
+    async fn find_in_folder(
+        &self,
+        access: &Access,
+        query: Query,
+        path: &str,
+        request: SearchRequest<'_>,
+    ) -> Result<Option<SearchResult>, Error> {
+        let Some((folder_access, folder)) = self.readable_folder(access, path).await? else {
+            return Ok(None);
+        };
+        let status = match self.current_index(access, &[folder], false).await {
+            Ok(index) if !query.clauses().is_empty() => {
+                let folders = index.folders(&folder_access, |searched| searched == path);
+                let found = self.search_index(access, index, query.clone(), folders, request);
+                if let Some(result) = found.await? {
+                    return Ok(Some(result));
+                }
+                IndexStatus::Building
+            }
+            Ok(_) => IndexStatus::Ready,
+            Err(status) => status,
+        };
+        self.search_folder_on_server(access, &query, path, request, status)
+            .await
+    }
+
+    async fn find_in_all(
+        &self,
+        access: &Access,
+        query: Query,
+        request: SearchRequest<'_>,
+    ) -> Result<SearchResult, Error> {
+        let (folder_access, folders, roles) = self.readable_folders(access).await?;
+        let is_searched = |path: &str| {
+            let is_named = || {
+                let mut named = query.named_folders();
+                named.any(|named| named.to_lowercase() == path.to_lowercase())
+            };
+            !is_junk_or_trash(path, &roles) || is_named()
+        };
+        let status = match self.current_index(access, &folders, true).await {
+            Ok(index) if !query.clauses().is_empty() => {
+                let searched = index.folders(&folder_access, is_searched);
+                let found = self.search_index(access, index, query.clone(), searched, request);
+                if let Some(result) = found.await? {
+                    return Ok(result);
+                }
+                IndexStatus::Building
+            }
+            Ok(_) => IndexStatus::Ready,
+            Err(status) => status,
+        };
+        let paths: Vec<String> = folders
+            .into_iter()
+            .filter(|folder| {
+                let uid_validity = folder.opened.uid_validity;
+                let decision = folder_access.authorize(&folder.path, uid_validity, Right::MailRead);
+                decision == Decision::Allowed && is_searched(&folder.path)
+            })
+            .map(|folder| folder.path)
+            .collect();
+        self.search_folders_on_server(access, &query, &paths, request, status)
+            .await
+    }
+
+    /// Returns the current state of a folder, and the folders that the caller can read. Returns `None` if the folder does not exist or the caller must not learn
+    /// that it exists.
+    pub(crate) async fn readable_folder(
+        &self,
+        access: &Access,
+        path: &str,
+    ) -> Result<Option<(FolderAccess, FolderState)>, Error> {
+        self.ensure_folders_indexed(access).await?;
+        let folder_access = self.require_folder(access, path, Right::MailRead).await?;
+        let Some(folder_access) = folder_access else {
+            return Ok(None);
+        };
+        let mut lease = self.pool.lease(access, Some(path)).await?;
+        let status = retry_read!(lease, session => session.status(path, MODSEQS));
+        drop(lease);
+        let Some(status) = status else {
+            return Ok(None);
+        };
+        let decision = folder_access.authorize(path, status.uid_validity, Right::MailRead);
+        let folder = FolderState::new(path.to_owned(), None, status);
+        Ok((decision == Decision::Allowed).then_some((folder_access, folder)))
+    }
+
+    /// Returns the current states of all folders, the folders that the caller can read, and the role of each folder by path.
+    pub(crate) async fn readable_folders(
+        &self,
+        access: &Access,
+    ) -> Result<
+        (
+            FolderAccess,
+            Vec<FolderState>,
+            HashMap<String, Option<Role>>,
+        ),
+        Error,
+    > {
+        if let Some(member) = &access.member
+            && !member.grants.over_some_folder().hold(Right::MailRead)
+        {
+            return Err(Error::Denied(Right::MailRead));
+        }
+        self.ensure_folders_indexed(access).await?;
+        let mut lease = self.pool.lease(access, None).await?;
+        let listed = retry_read!(lease, session => session.folders(MODSEQS));
+        drop(lease);
+        let folders: Vec<FolderState> = listed.iter().filter_map(folder_state).collect();
+        if access.member.is_some() {
+            self.refresh_folders(access).await?;
+        }
+        let folder_access = self.folder_access(access).await?;
+        let roles = to_folders(listed);
+        let roles = roles.into_iter().map(|folder| (folder.path, folder.role));
+        Ok((folder_access, folders, roles.collect()))
+    }
+}
+
+/// Returns `true` if the folder is for junk or deleted mail: if it has one of these roles, or if no folder has the role and the folder has a usual name.
+fn is_junk_or_trash(path: &str, roles: &HashMap<String, Option<Role>>) -> bool {
+    let names = [(Role::Junk, &JUNK_NAMES[..]), (Role::Trash, &TRASH_NAMES)];
+    names.into_iter().any(|(role, names)| {
+        if roles.values().any(|other| *other == Some(role)) {
+            return roles.get(path) == Some(&Some(role));
+        }
+        let name = path.strip_prefix(INBOX).map_or(path, |name| {
+            name.trim_start_matches(|c: char| !c.is_alphanumeric())
+        });
+        names.iter().any(|usual| name.eq_ignore_ascii_case(usual))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn junk_and_trash_are_found_by_role_or_by_name() {
+        let roles = |folders: &[(&str, Option<Role>)]| -> HashMap<String, Option<Role>> {
+            let folders = folders.iter();
+            folders
+                .map(|(path, role)| ((*path).to_owned(), *role))
+                .collect()
+        };
+        let named = roles(&[
+            ("INBOX", Some(Role::Inbox)),
+            ("Spam", None),
+            ("Trash", None),
+        ]);
+        assert!(is_junk_or_trash("Spam", &named) && is_junk_or_trash("Trash", &named));
+        assert!(is_junk_or_trash("INBOX.Trash", &named) && !is_junk_or_trash("INBOX", &named));
+        let with_role = roles(&[("Old", Some(Role::Trash)), ("Trash", None)]);
+        assert!(is_junk_or_trash("Old", &with_role) && !is_junk_or_trash("Trash", &with_role));
+    }
+}

@@ -1,0 +1,126 @@
+//! Tests of the search index.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use latchmail_core::caller::MailCredential;
+use latchmail_core::config;
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use super::{TestMailbox, access, short_message, with_mailbox};
+use crate::index_credentials::IndexCredentials;
+use crate::search::{IndexStatus, SearchRequest, SearchResult, Sort};
+use crate::{Error, Mail};
+
+/// Maximum time until an index is complete.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+struct Credentials;
+
+impl IndexCredentials for Credentials {
+    fn credential<'a>(
+        &'a self,
+        account: &'a str,
+    ) -> BoxFuture<'a, Result<Option<MailCredential>, Error>> {
+        Box::pin(async move { Ok(Some(access(account, "index").credential)) })
+    }
+}
+
+/// Runs `body` with a mail server, and with a service that has a search index.
+async fn with_index<F>(body: impl FnOnce(TestMailbox, TempDir) -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    with_mailbox(async |mut test| {
+        let folder = tempfile::tempdir().unwrap();
+        let mail = Mail::new(&test.dovecot.config(), test.fresh.directory.clone()).unwrap();
+        let mail = mail.with_index(&config::Index {
+            path: folder.path().to_owned(),
+            ..config::Index::default()
+        });
+        mail.set_index_credentials(Arc::new(Credentials));
+        test.mail = Arc::new(mail);
+        let indexer = tokio::spawn(Arc::clone(&test.mail).run_indexer());
+        body(test, folder).await;
+        indexer.abort();
+    })
+    .await;
+}
+
+async fn find(test: &TestMailbox, folder: Option<&str>, query: &str) -> SearchResult {
+    let request = SearchRequest {
+        query,
+        operators: true,
+        folder,
+        sort: Sort::Newest,
+        offset: 0,
+        limit: 10,
+    };
+    let found = test.mail.find(&test.access, request).await;
+    found.unwrap().unwrap()
+}
+
+/// Waits until the index is complete.
+async fn ready(test: &TestMailbox) {
+    let started = Instant::now();
+    while find(test, Some("INBOX"), "x").await.index != IndexStatus::Ready {
+        assert!(started.elapsed() < TIMEOUT, "the index is not complete");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn uids(result: &SearchResult) -> Vec<u64> {
+    result.hits.iter().map(|hit| hit.summary.uid).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_finds_what_the_mail_server_found_before_it_was_complete() {
+    with_index(async |test, _folder| {
+        let numbers = test.append("INBOX", &["red 1", "blue", "red 2"]).await;
+        let before = find(&test, Some("INBOX"), "red").await;
+        assert_eq!(before.index, IndexStatus::Building);
+        assert_eq!(uids(&before), [numbers[2], numbers[0]]);
+        ready(&test).await;
+        let after = find(&test, Some("INBOX"), "red").await;
+        assert_eq!((uids(&after), after.total), (uids(&before), 2));
+        for (hit, of_server) in after.hits.iter().zip(&before.hits) {
+            assert_eq!(hit.summary, of_server.summary);
+            assert_eq!(hit.folder, "INBOX");
+            assert!(hit.snippet.is_some());
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_another_client_are_in_the_next_search() {
+    with_index(async |test, _folder| {
+        test.append("INBOX", &["red 1"]).await;
+        ready(&test).await;
+        let mut client = test.dovecot.client("ada");
+        client.append("INBOX", "(\\Flagged)", &short_message("red-2", "needle"));
+        let found = find(&test, Some("INBOX"), "needle").await;
+        assert_eq!((found.index, found.total), (IndexStatus::Ready, 1));
+        assert_eq!(found.hits[0].summary.flags, ["\\Flagged"]);
+        assert_eq!(found.hits[0].summary.seq, 2);
+        client.ok("SELECT INBOX");
+        client.ok("STORE 2 +FLAGS (\\Seen)");
+        let found = find(&test, Some("INBOX"), "needle").await;
+        assert_eq!(found.hits[0].summary.flags, ["\\Flagged", "\\Seen"]);
+        client.ok("CREATE Other");
+        client.ok("MOVE 2 Other");
+        let number = found.hits[0].summary.uid;
+        assert_eq!(find(&test, Some("INBOX"), "needle").await.total, 0);
+        let found = find(&test, None, "needle").await;
+        assert_eq!(
+            (found.index, uids(&found)),
+            (IndexStatus::Ready, vec![number])
+        );
+        assert_eq!(found.hits[0].folder, "Other");
+    })
+    .await;
+}

@@ -1,0 +1,91 @@
+//! Lists threads and the messages of a thread.
+
+use latchmail_core::permissions::Right;
+use latchmail_search::threads::ThreadId;
+
+use crate::access::Access;
+use crate::error::Error;
+use crate::folder_access::Decision;
+use crate::folder_index::FolderState;
+use crate::folder_path;
+use crate::mail::Mail;
+use crate::search::{Hit, IndexStatus};
+use crate::types::Address;
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The id of the thread.
+    pub id: String,
+    /// The subject of the oldest message.
+    pub subject: String,
+    /// The number of messages.
+    pub count: u32,
+    /// The number of unread messages.
+    pub unread: u32,
+    /// The senders, in the order of their first message.
+    pub participants: Vec<Address>,
+    /// The newest message. Its snippet is `None`.
+    pub newest: Hit,
+}
+
+/// A page of threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadPage {
+    /// The threads on the page, newest first.
+    pub threads: Vec<Thread>,
+    /// The number of threads on all pages.
+    pub total: u32,
+}
+
+impl Mail {
+    /// Returns the threads with a message in the folder, or all threads without a folder. Returns `None` if the folder does not exist.
+    ///
+    /// # Errors
+    /// Returns [`Error::IndexNotReady`] if the search index is disabled or being built. Returns another [`Error`] if the operation fails.
+    pub async fn threads(
+        &self,
+        access: &Access,
+        folder: Option<&str>,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Option<ThreadPage>, Error> {
+        let folder = folder.map(folder_path::normalize);
+        let (folder_access, folders, _) = self.readable_folders(access).await?;
+        if let Some(path) = folder {
+            let is_readable = |folder: &FolderState| {
+                let uid_validity = folder.opened.uid_validity;
+                folder.path == path
+                    && folder_access.authorize(path, uid_validity, Right::MailRead)
+                        == Decision::Allowed
+            };
+            if !folders.iter().any(is_readable) {
+                return Ok(None);
+            }
+        }
+        let index = self.current_index(access, &folders, true).await;
+        let index = index.map_err(not_ready)?;
+        let folder = folder.map(ToOwned::to_owned);
+        let page = self.list_threads(index, folder_access, folder, offset, limit);
+        Ok(Some(page.await?))
+    }
+
+    /// Returns the messages of a thread, oldest first. Returns `None` if the thread does not exist.
+    ///
+    /// # Errors
+    /// Returns [`Error::IndexNotReady`] if the search index is disabled or being built. Returns another [`Error`] if the operation fails.
+    pub async fn thread(&self, access: &Access, id: &str) -> Result<Option<Vec<Hit>>, Error> {
+        if id.parse::<ThreadId>().is_err() {
+            return Ok(None);
+        }
+        let (folder_access, folders, _) = self.readable_folders(access).await?;
+        let index = self.current_index(access, &folders, true).await;
+        let index = index.map_err(not_ready)?;
+        self.thread_messages(index, folder_access, id.to_owned())
+            .await
+    }
+}
+
+fn not_ready(_: IndexStatus) -> Error {
+    Error::IndexNotReady
+}

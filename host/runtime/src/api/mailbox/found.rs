@@ -1,0 +1,239 @@
+//! The functions of the interface `mailbox` that search messages, and return threads and changes.
+
+use latchmail_bindings::latchmail::host::mailbox as wit;
+use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_core::caller::Scope;
+use latchmail_mailbox::changes::Change;
+use latchmail_mailbox::search::{Hit, IndexStatus, SearchRequest, Snippet, Sort};
+use latchmail_mailbox::threads::Thread;
+
+use super::{addresses, check_page, summary};
+use crate::api::call::Call;
+use crate::api::convert::mailbox_error;
+
+/// The maximum length of a search query, in bytes.
+const MAX_QUERY: usize = 1000;
+
+/// The maximum number of changes in one call.
+const MAX_CHANGES: u32 = 500;
+
+impl Call {
+    pub(super) async fn search(
+        &mut self,
+        search: wit::Search,
+    ) -> Result<wit::SearchResult, wit::SearchError> {
+        let failed = wit::SearchError::Failed;
+        let access = self.mailbox_access(Scope::MailRead).map_err(failed)?;
+        check_page(search.page).map_err(failed)?;
+        let query = search.query.as_str();
+        if query.is_empty() || query.len() > MAX_QUERY || query.chars().any(char::is_control) {
+            return Err(failed(Error::Invalid(format!(
+                "The search query must be 1 to {MAX_QUERY} bytes without control characters"
+            ))));
+        }
+        let request = SearchRequest {
+            query,
+            operators: matches!(search.syntax, wit::QuerySyntax::Operators),
+            folder: search.folder.as_deref(),
+            sort: match search.sort {
+                wit::SortOrder::Newest => Sort::Newest,
+                wit::SortOrder::Relevance => Sort::Relevance,
+            },
+            offset: search.page.offset,
+            limit: search.page.limit,
+        };
+        let mail = &self.services.mail;
+        let result = mail.find(&access, request).await.map_err(search_error)?;
+        let result = result.ok_or(failed(Error::NotFound))?;
+        Ok(wit::SearchResult {
+            hits: result.hits.into_iter().map(hit).collect(),
+            total: result.total,
+            index: match result.index {
+                IndexStatus::Ready => wit::IndexState::Ready,
+                IndexStatus::Building => wit::IndexState::Building,
+                IndexStatus::Off => wit::IndexState::Off,
+            },
+        })
+    }
+
+    pub(super) async fn threads(
+        &mut self,
+        folder: Option<&str>,
+        page: wit::Page,
+    ) -> Result<wit::ThreadList, wit::ThreadsError> {
+        let failed = wit::ThreadsError::Failed;
+        let access = self.mailbox_access(Scope::MailRead).map_err(failed)?;
+        check_page(page).map_err(failed)?;
+        let mail = &self.services.mail;
+        let found = mail
+            .threads(&access, folder, page.offset, page.limit)
+            .await
+            .map_err(threads_error)?;
+        let found = found.ok_or(failed(Error::NotFound))?;
+        Ok(wit::ThreadList {
+            threads: found.threads.into_iter().map(self::thread).collect(),
+            total: found.total,
+        })
+    }
+
+    pub(super) async fn thread(&mut self, id: &str) -> Result<Vec<wit::Hit>, wit::ThreadsError> {
+        let failed = wit::ThreadsError::Failed;
+        let access = self.mailbox_access(Scope::MailRead).map_err(failed)?;
+        let mail = &self.services.mail;
+        let messages = mail.thread(&access, id).await.map_err(threads_error)?;
+        let messages = messages.ok_or(failed(Error::NotFound))?;
+        Ok(messages.into_iter().map(hit).collect())
+    }
+
+    pub(super) async fn changes(
+        &mut self,
+        since: Option<&str>,
+        folder: Option<&str>,
+        limit: u32,
+    ) -> Result<wit::ChangeList, wit::ChangesError> {
+        let failed = wit::ChangesError::Failed;
+        let access = self.mailbox_access(Scope::MailRead).map_err(failed)?;
+        if !(1..=MAX_CHANGES).contains(&limit) {
+            return Err(failed(Error::Invalid(format!(
+                "limit must be between 1 and {MAX_CHANGES}"
+            ))));
+        }
+        let mail = &self.services.mail;
+        let changes = mail
+            .changes(&access, since, folder, limit)
+            .await
+            .map_err(changes_error)?;
+        let page = changes.ok_or(failed(Error::NotFound))?;
+        Ok(wit::ChangeList {
+            cursor: page.cursor,
+            more: page.more,
+            changes: page.changes.into_iter().map(change).collect(),
+        })
+    }
+}
+
+fn search_error(error: latchmail_mailbox::Error) -> wit::SearchError {
+    match error {
+        latchmail_mailbox::Error::InvalidQuery(text) => wit::SearchError::InvalidQuery(text),
+        other => wit::SearchError::Failed(mailbox_error(other)),
+    }
+}
+
+fn threads_error(error: latchmail_mailbox::Error) -> wit::ThreadsError {
+    match error {
+        latchmail_mailbox::Error::IndexNotReady => wit::ThreadsError::IndexNotReady,
+        other => wit::ThreadsError::Failed(mailbox_error(other)),
+    }
+}
+
+fn changes_error(error: latchmail_mailbox::Error) -> wit::ChangesError {
+    match error {
+        latchmail_mailbox::Error::CursorExpired => wit::ChangesError::CursorExpired,
+        other => wit::ChangesError::Failed(mailbox_error(other)),
+    }
+}
+
+fn hit(hit: Hit) -> wit::Hit {
+    let snippet = |snippet: Snippet| wit::Snippet {
+        text: snippet.text,
+        matches: snippet
+            .matches
+            .into_iter()
+            .map(|range| wit::Match {
+                start: range.start,
+                end: range.end,
+            })
+            .collect(),
+    };
+    wit::Hit {
+        summary: summary(hit.summary),
+        folder: hit.folder,
+        snippet: hit.snippet.map(snippet),
+    }
+}
+
+fn thread(thread: Thread) -> wit::Thread {
+    wit::Thread {
+        id: thread.id,
+        subject: thread.subject,
+        count: thread.count,
+        unread: thread.unread,
+        participants: addresses(thread.participants),
+        newest: hit(thread.newest),
+    }
+}
+
+fn change(change: Change) -> wit::Change {
+    let message = |uid, folder, flags| wit::ChangedMessage { uid, folder, flags };
+    let named = |folder, id| wit::ChangedFolder { folder, id };
+    match change {
+        Change::Created { uid, folder, flags } => wit::Change::Created(message(uid, folder, flags)),
+        Change::Flags { uid, folder, flags } => wit::Change::Flags(message(uid, folder, flags)),
+        Change::Moved {
+            uid,
+            folder,
+            from,
+            flags,
+        } => wit::Change::Moved(wit::MovedMessage {
+            message: message(uid, folder, flags),
+            from,
+        }),
+        Change::Deleted { uid, folder } => {
+            wit::Change::Deleted(wit::DeletedMessage { uid, folder })
+        }
+        Change::FolderCreated { folder, id } => wit::Change::FolderCreated(named(folder, id)),
+        Change::FolderRenamed { folder, from, id } => {
+            wit::Change::FolderRenamed(wit::RenamedFolder {
+                folder: named(folder, id),
+                from,
+            })
+        }
+        Change::FolderDeleted { folder, id } => wit::Change::FolderDeleted(named(folder, id)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_a_module_must_distinguish_have_their_own_variant() {
+        let invalid = || latchmail_mailbox::Error::InvalidQuery("x".into());
+        let search = search_error(invalid());
+        assert!(matches!(search, wit::SearchError::InvalidQuery(text) if text == "x"));
+        let threads = threads_error(latchmail_mailbox::Error::IndexNotReady);
+        assert!(matches!(threads, wit::ThreadsError::IndexNotReady));
+        let changes = changes_error(latchmail_mailbox::Error::CursorExpired);
+        assert!(matches!(changes, wit::ChangesError::CursorExpired));
+        let unavailable = || latchmail_mailbox::Error::Unavailable("x".into());
+        let unavailable = (search_error(unavailable()), changes_error(unavailable()));
+        assert!(matches!(
+            unavailable,
+            (
+                wit::SearchError::Failed(Error::Unavailable),
+                wit::ChangesError::Failed(Error::Unavailable)
+            )
+        ));
+    }
+
+    #[test]
+    fn a_rename_and_a_move_keep_both_paths() {
+        let moved = change(Change::Moved {
+            uid: 7,
+            folder: "Archive".into(),
+            from: "INBOX".into(),
+            flags: vec!["\\Seen".into()],
+        });
+        assert!(
+            matches!(moved, wit::Change::Moved(moved) if moved.from == "INBOX" && moved.message.folder == "Archive" && moved.message.uid == 7)
+        );
+        let renamed = change(Change::FolderRenamed {
+            folder: "Work/Old".into(),
+            from: "Old".into(),
+            id: "1".into(),
+        });
+        assert!(
+            matches!(renamed, wit::Change::FolderRenamed(renamed) if renamed.from == "Old" && renamed.folder.folder == "Work/Old")
+        );
+    }
+}
