@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 import subprocess
+import time
 import urllib.parse
 
 import requests
@@ -96,6 +97,16 @@ def deliver(base, session, address):
     call("POST", base, "/api/v1/mail/send", session, json=body)
 
 
+def wait_for_index(base, session):
+    """Waits until the search index of an account is complete. Until then, the routes of threads return 503."""
+    for _ in range(60):
+        response = requests.get(f"{base}/api/v1/mail/threads", headers={"Authorization": f"Bearer {session}"}, timeout=30)
+        if response.status_code != 503:
+            break
+        time.sleep(0.5)
+    response.raise_for_status()
+
+
 def kinds(running, program, settings):
     """Creates the accounts and returns all kinds of credentials."""
     base = running["baseUrl"]
@@ -105,6 +116,8 @@ def kinds(running, program, settings):
     for name in ["session", "token", "oauth", "owner"]:
         for _ in range(3):
             deliver(base, sessions[name], accounts[name])
+    for session in sessions.values():
+        wait_for_index(base, session)
     client = {"client_name": "Fuzz", "redirect_uris": [REDIRECT], "grant_types": ["authorization_code", "refresh_token"]}
     client = call("POST", base, "/auth/register", json=client).json()["client_id"]
 
@@ -148,6 +161,7 @@ def config(kind, hooks):
         "domain": [DOMAIN],
         "birth": ["1990-12-10", "1950-01-01"],
         "folder": ["INBOX", "Archive", "Drafts"],
+        "folders": ["INBOX", "Archive", "*"],
         "uid": [1, 2, 3],
         "index": [0],
         "guest": [kind.known["guest"]],
@@ -164,7 +178,9 @@ def config(kind, hooks):
         "createAlias": {"body.domain": "domain"},
         "checkAlias": {"query.domain": "domain"},
         "listMessages": {"path.folder": "folder"},
-        "searchMessages": {"query.folder": "folder"},
+        "searchMessages": {"query.folder": "folders"},
+        "listChanges": {"query.folder": "folders"},
+        "listThreads": {"query.folder": "folders"},
         "getMessage": {"path.uid": "uid"},
         "getAttachment": {"path.uid": "uid", "path.index": "index"},
         "flagMessage": {"path.uid": "uid"},

@@ -12,6 +12,7 @@ import json
 import pathlib
 import re
 import secrets
+import time
 from urllib.parse import parse_qs, urlparse
 
 import jsonschema
@@ -95,6 +96,17 @@ def call(name, client, wanted=200, /, **arguments):
     return detailed(name, client, wanted, **arguments).parsed
 
 
+def ready(name, client, /, **arguments):
+    """The model of a response that needs the search index. Repeats the call while the index is being built."""
+    for _ in range(60):
+        response = generated[name].sync_detailed(client=client, **arguments)
+        if response.status_code != 503:
+            break
+        time.sleep(0.5)
+    assert response.status_code == 200, f"{name}: {response.status_code} {response.content!r}"
+    return response.parsed
+
+
 stranger = client()
 
 
@@ -128,7 +140,11 @@ call("logout", client(refreshed.access_token), body=models.RefreshBody(refresh_t
 # Mail.
 folder = call("list_folders", me).folders[0]
 messages = call("list_messages", me, folder=folder.path, page=1, limit=10).messages
+cursor = call("list_changes", me).cursor
 uid = call("search_messages", me, q="Rich").messages[0].uid
+call("search_messages", me, q="from:grace OR rich", folder="*", sort=models.SearchMessagesSort.RELEVANCE)
+thread = ready("list_threads", me, folder="*").threads[0]
+assert len(ready("get_thread", me, id=thread.id).messages) == thread.count
 message = call("get_message", me, uid=uid)
 file = call("get_attachment", me, uid=uid, index=message.attachments[0].index)
 assert len(file.payload.read()) == message.attachments[0].size
@@ -146,6 +162,8 @@ call("move_message", me, uid=uid, body=models.MoveRequest(destination="Archive")
 uids = [each.uid for each in messages]
 call("bulk_flag_messages", me, body=models.BulkFlagRequest(uids=uids, flags=["\\Flagged"], action=models.FlagAction.REMOVE))
 call("bulk_move_messages", me, body=models.BulkMoveRequest(uids=uids, destination="Archive"))
+changes = call("list_changes", me, since=cursor, limit=500).changes
+assert "moved" in {change.type_.value for change in changes}
 call("delete_message", me, uid=uid)
 assert call("bulk_delete_messages", me, body=models.BulkDeleteRequest(uids=uids)).count == len(uids)
 

@@ -41,6 +41,16 @@ const status = async (wanted: number, answer: Promise<{ error?: unknown; respons
     return response;
 };
 
+/** The data of a response that needs the search index. Repeats the request while the index is being built. */
+const ready = async <T>(request: () => Promise<{ data?: T; error?: unknown; response: Response }>): Promise<T> => {
+    for (let left = 60; left > 0; left -= 1) {
+        const answer = await request();
+        if (answer.response.status !== 503) return ok(Promise.resolve(answer));
+        await new Promise((resolve) => setTimeout(resolve, 500));
+    }
+    return ok(request());
+};
+
 const form = { headers: { 'Content-Type': 'application/x-www-form-urlencoded' } };
 const first = <T>(all: T[]): T => {
     const [one] = all;
@@ -75,7 +85,11 @@ await ok(other.POST('/api/v1/auth/logout', { body: { refreshToken: refreshed.ref
 const folder = first((await ok(me.GET('/api/v1/mail/folders'))).folders);
 const inbox = { params: { path: { folder: folder.path }, query: { page: 1, limit: 10 } } };
 const { messages } = await ok(me.GET('/api/v1/mail/folders/{folder}/messages', inbox));
+const { cursor } = await ok(me.GET('/api/v1/mail/changes'));
 const found = await ok(me.GET('/api/v1/mail/search', { params: { query: { q: 'Rich' } } }));
+await ok(me.GET('/api/v1/mail/search', { params: { query: { q: 'from:grace OR rich', folder: '*', sort: 'relevance' } } }));
+const { threads } = await ready(() => me.GET('/api/v1/mail/threads', { params: { query: { folder: '*' } } }));
+await ready(() => me.GET('/api/v1/mail/threads/{id}', { params: { path: { id: first(threads).id } } }));
 const uid = first(found.messages).uid;
 const one = { params: { path: { uid } } };
 const message = await ok(me.GET('/api/v1/mail/messages/{uid}', one));
@@ -97,6 +111,8 @@ await ok(
 );
 await ok(me.POST('/api/v1/mail/messages/{uid}/flag', { ...one, body: { flags: ['\\Seen'], action: 'add' } }));
 await ok(me.POST('/api/v1/mail/messages/{uid}/move', { ...one, body: { destination: 'Archive' } }));
+const { changes } = await ok(me.GET('/api/v1/mail/changes', { params: { query: { since: cursor, limit: 500 } } }));
+if (!changes.some((change) => change.type === 'moved' && change.folder === 'Archive')) throw new Error('the message was not moved');
 const uids = messages.map((each) => each.uid);
 await ok(me.POST('/api/v1/mail/messages/bulk/flag', { body: { uids, flags: ['\\Flagged'], action: 'remove' } }));
 await ok(me.POST('/api/v1/mail/messages/bulk/move', { body: { uids, destination: 'Archive' } }));

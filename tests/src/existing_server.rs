@@ -291,11 +291,12 @@ impl ExistingServer {
     /// Returns `true` if Postfix accepts a log-in of a mail client for submission.
     pub async fn accepts_submission_of(&self, name: &str, password: &str) -> bool {
         let credentials = Credentials::new(name.into(), password.into());
-        let mailer =
-            lettre::AsyncSmtpTransport::<lettre::Tokio1Executor>::builder_dangerous("127.0.0.1")
-                .port(self.servers.submission.port())
-                .credentials(credentials)
-                .build();
+        let builder =
+            lettre::AsyncSmtpTransport::<lettre::Tokio1Executor>::builder_dangerous("127.0.0.1");
+        let mailer: lettre::AsyncSmtpTransport<lettre::Tokio1Executor> = builder
+            .port(self.servers.submission.port())
+            .credentials(credentials)
+            .build();
         mailer.test_connection().await.is_ok()
     }
 

@@ -1,6 +1,6 @@
 //! The host in a separate process, for tests that kill it or measure it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -16,12 +16,28 @@ use crate::{Service, TEST_TIMEOUT, program};
 pub struct HostProcess {
     child: Child,
     config: PathBuf,
+    /// A folder on a small disk of its own, and the size of that disk, as `mount` expects it.
+    small_disk: Option<(PathBuf, String)>,
     health: String,
 }
 
 impl Service {
     /// Stops the host in this process, and starts it in a separate process with the same state.
     pub async fn restart_in_process(&mut self) -> HostProcess {
+        self.restart_in_process_with(None).await
+    }
+
+    /// Does the same, and gives the host a small disk for one folder, which only the host sees. The disk is empty after each start.
+    pub async fn restart_with_small_disk(&mut self, folder: &Path, size: &str) -> HostProcess {
+        std::fs::create_dir_all(folder).unwrap();
+        let disk = (folder.to_owned(), size.to_owned());
+        self.restart_in_process_with(Some(disk)).await
+    }
+
+    async fn restart_in_process_with(
+        &mut self,
+        small_disk: Option<(PathBuf, String)>,
+    ) -> HostProcess {
         self.stop().await;
         let address = free_address();
         let config = self.state.join("process.toml");
@@ -29,8 +45,9 @@ impl Service {
         std::fs::write(&config, text).unwrap();
         self.base = format!("http://{address}");
         let mut process = HostProcess {
-            child: spawn(&config),
+            child: spawn(&config, small_disk.as_ref()),
             config,
+            small_disk,
             health: format!("{}/api/health", self.base),
         };
         process.wait_until_ready().await;
@@ -48,10 +65,34 @@ impl HostProcess {
         pid.expect("the host runs")
     }
 
+    /// Returns whether the host has not exited.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Returns the path under which this process finds a folder of the host's small disk.
+    pub fn path_on_small_disk(&self, folder: &Path) -> PathBuf {
+        let root = format!("/proc/{}/root", self.pid().as_raw_nonzero());
+        Path::new(&root).join(folder.strip_prefix("/").unwrap())
+    }
+
+    /// Changes the size of the small disk.
+    pub async fn resize_small_disk(&self, size: &str) {
+        let (folder, _) = self.small_disk.as_ref().expect("the host has a small disk");
+        let namespace = format!("--mount=/proc/{}/ns/mnt", self.pid().as_raw_nonzero());
+        let options = format!("remount,size={size}");
+        let mut command = Command::new("nsenter");
+        command
+            .args([&namespace, "mount", "-o", &options])
+            .arg(folder);
+        let status = command.status().await.unwrap();
+        assert!(status.success(), "nsenter: {status}");
+    }
+
     /// Starts the host again after it was killed.
     pub async fn start(&mut self) {
         self.child.wait().await.unwrap();
-        self.child = spawn(&self.config);
+        self.child = spawn(&self.config, self.small_disk.as_ref());
         self.wait_until_ready().await;
     }
 
@@ -65,8 +106,26 @@ impl HostProcess {
     }
 }
 
-fn spawn(config: &PathBuf) -> Child {
-    let mut command = Command::new(program());
+fn spawn(config: &Path, small_disk: Option<&(PathBuf, String)>) -> Child {
+    let mut command = match small_disk {
+        None => Command::new(program()),
+        Some((folder, size)) => {
+            let mount =
+                "mount -t tmpfs -o size=\"$1\",mode=700 tmpfs \"$2\" && shift 2 && exec \"$@\"";
+            let mut command = Command::new("unshare");
+            let namespace = [
+                "--mount",
+                "--propagation",
+                "private",
+                "sh",
+                "-c",
+                mount,
+                "sh",
+            ];
+            command.args(namespace).arg(size).arg(folder).arg(program());
+            command
+        }
+    };
     command.env_clear().arg("serve").arg("--config").arg(config);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command.kill_on_drop(true).spawn().unwrap()

@@ -99,7 +99,14 @@ async fn all_checks_succeed_while_the_service_runs_and_while_it_is_stopped() {
             assert!(!found.is_empty() && is_ok, "{check} in {}", output.stdout);
         }
         assert_eq!(statuses(&output, "dkim"), ["warning"], "{}", output.stdout);
-        for check in ["tls", "clock", "inotify", "descriptors", "versions"] {
+        for check in [
+            "tls",
+            "index",
+            "clock",
+            "inotify",
+            "descriptors",
+            "versions",
+        ] {
             assert!(!statuses(&output, check).is_empty(), "{}", output.stdout);
         }
         let imap = format!("imap: Dovecot at {}, TLS not used\n", service.mail().imap);

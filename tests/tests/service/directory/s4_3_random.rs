@@ -3,16 +3,14 @@
 //! The other client makes random changes. A model tracks the identity of messages, because IMAP does not report it. The test compares at checkpoints,
 //! while the client pauses. The long run also kills the service, Dovecot or single IMAP processes during requests.
 
-mod model;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use latchmail_tests::process::{children_of, kill, pid_of};
 use latchmail_tests::{
-    HostProcess, Imap, PASSWORD, Person, Service, StoredMessage, imap, log_in, stored_messages,
+    HostProcess, Imap, Model, PASSWORD, Person, Service, StoredMessage, folder_paths, imap, log_in,
+    stored_messages,
 };
-use model::{Model, paths};
 use serde_json::Value;
 
 /// Changes between two checkpoints.
@@ -35,7 +33,7 @@ impl ReturnedData {
         let listed = person.send("GET /api/v1/mail/folders").await.succeeds(200);
         let listed = listed["folders"].as_array().unwrap();
         let known: BTreeSet<String> = model.folders.iter().map(|f| f.path.clone()).collect();
-        assert_eq!(paths(client).await, known, "the model is wrong");
+        assert_eq!(folder_paths(client).await, known, "the model is wrong");
         let shown: BTreeSet<String> = listed.iter().map(|f| text(&f["path"])).collect();
         assert_eq!(shown, known);
         assert_eq!(listed.len(), known.len());
@@ -63,7 +61,7 @@ impl ReturnedData {
                 None => assert!(self.used_folders.insert(id.clone()), "{}", folder.path),
             }
             folders.insert(folder.id, id);
-            let messages = all(person, &folder.path).await;
+            let messages = person.all_messages(&folder.path).await;
             assert_eq!(messages.len(), stored_in_folder.len(), "{}", folder.path);
             let known = folder.messages.iter().zip(&stored_in_folder);
             for ((message, stored), shown) in known.zip(messages.iter().rev()) {
@@ -120,21 +118,6 @@ impl ReturnedData {
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
-}
-
-/// Returns all messages of a folder, newest first.
-async fn all(person: &Person<'_>, path: &str) -> Vec<Value> {
-    let path = path.replace('/', "%2F");
-    let mut messages = Vec::new();
-    for page in 1.. {
-        let line = format!("GET /api/v1/mail/folders/{path}/messages?limit=100&page={page}");
-        let listing = person.send(&line).await.succeeds(200);
-        messages.extend(listing["messages"].as_array().unwrap().clone());
-        if messages.len() as u64 >= listing["total"].as_u64().unwrap() {
-            break;
-        }
-    }
-    messages
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use latchmail_tests::process::free_address;
-use latchmail_tests::{TEST_TIMEOUT, cache, program};
+use latchmail_tests::{TEST_TIMEOUT, cache, program, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -136,7 +136,12 @@ async fn a_reload_applies_limits_and_names_the_keys_that_need_a_restart() {
     let module = line("modules.own.config.token");
     assert!(module.contains("when the module is changed"), "{log}");
     assert_eq!(log.matches("key=").count(), 2, "{log}");
-    assert!(server.log().contains("DEBUG"), "the new filter is used");
+    // Connections and requests write lines of this level.
+    wait_until("the new filter is used", async || {
+        server.public_limit().await;
+        server.log().contains("DEBUG")
+    })
+    .await;
     let log = server.reload("limits.public = 20");
     assert!(!log.contains("key="), "{log}");
     assert!(server.stop().success());

@@ -1,6 +1,7 @@
 //! Folders and messages: reading, searching, changing, sending.
 
 mod capabilities;
+mod changes;
 mod isolation;
 mod mail_bounds;
 mod mail_corpus;
@@ -12,3 +13,6 @@ mod s4_3_mail;
 mod s4_3_search;
 pub(crate) mod s4_3_send;
 mod s4_3_senders;
+mod search_index;
+mod search_long;
+mod threads;

@@ -144,6 +144,10 @@ async fn a_message_is_listed_with_all_its_fields() {
     assert!(message.remove("uid").unwrap().as_u64().unwrap() >= 1);
     assert!(message.remove("size").unwrap().as_u64().unwrap() > PLAIN.len() as u64);
     assert_eq!(
+        message.remove("threadId").unwrap().as_str().unwrap().len(),
+        16
+    );
+    assert_eq!(
         Value::Object(message.clone()),
         json!({
             "seq": 1,

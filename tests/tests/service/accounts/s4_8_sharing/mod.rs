@@ -2,6 +2,7 @@
 
 mod connections;
 mod folders;
+mod index;
 mod matrix;
 mod revocation;
 mod rules;

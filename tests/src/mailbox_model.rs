@@ -6,59 +6,56 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use futures_util::TryStreamExt as _;
-use latchmail_tests::{Imap, message_with_subject};
+
+use crate::{Imap, Random, message_with_subject};
 
 /// Folders besides those of every mailbox.
 const FOLDERS: usize = 25;
 /// From this number of messages on, the client removes more than it adds.
 const MESSAGES: usize = 200;
-/// Pseudo-random numbers from a seed.
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn below(&mut self, limit: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % limit.max(1)
-    }
-}
 
 /// A message in a folder. A copy has the same subject but is a different message.
 #[derive(Clone, Debug)]
-pub(super) struct Message {
-    pub(super) id: u64,
-    pub(super) subject: String,
+pub struct ModelMessage {
+    /// The identity of the message, which is not the service's number.
+    pub id: u64,
+    /// The subject.
+    pub subject: String,
 }
 
 /// A folder, which keeps its identity through renames.
 #[derive(Clone, Debug)]
-pub(super) struct Folder {
-    pub(super) id: u64,
-    pub(super) path: String,
+pub struct ModelFolder {
+    /// The identity of the folder.
+    pub id: u64,
+    /// The current path.
+    pub path: String,
     /// In the order of their IMAP UIDs.
-    pub(super) messages: Vec<Message>,
+    pub messages: Vec<ModelMessage>,
 }
 
 /// The expected content of the mailbox.
-pub(super) struct Model {
-    pub(super) random: Random,
-    pub(super) folders: Vec<Folder>,
-    pub(super) next: u64,
+#[derive(Debug)]
+pub struct Model {
+    /// The source of the changes.
+    pub random: Random,
+    /// The folders that can be opened.
+    pub folders: Vec<ModelFolder>,
+    next: u64,
     /// Messages that have left their location since the last checkpoint.
-    pub(super) moved: BTreeSet<u64>,
+    pub moved: BTreeSet<u64>,
 }
 
 impl Model {
-    pub(super) async fn of(client: &mut Imap, seed: u64) -> Self {
+    /// Returns the model of a mailbox without messages.
+    pub async fn of(client: &mut Imap, seed: u64) -> Self {
         let mut model = Self {
-            random: Random(seed),
+            random: Random::new(seed),
             folders: Vec::new(),
             next: 1,
             moved: BTreeSet::new(),
         };
-        for path in paths(client).await {
+        for path in folder_paths(client).await {
             model.adds(path);
         }
         model
@@ -71,7 +68,7 @@ impl Model {
 
     fn adds(&mut self, path: String) {
         let id = self.id();
-        self.folders.push(Folder {
+        self.folders.push(ModelFolder {
             id,
             path,
             messages: Vec::new(),
@@ -119,7 +116,7 @@ impl Model {
     }
 
     /// Makes one change in the mailbox and in the model.
-    pub(super) async fn change(&mut self, client: &mut Imap) {
+    pub async fn change(&mut self, client: &mut Imap) {
         let total: usize = self.folders.iter().map(|f| f.messages.len()).sum();
         match self.random.below(100) {
             0..24 if total < MESSAGES => self.append(client).await,
@@ -133,13 +130,24 @@ impl Model {
         }
     }
 
+    /// Makes one change that does not affect folders.
+    pub async fn change_message(&mut self, client: &mut Imap) {
+        match self.random.below(5) {
+            0 => self.append(client).await,
+            1 => self.expunge(client).await,
+            2 => self.flag(client).await,
+            3 => self.copy(client).await,
+            _ => self.moves(client).await,
+        }
+    }
+
     async fn append(&mut self, client: &mut Imap) {
         let (folder, id) = (self.any_folder(), self.id());
-        let subject = format!("message {id}");
+        let subject = format!("message {id:06}");
         let folder = &mut self.folders[folder];
         let appended = client.append(&folder.path, None, None, message_with_subject(&subject));
         appended.await.unwrap();
-        folder.messages.push(Message { id, subject });
+        folder.messages.push(ModelMessage { id, subject });
     }
 
     async fn flag(&mut self, client: &mut Imap) {
@@ -172,7 +180,9 @@ impl Model {
             let copied = self.folders[folder].messages[range].to_vec();
             for message in copied {
                 let id = self.id();
-                self.folders[to].messages.push(Message { id, ..message });
+                self.folders[to]
+                    .messages
+                    .push(ModelMessage { id, ..message });
             }
         }
     }
@@ -189,7 +199,7 @@ impl Model {
                 client.copy(set(&range), path).await.unwrap();
                 expunge(client, &range).await;
             }
-            let moved: Vec<Message> = self.folders[folder].messages.drain(range).collect();
+            let moved: Vec<ModelMessage> = self.folders[folder].messages.drain(range).collect();
             self.moved.extend(moved.iter().map(|message| message.id));
             self.folders[to].messages.extend(moved);
         }
@@ -264,7 +274,7 @@ async fn closed(client: &mut Imap) {
 }
 
 /// Returns the folders that can be opened.
-pub(super) async fn paths(client: &mut Imap) -> BTreeSet<String> {
+pub async fn folder_paths(client: &mut Imap) -> BTreeSet<String> {
     let listed = client.list(Some(""), Some("*")).await.unwrap();
     let listed: Vec<_> = listed.try_collect().await.unwrap();
     let cannot = |folder: &async_imap::types::Name| {
