@@ -182,7 +182,8 @@ pub(crate) fn newest_uids(
     Ok(uids)
 }
 
-fn append(
+/// Appends messages to a folder of the client's account.
+pub(crate) fn append(
     client: &mut imap::Client,
     folder: &str,
     messages: impl Iterator<Item = Vec<u8>>,

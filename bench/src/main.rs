@@ -3,6 +3,7 @@
 //!
 //! - HTTP and raw IMAP or SMTP: the same data, changes and mail, over open connections, with one client and with eight.
 //! - HTTP and raw IMAP with many clients of one account and of many accounts: the throughput, the latencies, and the number of errors.
+//! - The search index: the time and the memory to build it, its size, and searches next to raw IMAP.
 //! - A large and a small folder: the same listing of each.
 //! - The sandbox and native code: the mail component and the same code as a library, with the same values in memory.
 //! - A hostile module and another program that uses the CPU: the same listing at the same time as each.
@@ -131,7 +132,8 @@ fn main() -> anyhow::Result<()> {
         bulk::move_messages(&service, &workload, &mut report)?;
     }
     if sections.include("search") {
-        search::measure(&service, &workload, &mut report)?;
+        let account = runtime.block_on(service.create_account("searcher"))?;
+        search::measure(&service, &account, &workload, &mut report)?;
     }
     if sections.include("send") {
         send::measure(&service, &workload, &mut report)?;

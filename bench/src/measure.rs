@@ -12,6 +12,8 @@ pub(crate) struct Workload {
     pub(crate) accounts: usize,
     /// Numbers of messages in the small and in the large folder.
     pub(crate) folders: [usize; 2],
+    /// Number of messages in the inbox of the account that is searched.
+    pub(crate) searched: usize,
     /// Number of measured intervals per side.
     pub(crate) rounds: usize,
     /// Duration of an interval.
@@ -28,6 +30,7 @@ impl Workload {
         messages: 10_000,
         accounts: 64,
         folders: [1_000, 100_000],
+        searched: 100_000,
         rounds: 8,
         interval: Duration::from_millis(400),
         versions: 5,
@@ -38,6 +41,7 @@ impl Workload {
         messages: 200,
         accounts: 8,
         folders: [100, 2_000],
+        searched: 2_000,
         rounds: 2,
         interval: Duration::from_millis(50),
         versions: 2,

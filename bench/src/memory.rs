@@ -104,7 +104,7 @@ pub(crate) fn downloads(
 }
 
 /// Returns the resident memory in KiB.
-fn resident(pid: u32) -> anyhow::Result<f64> {
+pub(crate) fn resident(pid: u32) -> anyhow::Result<f64> {
     // The allocator and the kernel release memory some time after the last request.
     let deadline = Instant::now() + Duration::from_millis(500);
     let mut least = status_kib(pid, "VmRSS:")?;
@@ -116,11 +116,12 @@ fn resident(pid: u32) -> anyhow::Result<f64> {
 }
 
 /// Returns the peak resident memory since [`reset_peak`] in KiB.
-fn peak(pid: u32) -> anyhow::Result<f64> {
+pub(crate) fn peak(pid: u32) -> anyhow::Result<f64> {
     status_kib(pid, "VmHWM:")
 }
 
-fn reset_peak(pid: u32) -> anyhow::Result<()> {
+/// Resets the peak that [`peak`] returns.
+pub(crate) fn reset_peak(pid: u32) -> anyhow::Result<()> {
     // Writing 5 resets the peak (proc(5)).
     Ok(fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
 }

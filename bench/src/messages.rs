@@ -15,6 +15,12 @@ impl Random {
         self.0 >> 33
     }
 
+    /// Returns a number from 0 to below 1.
+    #[expect(clippy::cast_precision_loss, reason = "31 bits")]
+    pub(crate) fn fraction(&mut self) -> f64 {
+        self.next() as f64 / (1_u64 << 31) as f64
+    }
+
     fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next()).unwrap_or(0) % end
     }

@@ -175,6 +175,52 @@ impl Report {
         });
     }
 
+    /// Adds the p50 and p99 latencies of a route with one client, in milliseconds. `max` contains their targets.
+    pub(crate) fn latencies(
+        &mut self,
+        name: &str,
+        raw: Option<&Timings>,
+        route: &Timings,
+        max: [f64; 2],
+    ) {
+        for ((label, share), max) in [("p50", 0.5), ("p99", 0.99)].into_iter().zip(max) {
+            let percentile = route.percentile(share);
+            let counterpart = raw.map(|raw| micros(raw.percentile(share)));
+            self.rows.push(Row {
+                name: format!("{name}, {label}"),
+                figures: [counterpart.unwrap_or_default(), micros(percentile)],
+                result: percentile.as_secs_f64() * 1e3,
+                unit: "ms",
+                target: Some(Target::AtMost(max)),
+                json: json!({ "raw": raw.map(times), "route": times(route) }),
+            });
+        }
+    }
+
+    /// Adds the throughput of a route with several clients, without a counterpart.
+    pub(crate) fn rate(&mut self, name: &str, clients: usize, route: &Timings, min: f64) {
+        self.rows.push(Row {
+            name: format!("{name}, {clients} clients"),
+            figures: [String::new(), pace(route)],
+            result: route.rate(),
+            unit: "/s",
+            target: Some(Target::AtLeast(min)),
+            json: json!({ "route": times(route) }),
+        });
+    }
+
+    /// Adds a value of `unit` without a counterpart.
+    pub(crate) fn value(&mut self, name: &str, value: f64, unit: &'static str, max: Option<f64>) {
+        self.rows.push(Row {
+            name: name.into(),
+            figures: [String::new(), format!("{value:.2} {unit}")],
+            result: value,
+            unit,
+            target: max.map(Target::AtMost),
+            json: json!({ "value": value }),
+        });
+    }
+
     /// Adds an amount of memory in KiB.
     pub(crate) fn memory(&mut self, name: &str, kib: f64, max: Option<f64>) {
         self.rows.push(Row {

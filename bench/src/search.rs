@@ -1,69 +1,320 @@
-//! Compares a search of the inbox with the IMAP commands SEARCH and FETCH for the first page of results.
+//! Measures the search index: the time and the memory to build it, its size, and searches in one folder and in all folders, next to the IMAP commands SEARCH and
+//! FETCH for the same page.
+
+mod corpus;
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::measure::{Call, Workload, compare};
+use self::corpus::{QUERIES, Query};
+use crate::http;
+use crate::mailbox::append;
+use crate::measure::{Call, Timings, Workload, measure_alone};
+use crate::memory::{peak, reset_peak, resident};
+use crate::messages::Random;
 use crate::operations::SUMMARY;
 use crate::report::Report;
-use crate::routes::http_calls;
-use crate::service::Service;
-
-/// The name of a sender of a few percent of the messages, which fill more than one page. No body contains the name, so the mail server reads
-/// all other messages completely.
-const TERM: &str = "sender17";
+use crate::routes::{CLIENTS, check_length, response_length};
+use crate::service::{Account, Service};
 
 /// Number of messages on a page.
-const PAGE: usize = 50;
+const PAGE: usize = 20;
 
-/// Maximum number of intervals per side, because a search of 10,000 messages takes about a second. There is no row with several clients,
-/// because it would measure the number of cores.
-const MAX_ROUNDS: usize = 3;
+/// Number of folders with messages, the inbox included.
+const FOLDERS: usize = 30;
 
-/// Measures the search.
+/// The inbox has this many times as many messages as each other folder.
+const INBOX_SHARE: usize = 100;
+
+/// Targets for one folder and for all folders: maximum p50 and p99 in milliseconds.
+const ONE_FOLDER: [f64; 2] = [5.0, 20.0];
+const ALL_FOLDERS: [f64; 2] = [15.0, 40.0];
+
+/// Target: minimum searches per second with [`CLIENTS`] clients.
+const MIN_RATE: f64 = 500.0;
+
+/// Target: maximum CPU time of the host to build the index, per message in milliseconds.
+const MAX_BUILD_CPU: f64 = 0.9;
+
+/// Target: maximum memory to build the index, in KiB.
+const MAX_BUILD_MEMORY: f64 = 100.0 * 1024.0;
+
+/// Target: maximum size of the index without stored texts, in percent of the text.
+const MAX_SIZE: f64 = 35.0;
+
+/// The extension of tantivy's files with stored fields.
+const STORED: &str = "store";
+
+/// Maximum time to build the index.
+const BUILD_TIMEOUT: Duration = Duration::from_mins(30);
+
+/// The number of intervals of raw searches, because each search reads all messages.
+const RAW_ROUNDS: usize = 1;
+
+/// The messages of the account.
+struct Corpus {
+    /// The number of messages in the inbox.
+    inbox: usize,
+    /// The number of messages in each other folder.
+    others: usize,
+    /// The number of bytes of all texts.
+    text: usize,
+}
+
+impl Corpus {
+    fn messages(&self) -> usize {
+        self.inbox + (FOLDERS - 1) * self.others
+    }
+
+    /// Returns the number of messages that match a query.
+    fn matching(&self, query: &Query, is_one_folder: bool) -> usize {
+        let count = |messages| (1..=messages).filter(|n| (query.matches)(*n)).count();
+        let others = if is_one_folder { 0 } else { count(self.others) };
+        count(self.inbox) + (FOLDERS - 1) * others
+    }
+}
+
+/// Measures the index and the searches, with an account of its own.
 pub(crate) fn measure(
     service: &Service,
+    account: &Account,
     workload: &Workload,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let path = format!("/api/v1/mail/search?q={TERM}&folder=INBOX");
-    let criteria = format!(
-        r#"CHARSET UTF-8 OR OR OR OR SUBJECT "{TERM}" FROM "{TERM}" TO "{TERM}" CC "{TERM}" BODY "{TERM}""#
+    let corpus = fill(service, account, workload.searched)?;
+    build(service, account, &corpus, report)?;
+    for (folder, name, targets) in [
+        ("INBOX", "one folder", ONE_FOLDER),
+        ("*", "30 folders", ALL_FOLDERS),
+    ] {
+        for query in &QUERIES {
+            let path = path(query, folder);
+            let expected = corpus.matching(query, folder == "INBOX");
+            check(&mut service.http_of(&account.token)?, &path, expected)?;
+            let paths = [path];
+            let mut calls = http_calls(service, account, &paths, 1)?;
+            let times = measure_alone(workload, &mut calls)?;
+            let raw = if folder == "INBOX" {
+                Some(raw(service, account, query, workload)?)
+            } else {
+                None
+            };
+            let name = format!("search, {name}: {}", query.name);
+            report.latencies(&name, raw.as_ref(), &times, targets);
+        }
+    }
+    let paths = QUERIES.each_ref().map(|query| path(query, "INBOX"));
+    let mut calls = http_calls(service, account, &paths, CLIENTS)?;
+    let times = measure_alone(workload, &mut calls)?;
+    report.rate("search, one folder: all queries", CLIENTS, &times, MIN_RATE);
+    Ok(())
+}
+
+/// Fills the mailbox.
+fn fill(service: &Service, account: &Account, messages: usize) -> anyhow::Result<Corpus> {
+    let mut client = service.imap_of(account)?;
+    let mut random = Random(3);
+    let mut corpus = Corpus {
+        inbox: messages,
+        others: messages / INBOX_SHARE,
+        text: 0,
+    };
+    for index in 0..FOLDERS {
+        let (folder, count) = match index {
+            0 => ("INBOX".to_owned(), corpus.inbox),
+            index => (format!("Folder{index}"), corpus.others),
+        };
+        if index > 0 {
+            client.run(&format!("CREATE {folder}"))?;
+        }
+        let generated = (1..=count).map(|number| {
+            let message = corpus::message(&folder, number, &mut random);
+            corpus.text += message.text;
+            message.bytes
+        });
+        append(&mut client, &folder, generated)?;
+    }
+    Ok(corpus)
+}
+
+/// Measures how the service builds the index.
+fn build(
+    service: &Service,
+    account: &Account,
+    corpus: &Corpus,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let mut client = service.http_of(&account.token)?;
+    let memory = resident(service.pid())?;
+    reset_peak(service.pid())?;
+    let (began, cpu) = (Instant::now(), cpu_time(service.pid())?);
+    // The folder has no messages, so these searches cost little while the mail server serves them.
+    let path = "/api/v1/mail/search?q=zephyr&folder=Drafts";
+    loop {
+        let response = client.json(path)?;
+        match response["index"].as_str() {
+            Some("ready") => break,
+            Some("building") => {}
+            other => anyhow::bail!("the state of the index is {other:?}"),
+        }
+        anyhow::ensure!(
+            began.elapsed() < BUILD_TIMEOUT,
+            "the index was not complete in time"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "counts and sizes below 2^52")]
+    let [messages, text] = [corpus.messages(), corpus.text].map(|count| count as f64);
+    let cpu = cpu_time(service.pid())?.saturating_sub(cpu);
+    let name = format!("search index of {} messages", corpus.messages());
+    let each = cpu.as_secs_f64() * 1e3 / messages;
+    report.value(
+        &format!("{name}, CPU time per message"),
+        each,
+        "ms",
+        Some(MAX_BUILD_CPU),
     );
-    let mut imap = service.imap()?;
-    let expected = imap.search(&criteria)?.len();
-    let found = service.http()?.json(&path)?;
+    let elapsed = began.elapsed().as_secs_f64();
+    report.value(&format!("{name}, time"), elapsed, "s", None);
+    let added = peak(service.pid())? - memory;
+    report.memory("building the search index", added, Some(MAX_BUILD_MEMORY));
+    let [index, stored] = sizes(&service.index_folder())?;
+    report.value(
+        &format!("{name}, size in percent of the text"),
+        index * 100.0 / text,
+        "%",
+        Some(MAX_SIZE),
+    );
+    report.value(
+        &format!("{name}, stored texts in percent of the text"),
+        stored * 100.0 / text,
+        "%",
+        None,
+    );
+    Ok(())
+}
+
+fn path(query: &Query, folder: &str) -> String {
+    format!(
+        "/api/v1/mail/search?q={}&folder={folder}&limit={PAGE}",
+        query.text
+    )
+}
+
+/// Checks that the index serves a search and finds the expected number of messages.
+fn check(client: &mut http::Client, path: &str, expected: usize) -> anyhow::Result<()> {
+    let found = client.json(path)?;
+    anyhow::ensure!(
+        found["index"] == "ready",
+        "{path}: the index did not serve the search"
+    );
     anyhow::ensure!(
         found["total"] == expected,
-        "the route finds {} messages, the mail server {expected}",
+        "{path}: found {} messages instead of {expected}",
         found["total"]
     );
     let shown = found["messages"]
         .as_array()
         .context("the response has no messages")?
         .len();
-    anyhow::ensure!(shown == expected.min(PAGE), "the page has {shown} messages");
+    anyhow::ensure!(
+        shown == expected.min(PAGE),
+        "{path}: the page has {shown} messages"
+    );
+    Ok(())
+}
 
-    let mut left: [Call<'_>; 1] = [Box::new(move || {
-        let found = imap.search(&criteria)?;
-        anyhow::ensure!(
-            found.len() == expected,
-            "found {} messages instead of {expected}",
-            found.len()
-        );
-        let newest: Vec<String> = found[expected.saturating_sub(PAGE)..]
+/// Returns a call for each client. A client requests the paths in turn.
+fn http_calls<'a>(
+    service: &Service,
+    account: &Account,
+    paths: &'a [String],
+    clients: usize,
+) -> anyhow::Result<Vec<Call<'a>>> {
+    (0..clients)
+        .map(|number| -> anyhow::Result<Call<'a>> {
+            let mut client = service.http_of(&account.token)?;
+            let expected = paths
+                .iter()
+                .map(|path| response_length(&mut client, path, 0))
+                .collect::<anyhow::Result<Vec<_>>>()?;
+            let mut next = number;
+            Ok(Box::new(move || {
+                next = (next + 1) % paths.len();
+                let length = client.get(&paths[next])?;
+                check_length(length, expected[next])
+            }))
+        })
+        .collect()
+}
+
+/// Measures the same search in the inbox with IMAP commands.
+fn raw(
+    service: &Service,
+    account: &Account,
+    query: &Query,
+    workload: &Workload,
+) -> anyhow::Result<Timings> {
+    let mut client = service.imap_of(account)?;
+    let criteria = format!("CHARSET UTF-8 {}", query.criterion);
+    let mut calls: [Call<'_>; 1] = [Box::new(move || {
+        let found = client.search(&criteria)?;
+        anyhow::ensure!(!found.is_empty(), "the mail server found no message");
+        let newest: Vec<String> = found[found.len().saturating_sub(PAGE)..]
             .iter()
             .map(ToString::to_string)
             .collect();
-        imap.run(&format!("UID FETCH {} {SUMMARY}", newest.join(",")))?;
+        client.run(&format!("UID FETCH {} {SUMMARY}", newest.join(",")))?;
         Ok(())
     })];
-    let mut right = http_calls(service, &path, 1, 0)?;
-    let short_workload = Workload {
-        rounds: workload.rounds.min(MAX_ROUNDS),
+    let workload = Workload {
+        rounds: RAW_ROUNDS,
         ..*workload
     };
-    let [raw, route] = compare(&short_workload, &mut left, &mut right)?;
-    let name = format!("search of {}", workload.messages);
-    report.latency(&name, &raw, &route, None);
-    Ok(())
+    measure_alone(&workload, &mut calls)
+}
+
+/// Returns the CPU time of a process in user mode and in the kernel.
+fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name of the program, in parentheses, can contain spaces (proc(5)).
+    let (_, fields) = stat
+        .rsplit_once(')')
+        .context("/proc/PID/stat has no name")?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut ticks = || -> anyhow::Result<u64> {
+        let field = fields.next().context("/proc/PID/stat has no CPU time")?;
+        Ok(field.parse()?)
+    };
+    let ticks = ticks()? + ticks()?;
+    Ok(Duration::from_millis(
+        ticks * 1000 / rustix::param::clock_ticks_per_second(),
+    ))
+}
+
+/// Returns the number of bytes of the files of the index, and of its stored texts.
+#[expect(clippy::cast_precision_loss, reason = "sizes below 2^52 bytes")]
+fn sizes(folder: &Path) -> anyhow::Result<[f64; 2]> {
+    let mut sizes = [0.0; 2];
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let (path, metadata) = {
+                let entry = entry?;
+                (entry.path(), entry.metadata()?)
+            };
+            if metadata.is_dir() {
+                folders.push(path);
+            } else {
+                let is_stored = path
+                    .extension()
+                    .is_some_and(|extension| extension == STORED);
+                sizes[usize::from(is_stored)] += metadata.len() as f64;
+            }
+        }
+    }
+    Ok(sizes)
 }

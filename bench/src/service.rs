@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -255,6 +255,11 @@ impl Service {
             ..
         } = &self.measured;
         smtp::Client::connect(self.stack.submission, address, app_password)
+    }
+
+    /// Returns the folder of the search indexes.
+    pub(crate) fn index_folder(&self) -> PathBuf {
+        self.folder.path().join("cache/index")
     }
 
     /// Returns the id of the host's process.
