@@ -9,6 +9,7 @@ use super::aliases::domain_of;
 use super::db::{Source, Tx, on, on_tx};
 use super::domains;
 use super::events::{self, Event, Kind};
+use super::message_index::MAX_PER_STATEMENT;
 use super::sessions::{self, NewSession};
 use super::{Directory, Error};
 use crate::caller::Origin;
@@ -27,9 +28,6 @@ const BY_ADDRESS: &str =
 /// Callers append ids and `)`.
 const EXISTING: &str = "SELECT id FROM accounts WHERE id IN (";
 const SET_LOGIN_NAME: &str = "UPDATE accounts SET login_name = $2 WHERE id = $1 AND login_name IS DISTINCT FROM $2 RETURNING address";
-
-/// Maximum number of ids in one statement. SQLite and PostgreSQL limit the number of parameters.
-const IDS_PER_STATEMENT: usize = 500;
 
 /// The default plan of a new account.
 pub const DEFAULT_PLAN: &str = "default";
@@ -160,7 +158,7 @@ impl Directory {
     /// Returns [`Error`] if the database fails.
     pub async fn existing_accounts(&self, ids: &[&str]) -> Result<HashSet<String>, Error> {
         let mut existing = HashSet::with_capacity(ids.len());
-        for ids in ids.chunks(IDS_PER_STATEMENT) {
+        for ids in ids.chunks(MAX_PER_STATEMENT) {
             let found: Vec<String> = on!(&self.db, pool => {
                 let mut query = QueryBuilder::new(EXISTING);
                 let mut list = query.separated(", ");

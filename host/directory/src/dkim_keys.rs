@@ -67,13 +67,6 @@ impl Directory {
         sealed: &[u8],
         resealed: &[u8],
     ) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(RESEAL)
-            .bind(domain)
-            .bind(sealed)
-            .bind(resealed)
-            .execute(pool)
-            .await
-            .map(drop))?;
-        Ok(())
+        self.db.reseal(RESEAL, domain, sealed, resealed).await
     }
 }

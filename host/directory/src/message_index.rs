@@ -46,8 +46,8 @@ const MARK_COPIES: &str = "UPDATE messages SET copied = TRUE WHERE account_id = 
      (SELECT n.identity FROM messages n JOIN messages o \
      ON o.account_id = n.account_id AND o.identity = n.identity AND o.uid <> n.uid WHERE n.account_id = $1 AND n.uid >= $2)";
 
-/// Maximum number of messages in one statement. SQLite and PostgreSQL limit the number of parameters.
-const MAX_PER_STATEMENT: usize = 500;
+/// Maximum number of rows in one statement. SQLite and PostgreSQL limit the number of parameters.
+pub(crate) const MAX_PER_STATEMENT: usize = 500;
 
 /// A value that does not change when a message is moved. A copy has the same identity as its original.
 pub type Identity = [u8; 16];

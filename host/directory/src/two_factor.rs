@@ -286,12 +286,7 @@ impl Directory {
         before: &[u8],
         after: &[u8],
     ) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(RESEAL)
-            .bind(account_id)
-            .bind(before)
-            .bind(after)
-            .execute(pool).await.map(drop))?;
-        Ok(())
+        self.db.reseal(RESEAL, account_id, before, after).await
     }
 
     /// Removes an account's second factor and its recovery codes. Returns `true` if the account had a second factor.

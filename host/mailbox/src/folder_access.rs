@@ -109,6 +109,11 @@ impl FolderAccess {
         }
     }
 
+    /// Returns `true` if the caller can read the folder with this path and UIDVALIDITY.
+    pub(crate) fn can_read(&self, path: &str, uid_validity: u32) -> bool {
+        self.authorize(path, uid_validity, Right::MailRead) == Decision::Allowed
+    }
+
     /// Checks a right on the folder with this path and UIDVALIDITY.
     pub(crate) fn authorize(&self, path: &str, uid_validity: u32, right: Right) -> Decision {
         self.decide(path, right, |granted| granted == uid_validity)

@@ -8,7 +8,6 @@ use latchmail_imap::list::COUNTS;
 
 use crate::access::Access;
 use crate::error::Error;
-use crate::folder_access::Decision;
 use crate::folder_index::folder_state;
 use crate::mail::Mail;
 use crate::retry::retry_read;
@@ -42,8 +41,7 @@ impl Mail {
         let folder_access = self.folder_access(access).await?;
         listed.retain(|folder| {
             let uid_validity = folder.status.map_or(0, |status| status.uid_validity);
-            let decision = folder_access.authorize(&folder.path, uid_validity, Right::MailRead);
-            decision == Decision::Allowed
+            folder_access.can_read(&folder.path, uid_validity)
         });
         let folders = to_folders(listed).into_iter();
         Ok(folders

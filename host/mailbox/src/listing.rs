@@ -16,7 +16,6 @@ use latchmail_search::threads::ThreadId;
 use crate::access::Access;
 use crate::cache::FolderKey;
 use crate::error::Error;
-use crate::folder_access::Decision;
 use crate::identity::{Identity, identity};
 use crate::mail::Mail;
 use crate::retry::retry_read;
@@ -119,7 +118,7 @@ impl Mail {
             return Ok(None);
         };
         let uid_validity = page.opened.uid_validity;
-        if folder_access.authorize(path, uid_validity, Right::MailRead) != Decision::Allowed {
+        if !folder_access.can_read(path, uid_validity) {
             return Ok(None);
         }
         self.reconcile_if_copy_lost(access, path, page.opened)
@@ -228,6 +227,11 @@ async fn read_page(
     }))
 }
 
+/// Converts a number of messages or bytes.
+pub(crate) fn to_usize(n: u32) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
 /// Returns a page of a search result: the folder, the number of all matches, and the page's messages in ascending order.
 async fn search_page(
     session: &mut Session,
@@ -239,7 +243,6 @@ async fn search_page(
     let Some((opened, uids)) = session.search(path, keys).await? else {
         return Ok(None);
     };
-    let to_usize = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
     let end = uids.len().saturating_sub(to_usize(offset));
     let page = &uids[end.saturating_sub(to_usize(limit))..end];
     let total = u32::try_from(uids.len()).unwrap_or(u32::MAX);
@@ -288,7 +291,7 @@ struct Incomplete {
 impl Incomplete {
     /// Creates an incomplete summary from the result of the first FETCH. `max_header` is the maximum length of the header, in bytes.
     fn new(message: Fetched, max_header: usize) -> Self {
-        let size = usize::try_from(message.size).unwrap_or(usize::MAX);
+        let size = to_usize(message.size);
         Self {
             bytes: size.min(max_header + bounds::LONG_PREFIX),
             message: Fetched {

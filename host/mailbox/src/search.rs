@@ -1,18 +1,19 @@
 //! Searches messages. The search index of the account serves a search if the index is complete. Otherwise the mail server searches.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use latchmail_core::permissions::Right;
 use latchmail_imap::INBOX;
 use latchmail_imap::list::{MODSEQS, Role};
-use latchmail_search::Query;
+use latchmail_search::{FolderSet, Query};
+pub use latchmail_search::{Snippet, Sort};
 
 use crate::access::Access;
 use crate::error::Error;
-use crate::folder_access::{Decision, FolderAccess};
+use crate::folder_access::FolderAccess;
 use crate::folder_index::{FolderState, folder_state};
 use crate::folder_path;
+use crate::index::CurrentIndex;
 use crate::mail::Mail;
 use crate::retry::retry_read;
 use crate::roles::to_folders;
@@ -21,16 +22,6 @@ use crate::types::Summary;
 /// The names that mail clients give the folders for junk and for deleted mail.
 const JUNK_NAMES: [&str; 4] = ["Junk", "Spam", "Junk E-mail", "Junk Email"];
 const TRASH_NAMES: [&str; 3] = ["Trash", "Deleted Items", "Deleted Messages"];
-
-/// The order of a search result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    /// Newest first.
-    #[default]
-    Newest,
-    /// Best match first. Equal matches are newest first.
-    Relevance,
-}
 
 /// A search.
 #[derive(Clone, Copy, Debug)]
@@ -69,15 +60,6 @@ pub struct Hit {
     pub folder: String,
     /// The part of the text with the matches. `None` if the mail server searched.
     pub snippet: Option<Snippet>,
-}
-
-/// A part of the text of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snippet {
-    /// The text.
-    pub text: String,
-    /// The positions of the matches in `text`, in Unicode code points.
-    pub matches: Vec<Range<u32>>,
 }
 
 /// The state of the search index of an account.
@@ -126,16 +108,12 @@ impl Mail {
         let Some((folder_access, folder)) = self.readable_folder(access, path).await? else {
             return Ok(None);
         };
-        let status = match self.current_index(access, &[folder], false).await {
-            Ok(index) if !query.clauses().is_empty() => {
-                let folders = index.folders(&folder_access, |searched| searched == path);
-                let found = self.search_index(access, index, query.clone(), folders, request);
-                if let Some(result) = found.await? {
-                    return Ok(Some(result));
-                }
-                IndexStatus::Building
-            }
-            Ok(_) => IndexStatus::Ready,
+        let folders = [folder];
+        let served = self.search_current_index(access, &query, request, &folders, |index| {
+            index.folders(&folder_access, |searched| searched == path)
+        });
+        let status = match served.await? {
+            Ok(result) => return Ok(Some(result)),
             Err(status) => status,
         };
         self.search_folder_on_server(access, &query, path, request, status)
@@ -156,29 +134,47 @@ impl Mail {
             };
             !is_junk_or_trash(path, &roles) || is_named()
         };
-        let status = match self.current_index(access, &folders, true).await {
-            Ok(index) if !query.clauses().is_empty() => {
-                let searched = index.folders(&folder_access, is_searched);
-                let found = self.search_index(access, index, query.clone(), searched, request);
-                if let Some(result) = found.await? {
-                    return Ok(result);
-                }
-                IndexStatus::Building
-            }
-            Ok(_) => IndexStatus::Ready,
+        let served = self.search_current_index(access, &query, request, &folders, |index| {
+            index.folders(&folder_access, is_searched)
+        });
+        let status = match served.await? {
+            Ok(result) => return Ok(result),
             Err(status) => status,
         };
         let paths: Vec<String> = folders
             .into_iter()
             .filter(|folder| {
-                let uid_validity = folder.opened.uid_validity;
-                let decision = folder_access.authorize(&folder.path, uid_validity, Right::MailRead);
-                decision == Decision::Allowed && is_searched(&folder.path)
+                folder_access.can_read(&folder.path, folder.opened.uid_validity)
+                    && is_searched(&folder.path)
             })
             .map(|folder| folder.path)
             .collect();
         self.search_folders_on_server(access, &query, &paths, request, status)
             .await
+    }
+
+    /// Searches the index of the account. `folders` are the states of the folders that the request uses. `searched` selects the folders to search. Returns the
+    /// status for the mail server's result if the index cannot serve the search.
+    async fn search_current_index(
+        &self,
+        access: &Access,
+        query: &Query,
+        request: SearchRequest<'_>,
+        folders: &[FolderState],
+        searched: impl FnOnce(&CurrentIndex) -> FolderSet,
+    ) -> Result<Result<SearchResult, IndexStatus>, Error> {
+        let all = request.folder.is_none();
+        let index = match self.current_index(access, folders, all).await {
+            Ok(index) => index,
+            Err(status) => return Ok(Err(status)),
+        };
+        if query.clauses().is_empty() {
+            // The index contains only words, so the mail server searches for the characters.
+            return Ok(Err(IndexStatus::Ready));
+        }
+        let searched = searched(&index);
+        let found = self.search_index(access, index, query.clone(), searched, request);
+        Ok(found.await?.ok_or(IndexStatus::Building))
     }
 
     /// Returns the current state of a folder, and the folders that the caller can read. Returns `None` if the folder does not exist or the caller must not learn
@@ -199,9 +195,9 @@ impl Mail {
         let Some(status) = status else {
             return Ok(None);
         };
-        let decision = folder_access.authorize(path, status.uid_validity, Right::MailRead);
+        let can_read = folder_access.can_read(path, status.uid_validity);
         let folder = FolderState::new(path.to_owned(), None, status);
-        Ok((decision == Decision::Allowed).then_some((folder_access, folder)))
+        Ok(can_read.then_some((folder_access, folder)))
     }
 
     /// Returns the current states of all folders, the folders that the caller can read, and the role of each folder by path.

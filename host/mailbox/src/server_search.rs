@@ -11,6 +11,7 @@ use latchmail_search::query::{Condition, Scope, Term};
 
 use crate::access::Access;
 use crate::error::Error;
+use crate::listing::to_usize;
 use crate::mail::Mail;
 use crate::retry::retry_read;
 use crate::search::{Hit, IndexStatus, SearchRequest, SearchResult};
@@ -132,8 +133,7 @@ impl Mail {
         index: IndexStatus,
     ) -> Result<SearchResult, Error> {
         let (mut matches, mut total) = (Vec::new(), 0_u32);
-        let end =
-            usize::try_from(request.offset.saturating_add(request.limit)).unwrap_or(usize::MAX);
+        let end = to_usize(request.offset.saturating_add(request.limit));
         for path in paths {
             let Some(keys) = search_keys(query, request.query, path) else {
                 continue;
@@ -153,7 +153,7 @@ impl Mail {
             }));
         }
         matches.sort_by_key(|one| std::cmp::Reverse((one.arrival, one.imap_uid)));
-        let start = usize::try_from(request.offset).unwrap_or(usize::MAX);
+        let start = to_usize(request.offset);
         let page = matches
             .get(start..end.min(matches.len()))
             .unwrap_or_default();

@@ -1,11 +1,9 @@
 //! Lists threads and the messages of a thread.
 
-use latchmail_core::permissions::Right;
 use latchmail_search::threads::ThreadId;
 
 use crate::access::Access;
 use crate::error::Error;
-use crate::folder_access::Decision;
 use crate::folder_index::FolderState;
 use crate::folder_path;
 use crate::mail::Mail;
@@ -55,9 +53,7 @@ impl Mail {
         if let Some(path) = folder {
             let is_readable = |folder: &FolderState| {
                 let uid_validity = folder.opened.uid_validity;
-                folder.path == path
-                    && folder_access.authorize(path, uid_validity, Right::MailRead)
-                        == Decision::Allowed
+                folder.path == path && folder_access.can_read(path, uid_validity)
             };
             if !folders.iter().any(is_readable) {
                 return Ok(None);
@@ -66,7 +62,7 @@ impl Mail {
         let index = self.current_index(access, &folders, true).await;
         let index = index.map_err(not_ready)?;
         let folder = folder.map(ToOwned::to_owned);
-        let page = self.list_threads(index, folder_access, folder, offset, limit);
+        let page = self.list_threads(index, &folder_access, folder, offset, limit);
         Ok(Some(page.await?))
     }
 
@@ -81,7 +77,7 @@ impl Mail {
         let (folder_access, folders, _) = self.readable_folders(access).await?;
         let index = self.current_index(access, &folders, true).await;
         let index = index.map_err(not_ready)?;
-        self.thread_messages(index, folder_access, id.to_owned())
+        self.thread_messages(index, &folder_access, id.to_owned())
             .await
     }
 }

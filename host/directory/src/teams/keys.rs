@@ -28,11 +28,6 @@ impl Directory {
         before: &[u8],
         after: &[u8],
     ) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(RESEAL)
-            .bind(mailbox)
-            .bind(before)
-            .bind(after)
-            .execute(pool).await.map(drop))?;
-        Ok(())
+        self.db.reseal(RESEAL, mailbox, before, after).await
     }
 }

@@ -26,6 +26,7 @@ use tokio::sync::{RwLock, mpsc};
 use crate::blocking;
 use crate::mail::Mail;
 use content::Content;
+pub(crate) use search::CurrentIndex;
 
 /// The time after which the memory of an unused index is released.
 const IDLE: Duration = Duration::from_mins(5);

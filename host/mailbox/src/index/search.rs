@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use latchmail_core::permissions::Right;
 use latchmail_directory::message_index;
 use latchmail_search::{FolderSet, Order, Query, Search};
 use tokio::sync::OwnedRwLockReadGuard;
@@ -15,10 +14,11 @@ use super::{AccountIndex, Indexes};
 use crate::access::Access;
 use crate::blocking;
 use crate::error::Error;
-use crate::folder_access::{Decision, FolderAccess};
+use crate::folder_access::FolderAccess;
 use crate::folder_index::FolderState;
+use crate::listing::to_usize;
 use crate::mail::Mail;
-use crate::search::{Hit, IndexStatus, SearchRequest, SearchResult, Snippet, Sort};
+use crate::search::{Hit, IndexStatus, SearchRequest, SearchResult};
 use crate::types::Summary;
 
 /// An index whose content is current. The content does not change while this value exists.
@@ -98,16 +98,12 @@ impl Mail {
         folders: FolderSet,
         request: SearchRequest<'_>,
     ) -> Result<Option<SearchResult>, Error> {
-        let sort = match request.sort {
-            Sort::Newest => latchmail_search::Sort::Newest,
-            Sort::Relevance => latchmail_search::Sort::Relevance,
-        };
         let order = if request.folder.is_some() {
             Order::Folder
         } else {
             Order::Arrival
         };
-        let to_usize = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+        let sort = request.sort;
         let (offset, limit) = (to_usize(request.offset), to_usize(request.limit));
         let found = blocking::run(move || {
             let content = index.content()?;
@@ -133,10 +129,7 @@ impl Mail {
                     hits.push(Hit {
                         summary,
                         folder,
-                        snippet: Some(Snippet {
-                            text: hit.snippet.text,
-                            matches: hit.snippet.matches,
-                        }),
+                        snippet: Some(hit.snippet),
                     });
                 }
             }
@@ -181,8 +174,7 @@ impl CurrentIndex {
         let folders = content.mailbox.folders.iter();
         folders
             .filter(|(_, folder)| {
-                folder_access.authorize(&folder.path, folder.uid_validity, Right::MailRead)
-                    == Decision::Allowed
+                folder_access.can_read(&folder.path, folder.uid_validity)
                     && is_searched(&folder.path)
             })
             .map(|(position, _)| *position)

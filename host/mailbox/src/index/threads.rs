@@ -2,22 +2,22 @@
 
 use std::collections::HashMap;
 
-use latchmail_core::permissions::Right;
 use latchmail_directory::message_index;
-use latchmail_search::StoredThreadKeys;
 use latchmail_search::threads::{ThreadId, Threads};
+use latchmail_search::{FolderSet, StoredThreadKeys};
 
 use super::AccountIndex;
 use super::content::Content;
-use super::document::{MessageDocument, stored_summary};
+use super::document::MessageDocument;
 use super::search::CurrentIndex;
 use crate::blocking;
 use crate::error::Error;
-use crate::folder_access::{Decision, FolderAccess};
+use crate::folder_access::FolderAccess;
+use crate::listing::to_usize;
 use crate::mail::Mail;
 use crate::search::Hit;
 use crate::threads::{Thread, ThreadPage};
-use crate::types::{Address, Summary};
+use crate::types::Address;
 
 /// Maximum number of messages of a thread that are read for its participants.
 const PARTICIPANT_MESSAGES: usize = 200;
@@ -80,43 +80,16 @@ struct Group {
 }
 
 impl Content {
-    /// Returns whether the caller can read the folder of a message.
-    fn is_visible(&self, access: &FolderAccess, uid: u64) -> bool {
-        let Some(location) = self.mailbox.state.get(uid) else {
-            return false;
-        };
-        let mut folders = self.mailbox.folders.iter();
-        let folder = folders.find(|(position, _)| *position == location.folder);
-        folder.is_some_and(|(_, folder)| {
-            access.authorize(&folder.path, folder.uid_validity, Right::MailRead)
-                == Decision::Allowed
-        })
-    }
-
-    /// Returns the visible threads with a message in the folder, or all visible threads, newest first.
-    fn groups(&self, access: &FolderAccess, folder: Option<&str>) -> Vec<Group> {
+    /// Returns the threads with a message in the folder, or all threads, newest first. Considers only messages in `visible` folders.
+    fn groups(&self, visible: &FolderSet, folder: Option<&str>) -> Vec<Group> {
         let state = &self.mailbox.state;
-        let visible: Vec<bool> = {
-            let folders = &self.mailbox.folders;
-            let last = folders.iter().map(|(position, _)| *position).max();
-            let mut visible = vec![false; usize::from(last.unwrap_or(0)) + 1];
-            for (position, folder) in folders {
-                visible[usize::from(*position)] =
-                    access.authorize(&folder.path, folder.uid_validity, Right::MailRead)
-                        == Decision::Allowed;
-            }
-            visible
-        };
         let listed = folder.and_then(|path| state.folder(path));
         let mut groups: HashMap<ThreadId, Group> = HashMap::new();
         for uid in state.uids() {
             let Some(location) = state.get(uid) else {
                 continue;
             };
-            if !visible
-                .get(usize::from(location.folder))
-                .is_some_and(|v| *v)
-            {
+            if !visible.contains(location.folder) {
                 continue;
             }
             let Some(id) = self.threads.threads.thread_of(uid) else {
@@ -142,14 +115,18 @@ impl Content {
         groups
     }
 
-    /// Returns the visible messages of a thread, oldest first.
-    fn members(&self, access: &FolderAccess, id: ThreadId) -> Vec<u64> {
+    /// Returns the messages of a thread in `visible` folders, oldest first.
+    fn members(&self, visible: &FolderSet, id: ThreadId) -> Vec<u64> {
         let mut members = self.threads.threads.members(id);
-        members.retain(|uid| self.is_visible(access, *uid));
+        members.retain(|uid| {
+            let location = self.mailbox.state.get(*uid);
+            location.is_some_and(|location| visible.contains(location.folder))
+        });
         members.sort_unstable_by_key(|uid| (self.threads.arrival(*uid), *uid));
         members
     }
 
+    /// Returns the existing messages with these numbers, in the same order.
     fn hits(&self, uids: &[u64]) -> Result<Vec<Hit>, Error> {
         let stored = self.index.summaries(uids);
         let stored = stored.map_err(|error| Error::Internal(error.to_string()))?;
@@ -167,19 +144,11 @@ impl Content {
         Ok(hits)
     }
 
-    fn thread(&self, access: &FolderAccess, group: &Group) -> Result<Option<Thread>, Error> {
-        let members = self.members(access, group.id);
-        let first = &members[..members.len().min(PARTICIPANT_MESSAGES)];
-        let stored = self.index.summaries(first);
-        let stored = stored.map_err(|error| Error::Internal(error.to_string()))?;
-        let mut summaries: Vec<Summary> = Vec::with_capacity(first.len());
-        for (uid, stored) in first.iter().zip(stored) {
-            if let Some(stored) = stored {
-                summaries.push(stored_summary(*uid, &stored)?);
-            }
-        }
+    fn thread(&self, visible: &FolderSet, group: &Group) -> Result<Option<Thread>, Error> {
+        let members = self.members(visible, group.id);
+        let first = self.hits(&members[..members.len().min(PARTICIPANT_MESSAGES)])?;
         let mut participants: Vec<Address> = Vec::new();
-        for sender in summaries.iter().flat_map(|summary| &summary.from) {
+        for sender in first.iter().flat_map(|hit| &hit.summary.from) {
             let is_known = participants
                 .iter()
                 .any(|known| known.address.eq_ignore_ascii_case(&sender.address));
@@ -190,9 +159,9 @@ impl Content {
         let newest = self.hits(&[group.newest.1])?.pop();
         Ok(newest.map(|newest| Thread {
             id: group.id.to_string(),
-            subject: summaries
+            subject: first
                 .first()
-                .map(|oldest| oldest.subject.clone())
+                .map(|oldest| oldest.summary.subject.clone())
                 .unwrap_or_default(),
             count: group.count,
             unread: group.unread,
@@ -249,18 +218,18 @@ impl Mail {
     pub(crate) async fn list_threads(
         &self,
         index: CurrentIndex,
-        access: FolderAccess,
+        access: &FolderAccess,
         folder: Option<String>,
         offset: u32,
         limit: u32,
     ) -> Result<ThreadPage, Error> {
+        let visible = index.folders(access, |_| true);
         blocking::run(move || {
             let content = index.content()?;
-            let groups = content.groups(&access, folder.as_deref());
-            let to_usize = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
+            let groups = content.groups(&visible, folder.as_deref());
             let mut threads = Vec::new();
             for group in groups.iter().skip(to_usize(offset)).take(to_usize(limit)) {
-                threads.extend(content.thread(&access, group)?);
+                threads.extend(content.thread(&visible, group)?);
             }
             Ok(ThreadPage {
                 threads,
@@ -275,15 +244,16 @@ impl Mail {
     pub(crate) async fn thread_messages(
         &self,
         index: CurrentIndex,
-        access: FolderAccess,
+        access: &FolderAccess,
         id: String,
     ) -> Result<Option<Vec<Hit>>, Error> {
+        let visible = index.folders(access, |_| true);
         blocking::run(move || {
             let content = index.content()?;
             let Some(id) = content.threads.threads.find(&id) else {
                 return Ok(None);
             };
-            let hits = content.hits(&content.members(&access, id))?;
+            let hits = content.hits(&content.members(&visible, id))?;
             Ok((!hits.is_empty()).then_some(hits))
         })
         .await

@@ -72,7 +72,7 @@ impl Mail {
         for _ in 0..ATTEMPTS {
             self.sync(&access).await?;
             let is_open = account.content.read().await.is_some();
-            let is_updated = is_open && self.apply_changes(account, &access, limit).await?;
+            let is_updated = is_open && self.apply_changes(account, &access).await?;
             if !is_updated && !self.open_index(account, &access, limit).await? {
                 return Ok(false);
             }
@@ -94,7 +94,6 @@ impl Mail {
         &self,
         account: &AccountIndex,
         access: &Access,
-        limit: usize,
     ) -> Result<bool, IndexError> {
         let (index, version) = {
             let content = account.content.read().await;
@@ -117,7 +116,7 @@ impl Mail {
             content.missing(&delta)
         };
         // A larger number of messages is added to a closed index.
-        if missing.len() > limit.min(MAX_FOREGROUND) {
+        if missing.len() > MAX_FOREGROUND {
             *account.content.write().await = None;
             return Ok(false);
         }

@@ -379,32 +379,3 @@ fn a_hundred_thousand_hostile_messages_take_little_time() {
         assert!(started.elapsed() < Duration::from_secs(20));
     }
 }
-
-/// Prints the duration. Run it with `--release --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-#[expect(clippy::print_stdout, reason = "prints the measurement")]
-fn measure_the_duration_for_a_hundred_thousand_messages() {
-    let messages = mailbox(100_000, &mut Chance(0x0f1e_2d3c_4b5a_6978));
-    for _ in 0..5 {
-        let input = messages.clone();
-        let started = Instant::now();
-        let mut threads = Threads::build(input);
-        let built = started.elapsed();
-        let started = Instant::now();
-        let found = messages
-            .iter()
-            .filter(|(uid, _, _)| threads.thread_of(*uid).is_some());
-        let (found, looked_up) = (found.count(), started.elapsed());
-        let started = Instant::now();
-        for (_, date, keys) in &messages[..1000] {
-            let uid = u64::MAX - keys.message_id;
-            threads.add(uid, *date, keys.clone());
-            threads.remove(&[uid]);
-        }
-        println!(
-            "{found} messages: build {built:?}, look up {looked_up:?}, add and remove 1,000 {:?}",
-            started.elapsed()
-        );
-    }
-}

@@ -28,7 +28,7 @@ impl Mailbox {
         }
     }
 
-    /// Asserts that searches find the right messages, whoever serves them.
+    /// Asserts that searches find the right messages, from the index or from the mail server.
     pub(super) async fn assert_found(&self, person: &Person<'_>, random: &mut Random) {
         for rest in ["", "&folder=*"] {
             let found = person
