@@ -104,7 +104,7 @@ pub(crate) fn downloads(
 }
 
 /// Returns the resident memory in KiB.
-pub(crate) fn resident(pid: u32) -> anyhow::Result<f64> {
+fn resident(pid: u32) -> anyhow::Result<f64> {
     // The allocator and the kernel release memory some time after the last request.
     let deadline = Instant::now() + Duration::from_millis(500);
     let mut least = status_kib(pid, "VmRSS:")?;
@@ -115,13 +115,20 @@ pub(crate) fn resident(pid: u32) -> anyhow::Result<f64> {
     Ok(least)
 }
 
+/// Returns the resident anonymous memory in KiB: the heap and the stacks, but no mapped files.
+///
+/// The pages of mapped files belong to the page cache. The kernel reclaims them when it needs memory, so the process does not need them.
+pub(crate) fn anonymous(pid: u32) -> anyhow::Result<f64> {
+    status_kib(pid, "RssAnon:")
+}
+
 /// Returns the peak resident memory since [`reset_peak`] in KiB.
-pub(crate) fn peak(pid: u32) -> anyhow::Result<f64> {
+fn peak(pid: u32) -> anyhow::Result<f64> {
     status_kib(pid, "VmHWM:")
 }
 
 /// Resets the peak that [`peak`] returns.
-pub(crate) fn reset_peak(pid: u32) -> anyhow::Result<()> {
+fn reset_peak(pid: u32) -> anyhow::Result<()> {
     // Writing 5 resets the peak (proc(5)).
     Ok(fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
 }
