@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use tantivy::IndexSettings;
 use tantivy::schema::{
-    FAST, Field, INDEXED, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions,
+    FAST, Field, IndexRecordOption, NumericOptions, STORED, Schema, TextFieldIndexing, TextOptions,
 };
 use tantivy::store::Compressor;
 
@@ -56,8 +56,8 @@ pub(crate) static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
         ["body", "subject", "from", "to"].map(|name| schema.add_text_field(name, words.clone()));
     Fields {
         texts,
-        // The number is indexed, so that a message can be deleted.
-        uid: schema.add_u64_field("uid", FAST | INDEXED),
+        // The number is indexed, so that a message can be deleted. `INDEXED` would also store a length for scores.
+        uid: schema.add_u64_field("uid", NumericOptions::default().set_fast().set_indexed()),
         arrival: schema.add_i64_field("arrival", FAST),
         date: schema.add_i64_field("date", FAST),
         size: schema.add_u64_field("size", FAST),
