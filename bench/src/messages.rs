@@ -21,7 +21,7 @@ impl Random {
         self.next() as f64 / (1_u64 << 31) as f64
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next()).unwrap_or(0) % end
     }
 }

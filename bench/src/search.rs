@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use self::corpus::{QUERIES, Query};
+use self::corpus::{Generator, QUERIES, Query};
 use crate::http;
 use crate::mailbox::append;
 use crate::measure::{Call, Timings, Workload, measure_alone};
@@ -42,7 +42,7 @@ const MAX_BUILD_CPU: f64 = 0.9;
 /// Target: maximum growth of the anonymous memory while the index is built, in KiB.
 const MAX_BUILD_MEMORY: f64 = 100.0 * 1024.0;
 
-/// Target: maximum size of the index without stored texts, in percent of the text.
+/// Target: maximum size of the index without stored texts, in percent of the indexed text.
 const MAX_SIZE: f64 = 35.0;
 
 /// The extension of tantivy's files with stored fields.
@@ -60,7 +60,7 @@ struct Corpus {
     inbox: usize,
     /// The number of messages in each other folder.
     others: usize,
-    /// The number of bytes of all texts.
+    /// The number of bytes of all indexed texts.
     text: usize,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn measure(
 /// Fills the mailbox.
 fn fill(service: &Service, account: &Account, messages: usize) -> anyhow::Result<Corpus> {
     let mut client = service.imap_of(account)?;
-    let mut random = Random(3);
+    let mut generator = Generator::new(Random(3));
     let mut corpus = Corpus {
         inbox: messages,
         others: messages / INBOX_SHARE,
@@ -131,7 +131,7 @@ fn fill(service: &Service, account: &Account, messages: usize) -> anyhow::Result
             client.run(&format!("CREATE {folder}"))?;
         }
         let generated = (1..=count).map(|number| {
-            let message = corpus::message(&folder, number, &mut random);
+            let message = generator.message(&folder, number);
             corpus.text += message.text;
             message.bytes
         });
@@ -192,13 +192,13 @@ fn build(
     report.memory("anonymous, with the search index", after, None);
     let [index, stored] = sizes(&service.index_folder())?;
     report.value(
-        &format!("{name}, size in percent of the text"),
+        &format!("{name}, size in percent of the indexed text"),
         index * 100.0 / text,
         "%",
         Some(MAX_SIZE),
     );
     report.value(
-        &format!("{name}, stored texts in percent of the text"),
+        &format!("{name}, stored texts in percent of the indexed text"),
         stored * 100.0 / text,
         "%",
         None,
