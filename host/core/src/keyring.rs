@@ -91,7 +91,8 @@ impl Keyring {
         self.all().find(|key| key.id == id)
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Key> {
+    /// Returns all keys, the current key first.
+    pub fn all(&self) -> impl Iterator<Item = &Key> {
         std::iter::once(&self.current).chain(&self.earlier)
     }
 

@@ -15,6 +15,8 @@ pub mod dkim_keys;
 pub mod domains;
 pub mod endings;
 pub mod events;
+pub mod host_events;
+pub mod hosts;
 pub mod imports;
 pub mod index_keys;
 mod last_logins;

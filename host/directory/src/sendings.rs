@@ -40,7 +40,7 @@ pub struct Key {
 pub struct Sending {
     /// The SHA-256 of the request.
     pub fingerprint: Vec<u8>,
-    /// The process that began the sending.
+    /// The id of the host that began the sending ([`crate::hosts`]).
     pub process: String,
     state: String,
     begun_at: i64,
@@ -105,6 +105,14 @@ impl Directory {
         if begun == 1 {
             return Ok(None);
         }
+        self.sending(key).await
+    }
+
+    /// Returns the sending with a key, or `None` if the key is not in use.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn sending(&self, key: &Key) -> Result<Option<Sending>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(FIND)
             .bind(&key.account)
             .bind(&key.hash)

@@ -6,6 +6,7 @@
 //! - sendings that are older than a day
 //! - old changes of mailboxes
 //! - the last log-ins of deleted app passwords
+//! - the rows of stopped hosts, and events that all hosts have read
 //!
 //! The service does not depend on the time of the sweep. Each query for data with an expiry also checks the expiry.
 
@@ -66,6 +67,8 @@ impl Directory {
         self.sweep_sendings(now).await?;
         self.sweep_changes(now).await?;
         self.sweep_last_logins().await?;
+        self.sweep_hosts().await?;
+        self.sweep_host_events(now).await?;
         self.db.repair_mailserver().await?;
         Ok(ended)
     }

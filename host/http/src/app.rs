@@ -21,6 +21,10 @@ use crate::state::{HttpState, State};
 /// The state of the service, which all handlers of the host use.
 #[derive(Debug)]
 pub struct App {
+    /// The id of this process among the hosts that share the database.
+    pub host_id: String,
+    /// The name of this machine.
+    pub host_name: String,
     /// The configuration.
     pub config: Config,
     /// The clock.

@@ -2,6 +2,7 @@
 //!
 //! This crate creates all parts of the service and the periodic tasks. The crate `latchmail-http` handles requests.
 
+mod hosts;
 mod mail_server;
 
 use std::sync::Arc;
@@ -83,6 +84,12 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     }
 
     let (app, failing) = Box::pin(build(config, clock)).await?;
+    let database = |e: latchmail_directory::Error| StartError::new(e.to_string());
+    // This host reads the events from now on, so the modules that it loads next include all earlier changes.
+    let events = app.directory.host_events().await.map_err(database)?;
+    let announcement = hosts::announcement(&app);
+    let announced = app.directory.announce_host(&announcement).await;
+    announced.map_err(database)?;
     Box::pin(app.module_manager.start(&*app)).await?;
     warn_about_missing_modules(&app);
     let socket = latchmail_http::admin::socket::listen(&app).await?;
@@ -98,6 +105,8 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(end_sessions(Arc::clone(&app))),
         tokio::spawn(recheck_users(Arc::clone(&app))),
         tokio::spawn(Arc::clone(&app.mail).run_indexer()),
+        tokio::spawn(hosts::announce(Arc::clone(&app))),
+        tokio::spawn(hosts::handle_events(Arc::clone(&app), events)),
     ];
     if let Some(tls) = tls.clone() {
         tasks.push(tokio::spawn(async move { tls.watch().await }));
@@ -119,6 +128,7 @@ async fn build(
     config: Config,
     clock: Clock,
 ) -> Result<(Arc<App>, mpsc::UnboundedReceiver<Failing>), StartError> {
+    let host_id = hosts::new_id()?;
     let directory = Directory::open(&config.database(), &config.registration.domains)
         .await
         .map_err(|e| StartError::new(e.to_string()))?;
@@ -163,6 +173,7 @@ async fn build(
         Arc::clone(&mail),
         Arc::clone(&dkim),
         clock.clone(),
+        &host_id,
     )?;
     let outbox = Arc::new(outbox);
     let domains = Domains::new(
@@ -205,6 +216,8 @@ async fn build(
         ModuleManager::new(&config, services, directory.clone(), clock.clone())?;
     let table = RouteTable::build(&ApiInfo::from_config(&config), route_groups(&config, &[])?)?;
     let app = Arc::new(App {
+        host_id,
+        host_name: hosts::machine_name(),
         http: HttpState::new(&config, clock.clone(), table)?,
         module_manager,
         config,
@@ -354,6 +367,9 @@ impl Running {
         self.app.mail.finished().await;
         if let Err(error) = self.app.auth.write_uses().await {
             tracing::error!(%error, "failed to store the times of last use of credentials");
+        }
+        if let Err(error) = self.app.directory.remove_host(&self.app.host_id).await {
+            tracing::warn!(%error, "cannot tell the other hosts that this host has stopped");
         }
         self.app.directory.close().await;
         tracing::info!("stopped");

@@ -13,12 +13,20 @@ struct Step {
 }
 
 /// Do not change a released migration, because each database stores the checksums of its migrations.
-const STEPS: &[Step] = &[Step {
-    version: 1,
-    description: "initial",
-    sqlite: include_str!("../../migrations/sqlite/0001_initial.sql"),
-    postgres: include_str!("../../migrations/postgres/0001_initial.sql"),
-}];
+const STEPS: &[Step] = &[
+    Step {
+        version: 1,
+        description: "initial",
+        sqlite: include_str!("../../migrations/sqlite/0001_initial.sql"),
+        postgres: include_str!("../../migrations/postgres/0001_initial.sql"),
+    },
+    Step {
+        version: 2,
+        description: "hosts",
+        sqlite: include_str!("../../migrations/sqlite/0002_hosts.sql"),
+        postgres: include_str!("../../migrations/postgres/0002_hosts.sql"),
+    },
+];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the migrator does not lock an SQLite database.
 pub(super) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), MigrateError> {

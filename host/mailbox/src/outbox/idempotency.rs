@@ -2,25 +2,18 @@
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use latchmail_core::clock::Timestamp;
-use latchmail_core::error::StartError;
 use latchmail_core::hexadecimal;
 use latchmail_directory::sendings::{Key, Sending};
 use sha2::{Digest as _, Sha256};
 
-use super::random::random_hex;
 use super::result::{Error, Sent};
 use crate::access::Access;
-
-/// Maximum duration of a send. If another process started a send within this time, the send counts as in progress.
-const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 
 /// The idempotency keys of the requests in progress.
 #[derive(Debug)]
 pub(super) struct IdempotencyKeys {
-    /// The id of this process. It distinguishes the sends of this process from sends of other processes.
+    /// The id of this host. It distinguishes the sends of this host from sends of other hosts.
     process: String,
     in_progress: Mutex<HashSet<Key>>,
 }
@@ -32,13 +25,11 @@ pub(super) struct KeyInUse<'a> {
 }
 
 impl IdempotencyKeys {
-    pub(super) fn new() -> Result<Self, StartError> {
-        Ok(Self {
-            process: random_hex().map_err(|e| {
-                StartError::new(format!("the system's random number generator failed: {e}"))
-            })?,
+    pub(super) fn new(host_id: &str) -> Self {
+        Self {
+            process: host_id.to_owned(),
             in_progress: Mutex::default(),
-        })
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<Key>> {
@@ -66,12 +57,12 @@ impl IdempotencyKeys {
         &self.process
     }
 
-    /// Returns the result of a send that an earlier request started.
+    /// Returns the result of a send that an earlier request started. `is_running` states that another host is still processing the request.
     pub(super) fn earlier_result(
         &self,
         earlier: &Sending,
         fingerprint: &[u8],
-        now: Timestamp,
+        is_running: bool,
     ) -> Result<Sent, Error> {
         if earlier.fingerprint != fingerprint {
             return Err(Error::Conflict(
@@ -85,8 +76,7 @@ impl IdempotencyKeys {
                 replayed: true,
             });
         }
-        let is_recent = now.since(earlier.begun_at()) < MAX_SEND_DURATION;
-        if earlier.is_begun() && earlier.process != self.process && is_recent {
+        if is_running {
             return Err(in_progress());
         }
         Err(Error::Unknown(format!(

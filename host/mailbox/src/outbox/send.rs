@@ -12,7 +12,7 @@ use latchmail_core::permissions::Right;
 use latchmail_directory::Directory;
 use latchmail_directory::addresses::AddressRelation;
 use latchmail_directory::events::{Event, Kind};
-use latchmail_directory::sendings::Key;
+use latchmail_directory::sendings::{Key, Sending};
 use latchmail_dkim::Signer;
 use tokio::time::timeout;
 
@@ -28,6 +28,9 @@ use crate::error::Error as MailboxError;
 use crate::mail::Mail;
 use crate::pool::Pool;
 use crate::sent_copy::UploadedCopy;
+
+/// Maximum duration of a send. A send of another host that began within this time counts as in progress, as long as the host runs.
+const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 
 /// A proof that an account is allowed to send from an address. The proof is valid for the current request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +55,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Creates the service. Does not connect.
+    /// Creates the service. Does not connect. `host_id` identifies this process among the hosts that share the database.
     ///
     /// # Errors
     /// Returns an error if the address or the TLS configuration is invalid.
@@ -62,6 +65,7 @@ impl Outbox {
         mail: Arc<Mail>,
         signing: Arc<latchmail_dkim::Keys>,
         clock: Clock,
+        host_id: &str,
     ) -> Result<Self, StartError> {
         let pool = Pool::new(
             Connector::new(config)?,
@@ -74,7 +78,7 @@ impl Outbox {
         mail.on_close(move |revoked| closing.close(revoked));
         Ok(Self {
             pool,
-            keys: IdempotencyKeys::new()?,
+            keys: IdempotencyKeys::new(host_id),
             directory,
             mail,
             signing,
@@ -201,9 +205,7 @@ impl Outbox {
             .begin_sending(&key, &fingerprint, process, &message_id, now)
             .await?;
         if let Some(earlier) = earlier {
-            return self
-                .keys
-                .earlier_result(&earlier, &fingerprint, self.clock.now());
+            return self.earlier_result(&key, earlier, &fingerprint).await;
         }
         match self.submit(access, &draft, &message_id).await {
             Ok(copy) => {
@@ -227,6 +229,27 @@ impl Outbox {
                 Err(error)
             }
         }
+    }
+
+    /// Returns the result of a send that an earlier request started. If the host of that request no longer runs, the outcome of an unfinished send is unknown.
+    async fn earlier_result(
+        &self,
+        key: &Key,
+        earlier: Sending,
+        fingerprint: &[u8],
+    ) -> Result<Sent, Error> {
+        let is_foreign = earlier.process != self.keys.process();
+        if !earlier.is_begun() || !is_foreign {
+            return self.keys.earlier_result(&earlier, fingerprint, false);
+        }
+        let is_recent = self.clock.now().since(earlier.begun_at()) < MAX_SEND_DURATION;
+        if is_recent && self.directory.is_host_alive(&earlier.process).await? {
+            return self.keys.earlier_result(&earlier, fingerprint, true);
+        }
+        // The host can have finished the send since the first query.
+        let current = self.directory.sending(key).await?;
+        let earlier = current.unwrap_or(earlier);
+        self.keys.earlier_result(&earlier, fingerprint, false)
     }
 
     /// Writes and signs a message and passes the message to the submission service. Concurrently uploads the copy for the Sent folder.

@@ -10,6 +10,7 @@ use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config;
 use latchmail_core::keyring::testing::keyring;
 use latchmail_directory::Directory;
+use latchmail_directory::hosts::Announcement;
 use latchmail_directory::sendings::Key;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
@@ -22,6 +23,9 @@ use smtp_server::{LATE, REJECT_AND_CLOSE, SmtpServer, WAIT_FOR_NEXT, smtp_server
 
 /// The service's timeout in these tests.
 const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The id of the service's host.
+const HOST: &str = "this";
 
 /// An account that may send, and its mail servers.
 struct TestOutbox {
@@ -59,7 +63,17 @@ fn outbox(fresh: &Fresh, imap_port: u16, smtp_port: u16) -> Arc<Outbox> {
     let keys = Arc::new(keyring(&[1]));
     let signing =
         latchmail_dkim::Keys::new(&config::Dkim::default(), directory.clone(), keys).unwrap();
-    Arc::new(Outbox::new(&smtp, directory, mail, Arc::new(signing), Clock::system()).unwrap())
+    Arc::new(
+        Outbox::new(
+            &smtp,
+            directory,
+            mail,
+            Arc::new(signing),
+            Clock::system(),
+            HOST,
+        )
+        .unwrap(),
+    )
 }
 
 /// Runs `body` with a submission service that sends `reply` to commands that begin with `at`.
@@ -414,6 +428,15 @@ async fn a_send_started_by_another_process_is_never_repeated() {
         let directory = test.fresh.directory.clone();
         let valid = draft().validate().unwrap();
         let now = Clock::system().now();
+        let other = Announcement {
+            id: "other".into(),
+            name: "other".into(),
+            version: "1.0.0".into(),
+            base_url: "https://example.org".into(),
+            key_id: "key".into(),
+            key_ids: vec!["key".into()],
+            problem: None,
+        };
         let access = test.access.clone();
         let key = |key: &str| -> Key { stored_key(&access, key) };
         let begin = async |name: &str, at| {
@@ -421,7 +444,8 @@ async fn a_send_started_by_another_process_is_never_repeated() {
             let begun = directory.begin_sending(&key, &fingerprint, "other", "<1@x>", at);
             assert!(begun.await.unwrap().is_none());
         };
-        // While the other process may still be sending, the key is in progress. After the longest send, the outcome is unknown.
+        // While the other host may still be sending, the key is in progress. If the host has stopped, or after the longest send, the outcome is unknown.
+        directory.announce_host(&other).await.unwrap();
         begin("new", now).await;
         let in_progress = test.send(draft(), Some("new")).await;
         assert!(
@@ -431,7 +455,13 @@ async fn a_send_started_by_another_process_is_never_repeated() {
         begin("old", Timestamp::from_millis(now.millis() - 200_000)).await;
         let unknown = test.send(draft(), Some("old")).await;
         assert!(matches!(unknown, Err(Error::Unknown(_))), "{unknown:?}");
+        test.fresh
+            .execute("UPDATE hosts SET seen_at = seen_at - 16000")
+            .await;
+        let unknown = test.send(draft(), Some("new")).await;
+        assert!(matches!(unknown, Err(Error::Unknown(_))), "{unknown:?}");
         // When the only process of a database restarts, the outcome is unknown immediately.
+        directory.announce_host(&other).await.unwrap();
         Directory::open(&test.fresh.config, &[]).await.unwrap();
         test.restart();
         let unknown = test.send(draft(), Some("new")).await;

@@ -1,0 +1,216 @@
+//! The processes of the service that use this database. Each process is a host. A host writes its row every few seconds, so that the other hosts and the commands
+//! of the operator know which hosts run. Times are by the database's clock, because the clocks of hosts can differ.
+
+use std::time::Duration;
+
+use super::db::{Db, on};
+use super::{Directory, Error};
+
+/// The interval at which a host must write its row.
+pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A host that has not written its row for this time counts as stopped.
+pub const HOST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The time for which rows of stopped hosts are kept.
+const KEEP: Duration = Duration::from_hours(24);
+
+/// The time of the database in milliseconds since the epoch, as an expression of PostgreSQL and as one of SQLite.
+macro_rules! for_both {
+    ($($name:ident: $before:literal NOW $after:literal),+ $(,)?) => {
+        $(const $name: [&str; 2] = [
+            concat!($before, "CAST(strftime('%s', 'now') AS INTEGER) * 1000", $after),
+            concat!($before, "(extract(epoch FROM clock_timestamp()) * 1000)::bigint", $after),
+        ];)+
+    };
+}
+
+for_both! {
+    ANNOUNCE: "INSERT INTO hosts (id, name, version, base_url, key_id, key_ids, problem, started_at, seen_at) \
+        SELECT $1, $2, $3, $4, $5, $6, $7, n.now, n.now FROM (SELECT " NOW " AS now) n WHERE TRUE \
+        ON CONFLICT (id) DO UPDATE SET key_id = excluded.key_id, key_ids = excluded.key_ids, problem = excluded.problem, seen_at = excluded.seen_at",
+    LIVE: "SELECT id, name, version, base_url, key_id, key_ids, problem, started_at, seen_at FROM hosts WHERE seen_at > $1 + " NOW " ORDER BY name, id",
+    IS_ALIVE: "SELECT id FROM hosts WHERE id = $2 AND seen_at > $1 + " NOW "",
+    SWEEP: "DELETE FROM hosts WHERE seen_at <= $1 + " NOW "",
+}
+const REMOVE: &str = "DELETE FROM hosts WHERE id = $1";
+
+/// The values that a host announces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// The id of the process, which is new at each start.
+    pub id: String,
+    /// The name of the machine.
+    pub name: String,
+    /// The version of the program.
+    pub version: String,
+    /// The configured `base_url`.
+    pub base_url: String,
+    /// The public id of the host's current key.
+    pub key_id: String,
+    /// The public ids of all keys in the host's key file.
+    pub key_ids: Vec<String>,
+    /// The reason why the host is not ready.
+    pub problem: Option<String>,
+}
+
+/// A host that has written its row within [`HOST_TIMEOUT`].
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct Host {
+    /// The id of the process.
+    pub id: String,
+    /// The name of the machine.
+    pub name: String,
+    /// The version of the program.
+    pub version: String,
+    /// The configured `base_url`.
+    pub base_url: String,
+    /// The public id of the host's current key.
+    pub key_id: String,
+    key_ids: String,
+    /// The reason why the host is not ready.
+    pub problem: Option<String>,
+    /// The start of the host, in milliseconds since the epoch.
+    pub started_at: i64,
+    /// The time at which the host last wrote its row, in milliseconds since the epoch.
+    pub seen_at: i64,
+}
+
+impl Host {
+    /// Returns the public ids of all keys in the host's key file.
+    pub fn key_ids(&self) -> impl Iterator<Item = &str> {
+        self.key_ids.split_whitespace()
+    }
+}
+
+impl Directory {
+    /// Writes the row of a host, with the current time. The host must call this function every [`ANNOUNCE_INTERVAL`].
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn announce_host(&self, host: &Announcement) -> Result<(), Error> {
+        let query = self.for_db(ANNOUNCE);
+        on!(&self.db, pool => sqlx::query(query)
+            .bind(&host.id)
+            .bind(&host.name)
+            .bind(&host.version)
+            .bind(&host.base_url)
+            .bind(&host.key_id)
+            .bind(host.key_ids.join(" "))
+            .bind(&host.problem)
+            .execute(pool)
+            .await
+            .map(drop))?;
+        Ok(())
+    }
+
+    /// Returns the hosts that have written their rows within [`HOST_TIMEOUT`], sorted by name.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn hosts(&self) -> Result<Vec<Host>, Error> {
+        let query = self.for_db(LIVE);
+        Ok(on!(&self.db, pool => sqlx::query_as(query)
+            .bind(before(HOST_TIMEOUT))
+            .fetch_all(pool)
+            .await)?)
+    }
+
+    /// Returns `true` if the host with this id has written its row within [`HOST_TIMEOUT`].
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn is_host_alive(&self, id: &str) -> Result<bool, Error> {
+        let query = self.for_db(IS_ALIVE);
+        let found: Option<String> = on!(&self.db, pool => sqlx::query_scalar(query)
+            .bind(before(HOST_TIMEOUT))
+            .bind(id)
+            .fetch_optional(pool)
+            .await)?;
+        Ok(found.is_some())
+    }
+
+    /// Deletes the row of a host. A host calls this function when it stops.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn remove_host(&self, id: &str) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(REMOVE).bind(id).execute(pool).await.map(drop))?;
+        Ok(())
+    }
+
+    /// Deletes the rows of hosts that stopped long ago without deleting their rows.
+    pub(super) async fn sweep_hosts(&self) -> Result<(), Error> {
+        let query = self.for_db(SWEEP);
+        on!(&self.db, pool => sqlx::query(query).bind(before(KEEP)).execute(pool).await.map(drop))?;
+        Ok(())
+    }
+
+    /// Returns the query for the kind of the database.
+    fn for_db(&self, [sqlite, postgres]: [&'static str; 2]) -> &'static str {
+        match &self.db {
+            Db::Sqlite(_) => sqlite,
+            Db::Postgres(_) => postgres,
+        }
+    }
+}
+
+/// Returns the negative number of milliseconds of a duration. Added to the current time, it is the time before this duration.
+fn before(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).map_or(i64::MIN, |millis| -millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Fresh, both};
+    use super::*;
+
+    fn announcement(id: &str) -> Announcement {
+        Announcement {
+            id: id.into(),
+            name: "one".into(),
+            version: "1.0.0".into(),
+            base_url: "https://example.org".into(),
+            key_id: "new".into(),
+            key_ids: vec!["new".into(), "old".into()],
+            problem: None,
+        }
+    }
+
+    async fn a_host_is_alive_until_it_is_removed_or_has_not_been_seen_for_15_seconds(fresh: Fresh) {
+        let directory = &fresh.directory;
+        for id in ["a", "b"] {
+            directory.announce_host(&announcement(id)).await.unwrap();
+        }
+        let again = Announcement {
+            problem: Some("no module".into()),
+            ..announcement("a")
+        };
+        directory.announce_host(&again).await.unwrap();
+        let hosts = directory.hosts().await.unwrap();
+        let [a, b] = hosts.as_slice() else {
+            panic!("{hosts:?}");
+        };
+        assert_eq!((&*a.id, a.problem.as_deref()), ("a", Some("no module")));
+        assert_eq!(b.key_ids().collect::<Vec<_>>(), ["new", "old"]);
+        assert!(a.started_at <= a.seen_at);
+        assert!(directory.is_host_alive("a").await.unwrap());
+        assert!(!directory.is_host_alive("c").await.unwrap());
+        directory.remove_host("a").await.unwrap();
+        assert!(!directory.is_host_alive("a").await.unwrap());
+        fresh
+            .execute("UPDATE hosts SET seen_at = seen_at - 16000")
+            .await;
+        assert!(!directory.is_host_alive("b").await.unwrap());
+        assert_eq!(directory.hosts().await.unwrap(), []);
+        directory.sweep_hosts().await.unwrap();
+        assert_eq!(fresh.number("SELECT COUNT(*) FROM hosts").await, 1);
+        fresh
+            .execute("UPDATE hosts SET seen_at = seen_at - 86400000")
+            .await;
+        directory.sweep_hosts().await.unwrap();
+        assert_eq!(fresh.number("SELECT COUNT(*) FROM hosts").await, 0);
+    }
+
+    both!(a_host_is_alive_until_it_is_removed_or_has_not_been_seen_for_15_seconds);
+}
