@@ -2,7 +2,7 @@
 //!
 //! This module does not parse components and does not decide whether they can be loaded.
 
-use super::db::{Tx, on, on_tx};
+use super::db::{Db, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error, store};
 use crate::caller::Origin;
@@ -38,6 +38,8 @@ const ROLL_BACK: &str =
 const SWITCH: &str = "UPDATE modules SET enabled = $2, changed_at = $3 WHERE module = $1";
 const SET_SOURCE: &str = "UPDATE modules SET source_digest = $2 WHERE module = $1";
 const REMOVE: &str = "DELETE FROM modules WHERE module = $1";
+/// Serializes the changes of modules by several hosts. No other lock uses this number.
+const LOCK_CHANGES: &str = "SELECT pg_advisory_xact_lock(6016254203)";
 const REMOVE_VERSIONS: &str = "DELETE FROM module_versions WHERE module = $1";
 
 /// The state of an installed module.
@@ -85,7 +87,27 @@ pub struct NewVersion<'a> {
     pub source: bool,
 }
 
+/// The lock for changes of modules. Other hosts that change a module wait until this value is dropped.
+#[derive(Debug)]
+#[must_use = "dropping this value unlocks the modules"]
+pub struct ChangeLock {
+    _tx: Option<Tx>,
+}
+
 impl Directory {
+    /// Waits until no other host changes a module, and locks the modules. Does not lock on SQLite, because one host uses an SQLite database.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn lock_module_changes(&self) -> Result<ChangeLock, Error> {
+        let mut tx = match &self.db {
+            Db::Sqlite(_) => return Ok(ChangeLock { _tx: None }),
+            Db::Postgres(_) => self.db.begin().await?,
+        };
+        on_tx!(&mut tx, db => sqlx::query(LOCK_CHANGES).execute(db).await.map(drop))?;
+        Ok(ChangeLock { _tx: Some(tx) })
+    }
+
     /// Returns the installed modules, sorted by name.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderMap;
 use latchmail_accounts::auth::{Auth, ParsedCredential};
@@ -25,6 +26,8 @@ pub struct App {
     pub host_id: String,
     /// The name of this machine.
     pub host_name: String,
+    /// Whether the service is about to stop. It is then not ready for further requests.
+    pub stopping: AtomicBool,
     /// The configuration.
     pub config: Config,
     /// The clock.
@@ -45,6 +48,29 @@ pub struct App {
     pub module_manager: ModuleManager,
     /// The routes, the rate limits and the settings of the main listener.
     pub http: HttpState<Self>,
+}
+
+impl App {
+    /// Returns why this host should get no further requests, although the database and the mail server can be reached. Returns `None` if the host is ready.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub(crate) async fn not_ready(
+        &self,
+    ) -> Result<Option<&'static str>, latchmail_directory::Error> {
+        if self.stopping.load(Ordering::Relaxed) {
+            return Ok(Some("stopping"));
+        }
+        if self.module_manager.problems().is_empty() {
+            return Ok(None);
+        }
+        // A host that serves some modules is better than no host.
+        let hosts = self.directory.hosts().await?;
+        let mut others = hosts.iter().filter(|host| host.id != self.host_id);
+        Ok(others
+            .any(|host| host.problem.is_none())
+            .then_some("modules"))
+    }
 }
 
 impl State for App {

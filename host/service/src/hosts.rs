@@ -1,13 +1,20 @@
 //! This process as one of the hosts that share a database: announces the host, and handles the events of other hosts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use latchmail_core::error::StartError;
 use latchmail_core::secrets;
 use latchmail_directory::host_events::{HostEvent, HostEvents};
 use latchmail_directory::hosts::{ANNOUNCE_INTERVAL, Announcement};
 use latchmail_http::App;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+/// The delay before events are read again, if the database failed.
+const ERROR_DELAY: Duration = Duration::from_secs(1);
+
+/// The interval at which versions of modules that could not be loaded are tried again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The file with the name of this machine.
 const MACHINE_NAME: &str = "/proc/sys/kernel/hostname";
@@ -31,6 +38,7 @@ pub(super) fn machine_name() -> String {
 /// Returns the values that this host announces.
 pub(super) fn announcement(app: &App) -> Announcement {
     let keys = app.auth.keys();
+    let problems = app.module_manager.problems();
     Announcement {
         id: app.host_id.clone(),
         name: app.host_name.clone(),
@@ -38,7 +46,7 @@ pub(super) fn announcement(app: &App) -> Announcement {
         base_url: app.config.base_url(),
         key_id: keys.current().kid.clone(),
         key_ids: keys.all().map(|key| key.kid.clone()).collect(),
-        problem: None,
+        problem: (!problems.is_empty()).then(|| problems.join("; ")),
     }
 }
 
@@ -56,25 +64,41 @@ pub(super) async fn announce(app: Arc<App>) {
 
 /// Handles the events of all hosts until the task is aborted.
 pub(super) async fn handle_events(app: Arc<App>, mut events: HostEvents) {
+    let mut tried = Instant::now();
+    let mut modules_changed = false;
     loop {
         match events.next().await {
             Ok(events) => {
                 for event in events {
-                    handle(&app, event);
+                    match event {
+                        // The host that ended the credential also ends the sessions at the mail server.
+                        HostEvent::CredentialEnded(id) => app.mail.close_connections(&id),
+                        HostEvent::ModulesChanged => modules_changed = true,
+                    }
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot read the events of other hosts");
-                sleep(ANNOUNCE_INTERVAL).await;
+                sleep(ERROR_DELAY).await;
             }
+        }
+        let is_retry =
+            tried.elapsed() > RETRY_INTERVAL && !app.module_manager.problems().is_empty();
+        if modules_changed || is_retry {
+            tried = Instant::now();
+            modules_changed = !converge(&app).await;
         }
     }
 }
 
-fn handle(app: &App, event: HostEvent) {
-    match event {
-        // The host that ended the credential also ends the sessions at the mail server.
-        HostEvent::CredentialEnded(id) => app.mail.close_connections(&id),
-        HostEvent::ModulesChanged => {}
+/// Loads the modules that other hosts have changed, and announces the result. Returns whether this attempt succeeded.
+async fn converge(app: &App) -> bool {
+    if let Err(error) = app.module_manager.converge(app).await {
+        tracing::warn!(%error, "cannot apply the module changes of other hosts");
+        return false;
     }
+    if let Err(error) = app.directory.announce_host(&announcement(app)).await {
+        tracing::warn!(%error, "cannot announce this host to the other hosts");
+    }
+    true
 }

@@ -6,6 +6,7 @@ mod hosts;
 mod mail_server;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latchmail_accounts::aliases::Aliases;
@@ -87,10 +88,10 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     let database = |e: latchmail_directory::Error| StartError::new(e.to_string());
     // This host reads the events from now on, so the modules that it loads next include all earlier changes.
     let events = app.directory.host_events().await.map_err(database)?;
+    Box::pin(app.module_manager.start(&*app)).await?;
     let announcement = hosts::announcement(&app);
     let announced = app.directory.announce_host(&announcement).await;
     announced.map_err(database)?;
-    Box::pin(app.module_manager.start(&*app)).await?;
     warn_about_missing_modules(&app);
     let socket = latchmail_http::admin::socket::listen(&app).await?;
     let authorization_server = match app.config.oauth.listen {
@@ -217,6 +218,7 @@ async fn build(
     let table = RouteTable::build(&ApiInfo::from_config(&config), route_groups(&config, &[])?)?;
     let app = Arc::new(App {
         host_id,
+        stopping: AtomicBool::new(false),
         host_name: hosts::machine_name(),
         http: HttpState::new(&config, clock.clone(), table)?,
         module_manager,
@@ -345,8 +347,10 @@ impl Running {
         self.server.addresses()
     }
 
-    /// Stops accepting requests. Waits for running requests until the end of the configured grace period. Then releases all resources.
+    /// Reports that the service is not ready, and still accepts requests for `http.drain_delay`. Then stops accepting requests. Waits for running requests until the end of the configured grace period. Then releases all resources.
     pub async fn stop(self) {
+        self.app.stopping.store(true, Ordering::Relaxed);
+        tokio::time::sleep(self.app.config.http.drain_delay).await;
         // All servers stop concurrently, so that no server accepts requests while another server waits for running requests.
         let socket = async {
             if let Some(socket) = self.socket {

@@ -33,6 +33,10 @@ pub struct Http {
     /// The maximum time that a shutdown waits for running requests.
     #[serde(deserialize_with = "seconds")]
     pub shutdown_grace: Duration,
+    /// The time at the begin of a shutdown during which the service still accepts requests, while it reports that it is not ready. A load balancer can take the
+    /// service out of use in this time.
+    #[serde(deserialize_with = "seconds")]
+    pub drain_delay: Duration,
     /// The addresses or networks (`10.0.0.0/8`) of the proxies whose `X-Forwarded-For` header is trusted.
     #[serde(deserialize_with = "list")]
     pub trusted_proxies: Vec<String>,
@@ -71,6 +75,7 @@ impl Default for Http {
             body_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_mins(1),
             shutdown_grace: Duration::from_secs(30),
+            drain_delay: Duration::ZERO,
             trusted_proxies: Vec::new(),
             proxy_protocol: false,
             redirect_listen: None,

@@ -38,6 +38,11 @@ pub(super) struct NotReady {
     /// `ok` if the service can reach the mail server, otherwise `unavailable`.
     #[schema(example = "unavailable")]
     mail: &'static str,
+    /// The reason if both can be reached: `stopping` if the service is about to stop, `modules` if the current version of a module does not serve on this host,
+    /// but on other hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "stopping")]
+    reason: Option<&'static str>,
 }
 
 /// Check whether the service is ready
@@ -50,23 +55,27 @@ pub(super) struct NotReady {
     tag = "Service",
     responses(
         (status = 200, description = "The database and the mail server can be reached", body = Ready),
-        (status = 503, description = "The database or the mail server cannot be reached", body = NotReady)
+        (status = 503, description = "The database or the mail server cannot be reached, or this host should get no requests", body = NotReady)
     )
 )]
 pub(super) async fn readiness(app: &App, _: &Request) -> Result<Response, Rejection> {
-    check(app.directory.ping(), app.mail.ping(), TIMEOUT).await
+    let database = async {
+        app.directory.ping().await?;
+        app.not_ready().await
+    };
+    check(database, app.mail.ping(), TIMEOUT).await
 }
 
 async fn check<D: Display, M: Display>(
-    database: impl Future<Output = Result<(), D>>,
+    database: impl Future<Output = Result<Option<&'static str>, D>>,
     mail: impl Future<Output = Result<(), M>>,
     max_duration: Duration,
 ) -> Result<Response, Rejection> {
     let (database, mail) = tokio::join!(
-        is_available("database", database, max_duration),
-        is_available("mail server", mail, max_duration)
+        ping_within("database", database, max_duration),
+        ping_within("mail server", mail, max_duration)
     );
-    if database && mail {
+    if mail.is_some() && database == Some(None) {
         let ready = Ready {
             status: "ok",
             database: "ok",
@@ -75,27 +84,28 @@ async fn check<D: Display, M: Display>(
     }
     let not_ready = NotReady {
         status: "unavailable",
-        database: status(database),
-        mail: status(mail),
+        database: status(database.is_some()),
+        mail: status(mail.is_some()),
+        reason: database.flatten(),
     };
     message::json(StatusCode::SERVICE_UNAVAILABLE, &not_ready)
 }
 
-/// Returns `true` if `ping` succeeds within `max_duration`. Logs a failure with the name of the checked server.
-async fn is_available<E: Display>(
+/// Returns the result of `ping` if it succeeds within `max_duration`. Otherwise logs the failure with the name of the checked server.
+async fn ping_within<T, E: Display>(
     name: &str,
-    ping: impl Future<Output = Result<(), E>>,
+    ping: impl Future<Output = Result<T, E>>,
     max_duration: Duration,
-) -> bool {
+) -> Option<T> {
     match timeout(max_duration, ping).await {
-        Ok(Ok(())) => true,
+        Ok(Ok(value)) => Some(value),
         Ok(Err(error)) => {
             tracing::warn!(%error, "the {name} is not available");
-            false
+            None
         }
         Err(_) => {
             tracing::warn!("the {name} does not respond");
-            false
+            None
         }
     }
 }
@@ -116,7 +126,7 @@ mod tests {
     type Ping = Result<(), &'static str>;
 
     async fn response(
-        database: impl Future<Output = Ping>,
+        database: impl Future<Output = Result<Option<&'static str>, &'static str>>,
         mail: impl Future<Output = Ping>,
     ) -> (u16, Value) {
         let response = check(database, mail, Duration::from_millis(20))
@@ -133,8 +143,15 @@ mod tests {
 
     #[tokio::test]
     async fn the_service_is_ready_if_both_servers_can_be_reached() {
-        let ready = response(ready(Ok(())), ready(Ok(()))).await;
+        let ready = response(ready(Ok(None)), ready(Ok(()))).await;
         assert_eq!(ready, (200, json!({ "status": "ok", "database": "ok" })));
+    }
+
+    #[tokio::test]
+    async fn a_host_that_should_get_no_requests_is_not_ready() {
+        let body = json!({ "status": "unavailable", "database": "ok", "mail": "ok", "reason": "stopping" });
+        let response = response(ready(Ok(Some("stopping"))), ready(Ok(()))).await;
+        assert_eq!(response, (503, body));
     }
 
     #[tokio::test]
@@ -144,7 +161,7 @@ mod tests {
             (503, body)
         };
         assert_eq!(
-            response(ready(Ok(())), ready(Err("refused"))).await,
+            response(ready(Ok(None)), ready(Err("refused"))).await,
             down("ok", "unavailable")
         );
         assert_eq!(

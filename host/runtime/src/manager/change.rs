@@ -31,7 +31,7 @@ impl ModuleManager {
         origin: &Origin,
     ) -> Result<Vec<Report>, Error> {
         let examined = self.examine_all(components).await?;
-        let _lock = self.change_lock.lock().await;
+        let _change = self.begin_change(router).await?;
         let policies = self.policy_source.current()?;
         let mut entries = Entries::clone(&self.entries.load());
         let mut needed = Vec::new();
@@ -134,7 +134,7 @@ impl ModuleManager {
         to: Option<&str>,
         origin: &Origin,
     ) -> Result<Report, Error> {
-        let _lock = self.change_lock.lock().await;
+        let _change = self.begin_change(router).await?;
         self.roll_back_locked(router, name, to, origin).await
     }
 
@@ -148,7 +148,7 @@ impl ModuleManager {
         name: &str,
         digest: &str,
     ) -> Result<Option<Report>, Error> {
-        let _lock = self.change_lock.lock().await;
+        let _change = self.begin_change(router).await?;
         let serving = self.entry(name)?.serving;
         let fails = |module: Arc<Module>| module.digest() == digest && module.health().failing;
         if !serving.is_some_and(fails) {
@@ -159,7 +159,7 @@ impl ModuleManager {
             .map(Some)
     }
 
-    /// Rolls a module back. The caller must have locked `change_lock`.
+    /// Rolls a module back. The caller must have called [`ModuleManager::begin_change`].
     async fn roll_back_locked(
         &self,
         router: &dyn Router,
@@ -199,7 +199,7 @@ impl ModuleManager {
         name: &str,
         origin: &Origin,
     ) -> Result<Report, Error> {
-        let _lock = self.change_lock.lock().await;
+        let _change = self.begin_change(router).await?;
         let Some(digest) = self.entry(name)?.digest else {
             return Err(Error::NotFound(format!(
                 "no version of module `{name}` was installed"
@@ -226,7 +226,7 @@ impl ModuleManager {
         name: &str,
         origin: &Origin,
     ) -> Result<Report, Error> {
-        let _lock = self.change_lock.lock().await;
+        let _change = self.begin_change(router).await?;
         let entry = ModuleEntry {
             serving: None,
             enabled: false,
@@ -255,7 +255,7 @@ impl ModuleManager {
         purge: bool,
         origin: &Origin,
     ) -> Result<(), Error> {
-        let _lock = self.change_lock.lock().await;
+        let _change = self.begin_change(router).await?;
         let mut entries = Entries::clone(&self.entries.load());
         let exists = entries.remove(name).is_some();
         if !exists && !purge {
@@ -358,7 +358,7 @@ impl ModuleManager {
     }
 
     /// Makes the entries active. Drops the idle sandboxes of modules that no longer serve.
-    fn swap_entries(&self, entries: Entries) {
+    pub(super) fn swap_entries(&self, entries: Entries) {
         let current = serving(&entries);
         let previous = self.entries.swap(Arc::new(entries));
         for module in serving(&previous) {

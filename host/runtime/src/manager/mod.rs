@@ -9,6 +9,7 @@
 //! | `start` | loads the modules when the service starts |
 //! | `change` | installs, enables, disables, rolls back and removes modules |
 //! | `policies` | the policies of modules, from the configuration |
+//! | `converge` | applies the changes of other hosts |
 //! | `consent` | finds the permissions that need the operator's consent |
 //! | `breaker` | rolls failing modules back |
 //! | `report` | the state of modules in the JSON of the API |
@@ -18,6 +19,7 @@
 mod breaker;
 mod change;
 mod consent;
+mod converge;
 mod error;
 mod policies;
 pub mod report;

@@ -28,6 +28,14 @@ impl ModuleManager {
     pub async fn start(&self, router: &dyn Router) -> Result<(), StartError> {
         let _lock = self.change_lock.lock().await;
         let start_error = |error: latchmail_directory::Error| StartError::new(error.to_string());
+        let locked = self.directory.lock_module_changes().await;
+        let _hosts = locked.map_err(start_error)?;
+        let has_other_hosts = !self
+            .directory
+            .hosts()
+            .await
+            .map_err(start_error)?
+            .is_empty();
         let installed = self
             .directory
             .installed_modules()
@@ -49,7 +57,14 @@ impl ModuleManager {
         let mut entries = Entries::new();
         for name in known.into_iter().chain(new) {
             let entry = self
-                .initial_entry(router, &entries, policies, name, find_installed(name))
+                .initial_entry(
+                    router,
+                    &entries,
+                    policies,
+                    name,
+                    find_installed(name),
+                    has_other_hosts,
+                )
                 .await;
             if let Some(problem) = &entry.problem {
                 let problem = to_log_line(problem);
@@ -70,46 +85,65 @@ impl ModuleManager {
         policies: &Policies,
         name: &str,
         installed: Option<&Installed>,
+        has_other_hosts: bool,
+    ) -> ModuleEntry {
+        let loaded = match policies.require(name) {
+            Ok(policy) => {
+                self.load_configured(router, entries, name, policy, installed, has_other_hosts)
+                    .await
+            }
+            Err(reason) => Err(reason),
+        };
+        let problem = match loaded {
+            Ok(Some(module)) => return ModuleEntry::serving(module),
+            Ok(None) => None,
+            Err(reason) => Some(reason.to_string()),
+        };
+        let mut entry = match installed {
+            Some(installed) => {
+                self.stored_entry(router, entries, policies, installed)
+                    .await
+            }
+            None => ModuleEntry {
+                serving: None,
+                digest: None,
+                enabled: true,
+                problem: None,
+            },
+        };
+        entry.problem = problem.or(entry.problem);
+        entry
+    }
+
+    /// Creates the entry of an installed module with the version in the database. If this version cannot be loaded, the entry contains the reason, and the most
+    /// recent earlier version that can be loaded serves.
+    pub(super) async fn stored_entry(
+        &self,
+        router: &dyn Router,
+        entries: &Entries,
+        policies: &Policies,
+        installed: &Installed,
     ) -> ModuleEntry {
         let mut entry = ModuleEntry {
             serving: None,
-            digest: installed.map(|one| one.digest.clone()),
-            enabled: installed.is_none_or(|one| one.enabled),
+            digest: Some(installed.digest.clone()),
+            enabled: installed.enabled,
             problem: None,
         };
-        let policy = match policies.require(name) {
-            Ok(policy) => policy,
-            Err(reason) => {
-                entry.problem = Some(reason.to_string());
-                return entry;
-            }
-        };
-        match self
-            .load_configured(router, entries, name, policy, installed)
-            .await
-        {
-            Ok(Some(module)) => {
-                entry.digest = Some(module.digest().to_owned());
-                entry.serving = Some(module);
-                entry.enabled = true;
-                return entry;
-            }
-            Ok(None) => {}
-            Err(reason) => entry.problem = Some(reason.to_string()),
-        }
-        if !entry.enabled {
+        if !installed.enabled {
             return entry;
         }
-        let Some(installed) = installed else {
-            return entry;
+        let loaded = match policies.require(&installed.module) {
+            Ok(policy) => {
+                self.load_last_good(router, entries, &installed.module, policy, installed)
+                    .await
+            }
+            Err(reason) => Err(reason),
         };
-        match self
-            .load_last_good(router, entries, name, policy, installed)
-            .await
-        {
+        match loaded {
             Ok((module, problem)) => {
                 entry.serving = module;
-                entry.problem = entry.problem.or(problem);
+                entry.problem = problem;
             }
             Err(reason) => entry.problem = Some(reason.to_string()),
         }
@@ -120,7 +154,8 @@ impl ModuleManager {
     /// `source`, does the same with the component in the program.
     ///
     /// An already installed file is ignored if an administrator chose another version after the installation. The file of a disabled module is also ignored, so
-    /// that an upgrade of a package does not enable the module.
+    /// that an upgrade of a package does not enable the module. While other hosts run, each version that was installed before is ignored: during an upgrade of
+    /// the hosts, a host with the old file must not replace the new version.
     async fn load_configured(
         &self,
         router: &dyn Router,
@@ -128,6 +163,7 @@ impl ModuleManager {
         name: &str,
         policy: &config::Module,
         installed: Option<&Installed>,
+        has_other_hosts: bool,
     ) -> Result<Option<Arc<Module>>, Error> {
         if installed.is_some_and(|one| !one.enabled) {
             return Ok(None);
@@ -153,6 +189,14 @@ impl ModuleManager {
         if seen && !serves {
             return Ok(None);
         }
+        if has_other_hosts && !serves && self.is_stored(name, &digest).await? {
+            tracing::info!(
+                module = name,
+                digest,
+                "ignored the configured file, because other hosts serve a version that was installed later"
+            );
+            return Ok(None);
+        }
         let examined = self.examine_named(name, bytes, policy).await?;
         let module = self
             .load_without_conflicts(router, entries, &examined, policy)
@@ -171,6 +215,12 @@ impl ModuleManager {
                 .await?;
         }
         Ok(Some(module))
+    }
+
+    /// Returns whether the database contains this version of the module.
+    async fn is_stored(&self, name: &str, digest: &str) -> Result<bool, Error> {
+        let versions = self.stored_versions(name).await?;
+        Ok(versions.iter().any(|version| version.digest == digest))
     }
 
     /// Loads the version that should serve. If this version cannot be loaded, returns the reason and the most recent earlier version that can be loaded.

@@ -1,0 +1,117 @@
+//! Applies the changes of other hosts. The database contains the version that should serve on all hosts. A host loads this version with its own policy.
+//!
+//! This file does not write to the database.
+
+use latchmail_directory::modules::{ChangeLock, Installed};
+use tokio::sync::MutexGuard;
+
+use super::error::Error;
+use super::router::Router;
+use super::state::{Entries, ModuleEntry, ModuleManager, serving};
+use crate::log_line::to_log_line;
+
+/// The locks of a change: no other change runs on this host or on another host.
+pub(super) struct Change<'a> {
+    _local: MutexGuard<'a, ()>,
+    _hosts: ChangeLock,
+}
+
+impl ModuleManager {
+    /// Applies all changes of other hosts. If a version cannot be loaded, the most recent earlier version that can be loaded serves, as at the start of the
+    /// service. The next call tries such a version again.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the database or the configuration cannot be read, or if the routes conflict. Nothing changes in this case.
+    pub async fn converge(&self, router: &dyn Router) -> Result<(), Error> {
+        let _lock = self.change_lock.lock().await;
+        self.converge_locked(router).await
+    }
+
+    /// Returns one sentence for each module whose current version does not serve on this host.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let entries = self.entries.load();
+        let enabled = entries.iter().filter(|(_, entry)| entry.enabled);
+        enabled
+            .filter_map(|(name, entry)| {
+                Some(format!("module `{name}`: {}", entry.problem.as_ref()?))
+            })
+            .collect()
+    }
+
+    /// Locks the modules on all hosts and applies the changes of other hosts, so that the next change starts from the state in the database.
+    pub(super) async fn begin_change(&self, router: &dyn Router) -> Result<Change<'_>, Error> {
+        let local = self.change_lock.lock().await;
+        let hosts = self.directory.lock_module_changes().await?;
+        self.converge_locked(router).await?;
+        Ok(Change {
+            _local: local,
+            _hosts: hosts,
+        })
+    }
+
+    /// Applies all changes of other hosts. The caller must have locked `change_lock`.
+    async fn converge_locked(&self, router: &dyn Router) -> Result<(), Error> {
+        let installed = self.directory.installed_modules().await?;
+        let current = self.entries.load_full();
+        let is_installed = |name: &str| installed.iter().any(|one| one.module == name);
+        // A module that was never installed is not in the database, for example because its configured file cannot be loaded.
+        let mut entries: Entries = current
+            .iter()
+            .filter(|(name, entry)| entry.digest.is_none() || is_installed(name))
+            .map(|(name, entry)| (name.clone(), entry.clone()))
+            .collect();
+        let removed = current.len() - entries.len();
+        let changed: Vec<_> = installed
+            .iter()
+            .filter(|one| !is_current(current.get(&one.module), one))
+            .collect();
+        if changed.is_empty() && removed == 0 {
+            return Ok(());
+        }
+        // The routes of changed modules are checked against those of unchanged modules.
+        for one in &changed {
+            entries.remove(&one.module);
+        }
+        let policies = self.policy_source.current()?;
+        for one in changed {
+            let entry = self.stored_entry(router, &entries, &policies, one).await;
+            log(one, current.get(&one.module), &entry);
+            entries.insert(one.module.clone(), entry);
+        }
+        router
+            .prepare(&serving(&entries))
+            .map_err(|error| Error::route_conflict(&error))?();
+        self.swap_entries(entries);
+        for name in current.keys().filter(|name| self.entry(name).is_err()) {
+            tracing::info!(module = name, "removed by another host");
+            self.loader.discard_log(name);
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether the entry has the state in the database.
+fn is_current(entry: Option<&ModuleEntry>, installed: &Installed) -> bool {
+    entry.is_some_and(|entry| {
+        let is_same = entry.digest.as_ref() == Some(&installed.digest);
+        is_same && entry.enabled == installed.enabled && (entry.problem.is_none() || !entry.enabled)
+    })
+}
+
+/// Logs the new state of a module, if it differs from the previous state.
+fn log(installed: &Installed, before: Option<&ModuleEntry>, entry: &ModuleEntry) {
+    let (module, digest) = (&installed.module, &installed.digest);
+    match &entry.problem {
+        Some(problem) => {
+            if before.and_then(|before| before.problem.as_ref()) != Some(problem) {
+                let serves = entry.serving.is_some();
+                tracing::error!(module, digest, serves, "{}", to_log_line(problem));
+            }
+        }
+        None if entry.enabled => {
+            tracing::info!(module, digest, "serves the version of the other hosts")
+        }
+        None => tracing::info!(module, "disabled by another host"),
+    }
+}
