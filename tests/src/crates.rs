@@ -6,11 +6,12 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 21] = [
+const CRATES: [&str; 22] = [
     "latchmail-shape",
     "latchmail-mailserver",
     "latchmail-core",
     "latchmail-net",
+    "latchmail-redis",
     "latchmail-oidc",
     "latchmail-mime",
     "latchmail-search",
@@ -31,11 +32,12 @@ const CRATES: [&str; 21] = [
 ];
 
 /// Libraries, and the only crates that may depend on them.
-const RESERVED: [(&str, &[&str]); 5] = [
+const RESERVED: [(&str, &[&str]); 6] = [
     // All SQL is in one crate.
     ("sqlx", &["latchmail-directory"]),
     ("rusqlite", &["latchmail-directory"]),
     ("imap-proto", &["latchmail-imap"]),
+    ("redis", &["latchmail-redis"]),
     // The HTTP server is in one crate. The others are clients of other servers, and of the operator's socket.
     (
         "hyper",

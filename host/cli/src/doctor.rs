@@ -1,5 +1,5 @@
-//! `latchmail doctor`: checks the configuration, the files, the database, the mail servers, the identity provider, the DNS records and the limits of
-//! the system.
+//! `latchmail doctor`: checks the configuration, the files, the database, the mail servers, Redis, the identity provider, the DNS records and the
+//! limits of the system.
 //!
 //! The checks change nothing. They work while the service runs and while it is stopped. A failed check does not prevent other checks. Each check that uses the
 //! network or another program ends within [`TIMEOUT`].
@@ -14,6 +14,7 @@ mod index;
 mod limits;
 mod mail_server;
 mod programs;
+mod redis;
 mod user;
 
 use std::time::Duration;
@@ -52,8 +53,9 @@ pub async fn run(service: &ServiceArgs, json: bool) -> anyhow::Result<()> {
 async fn check(config: &Config) -> Vec<Finding> {
     let running = user::find_running(config).await;
     let user = ServiceUser::find(config, running).await;
-    let (database, imap, doveadm, smtp, provider, tls, dns, clock, versions) = tokio::join!(
+    let (database, redis, imap, doveadm, smtp, provider, tls, dns, clock, versions) = tokio::join!(
         database::check(config),
+        redis::check(config),
         mail_server::check_imap(config),
         mail_server::check_doveadm(config),
         mail_server::check_smtp(config),
@@ -67,6 +69,7 @@ async fn check(config: &Config) -> Vec<Finding> {
     let mut findings = files::check_configuration(config, &user);
     findings.push(files::check_key(config, &user));
     findings.push(database.finding);
+    findings.extend(redis);
     findings.extend(files::check_folders(config, &user));
     findings.push(index::check(config, &user));
     findings.extend([imap, doveadm, smtp]);

@@ -25,6 +25,7 @@ mod modules;
 mod oauth;
 mod plaintext;
 mod plans;
+mod redis;
 #[cfg(test)]
 mod reference;
 mod registration;
@@ -61,6 +62,7 @@ pub use self::mcp::Mcp;
 pub use self::modules::{Breaker, Module, ModuleSettings};
 pub use self::oauth::{Introspection, OAuth};
 pub use self::plans::Plan;
+pub use self::redis::Redis;
 pub use self::registration::Registration;
 pub use self::sign_in::{DomainSignIn, MailserverSignIn, OidcSignIn, PasswordSource, SignIn};
 pub use self::smtp::Smtp;
@@ -167,6 +169,9 @@ pub struct Config {
     /// The rate limits, in requests per minute.
     #[serde(default)]
     pub limits: Limits,
+    /// The server with the rate limits that several hosts share.
+    #[serde(default)]
+    pub redis: Redis,
     /// The settings of the authorization server for agents.
     #[serde(default)]
     pub oauth: OAuth,
@@ -394,6 +399,7 @@ impl Config {
         self.dns.check()?;
         self.inbound.check()?;
         self.index.check(&self.cache_dir)?;
+        self.redis.check()?;
         plaintext::check(&self)?;
         Ok(self)
     }

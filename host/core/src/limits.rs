@@ -4,14 +4,20 @@
 //! minute.
 //!
 //! The route of a request selects the bucket, and the key identifies the client. The memory for budgets is bounded for any number of clients.
+//!
+//! The budgets are in this process, or hosts share them ([`SharedBudgets`]).
 
 mod failures;
+mod shared;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -29,6 +35,10 @@ use crate::network::{network, region};
 use crate::verdict::Verdict;
 
 pub use failures::{Attempt, Failures};
+pub use shared::{BoxFuture, SharedBudget, SharedBudgets, Taken};
+
+/// The time in which an empty budget refills.
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// The interval at which keys with a full budget are removed from memory.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
@@ -169,6 +179,8 @@ pub struct Limits {
     sign_in_failures: Failures,
     hashes: RandomState,
     swept: AtomicU64,
+    /// The budgets that hosts share, and the name of this server in the names of the budgets. `None` if each host has its own budgets.
+    shared: Option<(Arc<dyn SharedBudgets>, &'static str)>,
 }
 
 /// A limit that can change while the service runs.
@@ -196,6 +208,11 @@ impl Limit {
 
 /// For one mail address, the limit on failed sign-in attempts from all networks together is this number times the limit for one network.
 const ALL_NETWORKS: NonZeroU32 = NonZeroU32::new(20).unwrap();
+
+/// Returns the time in which a budget refills by one request.
+fn interval(limit: NonZeroU32) -> Duration {
+    MINUTE / limit.get()
+}
 
 /// The budgets of one bucket.
 struct Budget {
@@ -243,7 +260,24 @@ impl Limits {
             clock,
             budgets,
             hashes: RandomState::new(),
+            shared: None,
         })
+    }
+
+    /// Shares the budgets with other hosts. `server` identifies this server, because each server of a host has its own budgets.
+    #[must_use]
+    pub fn with_shared(mut self, budgets: Arc<dyn SharedBudgets>, server: &'static str) -> Self {
+        self.sign_in_failures = self
+            .sign_in_failures
+            .with_shared(Arc::clone(&budgets), "sign_in_failures");
+        self.shared = Some((budgets, server));
+        self
+    }
+
+    /// Returns the budgets that hosts share, or `None` if each host has its own budgets.
+    #[must_use]
+    pub fn shared(&self) -> Option<&Arc<dyn SharedBudgets>> {
+        self.shared.as_ref().map(|(budgets, _)| budgets)
     }
 
     /// Changes the limits. In a bucket whose limit changes, every client starts with a full budget. Counted failures of sign-in stay.
@@ -263,8 +297,34 @@ impl Limits {
     }
 
     /// Counts one request of `key` in a bucket. Returns whether the request is accepted, and the state of the bucket.
-    #[must_use]
-    pub fn check(&self, bucket: Bucket, key: &Key) -> Verdict {
+    pub async fn check(&self, bucket: Bucket, key: &Key) -> Verdict {
+        if let Some((budgets, server)) = &self.shared
+            && budgets.is_available()
+            && let Some(verdict) = self.check_shared(&**budgets, server, bucket, key).await
+        {
+            return verdict;
+        }
+        self.check_in_process(bucket, key)
+    }
+
+    /// Counts the request in the budgets that hosts share. Returns `None` if these budgets are unavailable.
+    async fn check_shared(
+        &self,
+        budgets: &dyn SharedBudgets,
+        server: &str,
+        bucket: Bucket,
+        key: &Key,
+    ) -> Option<Verdict> {
+        let limit = self.budgets[bucket as usize].load().limit;
+        let budget = SharedBudget::of_requests(server, bucket, limit, key);
+        let (remaining, wait) = match budgets.take(std::slice::from_ref(&budget)).await? {
+            Taken::Accepted { full_in } => (budget.remaining(full_in), None),
+            Taken::Rejected { full_in, .. } => (0, Some(budget.wait(full_in))),
+        };
+        Some(self.verdict(limit, remaining, wait))
+    }
+
+    fn check_in_process(&self, bucket: Bucket, key: &Key) -> Verdict {
         self.sweep();
         let budget = self.budgets[bucket as usize].load();
         let key = if budget.can_add_key(self.clock.monotonic().as_secs()) {
@@ -272,21 +332,24 @@ impl Limits {
         } else {
             key.merged(&self.hashes)
         };
-        let limit = budget.limit;
-        let interval = Duration::from_mins(1) / limit.get();
-        let (remaining, wait, whole_in) = match budget.limiter.check_key(&key) {
-            Ok(state) => {
-                let remaining = state.remaining_burst_capacity();
-                let spent = limit.get().saturating_sub(remaining);
-                (remaining, None, interval.saturating_mul(spent))
-            }
+        let (remaining, wait) = match budget.limiter.check_key(&key) {
+            Ok(state) => (state.remaining_burst_capacity(), None),
             Err(until) => {
                 let wait = until.wait_time_from(Ticks(self.clock.clone()).now());
-                let rest = interval.saturating_mul(limit.get() - 1);
-                (0, Some(wait), wait.saturating_add(rest))
+                (0, Some(wait))
             }
         };
-        let reset = self.clock.now().plus(whole_in);
+        self.verdict(budget.limit, remaining, wait)
+    }
+
+    /// Returns the state of a bucket. `wait` is the time until a request is accepted, or `None` if this request was accepted.
+    fn verdict(&self, limit: NonZeroU32, remaining: u32, wait: Option<Duration>) -> Verdict {
+        let interval = interval(limit);
+        let full_in = match wait {
+            None => interval.saturating_mul(limit.get().saturating_sub(remaining)),
+            Some(wait) => wait.saturating_add(interval.saturating_mul(limit.get() - 1)),
+        };
+        let reset = self.clock.now().plus(full_in);
         Verdict::new(limit.get(), remaining, reset, wait)
     }
 
@@ -298,7 +361,7 @@ impl Limits {
     /// # Errors
     /// Returns [`Kind::RateLimited`](crate::error::Kind::RateLimited) if `address` has had too many failures from the client's network, or from all networks
     /// together.
-    pub fn sign_in_attempt(
+    pub async fn sign_in_attempt(
         &self,
         address: &str,
         client: IpAddr,
@@ -313,6 +376,7 @@ impl Limits {
         });
         self.sign_in_failures
             .attempt([(from, strict)].into_iter().chain(all))
+            .await
     }
 
     fn sweep(&self) {
@@ -376,199 +440,5 @@ impl governor::clock::Clock for Ticks {
 
     fn now(&self) -> Duration {
         self.0.monotonic()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::Timestamp;
-    use crate::error::Kind;
-
-    const START: i64 = 1_795_161_600_000;
-
-    fn limits() -> (Limits, Clock) {
-        let clock = Clock::manual(Timestamp::from_millis(START));
-        let limits = Limits::new(&config::Limits::default(), clock.clone()).unwrap();
-        (limits, clock)
-    }
-
-    fn session(sid: &str) -> Key {
-        Key::Session(sid.into())
-    }
-
-    #[test]
-    fn a_whole_minutes_budget_may_be_spent_at_once_and_no_more() {
-        let (limits, _) = limits();
-        for left in (0..60).rev() {
-            let verdict = limits.check(Bucket::Mail, &session("a"));
-            assert_eq!((verdict.remaining, verdict.retry_after), (left, None));
-        }
-        let verdict = limits.check(Bucket::Mail, &session("a"));
-        assert_eq!(
-            verdict,
-            Verdict {
-                limit: 60,
-                remaining: 0,
-                reset: START / 1000 + 60,
-                retry_after: Some(1),
-            }
-        );
-    }
-
-    #[test]
-    fn a_client_that_waits_as_long_as_it_was_told_is_served() {
-        let (limits, clock) = limits();
-        for _ in 0..5 {
-            assert!(limits.check(Bucket::SignIn, &session("a")).admit().is_ok());
-        }
-        let refused = limits.check(Bucket::SignIn, &session("a"));
-        assert_eq!(refused.retry_after, Some(12));
-        clock.advance(Duration::from_secs(12));
-        assert!(limits.check(Bucket::SignIn, &session("a")).admit().is_ok());
-        assert!(limits.check(Bucket::SignIn, &session("a")).admit().is_err());
-        clock.advance(Duration::from_mins(1));
-        assert_eq!(limits.check(Bucket::SignIn, &session("a")).remaining, 4);
-    }
-
-    #[test]
-    fn nobody_is_told_to_come_back_at_once() {
-        let (limits, clock) = limits();
-        for _ in 0..120 {
-            let _ = limits.check(Bucket::Mcp, &session("a"));
-        }
-        // The next request is accepted after half a second, but the header has whole seconds.
-        assert_eq!(
-            limits.check(Bucket::Mcp, &session("a")).retry_after,
-            Some(1)
-        );
-        clock.advance(Duration::from_secs(1));
-        assert_eq!(limits.check(Bucket::Mcp, &session("a")).retry_after, None);
-    }
-
-    #[test]
-    fn one_credential_cannot_spend_anothers_budget_nor_one_bucket_anothers() {
-        let (limits, _) = limits();
-        for _ in 0..20 {
-            let _ = limits.check(Bucket::Search, &session("a"));
-        }
-        assert!(limits.check(Bucket::Search, &session("a")).admit().is_err());
-        assert!(limits.check(Bucket::Search, &session("b")).admit().is_ok());
-        let token = Key::ApiToken("a".into());
-        assert!(limits.check(Bucket::Search, &token).admit().is_ok());
-        assert!(limits.check(Bucket::Mail, &session("a")).admit().is_ok());
-    }
-
-    #[test]
-    fn a_client_is_an_ipv4_address_or_a_network_of_ipv6() {
-        let key = |text: &str| Key::client(text.parse().unwrap());
-        assert!(key("2001:db8:1:2::1") == key("2001:db8:1:2:ffff::9"));
-        assert!(key("2001:db8:1:2::1") != key("2001:db8:1:3::1"));
-        assert!(key("192.0.2.1") == key("::ffff:192.0.2.1"));
-        assert!(key("192.0.2.1") != key("192.0.2.2"));
-    }
-
-    #[test]
-    fn strangers_use_up_their_own_attempts_on_an_address_and_not_the_owners() {
-        let (limits, _) = limits();
-        let attempt = |network: u8, known| {
-            limits.sign_in_attempt("A@example.org", [192, 0, 2, network].into(), known)
-        };
-        for _ in 0..5 {
-            drop(attempt(1, false).ok().unwrap());
-        }
-        let failure = attempt(1, false).err().unwrap();
-        assert!(matches!(failure.kind, Kind::RateLimited(_)));
-        attempt(2, false).ok().unwrap().succeeded();
-        for network in 10..29 {
-            for _ in 0..5 {
-                drop(attempt(network, false).ok().unwrap());
-            }
-        }
-        assert!(attempt(2, false).is_err(), "100 from all networks");
-        assert!(attempt(2, true).is_ok());
-        assert!(attempt(1, true).is_err());
-    }
-
-    #[test]
-    fn keys_whose_budget_is_whole_again_are_forgotten() {
-        let (limits, clock) = limits();
-        for client in 0..1000_u32 {
-            let _ = limits.check(
-                Bucket::Public,
-                &Key::client(IpAddr::from(client.to_be_bytes())),
-            );
-        }
-        assert_eq!(limits.remembered(), 1000);
-        clock.advance(Duration::from_secs(61));
-        let _ = limits.check(Bucket::Public, &session("a"));
-        assert_eq!(limits.remembered(), 1);
-    }
-
-    #[test]
-    fn a_flood_of_clients_shares_what_is_left_and_takes_no_more_memory() {
-        let (limits, clock) = limits();
-        let client = |n: u32| Key::client(IpAddr::from((0x0a00_0000 + n).to_be_bytes()));
-        let flood = u32::try_from(MAX_KEYS).unwrap();
-        for n in 0..flood + 1000 {
-            let _ = limits.check(Bucket::SignIn, &client(n));
-        }
-        assert!(
-            limits.remembered() <= MAX_KEYS + 10,
-            "{}",
-            limits.remembered()
-        );
-        let neighbours = limits.check(Bucket::SignIn, &client(flood + 2000));
-        assert!(neighbours.admit().is_err(), "its region's budget is spent");
-        let elsewhere = Key::client([192, 0, 2, 1].into());
-        assert!(limits.check(Bucket::SignIn, &elsewhere).admit().is_ok());
-        let known = limits.check(Bucket::SignIn, &session("a"));
-        assert_eq!(
-            known.remaining, 4,
-            "a credential has its own, however many come"
-        );
-        clock.advance(Duration::from_mins(1));
-        assert_eq!(limits.check(Bucket::SignIn, &client(1)).remaining, 4);
-    }
-
-    #[test]
-    fn a_limit_of_nothing_is_refused_by_name() {
-        let config = config::Limits {
-            search: 0,
-            ..config::Limits::default()
-        };
-        let error = Limits::new(&config, Clock::system()).unwrap_err();
-        assert!(error.to_string().contains("limits.search"));
-    }
-
-    #[test]
-    fn a_reload_changes_limits_and_keeps_the_budgets_of_other_buckets() {
-        let (limits, _) = limits();
-        let _ = limits.check(Bucket::Mail, &session("a"));
-        let _ = limits.check(Bucket::Search, &session("a"));
-        let changed = config::Limits {
-            search: 7,
-            sign_in_address: 1,
-            ..config::Limits::default()
-        };
-        limits.reload(&changed).unwrap();
-        assert_eq!(limits.check(Bucket::Mail, &session("a")).remaining, 58);
-        assert_eq!(limits.check(Bucket::Search, &session("a")).limit, 7);
-        let attempt = || limits.sign_in_attempt("a@example.org", [192, 0, 2, 1].into(), false);
-        drop(attempt().ok().unwrap());
-        assert!(attempt().is_err());
-        let invalid = config::Limits {
-            mail: 5,
-            admin: 0,
-            ..config::Limits::default()
-        };
-        limits.reload(&invalid).unwrap_err();
-        assert_eq!(limits.check(Bucket::Mail, &session("a")).limit, 60);
-    }
-
-    #[test]
-    fn buckets_are_the_configurations_keys() {
-        assert_eq!(Bucket::named("app_passwords"), Some(Bucket::AppPasswords));
-        assert_eq!(Bucket::named("mial"), None);
     }
 }

@@ -80,12 +80,12 @@ impl State for App {
         &self.http
     }
 
-    fn parse_credential(
+    async fn parse_credential(
         &self,
         headers: &HeaderMap,
         client: IpAddr,
     ) -> Result<(ParsedCredential, Option<Key>), Failure> {
-        let credential = self.auth.parse_credential(headers, client)?;
+        let credential = self.auth.parse_credential(headers, client).await?;
         let key = credential.key();
         Ok((credential, key))
     }

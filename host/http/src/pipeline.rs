@@ -136,7 +136,8 @@ where
     let client = http.trusted_proxies.client(peer, &parts.headers);
     let caller = if route.access == Access::Public {
         if let Some(bucket) = entry.bucket {
-            progress.count(&http.limits, bucket, &Key::client(client))?;
+            let key = Key::client(client);
+            progress.count(&http.limits, bucket, &key).await?;
         }
         None
     } else {

@@ -12,7 +12,7 @@ use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::{Failure, StartError};
-use latchmail_core::limits::{Key, Limits};
+use latchmail_core::limits::{Key, Limits, SharedBudgets};
 use tokio_util::sync::CancellationToken;
 
 use crate::body_memory::BodyMemory;
@@ -38,7 +38,7 @@ pub trait State: Sized + Send + Sync + 'static {
         &self,
         headers: &HeaderMap,
         client: IpAddr,
-    ) -> Result<(Self::Credential, Option<Key>), Failure>;
+    ) -> impl Future<Output = Result<(Self::Credential, Option<Key>), Failure>> + Send;
 
     /// Verifies a credential and returns the caller.
     ///
@@ -130,6 +130,20 @@ impl<S> HttpState<S> {
             changes: Changes::default(),
             abort: CancellationToken::new(),
         })
+    }
+
+    /// Shares the rate limits with other hosts. Does nothing if `budgets` is `None`. `server` identifies this server, because each server of a host has its own
+    /// rate limits.
+    #[must_use]
+    pub fn with_shared_limits(
+        mut self,
+        budgets: Option<&Arc<dyn SharedBudgets>>,
+        server: &'static str,
+    ) -> Self {
+        if let Some(budgets) = budgets {
+            self.limits = self.limits.with_shared(Arc::clone(budgets), server);
+        }
+        self
     }
 
     /// Applies the settings that can change while the server runs: `limits` and `http.trusted_proxies`.

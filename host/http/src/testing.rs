@@ -105,7 +105,7 @@ impl State for TestService {
         &self.http
     }
 
-    fn parse_credential(
+    async fn parse_credential(
         &self,
         headers: &HeaderMap,
         _client: IpAddr,

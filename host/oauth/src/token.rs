@@ -1,11 +1,10 @@
 //! Exchanges authorization codes, refresh tokens and device codes for tokens (OAuth 2.1, section 3.2). The crate `latchmail-http` contains the token endpoint.
 
 use latchmail_accounts::auth::oauth_tokens::{
-    ACCESS_LIFETIME, GrantRequest, GrantTokens, InvalidGrant, IssuedToken, RefreshError,
+    ACCESS_LIFETIME, Count, GrantRequest, GrantTokens, InvalidGrant, IssuedToken, RefreshError,
     RefreshRequest, Use,
 };
 use latchmail_core::caller::{Audience, Origin};
-use latchmail_core::error::Failure;
 use latchmail_directory::oauth::Poll;
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
@@ -18,10 +17,6 @@ use super::{BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, OAuth, pkce, scopes};
 
 const INVALID_GRANT: &str =
     "The code or token is unknown, expired, already used, or issued to another client";
-
-/// A function that counts a request towards the rate limit of a grant, code or device. The argument is the grant's id, or the hash of the authorization code or
-/// device code. The function is called only if the grant, code or device exists, and is called before any change.
-pub type Count<'a> = &'a (dyn Fn(&str) -> Result<(), Failure> + Sync);
 
 /// The token response (RFC 6749, section 5.1).
 #[derive(Serialize, ToSchema)]
@@ -96,7 +91,7 @@ impl OAuth {
         let Some(found) = found.filter(|found| found.client_id == client) else {
             return Ok(Err(InvalidGrant));
         };
-        count(code.hash())?;
+        count(code.hash()).await?;
         let Some(verifier) = verifier else {
             return Err(Refusal::request("code_verifier is missing: PKCE is required").into());
         };
@@ -166,7 +161,7 @@ impl OAuth {
         if !self.directory.has_device(device.hash(), client).await? {
             return Ok(Err(InvalidGrant));
         }
-        count(device.hash())?;
+        count(device.hash()).await?;
         let now = self.clock.now();
         let poll = self
             .directory

@@ -5,6 +5,7 @@
 mod hosts;
 mod mail_server;
 
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{BUILT_IN, Config, Listen};
 use latchmail_core::error::StartError;
+use latchmail_core::limits::SharedBudgets;
 use latchmail_directory::Directory;
 use latchmail_http::admin::socket::OperatorSocket;
 use latchmail_http::oauth::AuthorizationServer;
@@ -28,6 +30,7 @@ use latchmail_mailbox::outbox::Outbox;
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
+use latchmail_redis::RedisBudgets;
 use latchmail_runtime::api::Services;
 use latchmail_runtime::manager::ModuleManager;
 use latchmail_runtime::modules::Failing;
@@ -84,14 +87,15 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         listeners.push(listener.redirecting());
     }
 
-    let (app, failing) = Box::pin(build(config, clock)).await?;
-    let database = |e: latchmail_directory::Error| StartError::new(e.to_string());
+    let redis = RedisBudgets::start(&config.redis).await?;
+    let shared_limits = redis.clone().map(|redis| redis as Arc<dyn SharedBudgets>);
+    let (app, failing) = Box::pin(build(config, clock, shared_limits)).await?;
     // This host reads the events from now on, so the modules that it loads next include all earlier changes.
-    let events = app.directory.host_events().await.map_err(database)?;
+    let events = app.directory.host_events().await.map_err(start_error)?;
     Box::pin(app.module_manager.start(&*app)).await?;
     let announcement = hosts::announcement(&app);
     let announced = app.directory.announce_host(&announcement).await;
-    announced.map_err(database)?;
+    announced.map_err(start_error)?;
     warn_about_missing_modules(&app);
     let socket = latchmail_http::admin::socket::listen(&app).await?;
     let authorization_server = match app.config.oauth.listen {
@@ -109,6 +113,9 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(hosts::announce(Arc::clone(&app))),
         tokio::spawn(hosts::handle_events(Arc::clone(&app), events)),
     ];
+    if let Some(redis) = redis {
+        tasks.push(tokio::spawn(redis.run()));
+    }
     if let Some(tls) = tls.clone() {
         tasks.push(tokio::spawn(async move { tls.watch().await }));
     }
@@ -124,15 +131,17 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     })
 }
 
-/// Builds the service's state. Also returns a channel, on which the module manager reports failing modules.
+/// Builds the service's state. Also returns a channel, on which the module manager reports failing modules. `shared_limits` is `None` if each host has its own
+/// rate limits.
 async fn build(
     config: Config,
     clock: Clock,
+    shared_limits: Option<Arc<dyn SharedBudgets>>,
 ) -> Result<(Arc<App>, mpsc::UnboundedReceiver<Failing>), StartError> {
     let host_id = hosts::new_id()?;
     let directory = Directory::open(&config.database(), &config.registration.domains)
         .await
-        .map_err(|e| StartError::new(e.to_string()))?;
+        .map_err(start_error)?;
     let mail = Mail::new(&config.imap, directory.clone())?;
     let mail = mail
         .with_authserv_id(&config.inbound.authserv_id)
@@ -149,24 +158,16 @@ async fn build(
         clock.clone(),
     )?
     .with_external(&config, fetch.clone())?
-    .with_provider(&config, fetch.clone())?;
-    auth.reseal_second_factors()
-        .await
-        .map_err(|e| StartError::new(e.to_string()))?;
+    .with_provider(&config, fetch.clone())?
+    .with_shared_limits(shared_limits.as_ref());
+    auth.reseal_second_factors().await.map_err(start_error)?;
     let auth = Arc::new(auth);
     let index_credentials = IndexCredentials::new(directory.clone(), auth.keys(), clock.clone());
-    index_credentials
-        .reseal()
-        .await
-        .map_err(|e| StartError::new(e.to_string()))?;
+    index_credentials.reseal().await.map_err(start_error)?;
     mail.set_index_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
-    dkim.reseal()
-        .await
-        .map_err(|e| StartError::new(e.to_string()))?;
-    dkim.sync_milter()
-        .await
-        .map_err(|e| StartError::new(e.to_string()))?;
+    dkim.reseal().await.map_err(start_error)?;
+    dkim.sync_milter().await.map_err(start_error)?;
     let dkim = Arc::new(dkim);
     let outbox = Outbox::new(
         &config.smtp,
@@ -192,10 +193,7 @@ async fn build(
         mail_server,
         clock.clone(),
     );
-    teams
-        .reseal()
-        .await
-        .map_err(|e| StartError::new(e.to_string()))?;
+    teams.reseal().await.map_err(start_error)?;
     let oauth = OAuth::new(
         &config,
         directory.clone(),
@@ -220,7 +218,8 @@ async fn build(
         host_id,
         stopping: AtomicBool::new(false),
         host_name: hosts::machine_name(),
-        http: HttpState::new(&config, clock.clone(), table)?,
+        http: HttpState::new(&config, clock.clone(), table)?
+            .with_shared_limits(shared_limits.as_ref(), "api"),
         module_manager,
         config,
         clock,
@@ -232,6 +231,11 @@ async fn build(
         dkim,
     });
     Ok((app, failing))
+}
+
+/// Returns the error as a sentence for the operator.
+fn start_error(error: impl Into<Box<dyn Error>>) -> StartError {
+    StartError::new(error.into().to_string())
 }
 
 /// Opens the listeners of the API. Sockets of a service manager replace the configured address.

@@ -115,26 +115,26 @@ impl AccessTokens {
 
     /// Returns the claims of a token if this service signed the token and the token is valid at `now`. Otherwise returns `None`.
     ///
-    /// For a token that is not in the cache, calls `attempt` before the check of the signature. An invalid signature counts as a failed attempt.
+    /// For a token that is not in the cache, awaits `attempt` before the check of the signature. An invalid signature counts as a failed attempt.
     ///
     /// # Errors
     /// Returns the error of `attempt` if `attempt` fails.
-    pub fn verify<'f>(
+    pub async fn verify<'f>(
         &self,
         keys: &Keyring,
         token: &str,
         now: Timestamp,
-        attempt: impl FnOnce() -> Result<Attempt<'f>, Failure>,
+        attempt: impl Future<Output = Result<Attempt<'f>, Failure>>,
     ) -> Result<Option<Claims>, Failure> {
         let digest: Digest = Sha256::digest(token).into();
         let claims = if let Some(claims) = self.signed.get(&digest) {
             claims
         } else {
-            let attempt = attempt()?;
+            let attempt = attempt.await?;
             let Some(claims) = self.signed_claims(keys, token) else {
                 return Ok(None);
             };
-            attempt.succeeded();
+            attempt.succeeded().await;
             self.signed.insert(digest, claims.clone());
             claims
         };
@@ -167,6 +167,7 @@ fn header(kid: &str) -> Header {
 mod tests {
     use base64::Engine;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use futures_util::FutureExt as _;
     use jsonwebtoken::EncodingKey;
     use jsonwebtoken::crypto;
     use latchmail_core::clock::Clock;
@@ -187,7 +188,9 @@ mod tests {
     impl AccessTokens {
         fn verified(&self, keys: &Keyring, token: &str, now: Timestamp) -> Option<Claims> {
             let failures = Failures::new(Clock::system());
-            self.verify(keys, token, now, || failures.attempt([]))
+            self.verify(keys, token, now, failures.attempt([]))
+                .now_or_never()
+                .unwrap()
                 .unwrap()
         }
     }

@@ -256,18 +256,19 @@ impl Auth {
             password,
             code,
         } = confirmation;
-        let attempt = self.failures.attempt([
+        let limits = [
             (Key::Session(sid.into()), self.wrong_passwords.get()),
             (
                 Key::Account(account.into()),
                 self.wrong_passwords.get().saturating_mul(ALL_SESSIONS),
             ),
-        ])?;
+        ];
+        let attempt = self.failures.attempt(limits).await?;
         let verified = self.verify_password(account, password, origin).await;
         let verified = match verified {
             // The mail server could not verify the password, so the attempt does not count.
             Err(failure) => {
-                attempt.succeeded();
+                attempt.succeeded().await;
                 return Err(failure);
             }
             Ok(verified) => verified,
@@ -276,7 +277,7 @@ impl Auth {
         if let Some(hash) = verified {
             match self.second_factor(account, code, now).await? {
                 Checked::Missing => {
-                    attempt.succeeded();
+                    attempt.succeeded().await;
                     return Err(Failure::unauthorized(CODE_REQUIRED));
                 }
                 Checked::Passed(factor) => {
@@ -287,7 +288,7 @@ impl Auth {
                         at: now,
                     };
                     if self.directory.use_factor(person).await? {
-                        attempt.succeeded();
+                        attempt.succeeded().await;
                         return Ok(Some(hash));
                     }
                 }

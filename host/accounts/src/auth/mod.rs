@@ -54,7 +54,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::{Failure, Kind, StartError};
 use latchmail_core::keyring::Keyring;
-use latchmail_core::limits::{Failures, Key, Limit};
+use latchmail_core::limits::{Failures, Key, Limit, SharedBudgets};
 use latchmail_directory::Directory;
 use latchmail_net::fetch::Fetch;
 use latchmail_oidc::Provider;
@@ -187,6 +187,17 @@ impl Auth {
         })
     }
 
+    /// Shares the counts of wrong passwords and invalid signatures with other hosts.
+    #[must_use]
+    pub fn with_shared_limits(mut self, budgets: Option<&Arc<dyn SharedBudgets>>) -> Self {
+        if let Some(budgets) = budgets {
+            self.failures = self
+                .failures
+                .with_shared(Arc::clone(budgets), "auth_failures");
+        }
+        self
+    }
+
     /// Changes the limits on wrong passwords and wrong signatures.
     pub fn set_limits(&self, limits: &config::Limits) {
         self.wrong_signatures.set(limits.unproven);
@@ -249,20 +260,21 @@ impl Auth {
     /// # Errors
     /// Returns 401 with the specification's text if the credential is missing or invalid. Returns 429 if the client has sent too many access tokens with an
     /// invalid signature. This limit does not affect tokens that are in the cache of verified tokens.
-    pub fn parse_credential(
+    pub async fn parse_credential(
         &self,
         headers: &HeaderMap,
         client: IpAddr,
     ) -> Result<ParsedCredential, Failure> {
         match header::bearer_credential(headers)? {
-            BearerCredential::AccessToken(token) => self
-                .access_tokens
-                .verify(&self.keys, token, self.clock.now(), || {
-                    let limit = (Key::client(client), self.wrong_signatures.get());
-                    self.failures.attempt([limit])
-                })?
-                .map(ParsedCredential::Session)
-                .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN)),
+            BearerCredential::AccessToken(token) => {
+                let limit = (Key::client(client), self.wrong_signatures.get());
+                let attempt = self.failures.attempt([limit]);
+                self.access_tokens
+                    .verify(&self.keys, token, self.clock.now(), attempt)
+                    .await?
+                    .map(ParsedCredential::Session)
+                    .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN))
+            }
             BearerCredential::ApiToken(token) => {
                 let token = ApiToken::parse(token)
                     .ok_or_else(|| Failure::unauthorized("Invalid API token"))?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use latchmail_core::caller::{Audience, Caller, Credential, MailCredential, Origin, Scope};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
+use latchmail_core::limits::BoxFuture;
 use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
@@ -90,9 +91,13 @@ pub struct GrantRequest<'a> {
     pub scope: &'a str,
 }
 
+/// A function that counts a request towards the rate limit of a grant, code or device. The argument is the grant's id, or the hash of the authorization code or
+/// device code. The function is called only if the grant, code or device exists, and is called before any change.
+pub type Count<'a> = &'a (dyn Fn(&str) -> BoxFuture<'a, Result<(), Failure>> + Sync);
+
 /// A client's request to refresh a grant.
 #[derive(Clone, Copy)]
-pub struct RefreshRequest<'a> {
+pub struct RefreshRequest<'a, 'c> {
     /// The client's id.
     pub client_id: &'a str,
     /// The requested audience, or `None` if the client requests no audience.
@@ -100,7 +105,7 @@ pub struct RefreshRequest<'a> {
     /// The requested scopes of the next access token, or `None` if the client requests no scopes.
     pub scopes: Option<&'a [Scope]>,
     /// A function that counts the request towards the rate limit of the grant with the given id. The function is called before any change.
-    pub count: &'a (dyn Fn(&str) -> Result<(), Failure> + Sync),
+    pub count: Count<'c>,
 }
 
 /// The error for an invalid code or token. For example, the grant of the code or token has ended or belongs to another client. If a client used the code or
@@ -336,7 +341,7 @@ impl Auth {
     pub async fn refresh_grant(
         &self,
         token: &IssuedToken,
-        request: RefreshRequest<'_>,
+        request: RefreshRequest<'_, '_>,
         origin: &Origin,
     ) -> Result<Result<GrantTokens, RefreshError>, Failure> {
         use RefreshError::{ExcessiveScope, InvalidGrant, WrongAudience};
@@ -351,7 +356,7 @@ impl Auth {
         let Some(found) = found.filter(|found| found.grant.client_id == client_id) else {
             return Ok(Err(InvalidGrant));
         };
-        count(&found.grant.id)?;
+        count(&found.grant.id).await?;
         let granted_audience = self.audiences.of(&found.grant.resource);
         if audience.is_some_and(|audience| Some(audience) != granted_audience) {
             return Ok(Err(WrongAudience));

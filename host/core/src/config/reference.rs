@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any name.
-const SECTIONS: [&str; 25] = [
+const SECTIONS: [&str; 26] = [
     "log",
     "http",
     "tls",
@@ -26,6 +26,7 @@ const SECTIONS: [&str; 25] = [
     "dkim",
     "dkim.keys.<name>",
     "limits",
+    "redis",
     "oauth",
     "oauth.introspection",
     "mcp",

@@ -7,21 +7,20 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::RandomState;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Key, MAX_KEYS};
+use super::{Key, MAX_KEYS, MINUTE, SharedBudget, SharedBudgets, Taken, interval};
 use crate::clock::Clock;
 use crate::error::{Failure, Kind};
-
-/// The time in which an empty bucket refills.
-const WINDOW: Duration = Duration::from_mins(1);
 
 /// The failures of all keys.
 pub struct Failures {
     clock: Clock,
     buckets: Mutex<Buckets>,
     hashes: RandomState,
+    /// The budgets that hosts share, and the purpose of these failures in the names of the budgets. `None` if each host has its own buckets.
+    shared: Option<(Arc<dyn SharedBudgets>, &'static str)>,
 }
 
 /// The buckets of all keys. All times are from the monotonic clock.
@@ -43,13 +42,30 @@ impl Buckets {
         }
         self.full_at.len() < MAX_KEYS
     }
+
+    /// Removes an attempt from the count of failures.
+    fn give_back(&mut self, counted: &[(Key, Duration)]) {
+        for (key, interval) in counted {
+            if let Some(full_at) = self.full_at.get_mut(key) {
+                *full_at = full_at.saturating_sub(*interval);
+            }
+        }
+    }
 }
 
 /// A started attempt. The attempt counts as a failure unless [`succeeded`](Self::succeeded) is called.
 #[must_use]
 pub struct Attempt<'f> {
     failures: &'f Failures,
-    counted: Vec<(Key, Duration)>,
+    counted: Counted,
+}
+
+/// The buckets that an attempt counts towards.
+enum Counted {
+    /// Buckets of this process, with the interval of each key.
+    InProcess(Vec<(Key, Duration)>),
+    /// Budgets that hosts share.
+    Shared(Vec<SharedBudget>),
 }
 
 impl Failures {
@@ -60,24 +76,63 @@ impl Failures {
             clock,
             buckets: Mutex::default(),
             hashes: RandomState::new(),
+            shared: None,
         }
+    }
+
+    /// Shares the failures with other hosts. `purpose` identifies this set of failures.
+    #[must_use]
+    pub fn with_shared(mut self, budgets: Arc<dyn SharedBudgets>, purpose: &'static str) -> Self {
+        self.shared = Some((budgets, purpose));
+        self
     }
 
     /// Starts an attempt that counts towards each key in `keys`. Each key has a maximum number of failures per minute.
     ///
     /// # Errors
     /// Returns [`Kind::RateLimited`] if the limit of a key is reached. In this case, the attempt counts towards no key.
-    pub fn attempt(
+    pub async fn attempt(
         &self,
         keys: impl IntoIterator<Item = (Key, NonZeroU32)>,
     ) -> Result<Attempt<'_>, Failure> {
+        let keys: Vec<_> = keys.into_iter().collect();
+        if let Some((budgets, purpose)) = &self.shared
+            && budgets.is_available()
+            && let Some(result) = self.attempt_shared(&**budgets, purpose, &keys).await
+        {
+            return result;
+        }
+        self.attempt_in_process(keys)
+    }
+
+    /// Counts the attempt in the budgets that hosts share. Returns `None` if these budgets are unavailable.
+    async fn attempt_shared(
+        &self,
+        budgets: &dyn SharedBudgets,
+        purpose: &str,
+        keys: &[(Key, NonZeroU32)],
+    ) -> Option<Result<Attempt<'_>, Failure>> {
+        let counted: Vec<_> = keys
+            .iter()
+            .map(|(key, limit)| SharedBudget::of_failures(purpose, *limit, key))
+            .collect();
+        Some(match budgets.take(&counted).await? {
+            Taken::Accepted { .. } => Ok(Attempt {
+                failures: self,
+                counted: Counted::Shared(counted),
+            }),
+            Taken::Rejected { index, full_in } => {
+                let (budget, (_, limit)) = (counted.get(index)?, keys.get(index)?);
+                Err(self.rejected(*limit, budget.wait(full_in), full_in))
+            }
+        })
+    }
+
+    fn attempt_in_process(&self, keys: Vec<(Key, NonZeroU32)>) -> Result<Attempt<'_>, Failure> {
         let now = self.clock.monotonic();
-        let mut attempt = Attempt {
-            failures: self,
-            counted: Vec::new(),
-        };
+        let mut counted = Vec::new();
         for (key, limit) in keys {
-            let interval = WINDOW / limit.get();
+            let interval = interval(limit);
             let mut buckets = self.buckets();
             let key = if buckets.can_add_bucket(now) {
                 key
@@ -87,18 +142,25 @@ impl Failures {
             let before = buckets.full_at.get(&key).copied().unwrap_or(now).max(now);
             let after = before + interval;
             if let Some(wait) = after
-                .checked_sub(now + WINDOW)
+                .checked_sub(now + MINUTE)
                 .filter(|wait| !wait.is_zero())
             {
+                buckets.give_back(&counted);
                 drop(buckets);
-                attempt.succeeded();
-                let reset = self.clock.now().plus(before.saturating_sub(now));
-                return Err(Failure::spent(limit.get(), wait, reset));
+                return Err(self.rejected(limit, wait, before.saturating_sub(now)));
             }
             buckets.full_at.insert(key.clone(), after);
-            attempt.counted.push((key, interval));
+            counted.push((key, interval));
         }
-        Ok(attempt)
+        Ok(Attempt {
+            failures: self,
+            counted: Counted::InProcess(counted),
+        })
+    }
+
+    /// Returns the failure of an attempt beyond the limit.
+    fn rejected(&self, limit: NonZeroU32, wait: Duration, full_in: Duration) -> Failure {
+        Failure::spent(limit.get(), wait, self.clock.now().plus(full_in))
     }
 
     fn buckets(&self) -> MutexGuard<'_, Buckets> {
@@ -106,21 +168,26 @@ impl Failures {
     }
 }
 
-impl Attempt<'_> {
+impl<'f> Attempt<'f> {
     /// Removes the attempt from the count of failures, unless `result` is a failure of the kind [`Kind::Unauthorized`]. Only wrong credentials count as a
     /// failure.
-    pub fn finish<T>(self, result: &Result<T, Failure>) {
-        if !matches!(result, Err(failure) if failure.kind == Kind::Unauthorized) {
-            self.succeeded();
+    pub fn finish<T>(self, result: &Result<T, Failure>) -> impl Future<Output = ()> + use<'f, T> {
+        let failed = matches!(result, Err(failure) if failure.kind == Kind::Unauthorized);
+        async move {
+            if !failed {
+                self.succeeded().await;
+            }
         }
     }
 
     /// Removes the attempt from the count of failures.
-    pub fn succeeded(self) {
-        let mut buckets = self.failures.buckets();
-        for (key, interval) in self.counted {
-            if let Some(full_at) = buckets.full_at.get_mut(&key) {
-                *full_at = full_at.saturating_sub(interval);
+    pub async fn succeeded(self) {
+        match self.counted {
+            Counted::InProcess(counted) => self.failures.buckets().give_back(&counted),
+            Counted::Shared(counted) => {
+                if let Some((budgets, _)) = &self.failures.shared {
+                    budgets.give_back(&counted).await;
+                }
             }
         }
     }
@@ -134,6 +201,7 @@ impl fmt::Debug for Failures {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::done;
     use super::*;
     use crate::clock::Timestamp;
 
@@ -148,47 +216,46 @@ mod tests {
         let clock = Clock::manual(Timestamp::from_millis(0));
         let failures = Failures::new(clock.clone());
         for _ in 0..20 {
-            failures
-                .attempt([(key("a"), FIVE)])
-                .ok()
-                .unwrap()
-                .succeeded();
+            let attempt = done(failures.attempt([(key("a"), FIVE)]));
+            done(attempt.ok().unwrap().succeeded());
         }
         for _ in 0..5 {
-            drop(failures.attempt([(key("a"), FIVE)]).ok().unwrap());
+            drop(done(failures.attempt([(key("a"), FIVE)])).ok().unwrap());
         }
-        let refused = failures.attempt([(key("a"), FIVE)]).err().unwrap();
+        let refused = done(failures.attempt([(key("a"), FIVE)])).err().unwrap();
         let Kind::RateLimited(verdict) = refused.kind else {
             panic!("{refused:?}");
         };
         assert_eq!(verdict.retry_after, Some(12));
-        assert!(failures.attempt([(key("b"), FIVE)]).is_ok());
+        assert!(done(failures.attempt([(key("b"), FIVE)])).is_ok());
         clock.advance(Duration::from_secs(12));
-        drop(failures.attempt([(key("a"), FIVE)]).ok().unwrap());
-        assert!(failures.attempt([(key("a"), FIVE)]).is_err());
+        drop(done(failures.attempt([(key("a"), FIVE)])).ok().unwrap());
+        assert!(done(failures.attempt([(key("a"), FIVE)])).is_err());
     }
 
     #[test]
     fn attempts_at_the_same_time_cannot_exceed_the_limit() {
         let failures = Failures::new(Clock::manual(Timestamp::from_millis(0)));
         let begun: Vec<_> = (0..5)
-            .map(|_| failures.attempt([(key("a"), FIVE)]).ok().unwrap())
+            .map(|_| done(failures.attempt([(key("a"), FIVE)])).ok().unwrap())
             .collect();
-        assert!(failures.attempt([(key("a"), FIVE)]).is_err());
-        begun.into_iter().for_each(Attempt::succeeded);
-        assert!(failures.attempt([(key("a"), FIVE)]).is_ok());
+        assert!(done(failures.attempt([(key("a"), FIVE)])).is_err());
+        for attempt in begun {
+            done(attempt.succeeded());
+        }
+        assert!(done(failures.attempt([(key("a"), FIVE)])).is_ok());
     }
 
     #[test]
     fn an_attempt_that_one_key_refuses_counts_towards_none() {
         let one = NonZeroU32::MIN;
         let failures = Failures::new(Clock::manual(Timestamp::from_millis(0)));
-        drop(failures.attempt([(key("b"), one)]).ok().unwrap());
+        drop(done(failures.attempt([(key("b"), one)])).ok().unwrap());
         for _ in 0..3 {
             let both = [(key("a"), one), (key("b"), one)];
-            assert!(failures.attempt(both).is_err());
+            assert!(done(failures.attempt(both)).is_err());
         }
-        assert!(failures.attempt([(key("a"), one)]).is_ok());
+        assert!(done(failures.attempt([(key("a"), one)])).is_ok());
     }
 
     #[test]
@@ -196,10 +263,10 @@ mod tests {
         let clock = Clock::manual(Timestamp::from_millis(0));
         let failures = Failures::new(clock.clone());
         for n in 0..MAX_KEYS {
-            drop(failures.attempt([(key(&n.to_string()), FIVE)]).ok());
+            drop(done(failures.attempt([(key(&n.to_string()), FIVE)])).ok());
         }
-        clock.advance(WINDOW);
-        drop(failures.attempt([(key("a"), FIVE)]).ok().unwrap());
+        clock.advance(MINUTE);
+        drop(done(failures.attempt([(key("a"), FIVE)])).ok().unwrap());
         assert_eq!(failures.buckets().full_at.len(), 1);
     }
 }

@@ -51,7 +51,7 @@ impl State for SocketState {
         &self.http
     }
 
-    fn parse_credential(
+    async fn parse_credential(
         &self,
         _headers: &HeaderMap,
         _client: IpAddr,

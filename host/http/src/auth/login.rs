@@ -92,7 +92,7 @@ pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> 
             &request.origin(),
         )
         .await;
-    attempt.finish(&signed_in);
+    attempt.finish(&signed_in).await;
     message::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
 }
 
@@ -107,9 +107,9 @@ pub(crate) async fn start_attempt<'a>(
     client: IpAddr,
 ) -> Result<Attempt<'a>, Rejection> {
     let limits = &app.http.limits;
-    let attempt = match limits.sign_in_attempt(address, client, false) {
+    let attempt = match limits.sign_in_attempt(address, client, false).await {
         Err(_) if app.directory.signed_in_from(address, client).await? => {
-            limits.sign_in_attempt(address, client, true)
+            limits.sign_in_attempt(address, client, true).await
         }
         attempt => attempt,
     };

@@ -253,7 +253,7 @@ async fn allow(
             .oauth
             .agree_to_device(&device_request.user_code, &address, password, code, &origin)
             .await;
-        attempt.finish(&result);
+        attempt.finish(&result).await;
         Ok(result?)
     }
     .await;

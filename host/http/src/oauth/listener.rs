@@ -71,12 +71,12 @@ impl State for ListenerState {
         &self.http
     }
 
-    fn parse_credential(
+    async fn parse_credential(
         &self,
         headers: &HeaderMap,
         client: IpAddr,
     ) -> Result<(ParsedCredential, Option<Key>), Failure> {
-        self.app.parse_credential(headers, client)
+        self.app.parse_credential(headers, client).await
     }
 
     async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
@@ -100,7 +100,8 @@ pub async fn listen(
     }
     let table = RouteTable::build(&ApiInfo::from_config(&app.config), groups)?;
     let state = Arc::new(ListenerState {
-        http: HttpState::new(&app.config, app.clock.clone(), table)?,
+        http: HttpState::new(&app.config, app.clock.clone(), table)?
+            .with_shared_limits(app.http.limits.shared(), "oauth"),
         app: Arc::clone(app),
     });
     Ok(AuthorizationServer {

@@ -142,7 +142,7 @@ pub(super) async fn within_limit(
     page: impl Future<Output = Result<Response, Rejection>>,
 ) -> Result<Response, Rejection> {
     let key = Key::client(request.client);
-    let verdict = match app.http.limits.check(bucket, &key).admit() {
+    let verdict = match app.http.limits.check(bucket, &key).await.admit() {
         Ok(verdict) => verdict,
         Err(failure) => return error_page(app, &failure.into()),
     };

@@ -167,7 +167,7 @@ async fn sign_in(
         .oauth
         .agree(authorization, &address, password, code, &request.origin())
         .await;
-    attempt.finish(&result);
+    attempt.finish(&result).await;
     Ok(result?)
 }
 

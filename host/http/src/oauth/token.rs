@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, StatusCode, header};
 use latchmail_core::error::Failure;
-use latchmail_core::limits::{Bucket, Key};
+use latchmail_core::limits::{BoxFuture, Bucket, Key};
 use latchmail_oauth::GrantType;
 use latchmail_oauth::error::{Error, Refusal};
 use latchmail_oauth::parameters::Parameters;
@@ -80,12 +80,15 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
     let basic = basic_credentials(&request.headers);
     let limits = &app.http.limits;
     let counted = OnceLock::new();
-    let count = |key: &str| -> Result<(), Failure> {
-        let verdict = limits
-            .check(Bucket::OAuth, &Key::OAuth(key.into()))
-            .admit()?;
-        counted.get_or_init(|| verdict);
-        Ok(())
+    let count = |key: &str| -> BoxFuture<'_, Result<(), Failure>> {
+        let key = Key::OAuth(key.into());
+        Box::pin(async {
+            // The future takes the key, and borrows the rest.
+            let key = key;
+            let verdict = limits.check(Bucket::OAuth, &key).await.admit()?;
+            counted.get_or_init(|| verdict);
+            Ok(())
+        })
     };
     let exchange = async {
         let client = basic.as_ref().map_err(Clone::clone)?;
@@ -99,7 +102,7 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
     let is_failure = matches!(&result, Err(Error::Refused(refusal)) if !is_waiting(refusal));
     let verdict = if is_failure {
         let client = Key::client(request.client);
-        Some(limits.check(Bucket::OAuth, &client).admit()?)
+        Some(limits.check(Bucket::OAuth, &client).await.admit()?)
     } else {
         counted.into_inner()
     };

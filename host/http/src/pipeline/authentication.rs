@@ -29,16 +29,19 @@ pub(super) async fn authenticate<S: State>(
 ) -> Result<Caller, Rejection> {
     let access = entry.route.access;
     let limits = &state.http().limits;
-    let credential = state.parse_credential(headers, client);
+    let credential = state.parse_credential(headers, client).await;
     let proven_key = match &credential {
         Ok((credential, _)) if access == Access::OAuth => state.agent_key(credential),
         Ok((_, key)) => key.clone(),
         Err(_) => None,
     };
     match (&proven_key, entry.bucket) {
-        (Some(key), Some(bucket)) => progress.count(limits, bucket, key)?,
+        (Some(key), Some(bucket)) => progress.count(limits, bucket, key).await?,
         (Some(_), None) => {}
-        (None, _) => progress.count(limits, Bucket::Unproven, &Key::client(client))?,
+        (None, _) => {
+            let key = Key::client(client);
+            progress.count(limits, Bucket::Unproven, &key).await?;
+        }
     }
     let caller = match credential {
         Ok((credential, _)) => state.authenticate(credential).await,
@@ -60,7 +63,8 @@ pub(super) async fn authenticate<S: State>(
     let caller =
         authorized.map_err(|rejection| with_challenge(state, access, headers, rejection))?;
     if let (None, Some(bucket)) = (proven_key, entry.bucket) {
-        progress.count(limits, bucket, &Key::caller(bucket, &caller))?;
+        let key = Key::caller(bucket, &caller);
+        progress.count(limits, bucket, &key).await?;
     }
     Ok(caller)
 }
@@ -72,7 +76,7 @@ pub(super) async fn reverify<S: State>(
     headers: &HeaderMap,
     client: IpAddr,
 ) -> Result<Caller, Rejection> {
-    let caller = match state.parse_credential(headers, client) {
+    let caller = match state.parse_credential(headers, client).await {
         Ok((credential, _)) => state.authenticate(credential).await,
         Err(failure) => Err(failure),
     };

@@ -25,13 +25,13 @@ impl Progress {
     }
 
     /// Counts the request towards a rate limit. The headers of the response then report the state of this limit.
-    pub(super) fn count(
+    pub(super) async fn count(
         &mut self,
         limits: &Limits,
         bucket: Bucket,
         key: &Key,
     ) -> Result<(), Rejection> {
-        let verdict = limits.check(bucket, key);
+        let verdict = limits.check(bucket, key).await;
         self.verdict = Some(verdict);
         verdict.admit()?;
         Ok(())

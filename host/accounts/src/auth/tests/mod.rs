@@ -135,7 +135,8 @@ impl Stage {
         );
         let credential = self
             .auth
-            .parse_credential(&headers, [192, 0, 2, 1].into())?;
+            .parse_credential(&headers, [192, 0, 2, 1].into())
+            .await?;
         self.auth.authenticate(credential).await
     }
 

@@ -46,21 +46,20 @@ pub(super) async fn back_channel_logout(
     app: &App,
     request: &Request,
 ) -> Result<Response, Rejection> {
-    let form =
-        protocol::form(request).map_err(|refusal| invalid(app, request, refusal.description))?;
+    let form = match protocol::form(request) {
+        Ok(form) => form,
+        Err(refusal) => return Err(invalid(app, request, refusal.description).await),
+    };
     let parameters = Parameters::new(form);
-    let token = parameters
-        .needed("logout_token")
-        .map_err(|refusal| invalid(app, request, refusal.description.clone()))?;
+    let token = match parameters.needed("logout_token") {
+        Ok(token) => token,
+        Err(refusal) => return Err(invalid(app, request, refusal.description).await),
+    };
     let logout = match provider(app)?.logout(token).await {
         Ok(logout) => logout,
         Err(Error::Rejected(why)) => {
             tracing::warn!(why, "rejected a logout token");
-            return Err(invalid(
-                app,
-                request,
-                format!("Invalid logout token: {why}"),
-            ));
+            return Err(invalid(app, request, format!("Invalid logout token: {why}")).await);
         }
         Err(error) => return Err(unavailable(error)),
     };
@@ -69,7 +68,7 @@ pub(super) async fn back_channel_logout(
         ..request.origin()
     };
     if !app.auth.sign_out_by_provider(logout, origin).await? {
-        return Err(invalid(app, request, "The logout token was used before"));
+        return Err(invalid(app, request, "The logout token was used before").await);
     }
     Ok(Response {
         status: StatusCode::OK,
@@ -79,13 +78,13 @@ pub(super) async fn back_channel_logout(
 }
 
 /// Counts an invalid request towards the rate limit of the client. Returns 400, or 429 if the limit is exceeded.
-fn invalid(
+async fn invalid(
     app: &App,
     request: &Request,
     text: impl Into<std::borrow::Cow<'static, str>>,
 ) -> Rejection {
     let key = Key::client(request.client);
-    match app.http.limits.check(Bucket::Unproven, &key).admit() {
+    match app.http.limits.check(Bucket::Unproven, &key).await.admit() {
         Ok(_) => Rejection::bad_request(text),
         Err(failure) => failure.into(),
     }
