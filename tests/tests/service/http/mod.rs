@@ -11,6 +11,7 @@ mod s5_matrix;
 mod s8_limits;
 mod s8_token_endpoint;
 mod service_manager;
+mod shared_limits;
 mod tls;
 
 use latchmail_tests::{Service, Setup};
