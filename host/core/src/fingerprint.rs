@@ -6,6 +6,8 @@
 //! If the operator rotates the service's key, fingerprints of an earlier key still match while that key is in the key file. If the operator has removed the key,
 //! it is unknown whether the password has changed. [`Keyring::compare_fingerprint`] then returns [`Comparison::Unknown`], so that removing a key ends no session.
 
+use std::sync::Arc;
+
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
@@ -41,7 +43,7 @@ impl Keyring {
     /// # Errors
     /// Returns an internal error if the key cannot be used.
     pub fn fingerprint(&self, account_id: &str, version: &str) -> Result<String, Failure> {
-        fingerprint(self.current(), account_id, version)
+        fingerprint(&self.current(), account_id, version)
     }
 
     /// Compares a stored fingerprint with the current version of an account's password.
@@ -54,14 +56,14 @@ impl Keyring {
         account_id: &str,
         version: &str,
     ) -> Result<Comparison, Failure> {
-        let has_key = |key: &&Key| {
+        let has_key = |key: &Arc<Key>| {
             let rest = stored.strip_prefix(PREFIX);
             rest.is_some_and(|rest| rest.starts_with(&format!("{}:", hexadecimal::lower(&key.id))))
         };
-        let Some(key) = self.all().find(has_key) else {
+        let Some(key) = self.all().into_iter().find(has_key) else {
             return Ok(Comparison::Unknown);
         };
-        let expected = fingerprint(key, account_id, version)?;
+        let expected = fingerprint(&key, account_id, version)?;
         if !bool::from(expected.as_bytes().ct_eq(stored.as_bytes())) {
             return Ok(Comparison::Different);
         }

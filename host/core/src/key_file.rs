@@ -5,6 +5,8 @@
 //!
 //! The service does not encrypt or sign with these keys directly. [`crate::keyring`] derives other keys from the keys in the file.
 
+mod edit;
+
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -15,6 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
+pub use self::edit::KeyFile;
 use crate::error::StartError;
 use crate::secrets;
 
@@ -24,6 +27,29 @@ pub type Key = Zeroizing<[u8; 32]>;
 /// Maximum size of a key file in bytes, comments included.
 const LARGEST: u64 = 64 * 1024;
 
+/// The attributes of a file that change when the file is replaced or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// Returns `None` if the file does not exist or is not accessible.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        Some(Self {
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
 /// Returns the keys in the file `path`, with the current key first. Creates a missing file with one new key.
 ///
 /// # Errors
@@ -32,10 +58,18 @@ pub fn load(path: &Path) -> Result<Vec<Key>, StartError> {
     if let Err(e) = fs::metadata(path)
         && e.kind() == ErrorKind::NotFound
     {
-        make(path).map_err(|e| sentence("cannot create", path, &e))?;
+        let key = secrets::random::<32>().map_err(|e| sentence("cannot create", path, &e))?;
+        create(path, &[key])?;
     }
-    let text = read(path)?;
-    parse(&text)
+    read_keys(path)
+}
+
+/// Works like [`load`], but does not create a missing file.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, is owned or readable by another user, or contains an invalid line.
+pub fn read_keys(path: &Path) -> Result<Vec<Key>, StartError> {
+    parse(&read(path)?)
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
 }
 
@@ -98,19 +132,25 @@ fn sentence(what: &str, path: &Path, error: &dyn std::fmt::Display) -> StartErro
     StartError::new(format!("{what} the key file {}: {error}", path.display()))
 }
 
-/// Creates the file `path` with a new key. Other processes never see a partial file. Does not replace an existing file.
-fn make(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+/// Creates the file `path` with these keys. Other processes never see a partial file. Does not replace an existing file.
+///
+/// # Errors
+/// Returns an error if the file cannot be created.
+pub fn create(path: &Path, keys: &[Key]) -> Result<(), StartError> {
+    make(path, keys).map_err(|e| sentence("cannot create", path, &e))
+}
+
+fn make(path: &Path, keys: &[Key]) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(folder)?;
     }
-    let key = secrets::random::<32>()?;
     let text = Zeroizing::new(format!(
         "# The key of Latchmail. Whoever has the key can sign in to every account and read stored mail credentials. Keep it secret.\n\
-         # The first key is the current one. Further keys still open data that they sealed and verify tokens that they signed.\n{}\n",
-        Zeroizing::new(STANDARD.encode(key.as_slice())).as_str()
+         # The first key is the current one. Further keys still open data that they sealed and verify tokens that they signed.\n{}",
+        lines(keys).as_str()
     ));
     let draft = draft_of(path)?;
     let written = OpenOptions::new()
@@ -139,6 +179,25 @@ fn draft_of(path: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     name.push(".");
     name.push(secrets::id()?);
     Ok(path.with_file_name(name))
+}
+
+/// Returns a line of the file for each key.
+fn lines(keys: &[Key]) -> Zeroizing<String> {
+    // The base64 text of a key has 44 characters. Allocate the full capacity at once: a buffer that grows would leave copies of the secrets in memory.
+    let mut text = Zeroizing::new(String::with_capacity(45 * keys.len()));
+    for key in keys {
+        STANDARD.encode_string(key.as_slice(), &mut text);
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns the keys in the text of a key file.
+///
+/// # Errors
+/// Returns an error if the text contains an invalid line or no key. The error text contains no text from the file.
+pub fn parse_keys(text: &str) -> Result<Vec<Key>, StartError> {
+    parse(text).map_err(|problem| StartError::new(format!("the text {problem}")))
 }
 
 /// Parses the text of a key file. The caller writes the words "the key file" and the path before the returned error text. The error text contains no text from
@@ -173,17 +232,17 @@ mod tests {
     use super::*;
 
     /// A temporary folder that is removed at the end of the test.
-    struct Folder(PathBuf);
+    pub(super) struct Folder(PathBuf);
 
     impl Folder {
-        fn new() -> Self {
+        pub(super) fn new() -> Self {
             let path =
                 std::env::temp_dir().join(format!("latchmail-key-{}", secrets::id().unwrap()));
             fs::create_dir(&path).unwrap();
             Self(path)
         }
 
-        fn file(&self, mode: u32, text: &str) -> PathBuf {
+        pub(super) fn file(&self, mode: u32, text: &str) -> PathBuf {
             let path = self.0.join("key");
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -232,7 +291,7 @@ mod tests {
         let folder = Folder::new();
         let first = STANDARD.encode([7; 32]);
         let path = folder.file(0o600, &first);
-        make(&path).unwrap();
+        create(&path, &[Key::new([8; 32])]).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), first);
     }
 

@@ -1,11 +1,15 @@
 //! Derives the keys of the service. HKDF-SHA256 (RFC 5869) derives a sealing key and a signing key from each key in the key file. The HKDF labels of derived
 //! keys are different, so a derived key reveals nothing about any other derived key.
 //!
+//! A [`Keyring`] can change while the service runs ([`Keyring::replace`]). All users of the keyring see the change at their next call.
+//!
 //! [`crate::sealing`] contains the sealing algorithm. [`crate::key_file`] reads the key file.
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ed25519_dalek::SigningKey;
@@ -25,19 +29,25 @@ const SEALING: &str = "latchmail v1 sealing XChaCha20-Poly1305";
 const SIGNING: &str = "latchmail v1 signing Ed25519";
 const FINGERPRINT: &str = "latchmail v1 password fingerprint HMAC-SHA-256";
 
-/// Length of a key's id, in bytes. Sealed bytes start with the id of the sealing key.
+/// Length of a key's id, in bytes.
 const KEY_ID_LENGTH: usize = 8;
 
-/// The service's keys: one current key and any number of earlier keys.
-pub struct Keyring {
-    current: Key,
-    earlier: Vec<Key>,
+/// The id of a key. Sealed bytes start with the id of the sealing key.
+pub type KeyId = [u8; KEY_ID_LENGTH];
+
+/// The service's keys: one current key and any number of other keys.
+pub struct Keyring(ArcSwap<Keys>);
+
+/// The keys of a keyring at one moment.
+struct Keys {
+    current: Arc<Key>,
+    others: Vec<Arc<Key>>,
 }
 
 /// The keys that are derived from one key in the key file.
 pub struct Key {
     /// Id of the key. Bytes that the key sealed start with this id.
-    pub(crate) id: [u8; KEY_ID_LENGTH],
+    pub id: KeyId,
     /// Key that seals (encrypts) and opens (decrypts) stored secrets.
     sealing: SealingKey,
     /// Key for the fingerprints of passwords ([`crate::fingerprint`]).
@@ -64,36 +74,66 @@ impl Keyring {
     /// # Errors
     /// Returns an error if `keys` is empty or contains an unusable key.
     pub fn of(keys: &[key_file::Key]) -> Result<Self, StartError> {
-        let mut keys = keys.iter().map(Key::derive);
+        let mut keys = keys.iter().map(|key| Key::derive(key).map(Arc::new));
         let current = keys
             .next()
             .ok_or_else(|| StartError::new("the service has no key"))??;
-        Ok(Self {
-            current,
-            earlier: keys.collect::<Result<_, _>>()?,
-        })
+        let others = keys.collect::<Result<_, _>>()?;
+        Ok(Self(ArcSwap::from_pointee(Keys { current, others })))
+    }
+
+    /// Replaces all keys in one step. The key with this `kid` becomes the current key. Returns `false` and changes nothing if `keys` does not contain this key.
+    ///
+    /// # Errors
+    /// Returns an error if `keys` contains an unusable key. The keyring does not change in this case.
+    pub fn replace(&self, keys: &[key_file::Key], kid: &str) -> Result<bool, StartError> {
+        let mut keys = keys
+            .iter()
+            .map(Key::derive)
+            .collect::<Result<Vec<_>, _>>()?;
+        let Some(index) = keys.iter().position(|key| key.kid == kid) else {
+            return Ok(false);
+        };
+        let current = Arc::new(keys.remove(index));
+        let others = keys.into_iter().map(Arc::new).collect();
+        self.0.store(Arc::new(Keys { current, others }));
+        Ok(true)
+    }
+
+    /// Makes the key with this `kid` the current key. Returns `false` and changes nothing if this keyring does not contain this key.
+    pub fn select(&self, kid: &str) -> bool {
+        let mut keys = self.all();
+        let Some(index) = keys.iter().position(|key| key.kid == kid) else {
+            return false;
+        };
+        let current = keys.remove(index);
+        let others = keys;
+        self.0.store(Arc::new(Keys { current, others }));
+        true
     }
 
     /// Returns the current key, which seals new secrets and signs new tokens.
     #[must_use]
-    pub fn current(&self) -> &Key {
-        &self.current
+    pub fn current(&self) -> Arc<Key> {
+        Arc::clone(&self.0.load().current)
     }
 
     /// Returns the key with this `kid`, or `None` if there is no such key.
     #[must_use]
-    pub fn by_kid(&self, kid: &str) -> Option<&Key> {
-        self.all().find(|key| key.kid == kid)
+    pub fn by_kid(&self, kid: &str) -> Option<Arc<Key>> {
+        self.0.load().find(|key| key.kid == kid)
     }
 
     /// Returns the key with this id, or `None` if there is no such key.
-    fn by_id(&self, id: [u8; KEY_ID_LENGTH]) -> Option<&Key> {
-        self.all().find(|key| key.id == id)
+    #[must_use]
+    pub fn by_id(&self, id: KeyId) -> Option<Arc<Key>> {
+        self.0.load().find(|key| key.id == id)
     }
 
     /// Returns all keys, the current key first.
-    pub fn all(&self) -> impl Iterator<Item = &Key> {
-        std::iter::once(&self.current).chain(&self.earlier)
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Key>> {
+        self.0.load().all().cloned().collect()
     }
 
     /// Seals `secret` with the current key. The sealed bytes can be opened only for the same purpose and the same database row `row`.
@@ -150,8 +190,22 @@ impl Keyring {
     }
 }
 
+impl Keys {
+    fn all(&self) -> impl Iterator<Item = &Arc<Key>> {
+        std::iter::once(&self.current).chain(&self.others)
+    }
+
+    fn find(&self, is_wanted: impl Fn(&Key) -> bool) -> Option<Arc<Key>> {
+        self.all().find(|key| is_wanted(key)).cloned()
+    }
+}
+
 impl Key {
-    fn derive(key: &key_file::Key) -> Result<Self, StartError> {
+    /// Derives the keys from one key in the key file.
+    ///
+    /// # Errors
+    /// Returns an error if the key is unusable.
+    pub fn derive(key: &key_file::Key) -> Result<Self, StartError> {
         let unusable = |_| {
             StartError::new(
                 "the service's key cannot be used: no signing key can be derived from it",
@@ -192,7 +246,7 @@ fn thumbprint(public: &[u8; 32]) -> String {
 impl fmt::Debug for Keyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set()
-            .entries(self.all().map(|key| &key.kid))
+            .entries(self.all().iter().map(|key| &key.kid))
             .finish()
     }
 }
@@ -253,7 +307,7 @@ mod tests {
             format!(
                 "{{{:?}, {:?}}}",
                 keyring.current().kid,
-                keyring.earlier[0].kid
+                keyring.all()[1].kid
             )
         );
     }
@@ -325,5 +379,23 @@ mod tests {
             open(&keyring(&[2]), ROW, &after).is_some(),
             "the first key of the ring seals"
         );
+    }
+
+    #[test]
+    fn a_keyring_changes_while_it_is_in_use() {
+        let ring = keyring(&[1]);
+        let before = sealed(&ring);
+        let both = [1, 2].map(|byte| Zeroizing::new([byte; 32]));
+        let new = keyring(&[2]).current();
+        assert!(!ring.replace(&both, "unknown").unwrap());
+        assert_eq!(ring.all().len(), 1);
+        assert!(ring.replace(&both, &new.kid).unwrap());
+        assert_eq!((&ring.current().kid, ring.all().len()), (&new.kid, 2));
+        assert!(!ring.is_current(&before) && open(&ring, ROW, &before).is_some());
+        assert!(!ring.select("unknown") && ring.select(&ring.all()[1].kid));
+        assert!(ring.is_current(&before) && ring.all().len() == 2);
+        assert!(ring.replace(&both[1..], &new.kid).unwrap());
+        assert_eq!(open(&ring, ROW, &before), None);
+        assert!(ring.by_id(new.id).is_some() && ring.all().len() == 1);
     }
 }

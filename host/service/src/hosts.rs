@@ -45,7 +45,7 @@ pub(super) fn announcement(app: &App) -> Announcement {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         base_url: app.config.base_url(),
         key_id: keys.current().kid.clone(),
-        key_ids: keys.all().map(|key| key.kid.clone()).collect(),
+        key_ids: keys.all().iter().map(|key| key.kid.clone()).collect(),
         problem: (!problems.is_empty()).then(|| problems.join("; ")),
     }
 }

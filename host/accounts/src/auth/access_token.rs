@@ -11,7 +11,7 @@ use std::time::Duration;
 use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header, encode};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
-use latchmail_core::keyring::Keyring;
+use latchmail_core::keyring::{KeyId, Keyring};
 use latchmail_core::limits::Attempt;
 use latchmail_core::secrets;
 use quick_cache::sync::Cache;
@@ -33,8 +33,16 @@ pub struct AccessTokens {
     audience: String,
     validation: Validation,
     /// Claims of tokens with a verified signature, by the digest of the token. Without this cache, the verification of a token would take longer than all other
-    /// work for a small request. All calls must use the same keyring, because the cache does not store the keyring.
-    signed: Cache<Digest, Claims>,
+    /// work for a small request.
+    signed: Cache<Digest, Signed>,
+}
+
+/// The claims of a token with a verified signature.
+#[derive(Clone)]
+struct Signed {
+    claims: Claims,
+    /// The key that signed the token. The token is not valid after the key was removed from the keyring.
+    key: KeyId,
 }
 
 /// A SHA-256 hash.
@@ -109,7 +117,11 @@ impl AccessTokens {
             exp: now.plus(LIFETIME).seconds(),
         };
         let token = encode(&header(&key.kid), &claims, &key.signing).map_err(Failure::internal)?;
-        self.signed.insert(Sha256::digest(&token).into(), claims);
+        let signed = Signed {
+            claims,
+            key: key.id,
+        };
+        self.signed.insert(Sha256::digest(&token).into(), signed);
         Ok(token.into())
     }
 
@@ -127,16 +139,17 @@ impl AccessTokens {
         attempt: impl Future<Output = Result<Attempt<'f>, Failure>>,
     ) -> Result<Option<Claims>, Failure> {
         let digest: Digest = Sha256::digest(token).into();
-        let claims = if let Some(claims) = self.signed.get(&digest) {
-            claims
+        let known = self.signed.get(&digest);
+        let claims = if let Some(known) = known.filter(|known| keys.by_id(known.key).is_some()) {
+            known.claims
         } else {
             let attempt = attempt.await?;
-            let Some(claims) = self.signed_claims(keys, token) else {
+            let Some(signed) = self.signed_claims(keys, token) else {
                 return Ok(None);
             };
             attempt.succeeded().await;
-            self.signed.insert(digest, claims.clone());
-            claims
+            self.signed.insert(digest, signed.clone());
+            signed.claims
         };
         let now = now.seconds();
         let good = claims.nbf.max(claims.iat) <= now.saturating_add(SKEW) && now < claims.exp;
@@ -144,7 +157,7 @@ impl AccessTokens {
     }
 
     /// Returns the claims of a token, or `None` if the signature, the header or a required claim is invalid.
-    fn signed_claims(&self, keys: &Keyring, token: &str) -> Option<Claims> {
+    fn signed_claims(&self, keys: &Keyring, token: &str) -> Option<Signed> {
         let given = decode_header(token).ok()?;
         let key = keys.by_kid(given.kid.as_deref()?)?;
         // Accept only the header that `sign` writes. Reject other algorithms, embedded or linked keys, and critical or unknown members.
@@ -152,7 +165,10 @@ impl AccessTokens {
             return None;
         }
         let decoded = decode::<Claims>(token, &key.verifying, &self.validation);
-        decoded.ok().map(|token| token.claims)
+        decoded.ok().map(|token| Signed {
+            claims: token.claims,
+            key: key.id,
+        })
     }
 }
 
