@@ -18,9 +18,6 @@ use latchmail_directory::index_keys::IndexedAccount;
 /// The label of the credential in the operator's list of credentials.
 const LABEL: &str = "Search index";
 
-/// Number of credentials that [`IndexCredentials::reseal`] reads at a time.
-const BATCH: i64 = 1000;
-
 /// Creates and opens the credentials of the search index.
 #[derive(Debug)]
 pub struct IndexCredentials {
@@ -98,33 +95,5 @@ impl IndexCredentials {
             account.address.clone(),
             password,
         ))
-    }
-
-    /// If a credential is sealed with an earlier service key, seals the credential with the current service key. Then the operator can remove the earlier
-    /// service keys from the key file. The service must call this function at startup.
-    ///
-    /// # Errors
-    /// Returns 500 if the database fails.
-    pub async fn reseal(&self) -> Result<(), Failure> {
-        let mut last = String::new();
-        loop {
-            let page = self.directory.index_keys(&last, BATCH).await?;
-            let Some((id, _)) = page.last() else {
-                return Ok(());
-            };
-            last.clone_from(id);
-            for (account, sealed) in page {
-                if self.keys.is_current(&sealed) {
-                    continue;
-                }
-                // The next use replaces a credential that cannot be opened.
-                if let Some(password) = self.keys.open(Purpose::IndexKey, &account, &sealed) {
-                    let resealed = self.keys.seal(Purpose::IndexKey, &account, &password)?;
-                    self.directory
-                        .reseal_index_key(&account, &sealed, &resealed)
-                        .await?;
-                }
-            }
-        }
     }
 }

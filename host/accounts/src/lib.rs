@@ -9,4 +9,5 @@ pub mod index_credentials;
 pub mod mail_server;
 pub mod mail_server_users;
 pub mod plans;
+pub mod service_keys;
 pub mod teams;

@@ -195,28 +195,6 @@ impl Db {
         })
     }
 
-    /// Replaces the sealed value `before` of the row `id` with `after`. `query` has the parameters in this order: `id`, `before`, `after`. The query changes
-    /// nothing if the row has another value.
-    ///
-    /// # Errors
-    /// Returns [`Error::Database`] if the database fails.
-    pub(crate) async fn reseal(
-        &self,
-        query: &'static str,
-        id: &str,
-        before: &[u8],
-        after: &[u8],
-    ) -> Result<(), Error> {
-        on!(self, pool => sqlx::query(query)
-            .bind(id)
-            .bind(before)
-            .bind(after)
-            .execute(pool)
-            .await
-            .map(drop))?;
-        Ok(())
-    }
-
     /// Checks that the database responds.
     ///
     /// # Errors

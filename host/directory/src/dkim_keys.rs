@@ -7,8 +7,6 @@ use super::{Directory, Error};
 
 const OF: &str = "SELECT dkim_selector, dkim_private_key FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
 const ALL: &str = "SELECT domain, dkim_selector, dkim_private_key FROM domains WHERE verified_at IS NOT NULL ORDER BY domain";
-const RESEAL: &str =
-    "UPDATE domains SET dkim_private_key = $3 WHERE domain = $1 AND dkim_private_key = $2";
 
 /// The signing key of a domain, as the database stores it.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,19 +52,5 @@ impl Directory {
             on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
         let key = |(domain, selector, sealed)| (domain, SealedKey { selector, sealed });
         Ok(rows.into_iter().map(key).collect())
-    }
-
-    /// Replaces the sealed key of a domain. `resealed` must be the same key as `sealed`, sealed again. Does nothing if a concurrent request changed the domain's
-    /// key.
-    ///
-    /// # Errors
-    /// Returns [`Error`] if the database fails.
-    pub async fn reseal_dkim_key(
-        &self,
-        domain: &str,
-        sealed: &[u8],
-        resealed: &[u8],
-    ) -> Result<(), Error> {
-        self.db.reseal(RESEAL, domain, sealed, resealed).await
     }
 }

@@ -43,6 +43,8 @@ pub enum HostEvent {
     CredentialEnded(String),
     /// The installed modules have changed.
     ModulesChanged,
+    /// The states of the service's keys have changed.
+    KeysChanged,
 }
 
 impl HostEvent {
@@ -51,6 +53,7 @@ impl HostEvent {
         match kind {
             "credential_ended" => Some(Self::CredentialEnded(subject)),
             "modules_changed" => Some(Self::ModulesChanged),
+            "keys_changed" => Some(Self::KeysChanged),
             _ => None,
         }
     }

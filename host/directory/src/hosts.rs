@@ -15,7 +15,7 @@ pub const HOST_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time for which rows of stopped hosts are kept.
 const KEEP: Duration = Duration::from_hours(24);
 
-/// The time of the database in milliseconds since the epoch, as an expression of PostgreSQL and as one of SQLite.
+/// Defines queries that contain the time of the database (`NOW`, in milliseconds since the epoch), for SQLite and for PostgreSQL.
 macro_rules! for_both {
     ($($name:ident: $before:literal NOW $after:literal),+ $(,)?) => {
         $(const $name: [&str; 2] = [
@@ -24,6 +24,8 @@ macro_rules! for_both {
         ];)+
     };
 }
+
+pub(super) use for_both;
 
 for_both! {
     ANNOUNCE: "INSERT INTO hosts (id, name, version, base_url, key_id, key_ids, problem, started_at, seen_at) \
@@ -147,7 +149,7 @@ impl Directory {
     }
 
     /// Returns the query for the kind of the database.
-    fn for_db(&self, [sqlite, postgres]: [&'static str; 2]) -> &'static str {
+    pub(super) fn for_db(&self, [sqlite, postgres]: [&'static str; 2]) -> &'static str {
         match &self.db {
             Db::Sqlite(_) => sqlite,
             Db::Postgres(_) => postgres,
@@ -156,7 +158,7 @@ impl Directory {
 }
 
 /// Returns the negative number of milliseconds of a duration. Added to the current time, it is the time before this duration.
-fn before(duration: Duration) -> i64 {
+pub(super) fn before(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).map_or(i64::MIN, |millis| -millis)
 }
 

@@ -12,9 +12,6 @@ const FIND: &str = "SELECT a.address, k.app_password_id, k.sealed_password \
     FROM accounts a LEFT JOIN index_keys k ON k.account_id = a.id WHERE a.id = $1 AND a.active";
 const INSERT: &str =
     "INSERT INTO index_keys (account_id, app_password_id, sealed_password) VALUES ($1, $2, $3)";
-const PAGE: &str = "SELECT account_id, sealed_password FROM index_keys WHERE account_id > $1 ORDER BY account_id LIMIT $2";
-const RESEAL: &str =
-    "UPDATE index_keys SET sealed_password = $3 WHERE account_id = $1 AND sealed_password = $2";
 
 /// An active account and the credential of its search index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,36 +109,6 @@ impl Directory {
             ..account
         }))
     }
-
-    /// Returns up to `limit` accounts with a credential of the search index, each with the sealed app password. The accounts are sorted by id, and have an id
-    /// after `after`.
-    ///
-    /// # Errors
-    /// Returns [`Error`] if the database fails.
-    pub async fn index_keys(
-        &self,
-        after: &str,
-        limit: i64,
-    ) -> Result<Vec<(String, Vec<u8>)>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(PAGE)
-            .bind(after)
-            .bind(limit)
-            .fetch_all(pool).await)?)
-    }
-
-    /// Replaces the sealed app password `before` of an account with `after`. `after` must be the same app password, sealed again. Does nothing if a concurrent
-    /// request changed the credential.
-    ///
-    /// # Errors
-    /// Returns [`Error`] if the database fails.
-    pub async fn reseal_index_key(
-        &self,
-        account_id: &str,
-        before: &[u8],
-        after: &[u8],
-    ) -> Result<(), Error> {
-        self.db.reseal(RESEAL, account_id, before, after).await
-    }
 }
 
 #[cfg(test)]
@@ -149,6 +116,7 @@ mod tests {
     use super::*;
     use crate::caller::Origin;
     use crate::credentials::{AppPasswordKind, Revocation};
+    use crate::sealed::SealedColumn;
     use crate::testing::{Fresh, NOW, both, new_app_password};
 
     const STORED: &str = "SELECT COUNT(*) FROM app_passwords WHERE kind = 'index'";
@@ -227,38 +195,12 @@ mod tests {
         );
         assert!(directory.delete_account("a", NOW, &origin).await.unwrap());
         assert_eq!(fresh.number(STORED).await, 0);
-        assert!(directory.index_keys("", 10).await.unwrap().is_empty());
-    }
-
-    async fn index_keys_are_listed_in_pages_and_resealed_unless_they_changed(fresh: Fresh) {
-        let directory = &fresh.directory;
-        directory.with("a", "ada@example.org", &[]).await;
-        directory.with("b", "bob@example.org", &[]).await;
-        create(&fresh, "one", None).await;
-        let password = new_app_password("two", AppPasswordKind::Index);
-        directory
-            .create_index_key("b", &password, b"two", None, NOW)
-            .await
-            .unwrap();
-        let page = async |after, limit| directory.index_keys(after, limit).await.unwrap();
-        let (ada, bob) = (
-            ("a".to_owned(), b"one".to_vec()),
-            ("b".into(), b"two".to_vec()),
-        );
-        assert_eq!(page("", 1).await, [ada]);
-        assert_eq!(page("a", 2).await, [bob]);
-        for (before, after) in [(b"other".as_slice(), b"x"), (b"two", b"y")] {
-            directory
-                .reseal_index_key("b", before, after)
-                .await
-                .unwrap();
-        }
-        assert_eq!(page("a", 2).await, [("b".to_owned(), b"y".to_vec())]);
+        let left = directory.sealed(SealedColumn::IndexKey, b"", "", 10).await;
+        assert!(left.unwrap().is_empty());
     }
 
     both!(
         an_account_has_at_most_one_index_key,
         an_index_key_ends_with_the_account_and_is_not_a_credential_of_the_user,
-        index_keys_are_listed_in_pages_and_resealed_unless_they_changed,
     );
 }

@@ -6,7 +6,6 @@
 mod caller;
 mod grants;
 mod invitation;
-mod keys;
 mod leaving;
 
 use std::collections::BTreeMap;

@@ -23,9 +23,6 @@ const FIND: &str = "SELECT sealed_secret, created_at, last_step, refused_until F
 const RECOVERY_CODES: &str = "SELECT code_hash FROM recovery_codes WHERE account_id = $1";
 const INSERT: &str = "INSERT INTO two_factor (account_id, sealed_secret, created_at) VALUES ($1, $2, $3) \
     ON CONFLICT (account_id) DO NOTHING";
-const SECRETS: &str = "SELECT account_id, sealed_secret FROM two_factor";
-const RESEAL: &str =
-    "UPDATE two_factor SET sealed_secret = $3 WHERE account_id = $1 AND sealed_secret = $2";
 const DELETE: &str = "DELETE FROM two_factor WHERE account_id = $1";
 const INSERT_CODE: &str = "INSERT INTO recovery_codes (account_id, code_hash) VALUES ($1, $2)";
 const DELETE_CODES: &str = "DELETE FROM recovery_codes WHERE account_id = $1";
@@ -265,28 +262,6 @@ impl Directory {
         let on = Event::of(Kind::TwoFactorOn, account_id, now);
         events::commit(tx, on, origin).await?;
         Ok(true)
-    }
-
-    /// Returns the id and the sealed secret of every account that has a second factor.
-    ///
-    /// # Errors
-    /// Returns [`Error`] if the database fails.
-    pub async fn two_factor_secrets(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(SECRETS).fetch_all(pool).await)?)
-    }
-
-    /// Replaces the sealed secret `before` of an account with `after`. `after` must be the same secret, sealed again. Does nothing if a concurrent request
-    /// changed the secret.
-    ///
-    /// # Errors
-    /// Returns [`Error`] if the database fails.
-    pub async fn reseal_two_factor(
-        &self,
-        account_id: &str,
-        before: &[u8],
-        after: &[u8],
-    ) -> Result<(), Error> {
-        self.db.reseal(RESEAL, account_id, before, after).await
     }
 
     /// Removes an account's second factor and its recovery codes. Returns `true` if the account had a second factor.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use latchmail_core::config;
-use latchmail_core::error::{Failure, StartError};
+use latchmail_core::error::StartError;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::sealing::Purpose;
 use latchmail_directory::Directory;
@@ -86,32 +86,6 @@ impl Keys {
     /// Clears the cache. Call this function about every hour, so that keys of released domains do not stay in memory.
     pub fn clear_cache(&self) {
         self.cache.clear();
-    }
-
-    /// If a DKIM key is sealed with an earlier service key, seals the DKIM key with the current service key. Call this function at the start of the service.
-    ///
-    /// # Errors
-    /// Returns a 500 failure if the database fails.
-    pub async fn reseal(&self) -> Result<(), Failure> {
-        for (domain, key) in self.directory.dkim_keys().await? {
-            if self.keyring.is_current(&key.sealed) {
-                continue;
-            }
-            let private = match self.open(&domain, &key) {
-                Ok(private) => private,
-                Err(error) => {
-                    tracing::error!(%error, "failed to open a DKIM key; the domain cannot send mail");
-                    continue;
-                }
-            };
-            let resealed = self
-                .keyring
-                .seal_bytes(Purpose::DkimKey, &domain, &private)?;
-            self.directory
-                .reseal_dkim_key(&domain, &key.sealed, &resealed)
-                .await?;
-        }
-        Ok(())
     }
 
     /// Stores the key of a newly verified domain for the milter. Does nothing without a milter.

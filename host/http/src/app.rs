@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderMap;
 use latchmail_accounts::auth::{Auth, ParsedCredential};
+use latchmail_accounts::service_keys::ServiceKeys;
 use latchmail_core::caller::Caller;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
@@ -28,6 +29,8 @@ pub struct App {
     pub host_name: String,
     /// Whether the service is about to stop. It is then not ready for further requests.
     pub stopping: AtomicBool,
+    /// The keys of this host, which follow the key file and the database.
+    pub service_keys: ServiceKeys,
     /// The configuration.
     pub config: Config,
     /// The clock.

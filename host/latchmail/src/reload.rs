@@ -17,9 +17,10 @@ pub(crate) fn notify(states: &[NotifyState<'_>]) {
     }
 }
 
-/// Reloads the configuration of the service: `log.filter`, `limits` and `http.trusted_proxies`. Also reloads the certificate.
+/// Reloads the configuration of the service: `log.filter`, `limits` and `http.trusted_proxies`. Also reloads the certificate and the key file.
 pub(crate) async fn service(running: &Running, log: &LogFilter) {
     running.reload_certificate().await;
+    running.reload_keys();
     let started = &running.app.config;
     reload(
         started,

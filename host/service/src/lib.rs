@@ -3,6 +3,7 @@
 //! This crate creates all parts of the service and the periodic tasks. The crate `latchmail-http` handles requests.
 
 mod hosts;
+mod keys;
 mod mail_server;
 
 use std::error::Error;
@@ -35,7 +36,7 @@ use latchmail_runtime::api::Services;
 use latchmail_runtime::manager::ModuleManager;
 use latchmail_runtime::modules::Failing;
 use latchmail_runtime::store::Store;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// The interval at which expired data is deleted.
@@ -92,10 +93,18 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     let (app, failing) = Box::pin(build(config, clock, shared_limits)).await?;
     // This host reads the events from now on, so the modules that it loads next include all earlier changes.
     let events = app.directory.host_events().await.map_err(start_error)?;
-    Box::pin(app.module_manager.start(&*app)).await?;
     let announcement = hosts::announcement(&app);
     let announced = app.directory.announce_host(&announcement).await;
     announced.map_err(start_error)?;
+    if let Err(error) = app.service_keys.register().await {
+        // The other hosts must not wait for a host that does not start.
+        let removed = app.directory.remove_host(&app.host_id).await;
+        removed.map_err(start_error)?;
+        return Err(error);
+    }
+    let (current_key, changes_of_current_key) =
+        watch::channel(app.auth.keys().current().kid.clone());
+    Box::pin(app.module_manager.start(&*app)).await?;
     warn_about_missing_modules(&app);
     let socket = latchmail_http::admin::socket::listen(&app).await?;
     let authorization_server = match app.config.oauth.listen {
@@ -112,6 +121,8 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(Arc::clone(&app.mail).run_indexer()),
         tokio::spawn(hosts::announce(Arc::clone(&app))),
         tokio::spawn(hosts::handle_events(Arc::clone(&app), events)),
+        tokio::spawn(keys::follow(Arc::clone(&app), current_key)),
+        tokio::spawn(keys::reseal(Arc::clone(&app), changes_of_current_key)),
     ];
     if let Some(redis) = redis {
         tasks.push(tokio::spawn(redis.run()));
@@ -142,6 +153,7 @@ async fn build(
     let directory = Directory::open(&config.database(), &config.registration.domains)
         .await
         .map_err(start_error)?;
+    let service_keys = keys::open(&config, &directory, &host_id).await?;
     let mail = Mail::new(&config.imap, directory.clone())?;
     let mail = mail
         .with_authserv_id(&config.inbound.authserv_id)
@@ -156,17 +168,15 @@ async fn build(
         directory.clone(),
         Arc::clone(&mail_server),
         clock.clone(),
+        service_keys.keyring(),
     )?
     .with_external(&config, fetch.clone())?
     .with_provider(&config, fetch.clone())?
     .with_shared_limits(shared_limits.as_ref());
-    auth.reseal_second_factors().await.map_err(start_error)?;
     let auth = Arc::new(auth);
     let index_credentials = IndexCredentials::new(directory.clone(), auth.keys(), clock.clone());
-    index_credentials.reseal().await.map_err(start_error)?;
     mail.set_index_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
-    dkim.reseal().await.map_err(start_error)?;
     dkim.sync_milter().await.map_err(start_error)?;
     let dkim = Arc::new(dkim);
     let outbox = Outbox::new(
@@ -193,7 +203,6 @@ async fn build(
         mail_server,
         clock.clone(),
     );
-    teams.reseal().await.map_err(start_error)?;
     let oauth = OAuth::new(
         &config,
         directory.clone(),
@@ -218,6 +227,7 @@ async fn build(
         host_id,
         stopping: AtomicBool::new(false),
         host_name: hosts::machine_name(),
+        service_keys,
         http: HttpState::new(&config, clock.clone(), table)?
             .with_shared_limits(shared_limits.as_ref(), "api"),
         module_manager,
@@ -336,6 +346,11 @@ impl Running {
         }
         self.app.auth.set_limits(&config.limits);
         Ok(())
+    }
+
+    /// Reads the key file again if it has changed.
+    pub fn reload_keys(&self) {
+        self.app.service_keys.wake();
     }
 
     /// Reads the files of the TLS certificate again. If a file is invalid, the previous certificate stays in use, and the reason is logged.

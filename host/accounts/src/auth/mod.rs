@@ -152,22 +152,23 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// Creates the authentication service. Reads the service's key file, or creates a missing file.
+    /// Creates the authentication service.
     ///
     /// # Errors
-    /// Returns an error if the key file cannot be read, created or parsed.
+    /// Returns an error if a setting is invalid, or if the system provides no randomness.
     pub fn new(
         config: &Config,
         directory: Directory,
         mail_server: Arc<dyn MailServer>,
         clock: Clock,
+        keys: Arc<Keyring>,
     ) -> Result<Self, StartError> {
         Ok(Self {
             directory,
             mail_server,
             clock: clock.clone(),
             registration: config.registration.clone(),
-            keys: Arc::new(Keyring::load(&config.key_file)?),
+            keys,
             access_tokens: AccessTokens::new(&config.base_url()),
             passwords: Passwords::new()
                 .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,

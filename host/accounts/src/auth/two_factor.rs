@@ -156,31 +156,6 @@ impl Typed {
 }
 
 impl Auth {
-    /// If a stored secret is sealed with an earlier service key, seals the secret with the current service key. Then the operator can remove the earlier
-    /// service keys from the key file. The service must call this function at startup.
-    ///
-    /// # Errors
-    /// Returns 500 if the database fails.
-    pub async fn reseal_second_factors(&self) -> Result<(), Failure> {
-        for (account, sealed) in self.directory.two_factor_secrets().await? {
-            if self.keys.is_current(&sealed) {
-                continue;
-            }
-            let Some(secret) = self.keys.open(Purpose::TwoFactor, &account, &sealed) else {
-                tracing::warn!(
-                    account,
-                    "cannot open a second factor with the service's keys"
-                );
-                continue;
-            };
-            let resealed = self.keys.seal(Purpose::TwoFactor, &account, &secret)?;
-            self.directory
-                .reseal_two_factor(&account, &sealed, &resealed)
-                .await?;
-        }
-        Ok(())
-    }
-
     /// Checks the second factor of an account whose password was verified. If the account has no second factor, the check passes with or without a code.
     pub(super) async fn second_factor(
         &self,

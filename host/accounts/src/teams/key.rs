@@ -29,29 +29,4 @@ impl Teams {
                 .seal(Purpose::TeamKey, mailbox, password.secret())?,
         })
     }
-
-    /// If a mailbox key is sealed with an earlier service key, seals the mailbox key with the current service key. Then the operator can remove the earlier
-    /// service keys from the key file.
-    ///
-    /// # Errors
-    /// Returns 500 if the database fails.
-    pub async fn reseal(&self) -> Result<(), Failure> {
-        for (mailbox, sealed) in self.directory.team_keys().await? {
-            if self.keys.is_current(&sealed) {
-                continue;
-            }
-            let Some(password) = self.keys.open(Purpose::TeamKey, &mailbox, &sealed) else {
-                tracing::warn!(
-                    mailbox,
-                    "a shared mailbox's key cannot be opened with the service's keys"
-                );
-                continue;
-            };
-            let resealed = self.keys.seal(Purpose::TeamKey, &mailbox, &password)?;
-            self.directory
-                .reseal_team_key(&mailbox, &sealed, &resealed)
-                .await?;
-        }
-        Ok(())
-    }
 }

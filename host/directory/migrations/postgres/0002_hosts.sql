@@ -42,3 +42,13 @@ $$;
 CREATE TRIGGER notify_hosts AFTER INSERT ON host_events FOR EACH STATEMENT EXECUTE FUNCTION notify_hosts();
 CREATE TRIGGER credential_ended AFTER DELETE ON app_passwords FOR EACH ROW EXECUTE FUNCTION add_host_event('credential_ended');
 CREATE TRIGGER modules_changed AFTER INSERT OR UPDATE OR DELETE ON modules FOR EACH STATEMENT EXECUTE FUNCTION add_host_event('modules_changed');
+
+-- The public ids of the service's keys, without the keys. Only the key files of the hosts contain the keys.
+CREATE TABLE service_keys (
+    kid        TEXT   PRIMARY KEY,
+    state      TEXT   NOT NULL CHECK (state IN ('pending', 'current', 'earlier')),
+    changed_at BIGINT NOT NULL                  -- the time at which the key got this state, by the database's clock
+);
+CREATE UNIQUE INDEX service_keys_current ON service_keys (state) WHERE state <> 'earlier';
+
+CREATE TRIGGER keys_changed AFTER INSERT OR UPDATE ON service_keys FOR EACH STATEMENT EXECUTE FUNCTION add_host_event('keys_changed');

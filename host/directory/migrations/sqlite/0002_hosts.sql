@@ -32,3 +32,18 @@ END;
 CREATE TRIGGER modules_deleted AFTER DELETE ON modules BEGIN
     INSERT INTO host_events (kind, subject, at) VALUES ('modules_changed', '', CAST(strftime('%s', 'now') AS INTEGER) * 1000);
 END;
+
+-- The public ids of the service's keys, without the keys. Only the key files of the hosts contain the keys.
+CREATE TABLE service_keys (
+    kid        TEXT   PRIMARY KEY,
+    state      TEXT   NOT NULL CHECK (state IN ('pending', 'current', 'earlier')),
+    changed_at BIGINT NOT NULL                  -- the time at which the key got this state, by the database's clock
+);
+CREATE UNIQUE INDEX service_keys_current ON service_keys (state) WHERE state <> 'earlier';
+
+CREATE TRIGGER service_keys_inserted AFTER INSERT ON service_keys BEGIN
+    INSERT INTO host_events (kind, subject, at) VALUES ('keys_changed', '', CAST(strftime('%s', 'now') AS INTEGER) * 1000);
+END;
+CREATE TRIGGER service_keys_updated AFTER UPDATE ON service_keys BEGIN
+    INSERT INTO host_events (kind, subject, at) VALUES ('keys_changed', '', CAST(strftime('%s', 'now') AS INTEGER) * 1000);
+END;

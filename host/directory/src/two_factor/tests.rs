@@ -1,5 +1,6 @@
 use super::*;
 use crate::accounts::Account;
+use crate::sealed::SealedColumn;
 use crate::testing::{Fresh, NOW, both, session};
 
 /// The password hash of every account of the fixtures.
@@ -145,7 +146,7 @@ async fn a_code_of_a_secret_that_was_replaced_is_no_good(fresh: Fresh) {
     assert!(set.await.unwrap());
     assert_eq!(sign_in(directory, "s1", code(7)).await, SignIn::CodeUsed);
     directory
-        .reseal_two_factor("a", b"other", b"anew")
+        .reseal(SealedColumn::TwoFactor, "a", b"other", b"anew")
         .await
         .unwrap();
     let factor = Factor::Code {

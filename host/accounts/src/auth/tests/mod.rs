@@ -181,7 +181,8 @@ async fn auth(
     let directory = Directory::open(&config.database(), &config.registration.domains)
         .await
         .unwrap();
-    Auth::new(&config, directory, mail_server.clone(), clock.clone()).unwrap()
+    let keys = Arc::new(Keyring::load(&config.key_file).unwrap());
+    Auth::new(&config, directory, mail_server.clone(), clock.clone(), keys).unwrap()
 }
 
 /// Returns the app password of a caller.

@@ -4,6 +4,7 @@ use super::{AppPasswordKind, MANAGE_AND_READ, READ, four, invite, remove, team};
 use crate::caller::Origin;
 use crate::credentials::Revocation;
 use crate::permissions::Resource;
+use crate::sealed::SealedColumn;
 use crate::teams::Refusal;
 use crate::testing::{Fresh, NOW, both};
 
@@ -48,11 +49,14 @@ async fn a_key_is_sealed_anew_unless_it_was_replaced(fresh: Fresh) {
         .await
         .unwrap();
     let directory = &fresh.directory;
-    let keys = async || directory.team_keys().await.unwrap();
+    let keys = async || {
+        let sealed = directory.sealed(SealedColumn::TeamKey, b"", "", 10);
+        sealed.await.unwrap()
+    };
     assert_eq!(keys().await, [("ada".into(), b"key-for-bob".to_vec())]);
     for (before, after) in [(b"other".as_slice(), b"x"), (b"key-for-bob", b"y")] {
         directory
-            .reseal_team_key("ada", before, after)
+            .reseal(SealedColumn::TeamKey, "ada", before, after)
             .await
             .unwrap();
     }

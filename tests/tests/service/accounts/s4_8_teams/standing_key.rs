@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::sealing::Purpose;
 use latchmail_directory::Directory;
+use latchmail_directory::sealed::SealedColumn;
 use latchmail_tests::{PASSWORD, Service, log_in};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
@@ -100,7 +101,8 @@ async fn key(service: &Service) -> SecretString {
     let directory = Directory::open_beside_service(&service.database())
         .await
         .unwrap();
-    let [(mailbox, sealed)] = &directory.team_keys().await.unwrap()[..] else {
+    let sealed = directory.sealed(SealedColumn::TeamKey, b"", "", 10).await;
+    let [(mailbox, sealed)] = &sealed.unwrap()[..] else {
         panic!("one key");
     };
     let keys = Keyring::load(&service.state.join("latchmail.key")).unwrap();
