@@ -4,6 +4,7 @@
 //! Dovecot and Postfix, which tests use one after another, and [`Service::with_own_mail`] private ones. Tests assert only what a client can notice.
 
 mod agent;
+mod another_host;
 pub mod browser;
 mod built;
 pub mod client;
@@ -48,6 +49,7 @@ mod variant;
 mod wait;
 
 pub use agent::{Agent, TokenProxy};
+pub use another_host::AnotherHost;
 pub use browser::{Browser, BrowserOptions};
 pub use built::{cache, examples, fixtures, modules};
 pub use client::Client;

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
+use latchmail_accounts::service_keys;
 use latchmail_core::address;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
@@ -90,7 +91,7 @@ impl CliContext {
 
     /// Loads the encryption keys of the service. Returns an error if the key file is missing. A command must not create the key file, because the service could
     /// not decrypt data that another key encrypted.
-    pub(crate) fn keyring(&self) -> anyhow::Result<Keyring> {
+    pub(crate) async fn keyring(&self) -> anyhow::Result<Keyring> {
         let file = &self.config.key_file;
         if !file.exists() {
             bail!(
@@ -98,7 +99,7 @@ impl CliContext {
                 file.display()
             );
         }
-        Ok(Keyring::load(file)?)
+        Ok(service_keys::keyring(&self.directory, file).await?)
     }
 
     /// Ends the mail server sessions of revoked credentials. The function takes some seconds.

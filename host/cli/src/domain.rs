@@ -153,7 +153,7 @@ impl CliContext {
         if platform.is_none() && claims.is_empty() {
             bail!("{name} is not a platform domain, and no account claims it");
         }
-        let domains = self.domains(self.keyring()?)?;
+        let domains = self.domains(self.keyring().await?)?;
         let mut published = Vec::with_capacity(claims.len());
         for claim in &claims {
             published.push(match Challenge::of(&claim.domain) {
@@ -197,7 +197,7 @@ impl CliContext {
         let Some(challenge) = Challenge::of(&claim.domain) else {
             return print_line(&format!("{name} is already active for {owner}."));
         };
-        let domains = self.domains(self.keyring()?)?;
+        let domains = self.domains(self.keyring().await?)?;
         if !unchecked {
             match domains.is_published(&challenge).await {
                 Some(true) => {}

@@ -1,5 +1,5 @@
-//! The operator's commands: `latchmail account …`, `latchmail alias …`, `latchmail client …`, `latchmail domain …`, `latchmail module …`, `latchmail audit`,
-//! `latchmail doctor` and `latchmail health`.
+//! The operator's commands: `latchmail account …`, `latchmail alias …`, `latchmail client …`, `latchmail domain …`, `latchmail key …`, `latchmail module …`,
+//! `latchmail audit`, `latchmail doctor` and `latchmail health`.
 //!
 //! Most commands open the database of the service, and need no running service. A running service reads the directory at every request, so a change applies to
 //! the next request. The commands for modules send requests to the running service instead (see [`module`]).
@@ -17,6 +17,7 @@ pub mod doctor;
 pub mod domain;
 pub mod health;
 mod import;
+pub mod key;
 mod mail_server_users;
 pub mod module;
 mod output;

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
-use latchmail_cli::{account, alias, attach, audit, client, doctor, domain, health, module};
+use latchmail_cli::{account, alias, attach, audit, client, doctor, domain, health, key, module};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config, EmbeddedModule};
 use latchmail_core::logging;
@@ -95,6 +95,13 @@ enum Command {
         service: latchmail_cli::ServiceArgs,
         #[command(subcommand)]
         command: client::Command,
+    },
+    /// Show, rotate and remove the keys of the service.
+    Key {
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
+        #[command(subcommand)]
+        command: key::Command,
     },
     /// Install, show and change modules while the service runs, and create new ones.
     Module {
@@ -204,6 +211,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Alias { service, command } => alias::run(&service, command).await,
             Command::Domain { service, command } => domain::run(&service, command).await,
             Command::Client { service, command } => client::run(&service, command).await,
+            Command::Key { service, command } => key::run(&service, command).await,
             Command::Module { service, command } => module::run(&service, command).await,
             Command::Doctor { service, json } => doctor::run(&service, json).await,
             Command::Attach { service, args } => Box::pin(attach::attach(&service, &args)).await,

@@ -24,7 +24,7 @@ pub(crate) async fn enable(context: &CliContext, address: &str) -> anyhow::Resul
         return print_line(&already_enabled(address));
     }
     let enrolment = Enrolment::generate(
-        &context.keyring()?,
+        &context.keyring().await?,
         &account.id,
         address,
         &context.config.service_name,

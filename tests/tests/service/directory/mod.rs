@@ -5,6 +5,7 @@
 
 mod dkim;
 mod dkim_milter;
+mod key_rotation;
 mod module_management;
 mod modules_store;
 mod operator_accounts;
