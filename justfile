@@ -53,7 +53,7 @@ check: (setup "--check")
 
 # Run the benchmarks; --profile ROUTE profiles an operation, --against COMMIT compares the speed with that of a commit, --help lists all options
 [positional-arguments]
-bench *arguments: setup (modules "component") (fixtures "component")
+bench *arguments: (setup "--bench") (modules "component") (fixtures "component")
     @./scripts/bench "$@"
 
 # Fuzz the API of a private service with all kinds of credentials; --help lists the options
@@ -99,7 +99,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --deb, --image and --test-image: the tools of these tasks; --check: also cargo-deny; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2
+# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --deb, --image and --test-image: the tools of these tasks; --check: also cargo-deny; --bench: also PostgreSQL; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"

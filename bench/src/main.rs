@@ -8,6 +8,7 @@
 //! - The sandbox and native code: the mail component and the same code as a library, with the same values in memory.
 //! - A hostile module and another program that uses the CPU: the same listing at the same time as each.
 //! - Installation of a module: the time until a version serves, with and without compilation.
+//! - Several hosts: the listings of two hosts and of one host, with a simulated mail server.
 //! - Memory: an idle host, the increase per connection, the increase per download.
 //!
 //! `--only` selects some of these sections. `--profile` measures one operation instead, and `--against` compares all operations with those of
@@ -20,6 +21,7 @@ mod api;
 mod bulk;
 mod concurrency;
 mod hostile_module;
+mod hosts;
 mod http;
 mod imap;
 mod large_folder;
@@ -160,6 +162,9 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(service.stop());
     if sections.include("sandbox") {
         sandbox::measure(modules, &workload, &mut report)?;
+    }
+    if sections.include("several hosts") {
+        hosts::measure(host, modules, &runtime, &workload, &mut report)?;
     }
     report.print();
     if !arguments.quick && arguments.only.is_empty() {

@@ -3,7 +3,7 @@
 use crate::operations::{FREQUENT, Operation, RARE};
 
 /// The names of the sections that consist of one function.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "memory",
     "bulk flag",
     "bulk move",
@@ -13,6 +13,7 @@ const NAMES: [&str; 9] = [
     "module installation",
     "large folder",
     "sandbox",
+    "several hosts",
 ];
 
 /// The selected sections.

@@ -38,7 +38,7 @@ pub(crate) struct Account {
 }
 
 /// The host's process, which is killed on drop.
-struct Host(Child);
+pub(crate) struct Host(pub(crate) Child);
 
 impl Drop for Host {
     fn drop(&mut self) {
@@ -147,7 +147,7 @@ impl Service {
             measured: Account::default(),
             folder,
         };
-        service.wait_until_ready()?;
+        wait_until_ready(&mut service.host, service.http)?;
         Ok(service)
     }
 
@@ -183,38 +183,7 @@ impl Service {
 
     /// Registers an account and returns its access token.
     pub(crate) fn register(&self, name: &str) -> anyhow::Result<String> {
-        let person = json!({
-            "local_part": name, "domain": "bench.test", "password": PASSWORD,
-            "first_name": "Ada", "last_name": "Lovelace", "dob": "1990-12-10",
-        });
-        let mut client = http::Client::connect(self.http, "")?;
-        let response = client.post("/api/v1/auth/register", &person.to_string())?;
-        anyhow::ensure!(
-            response.status == 201,
-            "the registration failed with status {}",
-            response.status
-        );
-        let tokens: Value = serde_json::from_slice(&response.body)?;
-        Ok(tokens["accessToken"]
-            .as_str()
-            .context("the response has no access token")?
-            .into())
-    }
-
-    /// Waits until the service accepts connections. Fails after one minute, or if the host exits.
-    fn wait_until_ready(&mut self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + Duration::from_mins(1);
-        loop {
-            match http::Client::connect(self.http, "") {
-                Ok(_) => return Ok(()),
-                Err(error) if Instant::now() > deadline => return Err(error),
-                Err(_) => {}
-            }
-            if let Some(status) = self.host.0.try_wait()? {
-                anyhow::bail!("the host exited: {status}");
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        register(self.http, name)
     }
 
     /// Returns a connection to the host for the measured account.
@@ -273,5 +242,41 @@ impl Service {
         if let Err(error) = self.stack.stop().await {
             eprintln!("{error:#}");
         }
+    }
+}
+
+/// Registers an account at a host and returns its access token.
+pub(crate) fn register(host: SocketAddr, name: &str) -> anyhow::Result<String> {
+    let person = json!({
+        "local_part": name, "domain": "bench.test", "password": PASSWORD,
+        "first_name": "Ada", "last_name": "Lovelace", "dob": "1990-12-10",
+    });
+    let mut client = http::Client::connect(host, "")?;
+    let response = client.post("/api/v1/auth/register", &person.to_string())?;
+    anyhow::ensure!(
+        response.status == 201,
+        "the registration failed with status {}",
+        response.status
+    );
+    let tokens: Value = serde_json::from_slice(&response.body)?;
+    Ok(tokens["accessToken"]
+        .as_str()
+        .context("the response has no access token")?
+        .into())
+}
+
+/// Waits until the service accepts connections. Fails after one minute, or if the host exits.
+pub(crate) fn wait_until_ready(host: &mut Host, address: SocketAddr) -> anyhow::Result<()> {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    loop {
+        match http::Client::connect(address, "") {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() > deadline => return Err(error),
+            Err(_) => {}
+        }
+        if let Some(status) = host.0.try_wait()? {
+            anyhow::bail!("the host exited: {status}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -30,12 +30,9 @@ impl ModuleManager {
         let start_error = |error: latchmail_directory::Error| StartError::new(error.to_string());
         let locked = self.directory.lock_module_changes().await;
         let _hosts = locked.map_err(start_error)?;
-        let has_other_hosts = !self
-            .directory
-            .hosts()
-            .await
-            .map_err(start_error)?
-            .is_empty();
+        // This host has announced itself before.
+        let hosts = self.directory.hosts().await.map_err(start_error)?;
+        let has_other_hosts = hosts.len() > 1;
         let installed = self
             .directory
             .installed_modules()
