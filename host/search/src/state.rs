@@ -1,10 +1,13 @@
 //! The mutable facts about the messages of a mailbox: folder, IMAP UID and flags.
 
+mod entries;
+
 use std::collections::HashMap;
 use std::mem::size_of;
 use std::sync::Arc;
 
 use crate::uid_set::UidSet;
+use entries::Entries;
 
 /// The location of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,9 +62,6 @@ impl FromIterator<u16> for FolderSet {
 /// The folder of an [`Entry`] without a message.
 const NO_FOLDER: u16 = u16::MAX;
 
-/// The highest message number that a state accepts. It limits the memory if a number is wrong.
-const MAX_UID: u64 = 1 << 31;
-
 /// The state of one message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
@@ -71,11 +71,18 @@ pub(crate) struct Entry {
     pub(crate) flags: u32,
 }
 
-const NO_ENTRY: Entry = Entry {
-    folder: NO_FOLDER,
-    imap_uid: 0,
-    flags: 0,
-};
+impl Entry {
+    /// The entry of a number without a message.
+    const UNUSED: Self = Self {
+        folder: NO_FOLDER,
+        imap_uid: 0,
+        flags: 0,
+    };
+
+    const fn is_used(&self) -> bool {
+        self.folder != NO_FOLDER
+    }
+}
 
 #[derive(Debug)]
 struct Folder {
@@ -93,10 +100,10 @@ pub(crate) struct FlagSet {
 
 /// The mutable facts about the messages of a mailbox. The index contains only immutable facts.
 ///
-/// Message numbers (`uid`) are expected to be dense, because a vector is indexed by them.
+/// Message numbers (`uid`) are expected to be dense, with few gaps.
 #[derive(Debug, Default)]
 pub struct MailboxState {
-    entries: Vec<Entry>,
+    entries: Entries,
     len: usize,
     folders: Vec<Option<Folder>>,
     flag_sets: Vec<FlagSet>,
@@ -130,10 +137,13 @@ impl MailboxState {
 
     /// Removes a folder and the messages in it.
     pub fn remove_folder(&mut self, folder: u16) {
-        for uid in 0..self.entries.len() {
-            if self.entries[uid].folder == folder {
-                self.remove(uid as u64);
-            }
+        let entries = self.entries.iter();
+        let uids: Vec<u64> = entries
+            .filter(|(_, entry)| entry.folder == folder)
+            .map(|(uid, _)| uid)
+            .collect();
+        for uid in uids {
+            self.remove(uid);
         }
         if let Some(folder) = self.folders.get_mut(usize::from(folder)) {
             *folder = None;
@@ -174,30 +184,30 @@ impl MailboxState {
     /// A message in a folder without a path is ignored: call [`set_folder`](Self::set_folder) first.
     pub fn set(&mut self, uid: u64, folder: u16, imap_uid: u32, flags: &str) {
         self.remove(uid);
-        let Some(Some(entry)) = self.folders.get_mut(usize::from(folder)) else {
+        let Some(Some(_)) = self.folders.get(usize::from(folder)) else {
             return;
         };
-        if uid > MAX_UID {
-            return;
-        }
-        entry.uids.insert(imap_uid);
-        let flags = self.use_flags(flags);
-        let index = index(uid);
-        if self.entries.len() <= index {
-            self.entries.resize(index + 1, NO_ENTRY);
-        }
-        self.entries[index] = Entry {
+        let mut entry = Entry {
             folder,
             imap_uid,
-            flags,
+            flags: 0,
         };
+        if !self.entries.set(uid, entry) {
+            return;
+        }
+        entry.flags = self.use_flags(flags);
+        self.entries.set(uid, entry);
+        if let Some(Some(folder)) = self.folders.get_mut(usize::from(folder)) {
+            folder.uids.insert(imap_uid);
+        }
         self.len += 1;
     }
 
     /// Removes a message.
     pub fn remove(&mut self, uid: u64) {
-        let Some(entry) = self.entry(uid) else { return };
-        self.entries[index(uid)] = NO_ENTRY;
+        let Some(entry) = self.entries.remove(uid) else {
+            return;
+        };
         self.len -= 1;
         if let Some(Some(folder)) = self.folders.get_mut(usize::from(entry.folder)) {
             folder.uids.remove(entry.imap_uid);
@@ -226,7 +236,7 @@ impl MailboxState {
             index
         } else {
             self.flag_sets.push(flags);
-            // There are no more combinations than messages, whose number is limited by `MAX_UID`.
+            // There are no more combinations than messages, whose number is limited.
             u32::try_from(self.flag_sets.len() - 1).unwrap_or(u32::MAX)
         };
         self.flag_set_by_text.insert(text, index);
@@ -235,8 +245,7 @@ impl MailboxState {
 
     #[inline]
     pub(crate) fn entry(&self, uid: u64) -> Option<Entry> {
-        let entry = *self.entries.get(usize::try_from(uid).ok()?)?;
-        (entry.folder != NO_FOLDER).then_some(entry)
+        self.entries.get(uid)
     }
 
     pub(crate) fn flag_sets(&self) -> &[FlagSet] {
@@ -281,10 +290,7 @@ impl MailboxState {
 
     /// Returns all message numbers, ascending.
     pub fn uids(&self) -> impl Iterator<Item = u64> {
-        (0..)
-            .zip(&self.entries)
-            .filter(|(_, entry)| entry.folder != NO_FOLDER)
-            .map(|(uid, _)| uid)
+        self.entries.iter().map(|(uid, _)| uid)
     }
 
     /// Returns the number of messages.
@@ -304,7 +310,7 @@ impl MailboxState {
     pub fn memory(&self) -> usize {
         let folders = self.folders.iter().flatten();
         let flags = self.flag_sets.iter();
-        self.entries.capacity() * size_of::<Entry>()
+        self.entries.memory()
             + folders
                 .map(|folder| size_of::<Folder>() + folder.path.len() + folder.uids.memory())
                 .sum::<usize>()
@@ -312,11 +318,6 @@ impl MailboxState {
                 .map(|flags| 4 * size_of::<FlagSet>() + flags.text.len())
                 .sum::<usize>()
     }
-}
-
-/// Converts the number of a message that was checked.
-fn index(uid: u64) -> usize {
-    usize::try_from(uid).unwrap_or(usize::MAX)
 }
 
 impl FlagSet {

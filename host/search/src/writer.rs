@@ -1,5 +1,6 @@
 //! Adds messages to an index and removes them.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -135,8 +136,8 @@ pub struct Writer {
     inner: Option<IndexWriter<Queued>>,
     shared: Arc<Shared>,
     queue: Arc<Queue>,
-    /// The message numbers in the index and in the messages that were added, as bits.
-    known: Vec<u64>,
+    /// The message numbers in the index and in the messages that were added, as bits. The key is the number of the first bit, divided by 64.
+    known: HashMap<u64, u64>,
     /// The number of messages that were added.
     added: u32,
 }
@@ -163,7 +164,7 @@ impl Writer {
         let mut new = Self {
             inner: Some(writer),
             queue: Arc::default(),
-            known: Vec::new(),
+            known: HashMap::new(),
             added: 0,
             shared,
         };
@@ -175,18 +176,13 @@ impl Writer {
 
     /// Remembers that the index contains a message. Returns whether this was known.
     fn learn(&mut self, uid: u64) -> bool {
-        let (word, bit) = (
-            usize::try_from(uid / 64).unwrap_or(usize::MAX),
-            1 << (uid % 64),
-        );
-        if word >= MAX_KNOWN {
+        let (key, bit) = (uid / 64, 1 << (uid % 64));
+        if self.known.len() >= MAX_KNOWN && !self.known.contains_key(&key) {
             return true;
         }
-        if self.known.len() <= word {
-            self.known.resize(word + 1, 0);
-        }
-        let known = self.known[word] & bit != 0;
-        self.known[word] |= bit;
+        let word = self.known.entry(key).or_default();
+        let known = *word & bit != 0;
+        *word |= bit;
         known
     }
 
