@@ -34,7 +34,8 @@ impl MailServerView {
             let pool = PgPoolOptions::new()
                 .max_connections(CONNECTIONS)
                 .acquire_timeout(TIMEOUT);
-            let options = db::postgres_options(config)?;
+            // A restore of a backup is refused while services or commands are connected. A milter only reads, so it has another name.
+            let options = db::postgres_options(config)?.application_name("latchmail-milter");
             return Ok(Self(Db::Postgres(pool.connect_lazy_with(options))));
         }
         // The connections are read-only. If the last connection could write, closing this connection would delete the `-wal` file. Mail daemons cannot create
