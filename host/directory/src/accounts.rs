@@ -20,7 +20,8 @@ const CLAIM_ADDRESS: &str = "INSERT INTO addresses (address, kind, account_id, c
     VALUES ($1, 'account', $2, $3, $3) ON CONFLICT (address) DO NOTHING";
 const INSERT: &str = "INSERT INTO accounts (id, address, password_hash, plan, admin, created_at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
-const INSERT_MAILBOX: &str = "INSERT INTO mailboxes (account_id) VALUES ($1)";
+/// The first message number is 1, or the first number after the last restore of a backup.
+const INSERT_MAILBOX: &str = "INSERT INTO mailboxes (account_id, next_uid) SELECT $1, COALESCE(MAX(first_number), 1) FROM restores";
 const INSERT_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last_name, dob, created_at) \
     VALUES ($1, $2, $3, $4, $5)";
 const BY_ADDRESS: &str =

@@ -24,12 +24,13 @@ use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
 
 use crate::config;
 use crate::error::Failure;
+pub(crate) use inspection::{APPLIED, compare_postgres, compare_sqlite};
 pub use inspection::{Inspection, Schema, SqliteFiles, inspect, sqlite_files};
 pub(super) use lookup::{FromLookup, Lookup, Row};
 pub(super) use postgres::options as postgres_options;
-pub(super) use sqlite::LastLoginsFile;
 pub(super) use sqlite::mailserver_file;
 pub(crate) use sqlite::projection::Source;
+pub(crate) use sqlite::{BUSY_TIMEOUT, LastLoginsFile, SqlitePaths, beside, unusable};
 
 /// Maximum time that a request waits for a connection of the pool. After this time, the request fails.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -151,6 +152,12 @@ macro_rules! on_tx {
 }
 
 pub(crate) use {on, on_tx};
+
+/// Returns the versions of the migrations of this program.
+pub(crate) fn migrations_of_program() -> Vec<i64> {
+    let migrations = migrations::sqlite_checksums().into_iter();
+    migrations.map(|one| one.0).collect()
+}
 
 impl Db {
     /// Opens the database. Migrates the tables of the service and the tables of the mail servers. Several services can open the same database concurrently.

@@ -24,6 +24,9 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of rows that are read for one account.
 const MAX_ROWS: i64 = 10_000;
 
+/// Maximum number of app passwords in one query of a backup.
+const MAX_CLIENTS: usize = 500;
+
 /// The sweep reads a list of app passwords. If the app password of a row is not in this list, the row is kept for this time after the last log-in. The app
 /// password may have been created after the sweep read the list.
 const RETENTION: Duration = Duration::from_hours(24);
@@ -103,6 +106,23 @@ impl Directory {
         }
         Ok(())
     }
+}
+
+/// Returns the plausible last log-ins of these app passwords, in seconds since the Unix epoch.
+pub(crate) async fn of_clients(
+    file: &LastLoginsFile,
+    clients: &[String],
+) -> Result<Vec<(String, i64)>, Error> {
+    let now = Clock::system().now();
+    let mut known = Vec::new();
+    for clients in clients.chunks(MAX_CLIENTS) {
+        let told = in_file(file, clients).await?;
+        known.extend(told.into_iter().filter_map(|(id, seconds)| {
+            let at = instant(seconds, now)?;
+            clients.contains(&id).then_some((id, at.seconds()))
+        }));
+    }
+    Ok(known)
 }
 
 async fn in_file(file: &LastLoginsFile, clients: &[String]) -> Result<Vec<(String, i64)>, Error> {

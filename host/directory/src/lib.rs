@@ -9,6 +9,7 @@ pub mod accounts;
 pub mod addresses;
 pub mod administration;
 pub mod aliases;
+pub mod backup;
 pub mod credentials;
 pub mod db;
 pub mod dkim_keys;

@@ -36,8 +36,9 @@ const WITH_IDENTITIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid,
 /// Changes a message's location, unless a concurrent request changed the location.
 const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8 RETURNING flags";
-/// Reserves $2 numbers. Returns the number after the last reserved number.
-const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) VALUES ($1, 1 + CAST($2 AS BIGINT)) \
+/// Reserves $2 numbers. Returns the number after the last reserved number. The first number of a mailbox is 1, or the first number after the last restore.
+const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) \
+     SELECT $1, COALESCE(MAX(first_number), 1) + CAST($2 AS BIGINT) FROM restores WHERE TRUE \
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
 const ADD_MESSAGES: &str =
     "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";

@@ -52,3 +52,11 @@ CREATE TABLE service_keys (
 CREATE UNIQUE INDEX service_keys_current ON service_keys (state) WHERE state <> 'earlier';
 
 CREATE TRIGGER keys_changed AFTER INSERT OR UPDATE ON service_keys FOR EACH STATEMENT EXECUTE FUNCTION add_host_event('keys_changed');
+
+-- The restores of backups, one row for each. After a restore, clients can know message numbers and cursors that the backup does not contain. Therefore the
+-- numbers and the versions of all mailboxes continue at `first_number`, which no earlier number and version reaches.
+CREATE TABLE restores (
+    restored_at  BIGINT NOT NULL,
+    backed_up_at BIGINT NOT NULL,
+    first_number BIGINT PRIMARY KEY
+);

@@ -47,3 +47,11 @@ END;
 CREATE TRIGGER service_keys_updated AFTER UPDATE ON service_keys BEGIN
     INSERT INTO host_events (kind, subject, at) VALUES ('keys_changed', '', CAST(strftime('%s', 'now') AS INTEGER) * 1000);
 END;
+
+-- The restores of backups, one row for each. After a restore, clients can know message numbers and cursors that the backup does not contain. Therefore the
+-- numbers and the versions of all mailboxes continue at `first_number`, which no earlier number and version reaches.
+CREATE TABLE restores (
+    restored_at  BIGINT NOT NULL,
+    backed_up_at BIGINT NOT NULL,
+    first_number BIGINT PRIMARY KEY
+);

@@ -11,7 +11,7 @@ use super::{Error, PING, migrations, postgres, sqlite};
 use crate::config;
 
 /// Migrations that succeeded. The migrator of sqlx maintains this table.
-const APPLIED: &str = "SELECT version, checksum FROM _sqlx_migrations WHERE success";
+pub(crate) const APPLIED: &str = "SELECT version, checksum FROM _sqlx_migrations WHERE success";
 const ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";
 
 /// The error code of `PostgreSQL` for a missing table.
@@ -75,10 +75,7 @@ pub async fn inspect(config: &config::Database) -> Result<Inspection, Error> {
     }
     let mut connection: PgConnection = postgres::options(config)?.connect().await?;
     let applied = sqlx::query_as(APPLIED).fetch_all(&mut connection).await;
-    let schema = compare(
-        &applied_or_none(applied)?,
-        &migrations::postgres_checksums(),
-    );
+    let schema = compare_postgres(&applied_or_none(applied)?);
     let mut accounts = 0;
     if schema == Schema::Current {
         sqlx::query(PING).execute(&mut connection).await?;
@@ -93,7 +90,7 @@ pub async fn inspect(config: &config::Database) -> Result<Inspection, Error> {
 async fn inspect_sqlite(files: &SqliteFiles) -> Result<Inspection, Error> {
     let mut connection = open_read_only(&files.main).await?;
     let applied = sqlx::query_as(APPLIED).fetch_all(&mut connection).await;
-    let schema = compare(&applied_or_none(applied)?, &migrations::sqlite_checksums());
+    let schema = compare_sqlite(&applied_or_none(applied)?);
     let mut accounts = 0;
     if schema == Schema::Current {
         accounts = sqlx::query_scalar(ACCOUNTS)
@@ -146,7 +143,16 @@ fn applied_or_none(applied: Result<Migrations, sqlx::Error>) -> Result<Migration
     }
 }
 
-/// Compares the migrations of a database with the migrations of this program.
+/// Compares the migrations of an `SQLite` database with the migrations of this program.
+pub(crate) fn compare_sqlite(applied: &[(i64, Vec<u8>)]) -> Schema {
+    compare(applied, &migrations::sqlite_checksums())
+}
+
+/// Compares the migrations of a `PostgreSQL` database with the migrations of this program.
+pub(crate) fn compare_postgres(applied: &[(i64, Vec<u8>)]) -> Schema {
+    compare(applied, &migrations::postgres_checksums())
+}
+
 fn compare(applied: &[(i64, Vec<u8>)], own: &[(i64, Vec<u8>)]) -> Schema {
     let own_checksum = |version| own.iter().find(|one| one.0 == version).map(|one| &one.1);
     if applied.iter().any(|one| own_checksum(one.0).is_none()) {

@@ -33,7 +33,7 @@ use crate::config;
 pub(crate) use last_logins::LastLoginsFile;
 use milter::MilterFile;
 pub(super) use milter::withdraw;
-pub(super) use shared::beside;
+pub(crate) use shared::beside;
 
 const MAILSERVER_FILE: &str = include_str!("../../migrations/mailserver/sqlite/file.sql");
 const MAILSERVER_CONNECTION: &str =
@@ -42,7 +42,7 @@ const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
 /// Maximum time that a query waits for a locked file. A mail daemon or another service can have the lock.
-pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The mode of the main file's folder. Mail daemons can enter the folder to reach their own folder, but they cannot list the files.
 const FOLDER_MODE: u32 = 0o711;
@@ -210,6 +210,46 @@ pub(crate) fn mailserver_file(config: &config::Database) -> Result<PathBuf, Erro
     std::path::absolute(&config.mailserver).map_err(|error| unusable(&config.mailserver, &error))
 }
 
+/// The absolute paths of the files of a database, for backups.
+pub(crate) struct SqlitePaths {
+    pub(crate) main: PathBuf,
+    pub(crate) mailserver: PathBuf,
+    files: Files,
+}
+
+impl SqlitePaths {
+    /// Returns the paths from the configuration.
+    pub(crate) fn of(config: &config::Database) -> Result<Self, Error> {
+        let files = Files::from_config(config)?;
+        Ok(Self {
+            main: files.main.clone(),
+            mailserver: files.mailserver.clone(),
+            files,
+        })
+    }
+
+    /// Waits until no service is starting. Services that start wait until the returned file is closed. Creates the folder if it is missing.
+    pub(crate) fn lock(main: &Path) -> Result<File, Error> {
+        make_folder(main, FOLDER_MODE)?;
+        lock(main)
+    }
+
+    /// Returns all files and the folders of the shared files. The second value is `true` if mail servers use the file or folder.
+    pub(crate) fn all(&self) -> Vec<(PathBuf, bool)> {
+        let last_logins = self.files.last_logins.path();
+        let milter = self.files.milter.path();
+        let shared = [self.mailserver.as_path(), last_logins, milter];
+        let folders = shared.iter().filter_map(|file| file.parent());
+        let mut all: Vec<(PathBuf, bool)> = folders.map(|one| (one.to_owned(), true)).collect();
+        for suffix in ["", "-wal", "-shm"] {
+            all.extend(shared.iter().map(|file| (beside(file, suffix), true)));
+            all.push((beside(&self.main, suffix), false));
+        }
+        all.push((beside(&self.main, ".lock"), false));
+        all
+    }
+}
+
 /// The absolute paths of all files of the database.
 struct Files {
     main: PathBuf,
@@ -251,18 +291,7 @@ impl Files {
     /// services to convert a new file to WAL mode concurrently.
     fn prepare(self) -> Result<Prepared, Error> {
         make_folder(&self.main, FOLDER_MODE)?;
-        let mut lock = self.main.clone().into_os_string();
-        lock.push(".lock");
-        let lock = PathBuf::from(lock);
-        let lock_file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(MAIN_MODE)
-            .open(&lock)
-            .and_then(|file| file.lock().map(|()| file))
-            .map_err(|error| unusable(&lock, &error))?;
-
+        let lock_file = lock(&self.main)?;
         make_file(&self.main, MAIN_MODE)?;
         make_folder(&self.mailserver, MAILSERVER_FOLDER_MODE)?;
         make_file(&self.mailserver, MAILSERVER_MODE)?;
@@ -278,6 +307,19 @@ impl Files {
             _lock: lock_file,
         })
     }
+}
+
+/// Waits for the lock that a service holds during its start.
+fn lock(main: &Path) -> Result<File, Error> {
+    let lock = beside(main, ".lock");
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(MAIN_MODE)
+        .open(&lock)
+        .and_then(|file| file.lock().map(|()| file))
+        .map_err(|error| unusable(&lock, &error))
 }
 
 /// Creates the folder of `file` with the mode `mode`, independent of the umask. Does nothing if the folder exists.
@@ -317,7 +359,7 @@ fn same_file(main: &Path) -> Error {
     ))
 }
 
-fn unusable(path: &Path, error: &io::Error) -> Error {
+pub(crate) fn unusable(path: &Path, error: &io::Error) -> Error {
     Error::Unusable(format!("{} cannot be used: {error}", path.display()))
 }
 

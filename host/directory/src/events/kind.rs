@@ -119,6 +119,8 @@ kinds! {
     InvitationFailed = "invitation_failed",
     /// A member sent a message from an address of the account.
     SentByGuest = "sent_by_guest",
+    /// The operator restored the database from a backup.
+    BackupRestored = "backup_restored",
     /// A version of a module was installed and activated.
     ModuleInstalled = "module_installed",
     /// An earlier version of a module was activated.

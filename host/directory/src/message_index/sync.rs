@@ -29,8 +29,11 @@ const REMOVE_FOLDER: &str = "UPDATE folders SET listed_path = NULL, highest_mods
 /// Returns a folder that must be synced before the mailbox can have a log.
 const UNSYNCED: &str = "SELECT 1 FROM folders \
      WHERE account_id = $1 AND listed_path IS NOT NULL AND highest_modseq IS NULL LIMIT 1";
-const START_LOG: &str = "INSERT INTO mailboxes (account_id, version) VALUES ($1, 0) \
-     ON CONFLICT (account_id) DO UPDATE SET version = 0 WHERE mailboxes.version IS NULL";
+/// The first version is 0, or the first number after the last restore.
+const START_LOG: &str = "INSERT INTO mailboxes (account_id, next_uid, version, pruned_version) \
+     SELECT $1, COALESCE(MAX(first_number), 1), COALESCE(MAX(first_number), 0), COALESCE(MAX(first_number), 0) FROM restores WHERE TRUE \
+     ON CONFLICT (account_id) DO UPDATE SET version = excluded.version, pruned_version = excluded.version \
+     WHERE mailboxes.version IS NULL";
 /// Returns the version if the log is consistent with the folders. The log is not consistent if another folder has the logged path of a deleted folder, or if a
 /// message is in a deleted folder. The next sync changes both.
 const VERSION: &str = "SELECT m.version FROM mailboxes m WHERE m.account_id = $1 AND NOT EXISTS ( \

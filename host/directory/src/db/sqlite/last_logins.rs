@@ -47,7 +47,7 @@ pub(crate) struct LastLoginsFile {
 
 impl LastLoginsFile {
     /// Returns the location of the file. The file is in the folder of the file for mail servers.
-    pub(super) fn beside(main: &Path, mailserver: &Path) -> Result<Self, Error> {
+    pub(crate) fn beside(main: &Path, mailserver: &Path) -> Result<Self, Error> {
         let file = mailserver.with_file_name(NAME);
         if file == main || file == mailserver {
             return Err(Error::Unusable(format!(
@@ -59,6 +59,10 @@ impl LastLoginsFile {
             main: main.to_owned(),
             file,
         })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.file
     }
 
     /// Creates the file and its table if they are missing.

@@ -76,6 +76,10 @@ impl MilterFile {
         })
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.file
+    }
+
     /// Creates the folder and the file with their modes if they are missing.
     pub(super) fn prepare(&self) -> Result<(), Error> {
         make_folder(&self.file, MAILSERVER_FOLDER_MODE)?;

@@ -102,7 +102,7 @@ fn plain(file: &Path, found: &Metadata) -> Result<(), Error> {
     )))
 }
 
-pub(in crate::db) fn beside(file: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn beside(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
     name.into()

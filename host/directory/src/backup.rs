@@ -1,0 +1,114 @@
+//! Copies a database for a backup, and changes a restored database so that clients of the lost database notice the restore. The operator's commands run the
+//! programs of `PostgreSQL`.
+//!
+//! After a restore, clients can know message numbers and cursors that the lost database gave out after the backup. [`RESTORED`] moves the next number of each
+//! mailbox to the time of the restore, in microseconds since the Unix epoch. No number that was given out before is as high, because no mailbox gets a million
+//! numbers per second. So the number of one message is never given to another message, also if a backup is restored several times. A number remains below 2^53.
+//! The versions of the change logs move in the same way. The logs become empty, so all earlier cursors are expired.
+
+mod postgres;
+mod sqlite;
+
+pub use postgres::{PostgresState, postgres_script, postgres_state};
+pub use sqlite::{copy_sqlite, last_logins_of_copy, restore_sqlite, set_owner};
+
+use crate::clock::Timestamp;
+use crate::db::{Error, migrations_of_program};
+use crate::{Directory, Schema};
+
+/// Records the restore, moves the numbers and versions, and removes the hosts that ran at the time of the backup. `{…}` are numbers. If the clock is behind an earlier restore, the numbers continue far above the
+/// numbers of the earlier restore.
+const RESTORED: &str = "
+INSERT INTO restores (restored_at, backed_up_at, first_number)
+    SELECT {restored_at}, {backed_up_at},
+        CASE WHEN MAX(first_number) >= {first_number} THEN MAX(first_number) + 1000000000 ELSE {first_number} END FROM restores;
+UPDATE mailboxes SET next_uid = (SELECT MAX(first_number) FROM restores);
+UPDATE mailboxes SET version = next_uid, pruned_version = next_uid WHERE version IS NOT NULL;
+DELETE FROM mailbox_changes;
+DELETE FROM hosts;
+DELETE FROM host_events;
+";
+/// Ends all web sessions, OAuth grants and API tokens.
+const END_SESSIONS: &str = "
+DELETE FROM oauth_codes;
+DELETE FROM oauth_devices;
+DELETE FROM app_passwords WHERE kind IN ('web_session', 'oauth_grant', 'api_token');
+";
+
+/// A restore of a backup.
+#[derive(Clone, Copy, Debug)]
+pub struct Restore {
+    /// The time of the restore.
+    pub restored_at: Timestamp,
+    /// The time of the backup.
+    pub backed_up_at: Timestamp,
+    /// Whether to end all web sessions, OAuth grants and API tokens.
+    pub end_sessions: bool,
+}
+
+impl Restore {
+    /// Returns the SQL text that changes the restored database.
+    fn script(&self) -> String {
+        let first_number = self.restored_at.millis().saturating_mul(1000);
+        let mut script = RESTORED
+            .replace("{restored_at}", &self.restored_at.millis().to_string())
+            .replace("{backed_up_at}", &self.backed_up_at.millis().to_string())
+            .replace("{first_number}", &first_number.to_string());
+        if self.end_sessions {
+            script.push_str(END_SESSIONS);
+        }
+        script
+    }
+}
+
+/// Returns the version of the last migration of this program.
+#[must_use]
+pub fn schema_version() -> i64 {
+    let migrations = migrations_of_program();
+    migrations.into_iter().max().unwrap_or(0)
+}
+
+/// Returns the error for a database whose schema is not the schema of this program.
+fn require_current(schema: Schema) -> Result<(), Error> {
+    Err(Error::Unusable(
+        match schema {
+            Schema::Current => return Ok(()),
+            Schema::Outdated => {
+                "the database has the tables of an earlier version of Latchmail; start the service with this version first, or back up with the earlier version"
+            }
+            Schema::Newer | Schema::Different => {
+                "another version of Latchmail has migrated the database; back up with that version"
+            }
+        }
+        .into(),
+    ))
+}
+
+/// Returns the error for a database that contains data.
+fn not_empty() -> Error {
+    Error::Unusable(
+        "the database contains accounts or addresses; a backup is only restored to an empty database".into(),
+    )
+}
+
+/// Returns the error for a database that another process uses.
+fn in_use() -> Error {
+    Error::Unusable("another process uses the database; stop the service and all commands".into())
+}
+
+impl Directory {
+    /// Stores last log-ins of mail clients that are not recorded yet. The time is in seconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the file of the mail server cannot be used.
+    pub async fn restore_last_logins(&self, logins: &[(String, i64)]) -> Result<(), Error> {
+        match &self.last_logins {
+            crate::LastLogins::File(file) => sqlite::restore_last_logins(file, logins).await,
+            // The table is part of the database.
+            crate::LastLogins::Table(_) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
