@@ -1,8 +1,8 @@
 //! Direct access of tests to the database of a service.
 
 use latchmail_directory::Db;
-use latchmail_directory::testing::execute;
-use sqlx::AssertSqlSafe;
+use latchmail_directory::testing::{execute, number};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use crate::Service;
 
@@ -11,6 +11,27 @@ impl Service {
     pub async fn execute(&self, query: &'static str) {
         let db = self.app().directory.db();
         execute(db, query).await.unwrap();
+    }
+
+    /// Returns the number in the single row of a query.
+    pub async fn number(&self, query: &'static str) -> i64 {
+        let db = self.app().directory.db();
+        number(db, query).await.unwrap()
+    }
+
+    /// Removes the database of the stopped service. The file of the mail servers remains.
+    pub async fn lose_database(&self) {
+        let url = self.database().url;
+        let Some(file) = url.strip_prefix("sqlite:") else {
+            let mut connection = PgConnection::connect(&url).await.unwrap();
+            let query = "DROP SCHEMA public CASCADE; CREATE SCHEMA public";
+            sqlx::raw_sql(query).execute(&mut connection).await.unwrap();
+            return connection.close().await.unwrap();
+        };
+        for suffix in ["", "-wal", "-shm"] {
+            // Stopping the service removes the write-ahead log.
+            let _ = std::fs::remove_file(format!("{file}{suffix}"));
+        }
     }
 
     /// Returns all rows of all tables, as text.

@@ -326,7 +326,7 @@ fn reload(journal: &Journal, postfix: &Postfix) -> anyhow::Result<()> {
 }
 
 /// Asks the operator for confirmation. Without a terminal, `--yes` is required.
-fn confirm(question: &str) -> anyhow::Result<bool> {
+pub(crate) fn confirm(question: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         bail!("standard input is not a terminal, so confirm with --yes");
     }

@@ -24,6 +24,7 @@ use latchmail_core::config::Config;
 
 use self::finding::{Finding, Status};
 use self::user::ServiceUser;
+pub(crate) use self::user::find_running;
 use crate::context::ServiceArgs;
 use crate::output::print_lines;
 

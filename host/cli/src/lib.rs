@@ -1,5 +1,5 @@
 //! The operator's commands: `latchmail account …`, `latchmail alias …`, `latchmail client …`, `latchmail domain …`, `latchmail key …`, `latchmail module …`,
-//! `latchmail audit`, `latchmail doctor` and `latchmail health`.
+//! `latchmail audit`, `latchmail backup`, `latchmail restore`, `latchmail doctor` and `latchmail health`.
 //!
 //! Most commands open the database of the service, and need no running service. A running service reads the directory at every request, so a change applies to
 //! the next request. The commands for modules send requests to the running service instead (see [`module`]).
@@ -10,6 +10,7 @@ mod adoption;
 pub mod alias;
 pub mod attach;
 pub mod audit;
+pub mod backup;
 pub mod client;
 mod config_file;
 mod context;
@@ -23,5 +24,6 @@ pub mod module;
 mod output;
 mod postfix_table;
 mod project;
+pub mod restore;
 
 pub use context::ServiceArgs;

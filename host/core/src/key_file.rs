@@ -78,8 +78,15 @@ pub fn read_keys(path: &Path) -> Result<Vec<Key>, StartError> {
 /// # Errors
 /// Returns an error if the file cannot be read, is owned or readable by another user, or contains an invalid line.
 pub fn count(path: &Path, user: u32) -> Result<usize, StartError> {
+    Ok(load_as(path, user)?.len())
+}
+
+/// Returns the keys in the file `path`, with the current key first. The service runs as the user with the id `user`. Unlike [`load`], never creates the file.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, is owned or readable by another user, or contains an invalid line.
+pub fn load_as(path: &Path, user: u32) -> Result<Vec<Key>, StartError> {
     parse(&read_as(path, user)?)
-        .map(|keys| keys.len())
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
 }
 

@@ -13,7 +13,9 @@ use anyhow::Context as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
-use latchmail_cli::{account, alias, attach, audit, client, doctor, domain, health, key, module};
+use latchmail_cli::{
+    account, alias, attach, audit, backup, client, doctor, domain, health, key, module, restore,
+};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config, EmbeddedModule};
 use latchmail_core::logging;
@@ -120,6 +122,20 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Back up the database and the configuration to a folder, while the service runs. The key is not in the folder.
+    Backup {
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
+        #[command(flatten)]
+        args: backup::BackupArgs,
+    },
+    /// Restore a backup to an empty database, while the service is stopped.
+    Restore {
+        #[command(flatten)]
+        service: latchmail_cli::ServiceArgs,
+        #[command(flatten)]
+        args: restore::RestoreArgs,
+    },
     /// Add the service to a running Dovecot and Postfix: accept app passwords there, and let the mail server's users sign in.
     Attach {
         #[command(flatten)]
@@ -214,6 +230,8 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Key { service, command } => key::run(&service, command).await,
             Command::Module { service, command } => module::run(&service, command).await,
             Command::Doctor { service, json } => doctor::run(&service, json).await,
+            Command::Backup { service, args } => backup::run(&service, &args).await,
+            Command::Restore { service, args } => restore::run(&service, &args).await,
             Command::Attach { service, args } => Box::pin(attach::attach(&service, &args)).await,
             Command::Detach { service, args } => attach::detach(&service, &args),
             Command::Health { service } => health::run(&service).await,

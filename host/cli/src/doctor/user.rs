@@ -25,7 +25,7 @@ pub(super) struct ServiceUser {
 
 /// Returns the process of the running service and its user. Returns `None` if the service is stopped or has no socket, or if the current user must not use the
 /// socket.
-pub(super) async fn find_running(config: &Config) -> Option<UCred> {
+pub(crate) async fn find_running(config: &Config) -> Option<UCred> {
     let connecting = UnixStream::connect(&config.admin.socket);
     let stream = timeout(TIMEOUT, connecting).await.ok()?.ok()?;
     stream.peer_cred().ok()

@@ -3,6 +3,7 @@
 //!
 //! These tests run on SQLite and once more on PostgreSQL.
 
+mod backup;
 mod dkim;
 mod dkim_milter;
 mod key_rotation;
