@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use latchmail_core::config::Config;
+use latchmail_http::App;
 use latchmail_service::Running;
 
 use crate::{Response, Service};
@@ -18,11 +19,17 @@ pub struct SecondHost {
 impl Service {
     /// Starts a second host of this service in this process, with the same clock.
     pub async fn second_host(&self) -> SecondHost {
+        self.second_host_with(|_| ()).await
+    }
+
+    /// The same with a changed configuration.
+    pub async fn second_host_with(&self, change: impl FnOnce(&mut Config)) -> SecondHost {
         let settings = self
             .settings
             .replace("/admin.sock'", "/admin-2.sock'")
             .replace("/index'", "/index-2'");
-        let config = Config::parse(&settings, "test", HashMap::new()).unwrap();
+        let mut config = Config::parse(&settings, "test", HashMap::new()).unwrap();
+        change(&mut config);
         let started = Box::pin(latchmail_service::start(config, self.clock.clone())).await;
         let running = started.unwrap();
         SecondHost {
@@ -44,6 +51,11 @@ impl SecondHost {
     /// Returns the response to a request without credential or body.
     pub async fn send(&self, line: &str) -> Response {
         Response::of(self.request(line)).await
+    }
+
+    /// Returns the state of this host.
+    pub fn app(&self) -> &App {
+        &self.running.app
     }
 
     /// Stops the host after its active requests.

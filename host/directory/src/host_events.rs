@@ -15,8 +15,11 @@ use super::db::{Db, on};
 use super::{Directory, Error};
 use crate::clock::Timestamp;
 
-/// Maximum time between two readings of events.
+/// Maximum time between two readings of events on PostgreSQL, which notifies the hosts of most events.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Time between two readings of events on SQLite, which has no notifications.
+const SQLITE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The delay before the next attempt to listen, if the connection for notifications failed.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
@@ -113,9 +116,12 @@ impl HostEvents {
     /// Waits for a notification, at most for [`POLL_INTERVAL`].
     async fn wait(&mut self) {
         let Some(listener) = &mut self.listener else {
-            sleep(POLL_INTERVAL).await;
-            if let Db::Postgres(pool) = &self.db {
-                self.listener = listen(pool).await.ok();
+            match &self.db {
+                Db::Sqlite(_) => sleep(SQLITE_INTERVAL).await,
+                Db::Postgres(pool) => {
+                    sleep(POLL_INTERVAL).await;
+                    self.listener = listen(pool).await.ok();
+                }
             }
             return;
         };

@@ -378,7 +378,8 @@ mod tests {
         let (message, signature) = good.rsplit_once('.').unwrap();
         let other = part(&with(claims.clone(), "sub", json!("another account")));
         // The public key used as an HMAC secret (algorithm confusion).
-        let public = keys.current().verifying.try_get_as_bytes().unwrap();
+        let current = keys.current();
+        let public = current.verifying.try_get_as_bytes().unwrap();
         let hmac_message = format!(
             "{}.{}",
             part(&with(header.clone(), "alg", json!("HS256"))),

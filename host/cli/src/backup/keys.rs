@@ -41,7 +41,11 @@ impl KeyFile {
     /// Returns `true` if both files have the same keys in the same order.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let kids = |file: &Self| -> Vec<String> {
-            file.keyring.all().map(|key| key.kid.clone()).collect()
+            file.keyring
+                .all()
+                .iter()
+                .map(|key| key.kid.clone())
+                .collect()
         };
         kids(self) == kids(other)
     }

@@ -79,7 +79,7 @@ impl Manifest {
             schema: 0,
             database_schema: None,
             current_key: keyring.current().kid.clone(),
-            keys: keyring.all().map(|key| key.kid.clone()).collect(),
+            keys: keyring.all().iter().map(|key| key.kid.clone()).collect(),
             files: Vec::new(),
         }
     }

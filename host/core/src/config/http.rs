@@ -33,7 +33,7 @@ pub struct Http {
     /// The maximum time that a shutdown waits for running requests.
     #[serde(deserialize_with = "seconds")]
     pub shutdown_grace: Duration,
-    /// The time at the begin of a shutdown during which the service still accepts requests, while it reports that it is not ready. A load balancer can take the
+    /// The time at the start of a shutdown during which the service still accepts requests, while it reports that it is not ready. A load balancer can take the
     /// service out of use in this time.
     #[serde(deserialize_with = "seconds")]
     pub drain_delay: Duration,

@@ -59,7 +59,6 @@ impl IdempotencyKeys {
 
     /// Returns the result of a send that an earlier request started. `is_running` states that another host is still processing the request.
     pub(super) fn earlier_result(
-        &self,
         earlier: &Sending,
         fingerprint: &[u8],
         is_running: bool,

@@ -240,16 +240,16 @@ impl Outbox {
     ) -> Result<Sent, Error> {
         let is_foreign = earlier.process != self.keys.process();
         if !earlier.is_begun() || !is_foreign {
-            return self.keys.earlier_result(&earlier, fingerprint, false);
+            return IdempotencyKeys::earlier_result(&earlier, fingerprint, false);
         }
         let is_recent = self.clock.now().since(earlier.begun_at()) < MAX_SEND_DURATION;
         if is_recent && self.directory.is_host_alive(&earlier.process).await? {
-            return self.keys.earlier_result(&earlier, fingerprint, true);
+            return IdempotencyKeys::earlier_result(&earlier, fingerprint, true);
         }
         // The host can have finished the send since the first query.
         let current = self.directory.sending(key).await?;
         let earlier = current.unwrap_or(earlier);
-        self.keys.earlier_result(&earlier, fingerprint, false)
+        IdempotencyKeys::earlier_result(&earlier, fingerprint, false)
     }
 
     /// Writes and signs a message and passes the message to the submission service. Concurrently uploads the copy for the Sent folder.

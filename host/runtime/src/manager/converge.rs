@@ -110,7 +110,7 @@ fn log(installed: &Installed, before: Option<&ModuleEntry>, entry: &ModuleEntry)
             }
         }
         None if entry.enabled => {
-            tracing::info!(module, digest, "serves the version of the other hosts")
+            tracing::info!(module, digest, "serves the version of the other hosts");
         }
         None => tracing::info!(module, "disabled by another host"),
     }

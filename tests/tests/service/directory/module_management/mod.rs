@@ -6,6 +6,7 @@ mod embedded;
 mod install;
 mod probe;
 mod rollback;
+mod several_hosts;
 mod start;
 mod switches;
 
