@@ -11,7 +11,7 @@ use super::{Error, PING, migrations, postgres, sqlite};
 use crate::config;
 
 /// Migrations that succeeded. The migrator of sqlx maintains this table.
-pub(crate) const APPLIED: &str = "SELECT version, checksum FROM _sqlx_migrations WHERE success";
+pub(crate) const APPLIED: &str = "SELECT version, checksum, description FROM _sqlx_migrations WHERE success";
 const ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";
 
 /// The error code of `PostgreSQL` for a missing table.
@@ -20,11 +20,11 @@ const UNDEFINED_TABLE: &str = "42P01";
 /// The schema of a database, compared with the migrations of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schema {
-    /// The database has exactly the migrations of this program.
+    /// The database has the migrations of this program, and possibly compatible ones of a later version.
     Current,
     /// Migrations are missing. The service runs them at its start.
     Outdated,
-    /// The database has migrations that this program does not contain.
+    /// The database has migrations that this program does not contain and is not compatible with.
     Newer,
     /// A migration in the database differs from the migration of this program.
     Different,
@@ -129,9 +129,10 @@ fn require(file: &Path) -> Result<(), Error> {
 }
 
 type Migrations = Vec<(i64, Vec<u8>)>;
+type Applied = Vec<(i64, Vec<u8>, String)>;
 
-/// Returns an empty list if the table of migrations does not exist.
-fn applied_or_none(applied: Result<Migrations, sqlx::Error>) -> Result<Migrations, Error> {
+/// Returns an empty list if the table of migrations does not exist. Omits migrations that this program does not need to know.
+fn applied_or_none(applied: Result<Applied, sqlx::Error>) -> Result<Migrations, Error> {
     match applied {
         Err(sqlx::Error::Database(error))
             if error.code().as_deref() == Some(UNDEFINED_TABLE)
@@ -139,7 +140,15 @@ fn applied_or_none(applied: Result<Migrations, sqlx::Error>) -> Result<Migration
         {
             Ok(Vec::new())
         }
-        other => Ok(other?),
+        other => {
+            let own = migrations::newest();
+            let needed = other?.into_iter().filter(|(version, _, description)| {
+                *version <= own || !migrations::is_compatible(*version, description)
+            });
+            Ok(needed
+                .map(|(version, checksum, _)| (version, checksum))
+                .collect())
+        }
     }
 }
 
@@ -184,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_is_current_only_with_exactly_the_same_migrations() {
+    fn a_schema_is_current_only_with_the_same_migrations() {
         let one = (1, vec![1]);
         let own = [one.clone(), (2, vec![2])];
         assert_eq!(compare(&own, &own), Schema::Current);

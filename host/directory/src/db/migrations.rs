@@ -5,9 +5,21 @@
 use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{PgConnection, SqlStr, SqliteConnection};
 
+use super::Error;
+
+/// The migrations of later versions, with their descriptions.
+const LATER: &str = "SELECT version, description FROM _sqlx_migrations WHERE version > $1";
+/// The text between a description and [`Step::oldest`].
+const COMPATIBLE: &str = ", compatible with migration ";
+
+/// A migration runs while hosts with the previous version use the database, and these hosts must continue to work. So a migration only adds. What the new version
+/// does not use any more is removed by a later migration. A test enforces these two phases.
 struct Step {
     version: i64,
     description: &'static str,
+    /// Programs can use the migrated database if they contain this migration. The database stores this number together with the description, so that such a
+    /// program recognizes later migrations that it does not contain.
+    oldest: i64,
     sqlite: &'static str,
     postgres: &'static str,
 }
@@ -17,25 +29,61 @@ const STEPS: &[Step] = &[
     Step {
         version: 1,
         description: "initial",
+        oldest: 1,
         sqlite: include_str!("../../migrations/sqlite/0001_initial.sql"),
         postgres: include_str!("../../migrations/postgres/0001_initial.sql"),
     },
     Step {
         version: 2,
         description: "hosts",
+        oldest: 1,
         sqlite: include_str!("../../migrations/sqlite/0002_hosts.sql"),
         postgres: include_str!("../../migrations/postgres/0002_hosts.sql"),
     },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the migrator does not lock an SQLite database.
-pub(super) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
-    run(|step| step.sqlite, connection).await
+///
+/// # Errors
+/// Returns [`Error`] if a migration fails, or if a later version of the program has migrated the database and this version is not compatible with it.
+pub(super) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), Error> {
+    run(|step| step.sqlite, connection).await?;
+    let later = sqlx::query_as(LATER).bind(newest());
+    check_compatible(&later.fetch_all(connection).await?)
 }
 
 /// Runs the missing migrations. The migrator takes an advisory lock.
-pub(super) async fn postgres(connection: &mut PgConnection) -> Result<(), MigrateError> {
-    run(|step| step.postgres, connection).await
+///
+/// # Errors
+/// Returns [`Error`] under the same conditions as [`sqlite`].
+pub(super) async fn postgres(connection: &mut PgConnection) -> Result<(), Error> {
+    run(|step| step.postgres, connection).await?;
+    let later = sqlx::query_as(LATER).bind(newest());
+    check_compatible(&later.fetch_all(connection).await?)
+}
+
+/// Returns the version of the newest migration of this program.
+pub(super) fn newest() -> i64 {
+    STEPS.iter().map(|step| step.version).max().unwrap_or(0)
+}
+
+/// Returns `true` if this program can use a database with this migration, which has this description in the database. The program contains the migration, or
+/// the migration is compatible with the program.
+pub(super) fn is_compatible(version: i64, description: &str) -> bool {
+    let oldest = description.rsplit_once(COMPATIBLE);
+    let oldest = oldest.and_then(|(_, oldest)| oldest.parse::<i64>().ok());
+    version <= newest() || oldest.is_some_and(|oldest| oldest <= newest())
+}
+
+fn check_compatible(later: &[(i64, String)]) -> Result<(), Error> {
+    let mut later = later.iter();
+    match later.find(|(version, description)| !is_compatible(*version, description)) {
+        None => Ok(()),
+        Some((version, _)) => Err(Error::Unusable(format!(
+            "a later version of Latchmail has migrated the database (migration {version}), and this version is not compatible with it; install that version again, \
+             or restore a backup of the database"
+        ))),
+    }
 }
 
 /// Returns the version and the checksum of each migration for SQLite.
@@ -60,9 +108,9 @@ fn checksums(dialect: fn(&Step) -> &'static str) -> Vec<(i64, Vec<u8>)> {
 /// digest.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn digest() -> String {
-    let texts: Vec<&str> = STEPS
+    let texts: Vec<String> = STEPS
         .iter()
-        .flat_map(|step| [step.sqlite, step.postgres])
+        .map(|step| format!("{}{}{}", step.oldest, step.sqlite, step.postgres))
         .collect();
     latchmail_core::secrets::sha256_hex(&texts.concat())[..16].to_owned()
 }
@@ -76,18 +124,24 @@ async fn run<C: Migrate>(
 }
 
 fn migrator(dialect: fn(&Step) -> &'static str) -> Migrator {
-    Migrator::with_migrations(
+    let mut migrator = Migrator::with_migrations(
         STEPS
             .iter()
             .map(|step| {
                 Migration::new(
                     step.version,
-                    step.description.into(),
+                    format!("{}{COMPATIBLE}{}", step.description, step.oldest).into(),
                     MigrationType::Simple,
                     SqlStr::from_static(dialect(step)),
                     false,
                 )
             })
             .collect(),
-    )
+    );
+    // After the run, `check_compatible` checks the migrations of later versions.
+    migrator.set_ignore_missing(true);
+    migrator
 }
+
+#[cfg(test)]
+mod tests;
