@@ -212,7 +212,7 @@ impl Postfix {
         // Postfix requires `dbname` although the URL contains the name.
         let database = match lookup {
             Lookup::Sqlite(_) => "",
-            Lookup::Postgres(_) => "dbname = latchmail\n",
+            Lookup::Postgres(_) => "dbname = latchmail\nretry_interval = 1\n",
         };
         let table = |(name, query): (&str, &str)| {
             let text = format!(
