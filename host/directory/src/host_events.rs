@@ -91,6 +91,8 @@ impl Directory {
         if let Db::Postgres(pool) = &self.db {
             events.listener = Some(listen(pool).await?);
         }
+        // The first reading finds the horizon. The second one skips the events of transactions that ended before, but not before the horizon.
+        events.read().await?;
         events.read().await?;
         Ok(events)
     }

@@ -88,7 +88,9 @@ impl LookupSettings {
             url: Some(given.to_owned()),
             last_logins: url.clone(),
             maps: "proxy:pgsql",
-            postfix: format!("hosts = {url}"),
+            // Postfix up to 3.8 does not use a server for a minute after a failure, so a closed connection would be a failure of a minute. The second entry
+            // is the same server, which Postfix tries immediately.
+            postfix: format!("hosts = {url} {url}"),
         }
     }
 }

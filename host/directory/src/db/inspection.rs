@@ -11,7 +11,8 @@ use super::{Error, PING, migrations, postgres, sqlite};
 use crate::config;
 
 /// Migrations that succeeded. The migrator of sqlx maintains this table.
-pub(crate) const APPLIED: &str = "SELECT version, checksum, description FROM _sqlx_migrations WHERE success";
+pub(crate) const APPLIED: &str =
+    "SELECT version, checksum, description FROM _sqlx_migrations WHERE success";
 const ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";
 
 /// The error code of `PostgreSQL` for a missing table.
