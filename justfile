@@ -22,6 +22,7 @@ test *arguments: build-tests
 # Run all tests, also the long ones, all service tests on PostgreSQL too, the tests of the routes with users of the mail server's own too, and without arguments those of the package and the image
 [positional-arguments]
 test-all *arguments: build-tests
+    ./scripts/build-previous
     ./scripts/with-servers ./scripts/test --all "$@"
     [[ $# -gt 0 ]] || {{ quote(just_executable()) }} --justfile {{ quote(justfile()) }} test-deb test-image
 
@@ -47,7 +48,7 @@ check: (setup "--check")
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/test-deb scripts/test-image scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-previous scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/test-deb scripts/test-image scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
     ./scripts/check-packaging
 
@@ -99,7 +100,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --deb, --image and --test-image: the tools of these tasks; --check: also cargo-deny; --bench: also PostgreSQL; --profile: also perf and inferno; --tests: also PostgreSQL, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2
+# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --deb, --image and --test-image: the tools of these tasks; --check: also cargo-deny; --bench: also PostgreSQL; --profile: also perf and inferno; --tests: also PostgreSQL, HAProxy, Redis, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
@@ -15,6 +15,8 @@ use crate::{Service, TEST_TIMEOUT, program};
 #[derive(Debug)]
 pub struct HostProcess {
     child: Child,
+    /// The path of the program.
+    program: PathBuf,
     config: PathBuf,
     /// A folder on a small disk of its own, and the size of that disk, as `mount` expects it.
     small_disk: Option<(PathBuf, String)>,
@@ -44,18 +46,40 @@ impl Service {
         let text = self.settings.replace("127.0.0.1:0", &address.to_string());
         std::fs::write(&config, text).unwrap();
         self.base = format!("http://{address}");
-        let mut process = HostProcess {
-            child: spawn(&config, small_disk.as_ref()),
-            config,
-            small_disk,
-            health: format!("{}/api/health", self.base),
-        };
-        process.wait_until_ready().await;
-        process
+        HostProcess::of(program(), config, small_disk, &self.base).await
     }
 }
 
 impl HostProcess {
+    /// Starts a program with a configuration file, which contains the address `base`, and waits until it responds.
+    pub(crate) async fn of(
+        program: PathBuf,
+        config: PathBuf,
+        small_disk: Option<(PathBuf, String)>,
+        base: &str,
+    ) -> Self {
+        let mut process = Self {
+            child: spawn(&program, &config, small_disk.as_ref()),
+            program,
+            config,
+            small_disk,
+            health: format!("{base}/api/health"),
+        };
+        process.wait_until_ready().await;
+        process
+    }
+
+    /// Ends the host as a service manager does, and waits until it has exited. Returns whether it exited successfully.
+    pub async fn stop(&mut self) -> bool {
+        kill_process(self.pid(), Signal::TERM).unwrap();
+        self.child.wait().await.unwrap().success()
+    }
+
+    /// Changes the program that the next [`HostProcess::start`] runs.
+    pub fn set_program(&mut self, program: &Path) {
+        program.clone_into(&mut self.program);
+    }
+
     /// Returns the process id.
     pub fn pid(&self) -> Pid {
         let pid = self
@@ -89,10 +113,10 @@ impl HostProcess {
         assert!(status.success(), "nsenter: {status}");
     }
 
-    /// Starts the host again after it was killed.
+    /// Starts the host again after it was killed or stopped.
     pub async fn start(&mut self) {
         self.child.wait().await.unwrap();
-        self.child = spawn(&self.config, self.small_disk.as_ref());
+        self.child = spawn(&self.program, &self.config, self.small_disk.as_ref());
         self.wait_until_ready().await;
     }
 
@@ -106,9 +130,9 @@ impl HostProcess {
     }
 }
 
-fn spawn(config: &Path, small_disk: Option<&(PathBuf, String)>) -> Child {
+fn spawn(program: &Path, config: &Path, small_disk: Option<&(PathBuf, String)>) -> Child {
     let mut command = match small_disk {
-        None => Command::new(program()),
+        None => Command::new(program),
         Some((folder, size)) => {
             let mount =
                 "mount -t tmpfs -o size=\"$1\",mode=700 tmpfs \"$2\" && shift 2 && exec \"$@\"";
@@ -122,7 +146,7 @@ fn spawn(config: &Path, small_disk: Option<&(PathBuf, String)>) -> Child {
                 mount,
                 "sh",
             ];
-            command.args(namespace).arg(size).arg(folder).arg(program());
+            command.args(namespace).arg(size).arg(folder).arg(program);
             command
         }
     };

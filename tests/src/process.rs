@@ -1,6 +1,8 @@
 //! Measures and ends processes. The service of a test and its clients run in the test's process, so the results include both.
 
+use std::collections::HashSet;
 use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
@@ -35,6 +37,19 @@ pub fn free_address() -> SocketAddr {
     free.unwrap_or_else(|| panic!("no port is free from {first} on"))
 }
 
+/// Returns a loopback address without a port that no other test uses. So its ports stay free while a server of the test is stopped.
+pub fn own_loopback() -> Ipv4Addr {
+    let [a, b, c, ..] = RandomState::new().hash_one(()).to_ne_bytes();
+    // The first numbers are in use on some systems.
+    Ipv4Addr::new(127, a.max(16), b, c.clamp(1, 254))
+}
+
+/// Returns different free addresses of one loopback address.
+pub fn free_addresses<const N: usize>(ip: Ipv4Addr) -> [SocketAddr; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind((ip, 0)).unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap())
+}
+
 /// Returns the child processes of a process, with their names.
 pub fn children_of(parent: Pid) -> Vec<(Pid, String)> {
     let parent = parent.as_raw_nonzero().to_string();
@@ -59,6 +74,36 @@ pub fn pid_of(name: &str, folder: &Path) -> Option<Pid> {
 /// Kills a process, if it exists.
 pub fn kill(pid: Pid) {
     let _ = kill_process(pid, Signal::KILL);
+}
+
+/// Sends a signal to a process and to all its descendants, as far as they exist. Does not find processes that start concurrently.
+pub fn signal_tree(pid: Pid, signal: Signal) {
+    let _ = kill_process(pid, signal);
+    for (child, _) in children_of(pid) {
+        signal_tree(child, signal);
+    }
+}
+
+/// Returns the number of open TCP connections of a process to an IPv4 address.
+pub fn connections_to(pid: Pid, address: SocketAddr) -> usize {
+    let SocketAddr::V4(address) = address else {
+        panic!("{address} is not an IPv4 address");
+    };
+    // The kernel prints the address as a number in the byte order of the machine.
+    let ip = u32::from_ne_bytes(address.ip().octets());
+    let remote = format!("{ip:08X}:{:04X}", address.port());
+    let table = read(pid, "net/tcp");
+    let established = table.lines().map(|line| line.split_whitespace().collect());
+    let established =
+        established.filter(|line: &Vec<&str>| line.get(2) == Some(&&*remote) && line[3] == "01");
+    let sockets: HashSet<String> = established
+        .map(|line| format!("socket:[{}]", line[9]))
+        .collect();
+    let files = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero())).unwrap();
+    let targets = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    targets
+        .filter(|target| sockets.contains(&*target.to_string_lossy()))
+        .count()
 }
 
 fn pids() -> Vec<Pid> {

@@ -19,16 +19,36 @@ pub struct Response {
 impl Response {
     /// Sends a request and reads the response.
     pub async fn of(request: reqwest::RequestBuilder) -> Self {
-        let response = request.send().await.unwrap();
+        Self::try_of(request).await.unwrap()
+    }
+
+    /// The same, for a request that can fail because a server stops.
+    ///
+    /// # Errors
+    /// The error of the connection.
+    pub async fn try_of(request: reqwest::RequestBuilder) -> reqwest::Result<Self> {
+        let response = request.send().await?;
         let status = response.status().as_u16();
         let headers = response.headers().clone();
-        let body = response.bytes().await.unwrap().to_vec();
-        Self {
+        let body = response.bytes().await?.to_vec();
+        Ok(Self {
             status,
             headers,
             json: serde_json::from_slice(&body).unwrap_or_default(),
             body,
-        }
+        })
+    }
+
+    /// The same with a JSON body.
+    ///
+    /// # Errors
+    /// The error of the connection.
+    pub async fn try_of_json(
+        request: reqwest::RequestBuilder,
+        body: &Value,
+    ) -> reqwest::Result<Self> {
+        let request = request.header("Content-Type", "application/json");
+        Self::try_of(request.body(body.to_string())).await
     }
 
     /// Sends a request with a JSON body and reads the response. `serde_json` serializes the body, because that crate is optimized in debug builds.

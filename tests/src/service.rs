@@ -68,18 +68,18 @@ pub struct Service {
     pub clock: Clock,
     /// The folder with all files of this service.
     pub state: PathBuf,
-    mail: Option<MailServers>,
-    stack: Option<LocalServers>,
-    users: Option<Box<MailUsers>>,
-    logs: Option<Logs>,
-    running: Option<Running>,
-    config: Box<Config>,
+    pub(crate) mail: Option<MailServers>,
+    pub(crate) stack: Option<LocalServers>,
+    pub(crate) users: Option<Box<MailUsers>>,
+    pub(crate) logs: Option<Logs>,
+    pub(crate) running: Option<Running>,
+    pub(crate) config: Box<Config>,
     /// Its configuration as text.
     pub(crate) settings: String,
-    client: reqwest::Client,
-    database: Option<PostgresDatabase>,
-    _borrowed: Option<Borrowed>,
-    _folder: TempDir,
+    pub(crate) client: reqwest::Client,
+    pub(crate) database: Option<PostgresDatabase>,
+    pub(crate) _borrowed: Option<Borrowed>,
+    pub(crate) _folder: TempDir,
 }
 
 impl Setup {
@@ -283,7 +283,7 @@ pub(crate) fn high_limits() -> String {
         .join("\n")
 }
 
-fn parsed(settings: &str) -> Config {
+pub(crate) fn parsed(settings: &str) -> Config {
     Config::parse(settings, "test", HashMap::new()).unwrap()
 }
 

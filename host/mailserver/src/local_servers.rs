@@ -52,7 +52,9 @@ pub struct LocalServers {
     dovecot_command: Vec<String>,
     /// `None` while Dovecot is stopped. Tests stop Dovecot to simulate an outage.
     dovecot: Option<Daemon>,
-    postfix: Daemon,
+    postfix_command: Vec<String>,
+    /// `None` while Postfix is stopped.
+    postfix: Option<Daemon>,
     sink_daemon: Daemon,
     /// The service's milter, if there is one.
     milter: Option<Daemon>,
@@ -163,13 +165,19 @@ impl LocalServers {
                 dovecot::GRACE,
                 &layout.root,
             )?),
-            postfix: start("postfix", &postfix_command, postfix::GRACE, &layout.root)?,
+            postfix: Some(start(
+                "postfix",
+                &postfix_command,
+                postfix::GRACE,
+                &layout.root,
+            )?),
             milter: match &milter_command {
                 Some(command) => Some(start("milter", command, milter::GRACE, &layout.root)?),
                 None => None,
             },
             sink_daemon: start("sink", &sink_command, postfix::GRACE, &layout.sink)?,
             dovecot_command,
+            postfix_command,
             instance,
             ports,
             layout,
@@ -188,7 +196,7 @@ impl LocalServers {
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let (dovecot, postfix, sink, milter) = tokio::join!(
             stop_daemon(&mut self.dovecot),
-            self.postfix.stop(),
+            stop_daemon(&mut self.postfix),
             self.sink_daemon.stop(),
             stop_daemon(&mut self.milter)
         );
@@ -232,12 +240,7 @@ impl LocalServers {
             None,
         )?;
         self.dovecot = Some(daemon);
-        self.wait_for_greetings()
-            .await
-            .map_err(|error| match error {
-                StartError::Conflict(reason) => anyhow!(reason),
-                StartError::Permanent(error) => error,
-            })
+        self.wait_for_greetings().await.map_err(into_anyhow)
     }
 
     /// Restarts Dovecot on the same ports. Closes all connections and keeps the mail.
@@ -247,6 +250,25 @@ impl LocalServers {
     pub async fn restart_imap(&mut self) -> anyhow::Result<()> {
         self.stop_imap().await?;
         self.start_imap().await
+    }
+
+    /// Restarts Postfix on the same ports. Closes all connections and keeps the queue.
+    ///
+    /// # Errors
+    /// Returns an error if Postfix does not end after SIGKILL or does not start.
+    #[cfg(feature = "testing")]
+    pub async fn restart_postfix(&mut self) -> anyhow::Result<()> {
+        stop_daemon(&mut self.postfix).await?;
+        let layout = &self.layout;
+        self.postfix = Some(Daemon::start(
+            "postfix",
+            &self.postfix_command,
+            postfix::GRACE,
+            &layout.root,
+            &layout.log,
+            None,
+        )?);
+        self.wait_for_greetings().await.map_err(into_anyhow)
     }
 
     /// Waits until all daemons accept connections.
@@ -267,9 +289,10 @@ impl LocalServers {
         let deadline = Instant::now() + START_TIMEOUT;
         let (ports, name, log) = (self.ports, self.instance.as_str(), &self.layout.log);
         let dovecot = self.dovecot.as_mut().context("Dovecot is stopped")?;
+        let postfix = self.postfix.as_mut().context("Postfix is stopped")?;
         for (daemon, ports) in [
             (dovecot, &[ports.imap, ports.lmtp][..]),
-            (&mut self.postfix, &[ports.smtp, ports.submission]),
+            (postfix, &[ports.smtp, ports.submission]),
             (&mut self.sink_daemon, &[ports.sink]),
         ] {
             for port in ports {
@@ -278,6 +301,13 @@ impl LocalServers {
             }
         }
         Ok(())
+    }
+}
+
+fn into_anyhow(error: StartError) -> anyhow::Error {
+    match error {
+        StartError::Conflict(reason) => anyhow!(reason),
+        StartError::Permanent(error) => error,
     }
 }
 

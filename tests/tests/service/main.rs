@@ -14,4 +14,5 @@ mod mail;
 mod mail_server_users;
 mod modules;
 mod newcomers;
+mod several_hosts;
 mod single_sign_on;

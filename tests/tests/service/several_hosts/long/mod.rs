@@ -1,0 +1,6 @@
+//! Tests that take minutes: a host is killed, the servers behind the hosts stop, and a new version replaces an old one.
+
+mod faults;
+mod load;
+mod sends;
+mod upgrade;

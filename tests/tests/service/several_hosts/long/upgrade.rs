@@ -1,0 +1,74 @@
+//! A rolling upgrade from the previous version, which does not know the newest migration of the database. `scripts/build-previous` builds it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use latchmail_tests::{ProgramOutput, SeveralHosts, modules, program};
+use serde_json::json;
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
+
+use super::load::Load;
+
+const MIGRATIONS: &str = "SELECT max(version)::text FROM _sqlx_migrations";
+/// Versions that do not know this migration do not start on a database that a later version has migrated.
+const FIRST_COMPATIBLE: i64 = 2;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it takes long; ./just test-all runs it"]
+async fn an_upgrade_of_one_host_after_the_other_fails_no_request() {
+    let (old, old_modules) = (previous("latchmail"), previous("modules"));
+    let mut all = SeveralHosts::start_version(&old, &old_modules).await;
+    let before = migration(&all).await;
+    let load = Load::start(&all).await;
+    let begun = Instant::now();
+    sleep(Duration::from_secs(5)).await;
+    for number in 0..2 {
+        all.upgrade(number, &program(), &modules()).await;
+        assert_eq!(migration(&all).await, before + 1);
+        // Both versions, or the new version twice.
+        sleep(Duration::from_secs(5)).await;
+        for host in &all.hosts {
+            let ada = json!({ "email": "ada@first.test", "password": latchmail_tests::PASSWORD });
+            host.service
+                .post("/api/v1/auth/login", &ada)
+                .await
+                .succeeds(200);
+            host.service.send("GET /api/readiness").await.succeeds(200);
+        }
+    }
+    // The way back: the previous version starts on the new database.
+    if before >= FIRST_COMPATIBLE {
+        all.upgrade(0, &old, &old_modules).await;
+        sleep(Duration::from_secs(5)).await;
+    } else {
+        let config = all.service.operator_config();
+        let mut command = Command::new(&old);
+        command
+            .env_clear()
+            .args(["account", "list", "--config"])
+            .arg(config);
+        println!(
+            "the previous version on the new database: {:?}",
+            ProgramOutput::of(&mut command, "").await
+        );
+    }
+    println!("{}", load.summary(begun));
+    load.assert_statuses(begun, &[]);
+    load.end(&all, Duration::from_mins(1)).await;
+}
+
+async fn migration(all: &SeveralHosts) -> i64 {
+    all.postgres.rows(MIGRATIONS).await[0].parse().unwrap()
+}
+
+/// Returns the path of a file or folder of the previous version.
+fn previous(name: &str) -> PathBuf {
+    let path = modules().with_file_name("previous").join(name);
+    let missing = path.display();
+    assert!(
+        path.exists(),
+        "{missing} is missing; run ./scripts/build-previous"
+    );
+    path
+}

@@ -1,0 +1,5 @@
+//! Several hosts behind a balancer, which share a database and the mail servers.
+
+mod endings;
+mod long;
+mod shared_state;
