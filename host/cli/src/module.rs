@@ -49,7 +49,8 @@ pub enum Command {
         /// Name of the module.
         name: String,
         /// Show only entries of the request with this id. The header `X-Request-Id` of a response contains the id.
-        #[arg(long, value_name = "ID")]
+        // An id can start with a hyphen.
+        #[arg(long, value_name = "ID", allow_hyphen_values = true)]
         request: Option<String>,
         /// Print a JSON object per line.
         #[arg(long)]
