@@ -34,7 +34,7 @@ const BATCH: usize = 50;
 const BEGINNING: usize = 64 * 1024;
 
 /// Memory for the messages of a writer, in bytes.
-const WRITER_MEMORY: usize = 32 * 1024 * 1024;
+const WRITER_MEMORY: usize = 16 * 1024 * 1024;
 
 /// Maximum time to wait for the end of another writer.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
