@@ -366,7 +366,8 @@ impl Running {
         self.server.addresses()
     }
 
-    /// Reports that the service is not ready, and still accepts requests for `http.drain_delay`. Then stops accepting requests. Waits for running requests until the end of the configured grace period. Then releases all resources.
+    /// Reports that the service is not ready, and still accepts requests for `http.drain_delay`. Then stops accepting requests. Waits for running requests until
+    /// the end of the configured grace period. Then releases all resources.
     pub async fn stop(self) {
         self.app.stopping.store(true, Ordering::Relaxed);
         tokio::time::sleep(self.app.config.http.drain_delay).await;
