@@ -56,9 +56,14 @@ pub(super) async fn announce(app: Arc<App>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Err(error) = app.directory.announce_host(&announcement(&app)).await {
-            tracing::warn!(%error, "cannot announce this host to the other hosts");
-        }
+        announce_now(&app).await;
+    }
+}
+
+/// Announces this host once, and logs a failure.
+pub(super) async fn announce_now(app: &App) {
+    if let Err(error) = app.directory.announce_host(&announcement(app)).await {
+        tracing::warn!(%error, "cannot announce this host to the other hosts");
     }
 }
 
@@ -98,8 +103,6 @@ async fn converge(app: &App) -> bool {
         tracing::warn!(%error, "cannot apply the module changes of other hosts");
         return false;
     }
-    if let Err(error) = app.directory.announce_host(&announcement(app)).await {
-        tracing::warn!(%error, "cannot announce this host to the other hosts");
-    }
+    announce_now(app).await;
     true
 }

@@ -42,12 +42,7 @@ pub(super) async fn open(
 pub(super) async fn follow(app: Arc<App>, current: watch::Sender<String>) {
     loop {
         match app.service_keys.update().await {
-            Ok(true) => {
-                let announcement = hosts::announcement(&app);
-                if let Err(error) = app.directory.announce_host(&announcement).await {
-                    tracing::warn!(%error, "cannot announce the keys of this host");
-                }
-            }
+            Ok(true) => hosts::announce_now(&app).await,
             Ok(false) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot compare the service's keys with the database");
