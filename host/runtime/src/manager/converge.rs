@@ -31,8 +31,8 @@ impl ModuleManager {
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let entries = self.entries.load();
-        let enabled = entries.iter().filter(|(_, entry)| entry.enabled);
-        enabled
+        let failed = entries.iter().filter(|(_, entry)| !entry.is_as_wanted());
+        failed
             .filter_map(|(name, entry)| {
                 Some(format!("module `{name}`: {}", entry.problem.as_ref()?))
             })
@@ -95,7 +95,7 @@ impl ModuleManager {
 fn is_current(entry: Option<&ModuleEntry>, installed: &Installed) -> bool {
     entry.is_some_and(|entry| {
         let is_same = entry.digest.as_ref() == Some(&installed.digest);
-        is_same && entry.enabled == installed.enabled && (entry.problem.is_none() || !entry.enabled)
+        is_same && entry.enabled == installed.enabled && entry.is_as_wanted()
     })
 }
 

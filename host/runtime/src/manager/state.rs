@@ -58,6 +58,12 @@ impl ModuleEntry {
             problem: None,
         }
     }
+
+    /// Returns whether the module is disabled or the version that should serve does serve.
+    pub(super) fn is_as_wanted(&self) -> bool {
+        let serving = self.serving.as_ref().map(|module| module.digest());
+        !self.enabled || (serving.is_some() && serving == self.digest.as_deref())
+    }
 }
 
 impl ModuleManager {

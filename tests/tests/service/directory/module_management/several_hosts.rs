@@ -133,13 +133,13 @@ async fn a_host_that_cannot_run_a_version_is_not_ready_while_another_host_can() 
         panic!("{problems:?}");
     };
     assert!(problem.contains("[modules.variant]"), "{problem}");
-    let hosts = service.app().directory.hosts().await.unwrap();
-    let reported = |problem: &String| {
+    wait_until("the other host announces its problem", async || {
+        let hosts = service.app().directory.hosts().await.unwrap();
         hosts
             .iter()
             .any(|host| host.problem.as_ref() == Some(problem))
-    };
-    assert!(reported(problem), "{hosts:?}");
+    })
+    .await;
     service.send("GET /api/readiness").await.succeeds(200);
     assert_serves(&service, "1.0.0").await;
 
@@ -170,4 +170,43 @@ async fn a_stopping_host_serves_requests_but_is_not_ready() {
     Response::of(health).await.succeeds(200);
     stopped.await.unwrap();
     readiness.send().await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_whose_file_is_missing_reports_it_and_serves_the_installed_version() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("variant.wasm");
+    std::fs::write(&file, variant_with_version("1.0.0")).unwrap();
+    let sections = format!(
+        "{NEW_MODULES}\nmodules.variant.paths = ['/variant/']\nmodules.variant.source = '{}'",
+        file.display()
+    );
+    let service = Service::with(&sections).await;
+    std::fs::remove_file(&file).unwrap();
+    let host = service.second_host().await;
+    let another = Variant {
+        name: "other",
+        path: "/other/",
+        ..Variant::default()
+    };
+    service.install(&[another.component()]).await;
+    wait_until("the other host has loaded the other module", async || {
+        host.send("GET /other/version").await.status == 200
+    })
+    .await;
+    wait_for(&host, Some("1.0.0")).await;
+    let modules = &host.app().module_manager;
+    let listed = modules.list();
+    let problem = |name| {
+        listed
+            .iter()
+            .find(|one| one.name == name)
+            .unwrap()
+            .problem
+            .as_deref()
+    };
+    assert!(problem("variant").is_some_and(|text| text.contains("cannot be read")));
+    assert_eq!(problem("other"), None);
+    assert_eq!(modules.problems(), [""; 0]);
+    host.stop().await;
 }
