@@ -81,7 +81,7 @@ pub async fn moved(
         let changes: Vec<LoggedChange> = before
             .into_iter()
             .chain(cleared)
-            .filter_map(LoggedMessage::change)
+            .map(LoggedMessage::change)
             .collect();
         log::append(&mut tx, account, &changes).await?;
         on_tx!(&mut tx, tx => {
@@ -119,10 +119,7 @@ pub async fn remove(db: &Db, account: &str, uids: &[u64]) -> Result<(), Error> {
             query.push(") RETURNING uid, folder_id, flags");
             query.build_query_as().fetch_all(tx).await
         })?;
-        let changes: Vec<LoggedChange> = removed
-            .into_iter()
-            .filter_map(LoggedMessage::change)
-            .collect();
+        let changes: Vec<LoggedChange> = removed.into_iter().map(LoggedMessage::change).collect();
         log::append(&mut tx, account, &changes).await?;
     }
     tx.commit().await
@@ -148,7 +145,7 @@ pub async fn remove_lost(db: &Db, account: &str, messages: &[IndexedMessage]) ->
                 .bind(place.imap_uid)
                 .fetch_optional(tx)
                 .await)?;
-            changes.extend(removed.and_then(LoggedMessage::change));
+            changes.extend(removed.map(LoggedMessage::change));
         }
         log::append(&mut tx, account, &changes).await?;
         tx.commit().await?;

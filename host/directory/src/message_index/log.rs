@@ -1,7 +1,7 @@
 //! The change log of a mailbox. [`super::history`] reads the log. Versions, states and the rules for new entries are described at the table `mailbox_changes`.
 //!
-//! A mailbox has a log after its first sync. The log contains only messages whose flags are known. A message appears in the log when its flags are stored for
-//! the first time.
+//! A mailbox has a log after its first sync. A message appears in the log when its flags are stored for the first time. If it is removed before, only its removal
+//! is in the log: a listing may have returned its number to a client.
 
 use std::time::Duration;
 
@@ -82,9 +82,14 @@ pub(super) struct LoggedMessage {
 }
 
 impl LoggedMessage {
-    /// Returns the change that replaces this state. Returns `None` if the message is not in the log.
-    pub(super) fn change(self) -> Option<LoggedChange> {
-        LoggedChange::of_message(self.uid, &self.folder_id, self.flags)
+    /// Returns the change that replaces this state. If the message was never synced, its flags are empty in the log.
+    pub(super) fn change(self) -> LoggedChange {
+        LoggedChange {
+            uid: self.uid,
+            folder: Some(self.folder_id),
+            flags: Some(self.flags.unwrap_or_default()),
+            path: None,
+        }
     }
 }
 

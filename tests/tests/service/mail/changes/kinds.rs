@@ -99,6 +99,21 @@ async fn changes_by_another_client_are_returned() {
     assert!(deleted.contains(&expected), "{deleted:?}");
 }
 
+/// A listing assigns a number to a message before the change log contains the message.
+#[tokio::test]
+async fn a_message_that_was_created_listed_and_deleted_between_two_calls_is_returned_as_deleted() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    let start = ada.changes("", "").await.succeeds(200);
+    append_message(&mut client, "INBOX", "one").await;
+    let uid = ada.uid_of("INBOX", "one").await;
+    expunge(&mut client, "INBOX", 1).await;
+    let next = ada.changes(start["cursor"].as_str().unwrap(), "").await;
+    let expected = json!([{ "type": "deleted", "uid": uid, "folder": "INBOX" }]);
+    assert_eq!(next.succeeds(200)["changes"], expected);
+}
+
 #[tokio::test]
 async fn changes_by_the_api_are_returned() {
     let service = Service::with_mail().await;
