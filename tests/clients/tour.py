@@ -118,6 +118,8 @@ me = client(sign_in(data["address"]).access_token)
 
 # The service.
 call("health", stranger)
+for page in ["show_start", "show_description", "get_description_script"]:
+    detailed(page, stranger)
 call("readiness", stranger)
 call("openapi", stranger)
 

@@ -64,6 +64,9 @@ const me = clientOf((await signIn(data.address)).accessToken);
 
 // The service.
 await ok(stranger.GET('/api/health'));
+await ok(stranger.GET('/', { parseAs: 'text' }));
+await ok(stranger.GET('/docs', { parseAs: 'text' }));
+await ok(stranger.GET('/docs/redoc.js', { parseAs: 'text' }));
 await ok(stranger.GET('/api/readiness'));
 const scopes: Record<string, string> = (await ok(stranger.GET('/api/openapi.json')))['x-api-token-scopes'];
 if (!scopes['mail:read']) throw new Error('no scopes');

@@ -149,6 +149,7 @@ impl Service {
             "
 Latchmail is running at {base} (IMAP {imap}, submission {submission}, SMTP {smtp}).
 Demo account: {email}, password: {password}
+Documentation of the API: {base}/docs
 
 Example: send a message to the demo account, sign in and read the message.
 

@@ -1,7 +1,8 @@
-//! The host's routes for health, readiness and the API description (specification, section 4.1).
+//! The host's routes for health, readiness and the API description (specification, section 4.1), and the pages for a browser.
 
 pub mod health;
 pub mod openapi;
+mod pages;
 pub mod readiness;
 
 use std::future::ready;
@@ -17,12 +18,19 @@ use crate::route_group::{HostRoute, RouteGroup, host_route};
 
 #[derive(OpenApi)]
 #[openapi(
-    paths(health::health, readiness::readiness, openapi::openapi),
+    paths(
+        health::health,
+        readiness::readiness,
+        openapi::openapi,
+        pages::show_start,
+        pages::show_description,
+        pages::script,
+    ),
     components(schemas(health::Health, readiness::Ready, readiness::NotReady))
 )]
 struct Description;
 
-/// Returns the routes for health, readiness and the API description.
+/// Returns the routes of this module.
 ///
 /// # Errors
 /// Returns an error if the API description cannot be serialized.
@@ -40,6 +48,18 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
             HostRoute {
                 route: route("/api/openapi.json", "openapi", ""),
                 handler: |app, request| Box::pin(ready(Ok(openapi::openapi(app, request)))),
+            },
+            HostRoute {
+                route: route(pages::START, "showStart", ""),
+                handler: |app, _| Box::pin(ready(pages::show_start(app))),
+            },
+            HostRoute {
+                route: route(pages::VIEWER, "showDescription", ""),
+                handler: |app, _| Box::pin(ready(pages::show_description(app))),
+            },
+            HostRoute {
+                route: route(pages::SCRIPT, "getDescriptionScript", ""),
+                handler: |_, _| Box::pin(ready(Ok(pages::script()))),
             },
         ],
         &Description::openapi(),
@@ -62,7 +82,7 @@ mod tests {
     use crate::router::RouteTable;
 
     #[test]
-    fn the_three_routes_are_routed_and_described() {
+    fn the_routes_are_routed_and_described() {
         let table = RouteTable::build(&ApiInfo::default(), vec![route_group().unwrap()]).unwrap();
         let document: serde_json::Value = serde_json::from_slice(&table.description()).unwrap();
         let mut described: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
@@ -72,7 +92,14 @@ mod tests {
         assert_eq!(described, routed);
         assert_eq!(
             routed,
-            ["/api/health", "/api/openapi.json", "/api/readiness"]
+            [
+                "/",
+                "/api/health",
+                "/api/openapi.json",
+                "/api/readiness",
+                "/docs",
+                "/docs/redoc.js"
+            ]
         );
         for path in routed {
             assert_eq!(

@@ -88,6 +88,23 @@ impl Page<'_> {
     }
 }
 
+/// Returns a page without a form.
+pub(crate) fn page_without_form(
+    app: &App,
+    status: StatusCode,
+    title: &str,
+    body: Markup,
+) -> Result<Response, Rejection> {
+    let page = Page {
+        status,
+        title,
+        body,
+        form_action: None,
+        browser: None,
+    };
+    page.into_response(app)
+}
+
 /// Renders the fields for the account's email address, password and two-factor code.
 pub(super) fn credentials(app: &App, address: &str, wants_code: bool) -> Markup {
     // Browsers reject a name without a domain in a field of the type `email`.
@@ -120,14 +137,8 @@ pub(super) fn alert(message: Option<&str>) -> Markup {
 
 /// Renders an error as a page, and logs the error.
 fn error_page(app: &App, rejection: &Rejection) -> Result<Response, Rejection> {
-    let page = Page {
-        status: rejection.status,
-        title: "Something went wrong",
-        body: html! { p role="alert" { (rejection.text) } },
-        form_action: None,
-        browser: None,
-    };
-    let mut response = page.into_response(app)?;
+    let body = html! { p role="alert" { (rejection.text) } };
+    let mut response = page_without_form(app, rejection.status, "Something went wrong", body)?;
     response.headers.extend(rejection.headers.iter().cloned());
     response::log(rejection);
     Ok(response)

@@ -7,6 +7,7 @@ mod clients;
 mod links;
 mod schemas;
 mod statuses;
+mod viewer;
 
 /// Returns the API description of a service with all modules.
 async fn description() -> Value {

@@ -29,13 +29,16 @@ const ALWAYS: [(&str, &[&str]); 11] = [
 ];
 
 /// Operations whose requests the pipeline does not count: these have no limit, and pages count themselves.
-const UNCOUNTED: [&str; 9] = [
+const UNCOUNTED: [&str; 12] = [
+    "GET /",
     "GET /.well-known/oauth-authorization-server",
     "GET /.well-known/oauth-protected-resource",
     "GET /.well-known/oauth-protected-resource/mcp",
     "GET /api/health",
     "GET /api/openapi.json",
     "GET /device",
+    "GET /docs",
+    "GET /docs/redoc.js",
     "GET /login",
     "POST /device",
     "POST /login",

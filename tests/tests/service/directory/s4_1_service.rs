@@ -37,7 +37,7 @@ async fn readiness_names_failed_dependencies_and_health_ignores_them() {
 async fn an_unknown_path_is_404_and_a_known_one_with_another_method_405() {
     let service = Service::with_mail().await;
     for path in [
-        "/",
+        "/index.html",
         "/api",
         "/api/v1/mail/folder",
         "/api/v1/mail/folders/",

@@ -24,6 +24,9 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
         scoped(Scope::MailWrite, true),
     );
     BTreeMap::from([
+        ("GET /", Access::Public),
+        ("GET /docs", Access::Public),
+        ("GET /docs/redoc.js", Access::Public),
         ("GET /api/health", Access::Public),
         ("GET /api/readiness", Access::Public),
         ("GET /api/openapi.json", Access::Public),

@@ -1,0 +1,146 @@
+//! The pages for people who open the service in a browser: the start page, and the API description in the viewer Redoc.
+//!
+//! The page with the viewer runs scripts on the origin of the sign-in pages. Its content security policy therefore puts it in a sandbox: its scripts have an
+//! opaque origin, so they cannot read cookies or responses of the service, and they cannot send forms. Such a page cannot fetch the description, so the page
+//! contains it.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use latchmail_core::error::Failure;
+use latchmail_core::secrets;
+use latchmail_runtime::modules::Content;
+use maud::{DOCTYPE, PreEscaped, html};
+
+use crate::app::App;
+use crate::message::Response;
+use crate::oauth::page_without_form;
+use crate::rejection::Rejection;
+
+pub(super) const START: &str = "/";
+pub(super) const VIEWER: &str = "/docs";
+pub(super) const SCRIPT: &str = "/docs/redoc.js";
+
+/// Redoc 2.5.2 from npm, without changes.
+const REDOC: &str = include_str!("redoc/redoc.standalone.js");
+
+/// Starts the viewer. `NONCE` is replaced with the nonce of the page. The fonts are those of the system.
+const START_VIEWER: &str = r"
+const description = JSON.parse(document.getElementById('description').textContent);
+const fontFamily = 'system-ui, sans-serif';
+const theme = { typography: { fontFamily, headings: { fontFamily } } };
+Redoc.init(description, { nonce: 'NONCE', hideDownloadButtons: true, theme }, document.getElementById('viewer'));
+";
+
+/// Length of a nonce. 22 letters and digits contain 130 random bits.
+const NONCE_LENGTH: usize = 22;
+
+/// Show the start page
+#[utoipa::path(
+    get,
+    path = "/",
+    operation_id = "showStart",
+    tag = "Service",
+    responses((status = 200, description = "The page", content_type = "text/html", body = String))
+)]
+pub(super) fn show_start(app: &App) -> Result<Response, Rejection> {
+    let base = app.config.base_url();
+    let body = html! {
+        p { "This service gives programs and agents access to mailboxes, over HTTP." }
+        dl {
+            dt { "Documentation of the API" }
+            dd { a href=(VIEWER) { (base) (VIEWER) } }
+            dt { "Description of the API for tools (OpenAPI)" }
+            dd { a href="/api/openapi.json" { (base) "/api/openapi.json" } }
+            dt { "Endpoint for agents (MCP)" }
+            dd { (base) "/mcp" }
+        }
+    };
+    page_without_form(app, StatusCode::OK, "An API for your mailbox", body)
+}
+
+/// Show the description of this API
+#[utoipa::path(
+    get,
+    path = "/docs",
+    operation_id = "showDescription",
+    tag = "Service",
+    responses((status = 200, description = "The page", content_type = "text/html", body = String))
+)]
+pub(super) fn show_description(app: &App) -> Result<Response, Rejection> {
+    let nonce = secrets::letters_and_digits(NONCE_LENGTH)?;
+    let description = app.http.table().description();
+    // In a script element, `<` can begin the end tag. JSON contains `<` only in strings.
+    let description = String::from_utf8_lossy(&description).replace('<', "\\u003c");
+    let document = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "API – " (app.config.service_name) }
+                style nonce=(*nonce) { "body { margin: 0; }" }
+            }
+            body {
+                main #viewer {
+                    noscript { "This page needs JavaScript. The description is also at " a href="/api/openapi.json" { "/api/openapi.json" } "." }
+                }
+                script #description type="application/json" nonce=(*nonce) { (PreEscaped(description)) }
+                script nonce=(*nonce) src=(SCRIPT) {}
+                script nonce=(*nonce) { (PreEscaped(START_VIEWER.replace("NONCE", &nonce))) }
+            }
+        }
+    };
+    let policy = format!(
+        "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; \
+         img-src data:; worker-src blob:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
+        *nonce
+    );
+    let policy = HeaderValue::from_str(&policy).map_err(Failure::internal)?;
+    Ok(respond(
+        [
+            (
+                header::CONTENT_TYPE,
+                HeaderValue::from_static("text/html; charset=utf-8"),
+            ),
+            (header::CONTENT_SECURITY_POLICY, policy),
+        ],
+        document.into_string().into(),
+    ))
+}
+
+/// Get the script of the page with the description
+#[utoipa::path(
+    get,
+    path = "/docs/redoc.js",
+    operation_id = "getDescriptionScript",
+    tag = "Service",
+    responses((status = 200, description = "The script", content_type = "text/javascript", body = String))
+)]
+pub(super) fn script() -> Response {
+    respond(
+        [
+            (
+                header::CONTENT_TYPE,
+                HeaderValue::from_static("text/javascript; charset=utf-8"),
+            ),
+            (
+                header::CACHE_CONTROL,
+                HeaderValue::from_static("public, max-age=86400"),
+            ),
+            // The page has an opaque origin, so for the browser the script is from another origin.
+            (
+                HeaderName::from_static("cross-origin-resource-policy"),
+                HeaderValue::from_static("cross-origin"),
+            ),
+        ],
+        Bytes::from_static(REDOC.as_bytes()),
+    )
+}
+
+fn respond<const N: usize>(headers: [(HeaderName, HeaderValue); N], body: Bytes) -> Response {
+    Response {
+        status: StatusCode::OK,
+        headers: HeaderMap::from_iter(headers),
+        body: Content::Bytes(body),
+    }
+}
