@@ -61,7 +61,7 @@ impl App {
     pub(crate) async fn not_ready(
         &self,
     ) -> Result<Option<&'static str>, latchmail_directory::Error> {
-        if self.stopping.load(Ordering::Relaxed) {
+        if self.is_stopping() {
             return Ok(Some("stopping"));
         }
         if self.module_manager.problems().is_empty() {
@@ -81,6 +81,10 @@ impl State for App {
 
     fn http(&self) -> &HttpState<Self> {
         &self.http
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 
     async fn parse_credential(

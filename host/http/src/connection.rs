@@ -128,7 +128,7 @@ async fn respond<S: State>(
         Role::Redirect => redirect::respond(&state.http().base_url, request),
     };
     let headers = response.headers_mut();
-    if connection_state.is_body_end_ambiguous() {
+    if connection_state.is_body_end_ambiguous() || state.is_stopping() {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if headers

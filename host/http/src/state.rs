@@ -29,6 +29,12 @@ pub trait State: Sized + Send + Sync + 'static {
     /// Returns the state of the HTTP server.
     fn http(&self) -> &HttpState<Self>;
 
+    /// Returns whether the service is about to stop. Responses over HTTP/1 then close their connections, so that clients do not send another request on a
+    /// connection that the server closes.
+    fn is_stopping(&self) -> bool {
+        false
+    }
+
     /// Parses the credential of a request, without a lookup in the database. Also returns the rate-limit key of the credential if the form of the credential
     /// proves that this service issued the credential.
     ///

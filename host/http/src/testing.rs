@@ -3,7 +3,7 @@
 use std::future::ready;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use http::{HeaderMap, Method, header};
 use latchmail_core::caller::{Audience, Caller, Credential, MailCredential, Scope};
@@ -70,6 +70,7 @@ pub(crate) fn caller(credential: Credential) -> Caller {
 /// A service with the routes of a test.
 pub(crate) struct TestService {
     http: HttpState<Self>,
+    pub(crate) stopping: AtomicBool,
     pub(crate) clock: Clock,
     /// The permits of the handlers of `/wait`. Each handler waits for one permit.
     pub(crate) gate: tokio::sync::Semaphore,
@@ -89,6 +90,7 @@ impl TestService {
         let table = RouteTable::build(&ApiInfo::from_config(&config), vec![group]).unwrap();
         Arc::new(Self {
             http: HttpState::new(&config, clock.clone(), table).unwrap(),
+            stopping: AtomicBool::new(false),
             clock,
             gate: tokio::sync::Semaphore::new(0),
             started: tokio::sync::Semaphore::new(0),
@@ -103,6 +105,10 @@ impl State for TestService {
 
     fn http(&self) -> &HttpState<Self> {
         &self.http
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 
     async fn parse_credential(

@@ -71,6 +71,10 @@ impl State for ListenerState {
         &self.http
     }
 
+    fn is_stopping(&self) -> bool {
+        self.app.is_stopping()
+    }
+
     async fn parse_credential(
         &self,
         headers: &HeaderMap,

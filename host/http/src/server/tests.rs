@@ -1,6 +1,7 @@
 //! Tests over real sockets, with clients that can send any bytes.
 
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -338,6 +339,24 @@ async fn a_proxy_has_as_many_connections_as_its_clients() {
         assert!(client.response().await.starts_with("HTTP/1.1 200 "));
         clients.push(client);
     }
+}
+
+#[tokio::test]
+async fn responses_close_their_connections_if_the_service_is_about_to_stop() {
+    let (small, running) = start("").await;
+    let mut client = Client::of(&running).await;
+    client.send(&get("/echo/a")).await;
+    let response = client.response().await.to_lowercase();
+    assert!(!response.contains("connection: close"), "{response}");
+    small.stopping.store(true, Ordering::Relaxed);
+    client.send(&get("/echo/b")).await;
+    let response = client.read_to_end().await.to_lowercase();
+    assert!(response.starts_with("http/1.1 200 "), "{response}");
+    assert!(response.contains("\r\nconnection: close\r\n"), "{response}");
+    // The listener still accepts connections.
+    let mut client = Client::of(&running).await;
+    client.send(&get("/echo/c")).await;
+    assert!(client.read_to_end().await.starts_with("HTTP/1.1 200 "));
 }
 
 #[tokio::test]

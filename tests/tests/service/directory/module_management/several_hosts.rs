@@ -167,7 +167,9 @@ async fn a_stopping_host_serves_requests_but_is_not_ready() {
         response.status == 503 && response.json["reason"] == "stopping"
     })
     .await;
-    Response::of(health).await.succeeds(200);
+    let response = Response::of(health).await;
+    assert_eq!(response.header("connection"), Some("close"));
+    response.succeeds(200);
     stopped.await.unwrap();
     readiness.send().await.unwrap_err();
 }
