@@ -85,7 +85,7 @@ pub use sdk::{Sdk, tools_folder};
 pub use searching::{percent_encoded, subjects_of};
 pub use second_host::SecondHost;
 pub use service::{DOMAIN, Service, Setup, load_problem, start_error};
-pub use several_hosts::{Host, SeveralHosts};
+pub use several_hosts::{Host, PUBLIC_LIMIT, SeveralHosts};
 pub use site::Site;
 pub use variant::Variant;
 pub use wait::{TEST_TIMEOUT, wait_until};

@@ -82,6 +82,13 @@ impl Redis {
         kill_process(pid.unwrap(), signal).unwrap();
     }
 
+    /// Removes all keys, as after a restart.
+    pub async fn remove_all_keys(&self) {
+        let mut connection = self.connect().await;
+        let command = redis::cmd("FLUSHALL");
+        command.query_async::<()>(&mut connection).await.unwrap();
+    }
+
     /// Opens a connection.
     pub async fn connect(&self) -> MultiplexedConnection {
         self.try_connect().await.unwrap()

@@ -1,8 +1,10 @@
-//! Two hosts in processes of their own behind a balancer, with one PostgreSQL server and one pair of mail servers. A test can stop, kill and pause all of them.
+//! Two hosts in processes of their own behind a balancer, with one PostgreSQL server, one Redis server and one pair of mail servers. A test can stop, kill and
+//! pause all of them.
 //!
 //! The balancer is `HAProxy`. It sends each request to the next host that is ready, and names the host in the header `x-host` of the response. If it cannot
 //! connect to a host, it sends the request to the other one. It never repeats a request that a host has received.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,21 +12,27 @@ use std::time::Duration;
 
 use latchmail_core::clock::Clock;
 use latchmail_mailserver::{LocalServers, Lookup};
+use rustix::process::{Signal, kill_process};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 
 use crate::mail_servers::{Logs, milter};
 use crate::process::{free_addresses, own_loopback};
 use crate::service::{high_limits, parsed, settings};
 use crate::{
-    HostProcess, MailServers, Person, PostgresServer, ProgramOutput, Service, modules, program,
-    wait_until,
+    HostProcess, MailServers, Person, PostgresServer, ProgramOutput, Redis, Service, modules,
+    program, wait_until,
 };
+
+/// The limit of the routes without a credential, in requests per minute, so that a test can reach it. All other limits are high.
+pub const PUBLIC_LIMIT: u32 = 5;
+/// The seconds between SIGTERM and the end of a host. The balancer needs two checks to notice that a host is not ready.
+const DRAIN_DELAY: u32 = 3;
 
 /// The names of the hosts in the balancer.
 const NAMES: [&str; 2] = ["one", "two"];
+/// The name of the configuration file in the folder of a host.
+const CONFIG: &str = "process.toml";
 
 /// Two hosts behind a balancer.
 #[derive(Debug)]
@@ -36,6 +44,8 @@ pub struct SeveralHosts {
     _balancer: Child,
     /// The database server.
     pub postgres: PostgresServer,
+    /// The server of the rate limits. A version from before `redis.url` does not use it.
+    pub redis: Redis,
 }
 
 /// One of the hosts.
@@ -45,6 +55,17 @@ pub struct Host {
     pub service: Service,
     /// Its process.
     pub process: HostProcess,
+    /// The optional settings of its version.
+    optional: OptionalSettings,
+}
+
+/// The settings that only newer versions know.
+#[derive(Clone, Debug)]
+struct OptionalSettings {
+    /// Lines of the configuration.
+    lines: String,
+    /// Whether the version has `http.drain_delay`.
+    drains: bool,
 }
 
 impl Host {
@@ -58,12 +79,14 @@ impl Host {
         }
     }
 
-    /// Stops the host after its active requests, and starts another version with the same state and on the same address.
-    pub async fn replace(&mut self, program: &Path, modules: &Path) {
-        assert!(self.process.stop().await);
-        write_config(&self.service.state, &self.service.settings, modules);
-        self.process.set_program(program);
-        self.process.start().await;
+    /// Makes the host refuse the checks of the balancer, while it serves all other requests.
+    fn refuse_checks(&self) {
+        let high = "limits.readiness = 100000";
+        let config = self.service.state.join(CONFIG);
+        let text = fs::read_to_string(&config).unwrap();
+        assert!(text.contains(high));
+        fs::write(&config, text.replace(high, "limits.readiness = 1")).unwrap();
+        kill_process(self.process.pid(), Signal::HUP).unwrap();
     }
 }
 
@@ -80,7 +103,9 @@ impl SeveralHosts {
         let folders = [(); 3].map(|()| tempfile::Builder::new().prefix("lm").tempdir().unwrap());
         let [all, one, two] = folders;
         let [balancer, first, second] = free_addresses(ip);
+        let redis = Redis::start().await;
         migrate(program, &postgres.url, all.path()).await;
+        let optional = optional_settings(program, &redis, all.path()).await;
         let lookup = Lookup::Postgres(postgres.url.clone());
         let (folder, options) = (all.path().join("mail"), milter(""));
         let stack = LocalServers::start_with_milter(&folder, &lookup, &options);
@@ -89,14 +114,19 @@ impl SeveralHosts {
         let base = format!("http://{balancer}");
         let text = |folder: &Path, listen: &str| {
             let own = format!(
-                "listen = '{listen}'\nbase_url = '{base}'\ndatabase.url = '{}'",
+                "listen = '{listen}'\nbase_url = '{base}'\ndatabase.url = '{}'\nlimits.public = {PUBLIC_LIMIT}\n",
                 postgres.url
             );
             let unused = folder.join("unused.db");
             settings(folder, &unused, Some(&mail), &high_limits(), &own)
         };
         let process = async |folder: &TempDir, listen: &str| {
-            let config = write_config(folder.path(), &text(folder.path(), listen), modules);
+            let config = write_config(
+                folder.path(),
+                &text(folder.path(), listen),
+                &optional,
+                modules,
+            );
             HostProcess::of(
                 program.to_owned(),
                 config,
@@ -122,6 +152,7 @@ impl SeveralHosts {
                 None,
             ),
             process,
+            optional: optional.clone(),
         };
         let child = start_balancer(all.path(), &balancer.to_string(), [&first, &second]);
         let settings = text(all.path(), "127.0.0.1:0");
@@ -133,43 +164,55 @@ impl SeveralHosts {
             service: service(base, settings, all, Some(mail.clone()), Some(stack)),
             _balancer: child,
             postgres,
+            redis,
         };
         hosts.wait_until_both_serve().await;
         hosts
     }
 
-    /// Replaces the host with this number by another version ([`Host::replace`]). The balancer sends it no requests from before the stop until it is ready.
+    /// Stops the host with this number by SIGTERM, as an operator does, and starts another version with the same state and on the same address. During
+    /// `http.drain_delay` of the old version, the balancer notices that the host is not ready, and uses the other host.
+    ///
+    /// A version without `http.drain_delay` closes its connections at once. [`scale.md`](../../docs/scale.md) says that such a host must first be taken out of
+    /// the balancer, so its checks fail before the stop.
     pub async fn upgrade(&mut self, number: usize, program: &Path, modules: &Path) {
-        self.set_state(number, "drain").await;
-        self.hosts[number].replace(program, modules).await;
-        self.set_state(number, "ready").await;
+        if !self.hosts[number].optional.drains {
+            self.hosts[number].refuse_checks();
+            self.wait_until_serve(&[NAMES[1 - number]]).await;
+        }
+        let optional = optional_settings(program, &self.redis, &self.service.state).await;
+        let host = &mut self.hosts[number];
+        assert!(host.process.stop().await);
+        write_config(
+            &host.service.state,
+            &host.service.settings,
+            &optional,
+            modules,
+        );
+        host.optional = optional;
+        host.process.set_program(program);
+        host.process.start().await;
         self.wait_until_both_serve().await;
-    }
-
-    /// Sets the state of a host in the balancer.
-    async fn set_state(&self, number: usize, state: &str) {
-        let socket = socket(&self.service.state);
-        let mut socket = UnixStream::connect(socket).await.unwrap();
-        let command = format!("set server hosts/{} state {state}\n", NAMES[number]);
-        socket.write_all(command.as_bytes()).await.unwrap();
-        let mut reply = String::new();
-        socket.read_to_string(&mut reply).await.unwrap();
-        assert_eq!(reply.trim(), "", "{command}");
     }
 
     /// Waits until the balancer uses both hosts.
     pub async fn wait_until_both_serve(&self) {
-        wait_until("the balancer uses both hosts", async || {
-            let mut names = Vec::new();
-            for _ in NAMES {
+        self.wait_until_serve(&NAMES).await;
+    }
+
+    /// Waits until the balancer uses exactly these hosts.
+    async fn wait_until_serve(&self, wanted: &[&str]) {
+        wait_until(&format!("the balancer uses {wanted:?}"), async || {
+            let mut names = BTreeSet::new();
+            // More requests than hosts, because other clients also send requests.
+            for _ in 0..4 * NAMES.len() {
                 let Ok(response) = self.service.request("GET /api/health").send().await else {
                     return false;
                 };
                 let name = response.headers().get("x-host");
                 names.extend(name.and_then(|name| Some(name.to_str().ok()?.to_owned())));
             }
-            names.sort();
-            names == NAMES
+            names.iter().eq(wanted)
         })
         .await;
     }
@@ -177,13 +220,36 @@ impl SeveralHosts {
 
 /// Creates the tables, with a command of the operator.
 async fn migrate(program: &Path, database: &str, folder: &Path) {
-    let config = folder.join("migrate.toml");
+    let output = list_accounts(program, &format!("database.url = '{database}'"), folder).await;
+    output.succeeds();
+}
+
+/// Returns the optional settings that a version knows.
+async fn optional_settings(program: &Path, redis: &Redis, folder: &Path) -> OptionalSettings {
+    let database = format!("database.url = 'sqlite:{}/unused.db'\n", folder.display());
+    let redis = format!("redis.url = '{}'\n", redis.url());
+    let delay = format!("http.drain_delay = {DRAIN_DELAY}\n");
+    let mut lines = String::new();
+    let mut drains = false;
+    for setting in [&redis, &delay] {
+        let output = list_accounts(program, &format!("{database}{setting}"), folder).await;
+        if output.status == 0 {
+            lines += setting;
+            drains |= setting == &delay;
+        } else {
+            assert!(output.stderr.contains("unknown"), "{output:?}");
+        }
+    }
+    OptionalSettings { lines, drains }
+}
+
+/// Runs a command of the operator with these settings.
+async fn list_accounts(program: &Path, settings: &str, folder: &Path) -> ProgramOutput {
+    let config = folder.join("operator.toml");
+    let key = folder.join("unused.key");
     fs::write(
         &config,
-        format!(
-            "database.url = '{database}'\nkey_file = '{}'\n",
-            folder.join("unused.key").display()
-        ),
+        format!("key_file = '{}'\n{settings}\n", key.display()),
     )
     .unwrap();
     let mut command = Command::new(program);
@@ -191,14 +257,20 @@ async fn migrate(program: &Path, database: &str, folder: &Path) {
         .env_clear()
         .args(["account", "list", "--config"])
         .arg(config);
-    ProgramOutput::of(&mut command, "").await.succeeds();
+    ProgramOutput::of(&mut command, "").await
 }
 
 /// Writes the configuration of a host with this folder of modules, and returns its path.
-fn write_config(folder: &Path, settings: &str, modules: &Path) -> PathBuf {
-    let config = folder.join("process.toml");
+fn write_config(
+    folder: &Path,
+    settings: &str,
+    optional: &OptionalSettings,
+    modules: &Path,
+) -> PathBuf {
+    let config = folder.join(CONFIG);
     let [usual, modules] = [&*crate::modules(), modules].map(|path| path.display().to_string());
-    fs::write(&config, settings.replace(&usual, &modules)).unwrap();
+    let settings = settings.replace(&usual, &modules);
+    fs::write(&config, settings + &optional.lines).unwrap();
     config
 }
 
@@ -233,21 +305,13 @@ fn service(
     }
 }
 
-/// Returns the path of the socket for commands to the balancer.
-fn socket(folder: &Path) -> PathBuf {
-    folder.join("haproxy.sock")
-}
-
 /// Starts the balancer. A check of a host can take some seconds on a busy machine.
 fn start_balancer(folder: &Path, listen: &str, hosts: [&str; 2]) -> Child {
     let [one, two] = NAMES;
     let [first, second] = hosts;
-    let socket = socket(folder);
-    let socket = socket.display();
     let text = format!(
         "global
     log stderr format raw local0 notice
-    stats socket {socket} mode 600 level admin
 defaults
     mode http
     timeout connect 2s

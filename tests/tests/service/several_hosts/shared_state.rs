@@ -4,15 +4,18 @@ use futures_util::future::join_all;
 use latchmail_tests::{SeveralHosts, append_message, imap};
 use serde_json::json;
 
+use super::limits;
+
 const HOSTS: &str = "SELECT base_url || ' ' || key_id || ' ' || key_ids FROM hosts ORDER BY id";
 
 #[tokio::test]
-async fn hosts_show_the_same_mailbox_and_the_same_message_numbers() {
+async fn hosts_share_mailboxes_message_numbers_keys_and_rate_limits() {
     let all = SeveralHosts::start().await;
     requests_alternate(&all).await;
     hosts_announce_the_same_url_and_keys(&all).await;
     message_numbers_are_equal(&all).await;
     a_key_is_used_once(&all).await;
+    limits::are_shared(&all).await;
 }
 
 async fn requests_alternate(all: &SeveralHosts) {

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
 use super::load::Load;
+use crate::several_hosts::limits;
 
 const PAUSE: Duration = Duration::from_secs(10);
 /// The maximum time until all requests succeed again.
@@ -30,6 +31,18 @@ enum Fault {
     DovecotPause,
     PostfixRestart,
     PostfixPause,
+    RedisRestart,
+    RedisPause,
+}
+
+impl Fault {
+    /// Returns the statuses of failed requests that are allowed. Without Redis, no request fails.
+    fn allowed_errors(self) -> &'static [u16] {
+        match self {
+            Self::RedisRestart | Self::RedisPause => &[],
+            _ => &ERRORS,
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,6 +52,9 @@ async fn hosts_recover_from_restarts_and_pauses_of_all_servers() {
     let load = Load::start(&all).await;
     sleep(Duration::from_secs(5)).await;
     let faults = [
+        // First, because the budgets of the hosts must be full.
+        Fault::RedisPause,
+        Fault::RedisRestart,
         Fault::DovecotRestart,
         Fault::DovecotPause,
         Fault::PostfixRestart,
@@ -63,11 +79,12 @@ async fn hosts_recover_from_restarts_and_pauses_of_all_servers() {
             ended - begun,
             load.summary(begun)
         );
-        load.assert_statuses(begun, &ERRORS);
+        load.assert_statuses(begun, fault.allowed_errors());
         for host in &mut all.hosts {
             assert!(host.process.is_running(), "{fault:?}");
             host.service.send("GET /api/readiness").await.succeeds(200);
         }
+        limits::are_shared(&all).await;
     }
     load.end(&all, DELIVERY).await;
 }
@@ -85,6 +102,20 @@ async fn cause(all: &mut SeveralHosts, fault: Fault) {
         Fault::DovecotPause => pause(all, "dovecot").await,
         Fault::PostfixRestart => all.service.stack().restart_postfix().await.unwrap(),
         Fault::PostfixPause => pause(all, "master").await,
+        Fault::RedisRestart => {
+            all.redis.stop();
+            // Requests of both hosts fail to connect.
+            sleep(Duration::from_secs(2)).await;
+            all.redis.start_again().await;
+        }
+        Fault::RedisPause => {
+            all.redis.pause();
+            // The first requests of both hosts notice it.
+            sleep(Duration::from_secs(1)).await;
+            limits::are_separate(all).await;
+            sleep(PAUSE).await;
+            all.redis.resume();
+        }
     }
 }
 

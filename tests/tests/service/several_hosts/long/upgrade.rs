@@ -9,6 +9,7 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
 use super::load::Load;
+use crate::several_hosts::limits;
 
 const MIGRATIONS: &str = "SELECT max(version)::text FROM _sqlx_migrations";
 /// Versions that do not know this migration do not start on a database that a later version has migrated.
@@ -24,6 +25,7 @@ async fn an_upgrade_of_one_host_after_the_other_fails_no_request() {
     let begun = Instant::now();
     sleep(Duration::from_secs(5)).await;
     for number in 0..2 {
+        // If the previous version does not have `http.drain_delay`, its host leaves the balancer before the stop.
         all.upgrade(number, &program(), &modules()).await;
         assert_eq!(migration(&all).await, before + 1);
         // Both versions, or the new version twice.
@@ -37,6 +39,11 @@ async fn an_upgrade_of_one_host_after_the_other_fails_no_request() {
             host.service.send("GET /api/readiness").await.succeeds(200);
         }
     }
+    // A restart of both hosts with the new version, which has `http.drain_delay`.
+    for number in 0..2 {
+        all.upgrade(number, &program(), &modules()).await;
+    }
+    limits::are_shared(&all).await;
     // The way back: the previous version starts on the new database.
     if before >= FIRST_COMPATIBLE {
         all.upgrade(0, &old, &old_modules).await;
