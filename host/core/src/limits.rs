@@ -8,6 +8,7 @@
 //! The budgets are in this process, or hosts share them ([`SharedBudgets`]).
 
 mod failures;
+mod rejections;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ use crate::network::{network, region};
 use crate::verdict::Verdict;
 
 pub use failures::{Attempt, Failures};
+pub use rejections::Rejections;
 pub use shared::{BoxFuture, SharedBudget, SharedBudgets, Taken};
 
 /// The time in which an empty budget refills.
@@ -177,6 +179,7 @@ pub struct Limits {
     /// The maximum number of failed sign-in attempts per minute for one mail address from one client network.
     sign_in_address: Limit,
     sign_in_failures: Failures,
+    rejections: rejections::Counters,
     hashes: RandomState,
     swept: AtomicU64,
     /// The budgets that hosts share, and the name of this server in the names of the budgets. `None` if each host has its own budgets.
@@ -259,6 +262,7 @@ impl Limits {
             sign_in_failures: Failures::new(clock.clone()),
             clock,
             budgets,
+            rejections: rejections::Counters::default(),
             hashes: RandomState::new(),
             shared: None,
         })
@@ -296,8 +300,28 @@ impl Limits {
         Ok(())
     }
 
+    /// Returns the limit of a bucket, in requests per minute.
+    #[must_use]
+    pub fn per_minute(&self, bucket: Bucket) -> u32 {
+        self.budgets[bucket as usize].load().limit.get()
+    }
+
+    /// Returns the requests that the limit of a bucket rejected in this process.
+    #[must_use]
+    pub fn rejected(&self, bucket: Bucket) -> Rejections {
+        self.rejections.of(bucket)
+    }
+
     /// Counts one request of `key` in a bucket. Returns whether the request is accepted, and the state of the bucket.
     pub async fn check(&self, bucket: Bucket, key: &Key) -> Verdict {
+        let verdict = self.check_budgets(bucket, key).await;
+        if verdict.retry_after.is_some() {
+            self.rejections.count(bucket, self.clock.now());
+        }
+        verdict
+    }
+
+    async fn check_budgets(&self, bucket: Bucket, key: &Key) -> Verdict {
         if let Some((budgets, server)) = &self.shared
             && budgets.is_available()
             && let Some(verdict) = self.check_shared(&**budgets, server, bucket, key).await

@@ -237,3 +237,21 @@ fn buckets_are_the_configurations_keys() {
     assert_eq!(Bucket::named("app_passwords"), Some(Bucket::AppPasswords));
     assert_eq!(Bucket::named("mial"), None);
 }
+
+#[test]
+fn rejected_requests_are_counted_for_each_bucket() {
+    let (limits, clock) = limits();
+    clock.advance(Duration::from_secs(7));
+    for _ in 0..8 {
+        done(limits.check(Bucket::SignIn, &session("a")));
+    }
+    let rejected = limits.rejected(Bucket::SignIn);
+    let last_at = Some(Timestamp::from_millis(START + 7000));
+    assert_eq!(rejected, Rejections { count: 3, last_at });
+    let none = Rejections {
+        count: 0,
+        last_at: None,
+    };
+    assert_eq!(limits.rejected(Bucket::Mail), none);
+    assert_eq!(limits.per_minute(Bucket::SignIn), 5);
+}
