@@ -190,13 +190,25 @@ where
         id: id.into(),
         path,
         query,
-        headers: parts.headers.clone(),
+        headers: with_host(parts),
         body: received.bytes,
         blobs: received.fields,
         client,
         caller,
     };
     call::run(state, entry, request).await
+}
+
+/// Returns the headers of a request. In HTTP/2, the host is not in a header, so the header `Host` is added (RFC 9113, section 8.3.1).
+fn with_host(parts: &Parts) -> HeaderMap {
+    let mut headers = parts.headers.clone();
+    if let Some(authority) = parts.uri.authority()
+        && !headers.contains_key(header::HOST)
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        headers.insert(header::HOST, host);
+    }
+    headers
 }
 
 /// Returns `true` if a browser requests the script of a service worker (Service Workers, section "Service Worker Script Request"). A service worker of a module

@@ -464,3 +464,22 @@ async fn a_disconnect_before_the_response_is_logged() {
     );
     assert!(log.contains("request{id="), "{log}");
 }
+
+#[test]
+fn the_authority_of_an_http_2_request_is_its_host() {
+    let host = |uri: &str, header: Option<&str>| {
+        let mut request = http::Request::builder().uri(uri);
+        if let Some(host) = header {
+            request = request.header("Host", host);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let headers = with_host(&parts);
+        assert!(headers.get_all(header::HOST).iter().count() <= 1);
+        let host = headers.get(header::HOST);
+        host.map(|host| host.to_str().unwrap().to_owned())
+    };
+    assert_eq!(host("https://a.test:8443/x", None).unwrap(), "a.test:8443");
+    assert_eq!(host("https://a.test/x", Some("a.test")).unwrap(), "a.test");
+    assert_eq!(host("/x", Some("a.test")).unwrap(), "a.test");
+    assert_eq!(host("/x", None), None);
+}
