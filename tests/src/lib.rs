@@ -3,6 +3,7 @@
 //! [`Service::start`] creates a service for one test: a database, the host with its modules, and a clock of its own. [`Service::with_mail`] adds
 //! Dovecot and Postfix, which tests use one after another, and [`Service::with_own_mail`] private ones. Tests assert only what a client can notice.
 
+pub mod administrator;
 mod agent;
 mod another_host;
 pub mod browser;

@@ -454,6 +454,12 @@ impl Service {
         self.running.as_ref().unwrap().addresses()
     }
 
+    /// Returns the URL of the operator's page, without a path. The page has no TLS.
+    pub fn operator_page(&self) -> String {
+        let running = self.running.as_ref().unwrap();
+        format!("http://{}", running.operator_page().unwrap())
+    }
+
     /// Reloads the certificate, as the service does periodically.
     pub async fn reload_certificate(&self) {
         self.running.as_ref().unwrap().reload_certificate().await;

@@ -185,7 +185,7 @@ pub struct Config {
     /// The policy of modules that have no section in `modules`. If `None`, such modules are not allowed.
     #[serde(default)]
     pub new_modules: Option<Module>,
-    /// The settings for changes to modules while the service runs.
+    /// The settings of the operator's page, and for changes to modules while the service runs.
     #[serde(default)]
     pub admin: Admin,
     /// The path of the configuration file, or `None` without a configuration file.
@@ -393,6 +393,7 @@ impl Config {
             ));
         }
         self.http.check(&self)?;
+        self.admin.check(&self)?;
         self.registration.check()?;
         self.sign_in.check()?;
         self.smtp.check()?;

@@ -36,6 +36,8 @@ pub enum Purpose {
     OAuthGrant,
     /// State that is stored in the HTML form on a sign-in page. The state is bound to the secret in the browser's cookie instead of the id of a row.
     SignInPage,
+    /// The cookie of the operator's page. The row is the constant name of the cookie.
+    OperatorPage,
 }
 
 impl Purpose {
@@ -49,6 +51,7 @@ impl Purpose {
             Self::IndexKey => "index_key",
             Self::OAuthGrant => "oauth_grant",
             Self::SignInPage => "sign_in_page",
+            Self::OperatorPage => "operator_page",
         }
     }
 

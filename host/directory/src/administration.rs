@@ -1,7 +1,10 @@
 //! Operations of the operator on accounts, for example to disable or delete an account. Each operation runs in one transaction.
 
+mod listing;
+
 use sqlx_macros::FromRow;
 
+pub use self::listing::Listed;
 use super::credentials::{self, NewAppPassword};
 use super::db::{Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};

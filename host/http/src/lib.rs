@@ -20,6 +20,7 @@
 //! | [`message`], `response` | requests and responses of handlers, and the headers of all responses |
 //! | [`app`], [`routes`] | the state that the host's handlers share, and the routes of the service |
 //! | [`admin`] | changes of modules while the service runs, for administrators and for the operator's socket |
+//! | [`operator_page`] | the HTML pages for administrators |
 //! | [`auth`], [`oauth`] | sign-in, and the authorization server |
 //! | [`service`] | health, readiness and the API description |
 
@@ -42,6 +43,7 @@ pub mod listener;
 pub mod message;
 pub mod oauth;
 pub mod openapi;
+pub mod operator_page;
 pub mod pipeline;
 mod proxy_protocol;
 pub mod query;

@@ -24,6 +24,7 @@ use latchmail_core::limits::SharedBudgets;
 use latchmail_directory::Directory;
 use latchmail_http::admin::socket::OperatorSocket;
 use latchmail_http::oauth::AuthorizationServer;
+use latchmail_http::operator_page::OperatorPage;
 use latchmail_http::tls::Tls;
 use latchmail_http::{ApiInfo, App, HttpState, Listener, RouteTable, route_groups};
 use latchmail_mailbox::Mail;
@@ -62,6 +63,7 @@ pub struct Running {
     server: latchmail_http::Running,
     authorization_server: Option<AuthorizationServer>,
     socket: Option<OperatorSocket>,
+    operator_page: Option<OperatorPage>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -111,6 +113,12 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         Some(address) => Some(latchmail_http::oauth::listen(&app, address, tls.as_ref()).await?),
         None => None,
     };
+    let operator_page = match app.config.admin.listen {
+        Some(address) => {
+            Some(latchmail_http::operator_page::listen(&app, address, tls.as_ref()).await?)
+        }
+        None => None,
+    };
     let server = latchmail_http::serve(&app, listeners);
     let mut tasks = vec![
         tokio::spawn(run_circuit_breaker(Arc::clone(&app), failing)),
@@ -138,6 +146,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         server,
         authorization_server,
         socket,
+        operator_page,
         tasks,
     })
 }
@@ -344,6 +353,9 @@ impl Running {
         if let Some(server) = &self.authorization_server {
             server.reload(config)?;
         }
+        if let Some(page) = &self.operator_page {
+            page.reload(config)?;
+        }
         self.app.auth.set_limits(&config.limits);
         Ok(())
     }
@@ -366,6 +378,12 @@ impl Running {
         self.server.addresses()
     }
 
+    /// Returns the address of the operator's page, or `None` if there is no such page.
+    #[must_use]
+    pub fn operator_page(&self) -> Option<&Listen> {
+        self.operator_page.as_ref()?.address()
+    }
+
     /// Reports that the service is not ready, and still accepts requests for `http.drain_delay`. Then stops accepting requests. Waits for running requests until
     /// the end of the configured grace period. Then releases all resources.
     pub async fn stop(self) {
@@ -382,7 +400,17 @@ impl Running {
                 server.stop().await;
             }
         };
-        tokio::join!(socket, authorization_server, self.server.stop());
+        let operator_page = async {
+            if let Some(page) = self.operator_page {
+                page.stop().await;
+            }
+        };
+        tokio::join!(
+            socket,
+            authorization_server,
+            operator_page,
+            self.server.stop()
+        );
         for task in &self.tasks {
             task.abort();
         }

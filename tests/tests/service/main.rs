@@ -14,5 +14,6 @@ mod mail;
 mod mail_server_users;
 mod modules;
 mod newcomers;
+mod operator_page;
 mod several_hosts;
 mod single_sign_on;

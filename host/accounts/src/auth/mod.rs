@@ -17,6 +17,7 @@
 //! | [`two_factor`] | second factors |
 //! | [`registration`] | creates accounts |
 //! | [`account`] | app passwords, the list of credentials, profile and password |
+//! | [`administrator`] | sessions on the operator's page |
 //! | `uses` | times of the last use of credentials |
 //! | [`person`] | validation of input |
 //! | [`access_token`] | JWT access tokens |
@@ -25,6 +26,7 @@
 
 pub mod access_token;
 pub mod account;
+pub mod administrator;
 pub mod api_tokens;
 pub mod audience;
 mod by_access_token;

@@ -284,3 +284,18 @@ fn certificates_are_ordered_only_if_the_terms_are_accepted() {
     let config = parse(&format!("{accepted}listen = '0.0.0.0:8443'")).unwrap();
     assert_eq!(config.base_url(), "https://mail-api.example.com:8443");
 }
+
+#[test]
+fn other_machines_reach_the_operators_page_only_with_tls() {
+    let parse = |text: &str| Config::parse(text, "test", HashMap::new());
+    for address in ["0.0.0.0:8081", "192.0.2.1:8081", "[2001:db8::1]:8081"] {
+        let listen = format!("admin.listen = '{address}'");
+        let error = parse(&listen).unwrap_err().to_string();
+        assert!(error.contains("`admin.listen`"), "{error}");
+        assert!(parse(&format!("{listen}\ntls.certificate = 'a'\ntls.key = 'b'")).is_ok());
+    }
+    for address in ["127.0.0.1:8081", "[::1]:8081"] {
+        assert!(parse(&format!("admin.listen = '{address}'")).is_ok());
+    }
+    assert_eq!(parse("").unwrap().admin.listen, None);
+}

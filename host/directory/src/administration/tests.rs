@@ -231,7 +231,29 @@ async fn the_operator_is_told_what_the_owner_is_and_of_grants(fresh: Fresh) {
     );
 }
 
+async fn accounts_are_found_by_a_part_of_their_address(fresh: Fresh) {
+    people(&fresh).await;
+    let directory = &fresh.directory;
+    let found = async |part: &str, limit| {
+        let accounts = directory.accounts_with(part, NOW, limit).await.unwrap();
+        let addresses = accounts.into_iter().map(|account| account.address);
+        addresses.collect::<Vec<_>>()
+    };
+    let all = ["ada@example.org", "bob@example.org"];
+    assert_eq!(found("", 9).await, all);
+    assert_eq!(found("", 1).await, all[..1]);
+    assert_eq!(found("DA@", 9).await, all[..1]);
+    for none in ["%", "_", "!", "a%g", "eve"] {
+        assert_eq!(found(none, 9).await, [""; 0], "{none}");
+    }
+    let ada = directory.account_with(all[0], NOW).await.unwrap().unwrap();
+    assert_eq!((ada.sessions, ada.credentials), (2, 4));
+    assert!(ada.active && !ada.admin && !ada.two_factor && ada.last_event_at.is_some());
+    assert!(directory.account_with("ada", NOW).await.unwrap().is_none());
+}
+
 both!(
+    accounts_are_found_by_a_part_of_their_address,
     a_disabled_account_has_no_credential_left_and_no_mail_comes,
     another_password_ends_what_signed_in_and_keeps_mail_clients,
     a_deleted_accounts_addresses_are_kept_until_they_are_freed,

@@ -18,6 +18,11 @@ mod single_sign_on;
 mod state;
 mod token;
 
+pub(crate) use protocol::form;
+pub(crate) use sign_in::{
+    Credentials, begin_attempt, needs_code, read_credentials, status_and_message,
+};
+
 pub use listener::{AuthorizationServer, listen};
 pub(crate) use page::page_without_form;
 pub use routes::{resource_route_group, route_group};

@@ -33,7 +33,7 @@ pub(super) fn error_response(error: Error, has_authorization: bool) -> Result<Re
 ///
 /// # Errors
 /// Returns an error if the body has another media type or is not a valid form.
-pub(super) fn form(request: &Request) -> Result<Vec<(String, String)>, Refusal> {
+pub(crate) fn form(request: &Request) -> Result<Vec<(String, String)>, Refusal> {
     let media_type = request.headers.get(header::CONTENT_TYPE);
     let media_type = media_type
         .and_then(|value| value.to_str().ok())

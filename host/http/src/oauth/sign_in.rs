@@ -26,12 +26,12 @@ use crate::rejection::Rejection;
 pub(super) const PATH: &str = "/login";
 
 /// The unchecked credentials from a submitted form.
-pub(super) struct Credentials {
+pub(crate) struct Credentials {
     /// The email address.
-    pub(super) address: String,
-    pub(super) password: SecretString,
+    pub(crate) address: String,
+    pub(crate) password: SecretString,
     /// The two-factor code. `None` if the field is empty.
-    pub(super) code: Option<SecretString>,
+    pub(crate) code: Option<SecretString>,
 }
 
 /// Show the sign-in page for a client
@@ -175,7 +175,7 @@ async fn sign_in(
 ///
 /// # Errors
 /// Returns 400 if the address or the password is malformed, and 429 if there were too many failed attempts for the address.
-pub(super) async fn begin_attempt<'a>(
+pub(crate) async fn begin_attempt<'a>(
     app: &'a App,
     request: &Request,
     credentials: Option<&'a Credentials>,
@@ -227,7 +227,7 @@ pub(super) fn open_form<T: serde::de::DeserializeOwned>(
 }
 
 /// Returns the credentials in a form. Returns `None` if a required field is missing or if a field is repeated.
-pub(super) fn read_credentials(fields: &Parameters) -> Option<Credentials> {
+pub(crate) fn read_credentials(fields: &Parameters) -> Option<Credentials> {
     let code = fields.one("code").ok()?;
     Some(Credentials {
         address: fields.one("email").ok()??.to_owned(),
@@ -279,13 +279,13 @@ fn sign_in_page(
 }
 
 /// Returns `true` if the sign-in failed only because the two-factor code is missing.
-pub(super) fn needs_code(rejection: Option<&Rejection>) -> bool {
+pub(crate) fn needs_code(rejection: Option<&Rejection>) -> bool {
     rejection.is_some_and(|rejection| rejection.text == CODE_REQUIRED)
 }
 
 /// Returns the status and the error message of a page. Wrong credentials get the status 403. The status 401 would require the header `WWW-Authenticate`, which
 /// does not apply to forms.
-pub(super) fn status_and_message(rejection: Option<&Rejection>) -> (StatusCode, Option<String>) {
+pub(crate) fn status_and_message(rejection: Option<&Rejection>) -> (StatusCode, Option<String>) {
     let Some(rejection) = rejection else {
         return (StatusCode::OK, None);
     };

@@ -9,7 +9,7 @@ use latchmail_directory::modules::{NewVersion, Version};
 
 use super::consent;
 use super::error::Error;
-use super::report::{Inspection, Report};
+use super::report::{Inspection, Report, VersionReport};
 use super::router::Router;
 use super::state::{Entries, ModuleEntry, ModuleManager, serving};
 use crate::modules::{Examined, Module};
@@ -136,6 +136,19 @@ impl ModuleManager {
     ) -> Result<Report, Error> {
         let _change = self.begin_change(router).await?;
         self.roll_back_locked(router, name, to, origin).await
+    }
+
+    /// Returns the version that [`ModuleManager::roll_back`] selects without a digest.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Conflict`] if the module has no earlier version.
+    pub async fn earlier_version(&self, name: &str) -> Result<VersionReport, Error> {
+        let entry = self.entry(name)?;
+        let versions = self.stored_versions(name).await?;
+        let serving = entry.serving.as_ref().map(|module| module.digest());
+        let current = serving.or(entry.digest.as_deref());
+        let earlier = previous_version(name, &versions, current)?;
+        Ok(VersionReport::of(earlier.clone(), serving))
     }
 
     /// Rolls a module back if the version with this digest serves and is failing. Otherwise returns `None`.

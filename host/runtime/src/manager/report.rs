@@ -295,7 +295,7 @@ impl Policy {
 }
 
 impl VersionReport {
-    fn of(version: Version, serving: Option<&str>) -> Self {
+    pub(super) fn of(version: Version, serving: Option<&str>) -> Self {
         Self {
             serving: serving == Some(version.digest.as_str()),
             version: version.version,

@@ -1,0 +1,156 @@
+//! Sessions of administrators on the operator's page, and changes that administrators make to accounts there.
+//!
+//! A session of this page is a web session of the account that has a shorter lifetime. It has no tokens, so it cannot be used with the API. The session ends
+//! when web sessions of the account end, for example after a change of the password. The page stores the session's id in a sealed cookie.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchmail_core::caller::Origin;
+use latchmail_core::error::Failure;
+use latchmail_directory::credentials::Revocation;
+use latchmail_directory::two_factor::{Factor, SignIn};
+use secrecy::SecretString;
+
+use super::Auth;
+use super::sessions::{ACCOUNT_CHANGED, CODE_USED};
+
+/// Lifetime of a session on the operator's page.
+pub const LIFETIME: Duration = Duration::from_hours(12);
+
+/// An administrator with a session on the operator's page.
+#[derive(Clone, Debug)]
+pub struct Administrator {
+    /// Id of the account.
+    pub account: String,
+    /// Address of the account.
+    pub address: String,
+    /// Id of the session's app password, which identifies the session in the list of credentials and in audit events.
+    pub credential: String,
+}
+
+impl Administrator {
+    /// Returns the origin of the administrator's actions for audit events. `origin` is the origin of the request.
+    #[must_use]
+    pub fn origin(&self, origin: Origin) -> Origin {
+        Origin {
+            actor: self.address.clone(),
+            credential: Some(self.credential.clone()),
+            ..origin
+        }
+    }
+}
+
+impl Auth {
+    /// Starts a session on the operator's page for the administrator `address`, which must be in lower case. Returns the id of the session.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Auth::sign_in`] for wrong credentials. Returns 403 if the credentials are correct, but the account is not an administrator or
+    /// has no second factor. On error, the code is not consumed.
+    pub async fn sign_in_administrator(
+        &self,
+        address: &str,
+        password: SecretString,
+        code: Option<&SecretString>,
+        origin: &Origin,
+    ) -> Result<String, Failure> {
+        let now = self.clock.now();
+        let identified = self.identify(address, password, code, origin).await?;
+        let account = &identified.account;
+        if !account.admin {
+            let reason = "not an administrator";
+            self.reject_changed(account, reason, origin).await?;
+            return Err(Failure::forbidden("This account is not an administrator"));
+        }
+        if matches!(identified.factor, Factor::None) {
+            let reason = "an administrator without a second factor";
+            self.reject_changed(account, reason, origin).await?;
+            return Err(Failure::forbidden(format!(
+                "This page needs two-factor sign-in, and it is off for this account. To enable it, run on the service's machine: latchmail account two-factor {} on",
+                account.address
+            )));
+        }
+        let (mut session, _) = self.new_session(&account.id, origin, now)?;
+        session.expires_at = now.plus(LIFETIME);
+        session.app_password.expires_at = Some(session.expires_at);
+        session.app_password.label = format!("Operator's page, {}", session.app_password.label);
+        let owner = identified.origin(origin, Some(&session.app_password.id));
+        let factor = &identified.factor;
+        let begun = self
+            .directory
+            .sign_in(&session, &account.password_hash, factor, &owner)
+            .await?;
+        let reason = match begun {
+            SignIn::Begun => return Ok(session.sid),
+            SignIn::CodeUsed => CODE_USED,
+            SignIn::AccountChanged => ACCOUNT_CHANGED,
+        };
+        Err(self.reject_changed(account, reason, origin).await?)
+    }
+
+    /// Returns the administrator with the session `sid`. Returns `None` if the session has ended or the account is disabled. If the account is no longer an
+    /// administrator, ends the session and returns `None`.
+    ///
+    /// # Errors
+    /// Returns 500 for an internal error.
+    pub async fn administrator(&self, sid: &str) -> Result<Option<Administrator>, Failure> {
+        let Some(session) = self.directory.session(sid, self.clock.now()).await? else {
+            return Ok(None);
+        };
+        if !session.admin {
+            let (account, id) = (&session.account_id, &session.app_password_id);
+            let origin = Origin::service();
+            self.revoke_app_password(account, id, origin).await?;
+            return Ok(None);
+        }
+        Ok(Some(Administrator {
+            account: session.account_id,
+            address: session.address,
+            credential: session.app_password_id,
+        }))
+    }
+
+    /// Ends the session of an administrator on the operator's page.
+    ///
+    /// # Errors
+    /// Returns 500 for an internal error. On error, the session continues.
+    pub async fn sign_out_administrator(
+        &self,
+        administrator: &Administrator,
+        origin: Origin,
+    ) -> Result<(), Failure> {
+        let (account, credential) = (&administrator.account, &administrator.credential);
+        let revoked = self.revoke_app_password(account, credential, administrator.origin(origin));
+        match revoked.await? {
+            // Another request can have ended the session concurrently.
+            Revocation::Revoked(_) | Revocation::Unknown => Ok(()),
+            Revocation::BacksToken { .. } => Err(Failure::internal(
+                "the credential of a session belongs to an API token",
+            )),
+        }
+    }
+
+    /// Disables an account, and ends its sessions at the mail server. Returns `false` if the account was already disabled and had no credentials.
+    ///
+    /// # Errors
+    /// Returns 500 for an internal error. On error, nothing is changed.
+    pub async fn disable_account(
+        &self,
+        account: &str,
+        address: &str,
+        origin: Origin,
+    ) -> Result<bool, Failure> {
+        let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
+        let (account, address) = (account.to_owned(), address.to_owned());
+        let now = self.clock.now();
+        self.run_change(async move {
+            let credentials = directory.credentials_and_grants(&account, now).await?;
+            let changed = directory.disable(&account, now, &origin).await?;
+            let ids: Vec<String> = credentials.into_iter().map(|one| one.id).collect();
+            mail_server.end_sessions(&ids).await;
+            mail_server.end_user_sessions(&address).await;
+            Ok(changed)
+        })
+        .await
+    }
+}

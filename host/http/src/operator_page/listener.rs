@@ -1,0 +1,117 @@
+//! The listener of the operator's page, at the address `admin.listen`.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use http::HeaderMap;
+use latchmail_core::caller::Caller;
+use latchmail_core::config::{Config, Listen};
+use latchmail_core::error::{Failure, StartError};
+use latchmail_core::limits::Key;
+
+use super::routes::route_group;
+use crate::app::App;
+use crate::listener::Listener;
+use crate::openapi::info::ApiInfo;
+use crate::router::RouteTable;
+use crate::server::{self, Running};
+use crate::state::{HttpState, State};
+use crate::tls::Tls;
+
+/// The running server of the operator's page. Dropping this value does not end the server. [`OperatorPage::stop`] ends the server.
+#[must_use = "the server runs until it is stopped"]
+pub struct OperatorPage {
+    running: Running,
+    state: Arc<PageState>,
+}
+
+impl OperatorPage {
+    /// Returns the address of the listener.
+    #[must_use]
+    pub fn address(&self) -> Option<&Listen> {
+        self.running.addresses().first()
+    }
+
+    /// Applies the settings that can change while the server runs.
+    ///
+    /// # Errors
+    /// Returns an error if a setting is invalid. In this case, no setting changes.
+    pub fn reload(&self, config: &Config) -> Result<(), StartError> {
+        self.state.http.reload(config)
+    }
+
+    /// Stops the server like [`Running::stop`].
+    pub async fn stop(self) {
+        self.running.stop().await;
+    }
+}
+
+impl fmt::Debug for OperatorPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OperatorPage")
+            .field("running", &self.running)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The state of the listener.
+pub(super) struct PageState {
+    pub(super) app: Arc<App>,
+    pub(super) http: HttpState<Self>,
+    /// Whether browsers use TLS with the listener.
+    pub(super) has_tls: bool,
+}
+
+impl State for PageState {
+    type Credential = ();
+
+    fn http(&self) -> &HttpState<Self> {
+        &self.http
+    }
+
+    async fn parse_credential(
+        &self,
+        _headers: &HeaderMap,
+        _client: IpAddr,
+    ) -> Result<((), Option<Key>), Failure> {
+        Err(no_credentials())
+    }
+
+    async fn authenticate(&self, (): ()) -> Result<Caller, Failure> {
+        Err(no_credentials())
+    }
+}
+
+/// Returns the failure for routes that need an `Authorization` header. This listener has no such routes, because its pages use a cookie.
+fn no_credentials() -> Failure {
+    Failure::unauthorized("Missing or invalid Authorization header")
+}
+
+/// Starts the server of the operator's page. `tls` are the TLS settings of the service.
+///
+/// # Errors
+/// Returns an error if the address cannot be used, or if the state of the server cannot be created.
+pub async fn listen(
+    app: &Arc<App>,
+    address: SocketAddr,
+    tls: Option<&Arc<Tls>>,
+) -> Result<OperatorPage, StartError> {
+    let listener = Listener::bind(&address.into(), "admin.listen").await?;
+    let table = RouteTable::build(&ApiInfo::from_config(&app.config), vec![route_group()])?;
+    let mut config = app.config.clone();
+    // Scripts of other origins must not read the pages.
+    config.cors_origins.clear();
+    // Administrators connect to this listener without the proxy of the API.
+    config.http.proxy_protocol = false;
+    let state = Arc::new(PageState {
+        http: HttpState::new(&config, app.clock.clone(), table)?
+            .with_shared_limits(app.http.limits.shared(), "operator_page"),
+        app: Arc::clone(app),
+        has_tls: tls.is_some(),
+    });
+    Ok(OperatorPage {
+        running: server::serve(&state, vec![listener.with_tls(tls)]),
+        state,
+    })
+}

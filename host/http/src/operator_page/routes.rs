@@ -1,0 +1,131 @@
+//! The routes of the operator's page.
+
+use std::future::ready;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use latchmail_runtime::modules::Route;
+use serde_json::{Map, Value, json};
+
+use super::listener::PageState;
+use super::{accounts, domains, layout, limits, log, mail_server, modules, sign_in};
+use crate::route_group::{Handler, RouteGroup, Target, host_route};
+
+/// The maximum size of a form, in bytes.
+const MAX_FORM: usize = 16 * 1024;
+
+/// The maximum duration of a request. The compilation of a large module takes several seconds.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+/// Returns the routes. The server counts no requests of them, because the handlers count the requests ([`super::visit::respond`]).
+pub(super) fn route_group() -> RouteGroup<PageState> {
+    let get = |path, operation, handler| route(Method::GET, path, operation, handler);
+    let post = |path, operation, handler| route(Method::POST, path, operation, handler);
+    let routes = vec![
+        get("/admin", "start", |_, _| {
+            Box::pin(ready(Ok(layout::see_other(modules::PATH))))
+        }),
+        get(layout::STYLE_PATH, "style", |_, _| {
+            Box::pin(ready(Ok(layout::style())))
+        }),
+        get(sign_in::PATH, "showSignIn", |s, r| {
+            Box::pin(sign_in::show(s, r))
+        }),
+        post(sign_in::PATH, "signIn", |s, r| {
+            Box::pin(sign_in::submit(s, r))
+        }),
+        post("/admin/sign-out", "signOut", |s, r| {
+            Box::pin(sign_in::sign_out(s, r))
+        }),
+        get(modules::PATH, "listModules", |s, r| {
+            Box::pin(modules::list(s, r))
+        }),
+        post("/admin/modules/{name}/enable", "enableModule", |s, r| {
+            Box::pin(modules::enable(s, r))
+        }),
+        post("/admin/modules/{name}/disable", "disableModule", |s, r| {
+            Box::pin(modules::disable(s, r))
+        }),
+        post(
+            "/admin/modules/{name}/rollback",
+            "rollModuleBack",
+            |s, r| Box::pin(modules::roll_back(s, r)),
+        ),
+        get(accounts::PATH, "listAccounts", |s, r| {
+            Box::pin(accounts::list(s, r))
+        }),
+        post(accounts::PATH, "findAccounts", |s, r| {
+            Box::pin(accounts::find(s, r))
+        }),
+        get("/admin/accounts/{address}", "showAccount", |s, r| {
+            Box::pin(accounts::show(s, r))
+        }),
+        post(
+            "/admin/accounts/{address}/enable",
+            "enableAccount",
+            |s, r| Box::pin(accounts::enable(s, r)),
+        ),
+        post(
+            "/admin/accounts/{address}/disable",
+            "disableAccount",
+            |s, r| Box::pin(accounts::disable(s, r)),
+        ),
+        get(domains::PATH, "listDomains", |s, r| {
+            Box::pin(domains::list(s, r))
+        }),
+        get(mail_server::PATH, "showMailServer", |s, r| {
+            Box::pin(mail_server::show(s, r))
+        }),
+        get(limits::PATH, "listLimits", |s, r| {
+            Box::pin(limits::list(s, r))
+        }),
+        get(log::PATH, "showLog", |s, r| Box::pin(log::show(s, r))),
+        post(log::PATH, "findEvents", |s, r| Box::pin(log::find(s, r))),
+    ];
+    let description = describe(&routes);
+    RouteGroup {
+        owner: "the host".into(),
+        routes,
+        description,
+    }
+}
+
+fn route(
+    method: Method,
+    path: &str,
+    operation: &str,
+    handler: Handler<PageState>,
+) -> (Route, Target<PageState>) {
+    let max_body = if method == Method::POST { MAX_FORM } else { 0 };
+    let route = Route {
+        max_body,
+        deadline: DEADLINE,
+        ..host_route(method, path, operation)
+    };
+    (route, Target::Host(handler))
+}
+
+/// Returns the description that the route table requires. Clients cannot read it, because these routes are pages and not part of the API.
+fn describe(routes: &[(Route, Target<PageState>)]) -> Value {
+    let mut paths = Map::new();
+    for (route, _) in routes {
+        let item = paths.entry(route.path.clone()).or_insert(json!({}));
+        item[route.method.as_str().to_ascii_lowercase()] = json!({
+            "operationId": route.operation,
+            "responses": { StatusCode::OK.as_str(): { "description": "The page" } },
+        });
+    }
+    json!({ "paths": paths })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::openapi::info::ApiInfo;
+    use crate::router::RouteTable;
+
+    #[test]
+    fn the_routes_do_not_conflict() {
+        assert!(RouteTable::build(&ApiInfo::default(), vec![route_group()]).is_ok());
+    }
+}

@@ -1,0 +1,113 @@
+//! The page of the modules.
+
+use std::time::Duration;
+
+use latchmail_tests::administrator::{Administrator, FormBrowser, PageForm, text};
+use latchmail_tests::{Service, Variant};
+use tokio::time::Instant;
+
+use super::service;
+
+const ROOT: &str = "root@first.test";
+
+fn variant(version: &str, does: &str) -> Vec<u8> {
+    Variant {
+        version,
+        does,
+        ..Variant::default()
+    }
+    .component()
+}
+
+/// Returns the row of a module.
+async fn row(browser: &FormBrowser, module: &str) -> String {
+    let page = browser.page("/admin/modules").await;
+    let mut rows = page.split("<tr>").skip(1);
+    let mark = format!("id=\"module-{module}\"");
+    let row = rows.find(|row| row.contains(&mark)).unwrap();
+    row.split("</tr>").next().unwrap().to_owned()
+}
+
+async fn last_event(service: &Service) -> serde_json::Value {
+    let log = service.operator("audit --json", "").await.succeeds();
+    serde_json::from_str(log.lines().last().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_module_that_traps_is_shown_as_failing_and_is_rolled_back_with_two_clicks() {
+    let service = service().await;
+    let root = Administrator::create(&service, ROOT).await;
+    let browser = root.sign_in().await;
+    service.install(&[variant("1.0.0", "serve")]).await;
+    assert_eq!(service.send("GET /variant/version").await.status, 200);
+    assert!(row(&browser, "variant").await.contains("Serving"));
+    service.install(&[variant("2.0.0", "trap")]).await;
+    let start = Instant::now();
+    for _ in 0..3 {
+        assert_eq!(service.send("GET /variant/version").await.status, 500);
+    }
+    let shown = row(&browser, "variant").await;
+    assert!(start.elapsed() < Duration::from_secs(5));
+    for part in ["Failing", "trapped: 3", "2.0.0", "1.0.0"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // The first click.
+    let form = PageForm::named(&shown, "Roll back");
+    let question = browser.submit(&form).await;
+    assert_eq!(question.status, 200);
+    assert_eq!(service.send("GET /variant/version").await.status, 500);
+    // The second click.
+    let form = PageForm::named(&text(&question), "Roll back");
+    service.clock.advance(Duration::from_secs(1));
+    let done = browser.submit(&form).await;
+    assert_eq!(done.header("location"), Some("/admin/modules"));
+    assert_eq!(service.send("GET /variant/version").await.status, 200);
+    let event = last_event(&service).await;
+    assert_eq!(event["kind"], "module_rolled_back");
+    assert_eq!(event["actor"], ROOT);
+    let page = browser.page("/admin/modules").await;
+    assert!(page.contains("serves version 1.0.0"), "{page}");
+    // The same form again does not roll back further.
+    browser.submit(&form).await;
+    assert!(row(&browser, "variant").await.contains("Serving"));
+}
+
+#[tokio::test]
+async fn a_module_is_disabled_after_a_confirmation_and_enabled_again() {
+    let service = service().await;
+    let root = Administrator::create(&service, ROOT).await;
+    let browser = root.sign_in().await;
+    service.install(&[variant("1.0.0", "serve")]).await;
+    let form = PageForm::named(&row(&browser, "variant").await, "Disable");
+    let question = browser.submit(&form).await;
+    assert!(row(&browser, "variant").await.contains("Serving"));
+    let form = PageForm::named(&text(&question), "Disable");
+    service.clock.advance(Duration::from_secs(1));
+    assert_eq!(browser.submit(&form).await.status, 303);
+    assert_eq!(service.send("GET /variant/version").await.status, 404);
+    let event = last_event(&service).await;
+    assert_eq!(
+        (&event["kind"], &event["actor"]),
+        (&"module_disabled".into(), &ROOT.into())
+    );
+    let shown = row(&browser, "variant").await;
+    assert!(shown.contains("Disabled"), "{shown}");
+    let form = PageForm::named(&shown, "Enable");
+    assert_eq!(browser.submit(&form).await.status, 303);
+    assert_eq!(service.send("GET /variant/version").await.status, 200);
+}
+
+#[tokio::test]
+async fn an_action_on_a_missing_module_or_version_is_an_error_page() {
+    let service = service().await;
+    let root = Administrator::create(&service, ROOT).await;
+    let browser = root.sign_in().await;
+    let shown = row(&browser, "aliases").await;
+    let mut form = PageForm::named(&shown, "Disable");
+    form.action = "/admin/modules/missing/disable".into();
+    let response = browser.submit(&form).await;
+    assert_eq!(response.status, 404);
+    assert!(text(&response).contains("role=\"alert\""));
+    form.action = "/admin/modules/aliases/rollback".into();
+    assert_eq!(browser.submit(&form).await.status, 409);
+}
