@@ -1,16 +1,20 @@
-//! The demo account. The address and the password of the account stay the same as long as the state folder exists.
+//! The demo account, and an administrator for the operator's page. Their credentials stay the same as long as the state folder exists.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
+use latchmail_accounts::auth::two_factor::{self, Enrolment};
 use latchmail_accounts::auth::{Auth, Provision};
+use latchmail_core::caller::Origin;
 use latchmail_core::secrets;
+use latchmail_http::App;
 use latchmail_mailserver::write_private;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 
 const EMAIL: &str = "demo@latchmail.test";
+const ADMINISTRATOR: &str = "admin@latchmail.test";
 
 /// The credentials of the demo account. The program prints the credentials, so the credentials are not secret.
 #[derive(Clone, Serialize)]
@@ -19,26 +23,82 @@ pub(crate) struct DemoAccount {
     pub(crate) password: String,
 }
 
+/// The credentials of the administrator. The program prints the credentials, so the credentials are not secret.
+pub(crate) struct DevAdministrator {
+    pub(crate) email: String,
+    pub(crate) password: String,
+    /// The secret of the second factor, in base32.
+    pub(crate) secret: String,
+}
+
+impl DevAdministrator {
+    /// Returns the current code of the second factor.
+    pub(crate) fn code(&self, app: &App) -> anyhow::Result<String> {
+        let secret = SecretString::from(self.secret.as_str());
+        two_factor::code(&secret, app.clock.now())
+            .map_err(|failure| anyhow!("cannot compute the two-factor code: {failure}"))
+    }
+}
+
 /// Creates the demo account if it does not exist, and returns its credentials.
 pub(crate) async fn ensure_account(auth: &Auth, state: &Path) -> anyhow::Result<DemoAccount> {
-    let file = state.join("demo-password");
-    let password = read_or_generate_password(&file)?;
+    Ok(DemoAccount {
+        email: EMAIL.into(),
+        password: create(auth, EMAIL, &state.join("demo-password")).await?,
+    })
+}
+
+/// Creates the administrator with a second factor if it does not exist, and returns its credentials.
+pub(crate) async fn ensure_administrator(
+    app: &App,
+    state: &Path,
+) -> anyhow::Result<DevAdministrator> {
+    let password = create(&app.auth, ADMINISTRATOR, &state.join("admin-password")).await?;
+    let (directory, origin, now) = (&app.directory, Origin::operator(), app.clock.now());
+    let account = directory.account_by_address(ADMINISTRATOR).await?;
+    let id = account
+        .context("the administrator was deleted concurrently")?
+        .id;
+    directory.set_admin(&id, true, now, &origin).await?;
+    let file = state.join("admin-two-factor");
+    let stored = std::fs::read_to_string(&file).unwrap_or_default();
+    let secret = if stored.is_empty() || directory.two_factor(&id).await?.is_none() {
+        directory.remove_two_factor(&id, now, &origin).await?;
+        let name = &app.config.service_name;
+        let enrolment = Enrolment::generate(&app.auth.keys(), &id, ADMINISTRATOR, name)
+            .map_err(|failure| anyhow!("cannot create a second factor: {failure}"))?;
+        let (sealed, codes) = (&enrolment.sealed_secret, enrolment.recovery.hashes());
+        directory
+            .set_two_factor(&id, sealed, &codes, now, &origin)
+            .await?;
+        let secret = enrolment.secret.expose_secret();
+        write_private(&file, secret).with_context(|| format!("cannot write {}", file.display()))?;
+        secret.to_owned()
+    } else {
+        stored
+    };
+    Ok(DevAdministrator {
+        email: ADMINISTRATOR.into(),
+        password,
+        secret,
+    })
+}
+
+/// Creates an account with the password in `file`, if the account does not exist. Returns the password.
+async fn create(auth: &Auth, email: &str, file: &Path) -> anyhow::Result<String> {
+    let password = read_or_generate_password(file)?;
     let provision = auth
-        .create_account(EMAIL, SecretString::from(password.as_str()))
+        .create_account(email, SecretString::from(password.as_str()))
         .await
-        .map_err(|failure| anyhow!("cannot create the demo account {EMAIL}: {failure}"))?;
+        .map_err(|failure| anyhow!("cannot create the account {email}: {failure}"))?;
     match provision {
-        Provision::Created | Provision::Exists => {}
+        Provision::Created | Provision::Exists => Ok(password),
         Provision::Differs | Provision::AddressTaken => bail!(
-            "{EMAIL} already exists in the database and does not have the password in {}; use the state folder with which the \
+            "{email} already exists in the database and does not have the password in {}; use the state folder with which the \
              account was created, or an empty database",
             file.display()
         ),
     }
-    Ok(DemoAccount {
-        email: EMAIL.into(),
-        password,
-    })
 }
 
 /// Returns the password in `file`. If the file does not exist, generates a password and writes it to the file.

@@ -24,6 +24,8 @@ pub(crate) struct RunFile {
     submission: String,
     smtp: String,
     lmtp: String,
+    /// The URL of the operator's page.
+    pub(crate) operator_page: String,
     demo: DemoAccount,
     modules: PathBuf,
 }
@@ -34,6 +36,7 @@ impl RunFile {
         state: &Path,
         base_url: &str,
         auth_url: &str,
+        operator_page: &str,
         stack: &LocalServers,
         demo: &DemoAccount,
         modules: &Path,
@@ -46,6 +49,7 @@ impl RunFile {
             submission: stack.submission.to_string(),
             smtp: stack.smtp.to_string(),
             lmtp: stack.lmtp.to_string(),
+            operator_page: operator_page.into(),
             demo: demo.clone(),
             modules: modules.into(),
         };

@@ -14,7 +14,7 @@ use latchmail_mailserver::{LocalServers, Lookup, MilterOptions};
 use latchmail_service::Running;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::demo::{self, DemoAccount};
+use crate::demo::{self, DemoAccount, DevAdministrator};
 use crate::run_file::RunFile;
 use crate::settings::{self, MailServers};
 use crate::state;
@@ -40,6 +40,7 @@ struct Service {
     running: Running,
     run_file: RunFile,
     demo: DemoAccount,
+    administrator: DevAdministrator,
 }
 
 /// Runs the service and its mail servers until the process receives SIGINT or SIGTERM. Then stops the service and its mail servers.
@@ -54,7 +55,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     RunFile::remove_stale(&state);
     let started = async {
         let mut watcher = Watcher::new(&options.watch).await?;
-        let service = Service::start(&options, &state).await?;
+        let service = Box::pin(Service::start(&options, &state)).await?;
         watcher.build_outdated(&service.running.app).await?;
         Ok::<_, anyhow::Error>((service, watcher))
     };
@@ -63,7 +64,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         // When the future `started` is dropped, the servers that were already started end.
         () = wait_for_signal(&mut interrupt, &mut terminate) => return Ok(()),
     };
-    let printed = service.print_examples(&mut std::io::stdout());
+    let code = service.administrator.code(&service.running.app)?;
+    let printed = service.print_examples(&code, &mut std::io::stdout());
     if printed.is_ok() {
         tokio::select! {
             () = wait_for_signal(&mut interrupt, &mut terminate) => {}
@@ -125,12 +127,15 @@ impl Service {
         let (base_url, auth_url) = (config.base_url(), config.auth_url());
         let running = latchmail_service::start(config, Clock::system()).await?;
         let demo = demo::ensure_account(&running.app.auth, state).await?;
-        let run_file = RunFile::write(state, &base_url, &auth_url, &stack, &demo, &modules)?;
+        let administrator = demo::ensure_administrator(&running.app, state).await?;
+        let page = operator_page(&running);
+        let run_file = RunFile::write(state, &base_url, &auth_url, &page, &stack, &demo, &modules)?;
         Ok(Self {
             stack,
             running,
             run_file,
             demo,
+            administrator,
         })
     }
 
@@ -140,16 +145,19 @@ impl Service {
         self.stack.stop().await
     }
 
-    /// Prints the URLs, the demo account and example commands.
-    fn print_examples(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
+    /// Prints the URLs, the accounts and example commands. `code` is the current two-factor code of the administrator.
+    fn print_examples(&self, code: &str, out: &mut impl std::io::Write) -> std::io::Result<()> {
         let (base, stack) = (&self.run_file.base_url, &self.stack);
         let DemoAccount { email, password } = &self.demo;
+        let administrator = &self.administrator;
         writeln!(
             out,
             "
 Latchmail is running at {base} (IMAP {imap}, submission {submission}, SMTP {smtp}).
 Demo account: {email}, password: {password}
 Documentation of the API: {base}/docs
+Operator's page: {page}
+Administrator: {admin}, password: {admin_password}, two-factor code now: {code}, secret for further codes: {secret}
 
 Example: send a message to the demo account, sign in and read the message.
 
@@ -163,6 +171,10 @@ Example: send a message to the demo account, sign in and read the message.
 Mail to other domains is not delivered; it is stored in {sink}.
 The logs of the mail servers are in {log}.
 Press Ctrl-C to stop.",
+            page = self.run_file.operator_page,
+            admin = administrator.email,
+            admin_password = administrator.password,
+            secret = administrator.secret,
             imap = stack.imap,
             submission = stack.submission,
             smtp = stack.smtp,
@@ -170,6 +182,19 @@ Press Ctrl-C to stop.",
             log = stack.log.display(),
         )?;
         out.flush()
+    }
+}
+
+/// Returns the URL of the operator's page.
+fn operator_page(running: &Running) -> String {
+    let scheme = if running.app.config.serves_tls() {
+        "https"
+    } else {
+        "http"
+    };
+    match running.operator_page() {
+        Some(address) => format!("{scheme}://{address}/admin"),
+        None => String::new(),
     }
 }
 

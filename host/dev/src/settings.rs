@@ -43,6 +43,7 @@ pub(crate) fn to_toml(
 cache_dir = {cache}
 
 [admin]
+listen = \"127.0.0.1:0\"
 socket = {socket}
 
 # A developer's own modules may import every interface that can be granted.

@@ -69,6 +69,15 @@ impl Enrolment {
     }
 }
 
+/// Returns the code of a secret in base32 at `now`, as the user's device shows the code.
+///
+/// # Errors
+/// Returns 500 if the secret is not valid base32.
+pub fn code(secret: &SecretString, now: Timestamp) -> Result<String, Failure> {
+    let seconds = u64::try_from(now.seconds()).unwrap_or_default();
+    Ok(totp(secret)?.generate(seconds).to_string())
+}
+
 /// Recovery codes for users who have lost their device. The user sees the codes only once.
 #[derive(Debug)]
 pub struct RecoveryCodes(Vec<SecretString>);
