@@ -14,6 +14,8 @@ use latchmail_net::endpoint::Endpoint;
 use latchmail_net::imap_login;
 use secrecy::SecretString;
 
+use crate::auth::WRONG_PASSWORD;
+
 /// The users of the mail server.
 #[derive(Debug)]
 pub struct MailServerUsers {
@@ -101,7 +103,7 @@ impl MailServerUsers {
             let (imap, limit) = (&self.imap, self.imap_timeout);
             match imap_login::verify(imap, limit, name, password, client).await {
                 Ok(true) => name.to_owned(),
-                Ok(false) => return Ok(Verdict::Wrong("wrong password")),
+                Ok(false) => return Ok(Verdict::Wrong(WRONG_PASSWORD)),
                 Err(error) => return Err(Failure::mail_unavailable().because(error)),
             }
         } else {

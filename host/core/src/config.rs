@@ -21,6 +21,7 @@ mod limits;
 mod listen;
 mod log;
 mod mcp;
+mod metrics;
 mod modules;
 mod oauth;
 mod plaintext;
@@ -59,6 +60,7 @@ pub use self::limits::Limits;
 pub use self::listen::Listen;
 pub use self::log::{Log, LogFormat};
 pub use self::mcp::Mcp;
+pub use self::metrics::Metrics;
 pub use self::modules::{Breaker, Module, ModuleSettings};
 pub use self::oauth::{Introspection, OAuth};
 pub use self::plans::Plan;
@@ -175,6 +177,9 @@ pub struct Config {
     /// The settings of the authorization server for agents.
     #[serde(default)]
     pub oauth: OAuth,
+    /// The settings of the metrics.
+    #[serde(default)]
+    pub metrics: Metrics,
     /// The settings of the agent endpoint.
     #[serde(default)]
     pub mcp: Mcp,

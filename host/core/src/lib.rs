@@ -19,6 +19,7 @@ pub mod key_file;
 pub mod keyring;
 pub mod limits;
 pub mod logging;
+pub mod metrics;
 pub mod network;
 pub mod permissions;
 pub mod sealing;

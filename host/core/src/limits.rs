@@ -32,6 +32,7 @@ use crate::caller::{Caller, Credential};
 use crate::clock::Clock;
 use crate::config;
 use crate::error::{Failure, StartError};
+use crate::metrics;
 use crate::network::{network, region};
 use crate::verdict::Verdict;
 
@@ -317,6 +318,7 @@ impl Limits {
         let verdict = self.check_budgets(bucket, key).await;
         if verdict.retry_after.is_some() {
             self.rejections.count(bucket, self.clock.now());
+            metrics::RATE_LIMITED.increment([bucket.name()]);
         }
         verdict
     }

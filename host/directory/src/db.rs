@@ -20,6 +20,7 @@ mod sqlite;
 
 use std::time::Duration;
 
+use latchmail_core::metrics;
 use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
 
 use crate::config;
@@ -64,10 +65,10 @@ const LOCK_MODULE_SHARED_POSTGRES: &str = "SELECT 1 FROM modules WHERE module = 
 pub enum Error {
     /// The database failed or is unreachable.
     #[error("the database failed: {0}")]
-    Database(#[from] sqlx::Error),
+    Database(#[source] sqlx::Error),
     /// An SQLite lookup on the calling thread failed.
     #[error("the database failed: {0}")]
-    Lookup(#[from] rusqlite::Error),
+    Lookup(#[source] rusqlite::Error),
     /// The migrations failed.
     #[error("the migrations of the database failed: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
@@ -80,6 +81,20 @@ impl Error {
     /// Returns the error for a `database.url` with an unknown scheme. The message does not contain the value, because the value can contain a password.
     fn unknown_scheme() -> Self {
         Self::Unusable("`database.url` is neither `sqlite:FILE` nor `postgres://…`".into())
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        metrics::DATABASE_ERRORS.increment([]);
+        Self::Database(error)
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        metrics::DATABASE_ERRORS.increment([]);
+        Self::Lookup(error)
     }
 }
 
@@ -209,6 +224,15 @@ impl Db {
     pub async fn ping(&self) -> Result<(), Error> {
         on!(self, pool => sqlx::query(PING).execute(pool).await.map(drop))?;
         Ok(())
+    }
+
+    /// Returns the number of open connections of the pool, and the number of connections in use.
+    #[must_use]
+    pub fn connections(&self) -> (usize, usize) {
+        on!(self, pool => {
+            let open = usize::try_from(pool.size()).unwrap_or(usize::MAX);
+            (open, open.saturating_sub(pool.num_idle()))
+        })
     }
 
     /// Rebuilds the data for mail servers from the tables of the service. Does nothing on PostgreSQL, because mail servers read the tables of the service.

@@ -21,6 +21,7 @@
 //! | [`app`], [`routes`] | the state that the host's handlers share, and the routes of the service |
 //! | [`admin`] | changes of modules while the service runs, for administrators and for the operator's socket |
 //! | [`operator_page`] | the HTML pages for administrators |
+//! | [`metrics`] | the listener for metrics |
 //! | [`auth`], [`oauth`] | sign-in, and the authorization server |
 //! | [`service`] | health, readiness and the API description |
 
@@ -41,6 +42,7 @@ mod framing;
 mod http2;
 pub mod listener;
 pub mod message;
+pub mod metrics;
 pub mod oauth;
 pub mod openapi;
 pub mod operator_page;

@@ -16,6 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use hyper::body::Body;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::Key;
+use latchmail_core::metrics;
 use latchmail_runtime::modules::{Access, Content};
 use tracing::Instrument as _;
 
@@ -66,6 +67,7 @@ where
 {
     let http = state.http();
     let start = http.clock.monotonic();
+    let _in_progress = metrics::HTTP_IN_PROGRESS.begin();
     let (parts, body) = request.into_parts();
     let mut body = IncomingBody::new(body);
     let mut progress = Progress::default();
@@ -96,8 +98,11 @@ where
     }
     disconnect_log.disarm();
     let duration = http.clock.monotonic().saturating_sub(start);
+    let method = response::method_name(&parts.method);
+    metrics::HTTP_REQUESTS.increment([progress.route(), method, response.status().as_str()]);
+    metrics::HTTP_DURATION.observe([progress.route(), method], duration);
     tracing::info!(
-        method = response::method_name(&parts.method),
+        method,
         route = progress.route(),
         status = response.status().as_u16(),
         ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use latchmail_core::config::Listen;
+use latchmail_core::metrics;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -122,12 +123,13 @@ async fn accept_from<S: State>(shared: &Arc<Shared<S>>, listener: Listener) {
             continue;
         };
         let (task, options) = (Arc::clone(shared), Arc::clone(listener.options()));
+        let open = metrics::HTTP_CONNECTIONS.begin();
         shared.connections.spawn(async move {
             let abort = task.state.http().abort.clone();
             let serving =
                 task.serve_connection(stream, peer, sends_header, client_permit, &options);
             abort.run_until_cancelled(serving).await;
-            drop(permit);
+            drop((open, permit));
         });
     }
     listener.close();

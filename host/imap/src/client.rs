@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::Error;
 use super::capabilities::Capabilities;
+use super::command_timer::{CONNECT, CommandTimer};
 use super::log_in::log_in;
 use super::session::Session;
 use super::wire::{Wire, parse};
@@ -137,6 +138,7 @@ impl Connector {
 
     /// Connects and reads the greeting. Returns the capabilities if the greeting contains them.
     pub(crate) async fn greet(&self) -> Result<(Wire, Option<Capabilities>), Error> {
+        let timer = CommandTimer::start(CONNECT);
         let io =
             self.endpoint.connect().await.map_err(|e| {
                 Error::Unavailable(format!("{} cannot be reached: {e}", self.endpoint))
@@ -147,7 +149,12 @@ impl Connector {
             Response::Data {
                 status: Status::Ok,
                 outcome,
-            } => Ok((wire, Capabilities::in_code(outcome.code.as_ref()))),
+            } => {
+                if let Some(timer) = timer {
+                    timer.finish(&Status::Ok);
+                }
+                Ok((wire, Capabilities::in_code(outcome.code.as_ref())))
+            }
             _ => Err(Error::Unavailable(format!(
                 "{} did not send an IMAP greeting",
                 self.endpoint

@@ -27,6 +27,7 @@ pub mod capabilities;
 pub mod change;
 pub mod client;
 mod command;
+mod command_timer;
 pub mod fetch;
 pub mod flag;
 mod framing;

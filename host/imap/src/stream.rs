@@ -190,23 +190,30 @@ impl Head {
                     tag: done_tag,
                     status,
                     ..
-                }) => match status {
-                    Status::Ok | Status::No if done_tag.0 == tag => {
-                        return Ok(if self.has_message && self.uid_validity == self.opened {
-                            Start::Empty
-                        } else {
-                            Start::Nothing
-                        });
+                }) => {
+                    wire.finished(&done_tag.0, &status);
+                    match status {
+                        Status::Ok | Status::No if done_tag.0 == tag => {
+                            return Ok(if self.has_message && self.uid_validity == self.opened {
+                                Start::Empty
+                            } else {
+                                Start::Nothing
+                            });
+                        }
+                        // The outcome of EXAMINE.
+                        Status::Ok => self.is_open = true,
+                        Status::No => {}
+                        // If no folder is open, the server rejects FETCH with BAD.
+                        Status::Bad if done_tag.0 == tag && self.opened.is_none() => {
+                            return Ok(Start::Nothing);
+                        }
+                        _ => {
+                            return Err(Error::Protocol(
+                                "the server rejected FETCH with BAD".into(),
+                            ));
+                        }
                     }
-                    // The outcome of EXAMINE.
-                    Status::Ok => self.is_open = true,
-                    Status::No => {}
-                    // If no folder is open, the server rejects FETCH with BAD.
-                    Status::Bad if done_tag.0 == tag && self.opened.is_none() => {
-                        return Ok(Start::Nothing);
-                    }
-                    _ => return Err(Error::Protocol("the server rejected FETCH with BAD".into())),
-                },
+                }
                 Ok(Response::Data {
                     status: Status::Ok,
                     outcome,

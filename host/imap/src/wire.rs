@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::Error;
 use super::bounds;
 use super::command::Command;
+use super::command_timer::CommandTimer;
 use super::framing::{Framing, literal, too_large};
 use super::server_ids;
 
@@ -22,6 +23,8 @@ pub(crate) struct Wire {
     read: BytesMut,
     written: Vec<u8>,
     last_tag: u32,
+    /// The commands without a result, with their tags.
+    unfinished: Vec<(u32, CommandTimer)>,
 }
 
 /// The outcome of a command (RFC 3501, section 7.1).
@@ -101,22 +104,39 @@ impl Wire {
             read: BytesMut::new(),
             written: Vec::new(),
             last_tag: 0,
+            unfinished: Vec::new(),
         }
     }
 
     /// Queues a command for the next write and returns its tag.
     pub(crate) fn queue(&mut self, command: &str) -> String {
-        let tag = self.queue_tag();
+        let tag = self.queue_tag(command);
         self.queue_line(command);
         tag
     }
 
-    fn queue_tag(&mut self) -> String {
+    /// Queues the tag of a command. `command` begins with the name of the command.
+    fn queue_tag(&mut self, command: &str) -> String {
         self.last_tag += 1;
+        if let Some(timer) = CommandTimer::start(command) {
+            self.unfinished.push((self.last_tag, timer));
+        }
         let tag = format!("L{}", self.last_tag);
         self.written.extend_from_slice(tag.as_bytes());
         self.written.push(b' ');
         tag
+    }
+
+    /// Records the result of a command.
+    pub(crate) fn finished(&mut self, tag: &str, status: &Status) {
+        let number = tag.strip_prefix('L').and_then(|number| number.parse().ok());
+        let index = self
+            .unfinished
+            .iter()
+            .position(|(tag, _)| Some(*tag) == number);
+        if let Some(index) = index {
+            self.unfinished.remove(index).1.finish(status);
+        }
     }
 
     /// Queues a line without a tag, for example the response to a continuation request.
@@ -154,6 +174,7 @@ impl Wire {
                     let index = tags.iter().position(|t| *t == tag.0).ok_or_else(|| {
                         Error::Protocol(format!("a response with the unknown tag {}", tag.0))
                     })?;
+                    self.finished(&tag.0, &status);
                     outcomes[index] = Some(Outcome::of(status, outcome));
                 }
                 other => on(&other, &frame)?,
@@ -199,7 +220,11 @@ impl Wire {
         literal_plus: bool,
         on: OnReply<'_>,
     ) -> Result<Sent, Error> {
-        let tag = self.queue_tag();
+        let start = command
+            .literals
+            .first()
+            .map_or(&command.end, |(text, _)| text);
+        let tag = self.queue_tag(start);
         for (text, literal) in &command.literals {
             self.written.extend_from_slice(text.as_bytes());
             let plus = if literal_plus { "+" } else { "" };
@@ -225,8 +250,13 @@ impl Wire {
             match parse(&frame.bytes)? {
                 Response::Continue(_) => return Ok(None),
                 Response::Done {
-                    status, outcome, ..
-                } => return Ok(Some(Outcome::of(status, outcome))),
+                    tag,
+                    status,
+                    outcome,
+                } => {
+                    self.finished(&tag.0, &status);
+                    return Ok(Some(Outcome::of(status, outcome)));
+                }
                 other => on(&other, &frame)?,
             }
         }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use latchmail_core::metrics::{CACHE_LOOKUPS, CounterSeries};
 use latchmail_directory::message_index::Location;
 use latchmail_imap::Opened;
 use latchmail_mime::Structure;
@@ -35,6 +36,40 @@ pub(crate) struct MailboxCache {
     folder_ids: Cache<FolderKey, Arc<str>>,
     /// The ticket and the resulting version of the last sync of each account.
     syncs: Cache<String, (u64, u64)>,
+    lookups: Lookups,
+}
+
+/// The metrics of the lookups in each cache.
+struct Lookups {
+    locations: LookupCounter,
+    structures: LookupCounter,
+    summaries: LookupCounter,
+    sent_folders: LookupCounter,
+    folder_ids: LookupCounter,
+}
+
+/// The metrics of the lookups in one cache.
+struct LookupCounter {
+    hits: CounterSeries,
+    misses: CounterSeries,
+}
+
+impl LookupCounter {
+    fn new(cache: &str) -> Self {
+        Self {
+            hits: CACHE_LOOKUPS.with([cache, "hit"]),
+            misses: CACHE_LOOKUPS.with([cache, "miss"]),
+        }
+    }
+
+    /// Counts a lookup with this result, and returns the result.
+    fn count<T>(&self, found: Option<T>) -> Option<T> {
+        match found {
+            Some(_) => self.hits.inc(),
+            None => self.misses.inc(),
+        }
+        found
+    }
 }
 
 /// The cached data of a message, which are its last known location and its structure. The structure of a message never changes.
@@ -115,12 +150,21 @@ impl MailboxCache {
             sent_folders: Cache::new(MAX_ACCOUNTS),
             folder_ids: Cache::new(MAX_FOLDERS),
             syncs: Cache::new(MAX_ACCOUNTS),
+            lookups: Lookups {
+                locations: LookupCounter::new("locations"),
+                structures: LookupCounter::new("structures"),
+                summaries: LookupCounter::new("summaries"),
+                sent_folders: LookupCounter::new("sent_folders"),
+                folder_ids: LookupCounter::new("folder_ids"),
+            },
         }
     }
 
     /// Returns the last known location of the message with this number. The location might be outdated.
     pub(crate) fn location(&self, account: &str, number: u64) -> Option<Arc<Location>> {
-        self.messages.get(&MessageKey(account, number))?.location
+        let message = self.messages.get(&MessageKey(account, number));
+        let location = message.and_then(|message| message.location);
+        self.lookups.locations.count(location)
     }
 
     pub(crate) fn insert_location(&self, account: &str, number: u64, location: &Arc<Location>) {
@@ -136,7 +180,9 @@ impl MailboxCache {
 
     /// Returns the structure of the message with this number.
     pub(crate) fn structure(&self, account: &str, number: u64) -> Option<Arc<Structure>> {
-        self.messages.get(&MessageKey(account, number))?.structure
+        let message = self.messages.get(&MessageKey(account, number));
+        let structure = message.and_then(|message| message.structure);
+        self.lookups.structures.count(structure)
     }
 
     pub(crate) fn insert_structure(&self, account: &str, number: u64, structure: &Arc<Structure>) {
@@ -147,7 +193,8 @@ impl MailboxCache {
 
     /// Returns the summary of the message with this IMAP UID. The summary contains no flags, and its position might be outdated.
     pub(crate) fn summary(&self, folder: FolderKey, uid: u32) -> Option<Arc<Summary>> {
-        self.summaries.get(&(folder, uid))
+        let summary = self.summaries.get(&(folder, uid));
+        self.lookups.summaries.count(summary)
     }
 
     pub(crate) fn insert_summary(&self, folder: FolderKey, uid: u32, summary: &Summary) {
@@ -191,7 +238,8 @@ impl MailboxCache {
 
     /// Returns the last known path of an account's Sent folder.
     pub(crate) fn sent_folder(&self, account: &str) -> Option<Arc<str>> {
-        self.sent_folders.get(account)
+        let path = self.sent_folders.get(account);
+        self.lookups.sent_folders.count(path)
     }
 
     pub(crate) fn insert_sent_folder(&self, account: &str, path: &str) {
@@ -205,7 +253,8 @@ impl MailboxCache {
 
     /// Returns the id of a folder.
     pub(crate) fn folder_id(&self, folder: FolderKey) -> Option<Arc<str>> {
-        self.folder_ids.get(&folder)
+        let id = self.folder_ids.get(&folder);
+        self.lookups.folder_ids.count(id)
     }
 
     pub(crate) fn insert_folder_id(&self, folder: FolderKey, id: Arc<str>) {

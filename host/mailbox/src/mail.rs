@@ -10,6 +10,7 @@ use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::changes::Changes;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
+use latchmail_core::metrics;
 use latchmail_directory::{Db, Directory};
 use latchmail_imap::Connector;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -87,6 +88,7 @@ impl Mail {
                 config.idle_connections,
                 config.timeout,
                 config.idle_timeout,
+                &metrics::IMAP_WAIT,
             ),
             connector,
             directory,
@@ -147,6 +149,12 @@ impl Mail {
     /// Returns [`Error::Unavailable`] if the mail server does not accept a connection or sends no greeting.
     pub async fn ping(&self) -> Result<(), Error> {
         Ok(self.connector.ping().await?)
+    }
+
+    /// Returns the number of connections of the pool to the IMAP server, and how many of them are in use.
+    #[must_use]
+    pub fn pooled_connections(&self) -> (usize, usize) {
+        self.pool.counts()
     }
 
     /// Waits until no change is in progress.

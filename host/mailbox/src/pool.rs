@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::MailCredential;
+use latchmail_core::metrics::Histogram;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
@@ -55,6 +56,8 @@ struct Inner<C: Connect> {
     max_idle: usize,
     lease_timeout: Duration,
     idle_timeout: Duration,
+    /// The metric of the time for which callers wait for a connection.
+    wait: &'static Histogram<0>,
     accounts: Mutex<HashMap<String, Account<C::Session>>>,
     /// `true` if the task that closes idle connections is running.
     cleanup_running: AtomicBool,
@@ -117,13 +120,14 @@ impl<C: Connect> fmt::Debug for Pool<C> {
 
 impl<C: Connect> Pool<C> {
     /// Creates an empty pool with at most `max_connections` connections per account, and at most `max_idle` idle connections of all accounts. An idle connection
-    /// closes after `idle_timeout`. Callers wait at most `lease_timeout` for a connection.
+    /// closes after `idle_timeout`. Callers wait at most `lease_timeout` for a connection. `wait` is the metric of this time.
     pub(crate) fn new(
         connector: C,
         max_connections: usize,
         max_idle: usize,
         lease_timeout: Duration,
         idle_timeout: Duration,
+        wait: &'static Histogram<0>,
     ) -> Self {
         Self(Arc::new(Inner {
             connector,
@@ -131,6 +135,7 @@ impl<C: Connect> Pool<C> {
             max_idle,
             lease_timeout,
             idle_timeout,
+            wait,
             accounts: Mutex::default(),
             cleanup_running: AtomicBool::new(false),
             member_permits: AccountPermits::new(CONNECTIONS_PER_MEMBER),
@@ -156,11 +161,10 @@ impl<C: Connect> Pool<C> {
             let member_permit = self.0.member_permit(access).await;
             Some((member_permit, permits.acquire_owned().await.ok()?))
         };
-        let (member_permit, permit) = timeout(self.0.lease_timeout, acquire)
-            .await
-            .ok()
-            .flatten()
-            .ok_or_else(busy)?;
+        let start = Instant::now();
+        let acquired = timeout(self.0.lease_timeout, acquire).await;
+        self.0.wait.observe([], start.elapsed());
+        let (member_permit, permit) = acquired.ok().flatten().ok_or_else(busy)?;
         let evicted = Arc::new(AtomicBool::new(false));
         let mut session = None;
         if let Some(connections) = self.0.lock().get_mut(account) {
@@ -212,6 +216,14 @@ impl<C: Connect> Pool<C> {
                 busy.evicted.store(true, Ordering::SeqCst);
             }
         }
+    }
+
+    /// Returns the number of idle and busy connections of all accounts, and the number of busy connections.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let accounts = self.0.lock();
+        let idle: usize = accounts.values().map(|account| account.idle.len()).sum();
+        let busy: usize = accounts.values().map(|account| account.busy.len()).sum();
+        (idle + busy, busy)
     }
 
     /// Returns `true` if a connection with this credential is in use.

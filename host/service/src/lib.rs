@@ -62,6 +62,7 @@ pub struct Running {
     tls: Option<Arc<Tls>>,
     server: latchmail_http::Running,
     authorization_server: Option<AuthorizationServer>,
+    metrics_server: Option<latchmail_http::Running>,
     socket: Option<OperatorSocket>,
     operator_page: Option<OperatorPage>,
     tasks: Vec<JoinHandle<()>>,
@@ -119,6 +120,10 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         }
         None => None,
     };
+    let metrics_server = match app.config.metrics.listen {
+        Some(address) => Some(latchmail_http::metrics::listen(&app, address).await?),
+        None => None,
+    };
     let server = latchmail_http::serve(&app, listeners);
     let mut tasks = vec![
         tokio::spawn(run_circuit_breaker(Arc::clone(&app), failing)),
@@ -145,6 +150,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tls,
         server,
         authorization_server,
+        metrics_server,
         socket,
         operator_page,
         tasks,
@@ -384,6 +390,12 @@ impl Running {
         self.operator_page.as_ref()?.address()
     }
 
+    /// Returns the address of the listener for metrics. Returns `None` if the metrics are not served.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<&Listen> {
+        self.metrics_server.as_ref()?.addresses().first()
+    }
+
     /// Reports that the service is not ready, and still accepts requests for `http.drain_delay`. Then stops accepting requests. Waits for running requests until
     /// the end of the configured grace period. Then releases all resources.
     pub async fn stop(self) {
@@ -405,10 +417,16 @@ impl Running {
                 page.stop().await;
             }
         };
+        let metrics_server = async {
+            if let Some(server) = self.metrics_server {
+                server.stop().await;
+            }
+        };
         tokio::join!(
             socket,
             authorization_server,
             operator_page,
+            metrics_server,
             self.server.stop()
         );
         for task in &self.tasks {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
-use latchmail_core::limits::Key;
+use latchmail_core::limits::{Bucket, Key};
+use latchmail_core::metrics;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword};
 use latchmail_directory::credentials::{
@@ -263,7 +264,10 @@ impl Auth {
                 self.wrong_passwords.get().saturating_mul(ALL_SESSIONS),
             ),
         ];
-        let attempt = self.failures.attempt(limits).await?;
+        let attempt = self.failures.attempt(limits).await;
+        let attempt = attempt.inspect_err(|_| {
+            metrics::RATE_LIMITED.increment([Bucket::PasswordChange.name()]);
+        })?;
         let verified = self.verify_password(account, password, origin).await;
         let verified = match verified {
             // The mail server could not verify the password, so the attempt does not count.

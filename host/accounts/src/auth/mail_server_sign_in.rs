@@ -16,6 +16,7 @@ use latchmail_net::dovecot_auth::lookup::{Lookups, PassdbEntry};
 use secrecy::SecretString;
 
 use super::Auth;
+use super::sessions::DISABLED;
 use crate::mail_server_users::{LookupError, Verdict};
 
 /// Returns the entry of the first of these names that the mail server knows. Returns `None` if the mail server knows none of the names.
@@ -80,7 +81,7 @@ impl Auth {
             },
         };
         if !account.active {
-            return Ok(Err("the account is disabled"));
+            return Ok(Err(DISABLED));
         }
         let name = (name != account.address).then_some(name);
         if account.login_name != name {

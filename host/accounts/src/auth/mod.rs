@@ -56,7 +56,8 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::{Failure, Kind, StartError};
 use latchmail_core::keyring::Keyring;
-use latchmail_core::limits::{Failures, Key, Limit, SharedBudgets};
+use latchmail_core::limits::{Bucket, Failures, Key, Limit, SharedBudgets};
+use latchmail_core::metrics;
 use latchmail_directory::Directory;
 use latchmail_net::fetch::Fetch;
 use latchmail_oidc::Provider;
@@ -72,6 +73,7 @@ pub use self::header::bearer_credential;
 pub use self::oauth_tokens::{IssuedToken, Use};
 use self::passwords::Passwords;
 pub use self::registration::{Availability, Form, Provision, Registered};
+pub(crate) use self::sessions::WRONG_PASSWORD;
 pub use self::sessions::{SignedIn, Tokens};
 use self::uses::Uses;
 pub use self::uses::to_the_minute;
@@ -274,7 +276,10 @@ impl Auth {
                 let attempt = self.failures.attempt([limit]);
                 self.access_tokens
                     .verify(&self.keys, token, self.clock.now(), attempt)
-                    .await?
+                    .await
+                    .inspect_err(|_| {
+                        metrics::RATE_LIMITED.increment([Bucket::Unproven.name()]);
+                    })?
                     .map(ParsedCredential::Session)
                     .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN))
             }

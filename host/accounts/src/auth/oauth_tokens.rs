@@ -10,6 +10,7 @@ use latchmail_core::caller::{Audience, Caller, Credential, MailCredential, Origi
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::BoxFuture;
+use latchmail_core::metrics;
 use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
@@ -265,7 +266,10 @@ impl Auth {
         };
         let owner = identified.origin(origin, None);
         let reason = match self.directory.approve(person, agreement, &owner).await? {
-            ApprovalOutcome::Approved => return Ok(()),
+            ApprovalOutcome::Approved => {
+                metrics::SIGN_INS.increment(["success"]);
+                return Ok(());
+            }
             ApprovalOutcome::NoDevice => {
                 return Err(Failure::not_found("The code is no longer valid"));
             }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
+use latchmail_core::metrics;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword, sha256_hex};
 use latchmail_directory::accounts::Account;
@@ -28,6 +29,11 @@ pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
 const INVALID: &str = "Invalid credentials";
 /// Error text if the password is correct but a two-factor code is required.
 pub const CODE_REQUIRED: &str = "Two-factor code required";
+
+/// Reasons in audit events for credentials that are invalid.
+pub(crate) const WRONG_PASSWORD: &str = "wrong password";
+pub(super) const DISABLED: &str = "the account is disabled";
+const NO_ACCOUNT: &str = "no such account";
 
 /// Reasons in audit events for credentials that became invalid during the request.
 pub(super) const CODE_USED: &str =
@@ -59,6 +65,16 @@ struct Attempt<'a> {
     address: &'a str,
     account: Option<&'a Account>,
     origin: &'a Origin,
+}
+
+/// Returns the label `outcome` of the metric for the reason of a rejected password. The mail server and its rules have further reasons.
+fn outcome(reason: &str) -> &'static str {
+    match reason {
+        WRONG_PASSWORD => "wrong_password",
+        NO_ACCOUNT => "unknown_account",
+        DISABLED => "account_disabled",
+        _ => "refused",
+    }
 }
 
 /// An account whose password and second factor were verified.
@@ -130,6 +146,7 @@ impl Auth {
             .await?;
         let reason = match begun {
             SignIn::Begun => {
+                metrics::SIGN_INS.increment(["success"]);
                 return Ok(SignedIn {
                     tokens,
                     address: account.address.clone(),
@@ -172,19 +189,25 @@ impl Auth {
         let now = self.clock.now();
         let account = match &verified {
             Ok(account) => account,
-            Err(reason) => return Err(self.reject(&attempt, reason, INVALID, now).await?),
+            Err(reason) => {
+                metrics::SIGN_INS.increment([outcome(reason)]);
+                return Err(self.reject(&attempt, reason, INVALID, now).await?);
+            }
         };
         let factor = match self.second_factor(&account.id, code, now).await? {
             Checked::Passed(factor) => factor,
             Checked::Missing => {
+                metrics::SIGN_INS.increment(["code_missing"]);
                 let reason = "two-factor code missing";
                 return Err(self.reject(&attempt, reason, CODE_REQUIRED, now).await?);
             }
             Checked::WrongCode => {
+                metrics::SIGN_INS.increment(["wrong_code"]);
                 self.directory.wrong_code(&account.id, now, origin).await?;
                 return Err(Failure::unauthorized(INVALID));
             }
             Checked::Wrong(reason) => {
+                metrics::SIGN_INS.increment(["wrong_code"]);
                 return Err(self.reject(&attempt, reason, INVALID, now).await?);
             }
         };
@@ -204,10 +227,10 @@ impl Auth {
         let hash = account.map(|account| account.password_hash.as_str());
         let right = self.passwords.verify(password, hash).await?;
         Ok(match found {
-            None => Err("no such account"),
-            Some(account) if !account.active => Err("the account is disabled"),
+            None => Err(NO_ACCOUNT),
+            Some(account) if !account.active => Err(DISABLED),
             Some(account) if right => Ok(account),
-            Some(_) => Err("wrong password"),
+            Some(_) => Err(WRONG_PASSWORD),
         })
     }
 
@@ -218,6 +241,12 @@ impl Auth {
         reason: &'static str,
         origin: &Origin,
     ) -> Result<Failure, Failure> {
+        let is_changed = reason == ACCOUNT_CHANGED;
+        metrics::SIGN_INS.increment([if is_changed {
+            "account_changed"
+        } else {
+            "wrong_code"
+        }]);
         let attempt = Attempt {
             address: &account.address,
             account: Some(account),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use latchmail_core::address;
 use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
+use latchmail_core::metrics;
 use latchmail_core::secrets;
 use latchmail_directory::accounts::Account;
 use latchmail_directory::events::{Event, Kind};
@@ -218,6 +219,7 @@ impl Auth {
             address: &address,
             ..Event::of(Kind::SignInFailed, "", self.clock.now()).detail(&detail)
         };
+        metrics::SIGN_INS.increment(["refused"]);
         Ok(self.directory.record(failed, origin).await?)
     }
 
@@ -287,11 +289,14 @@ impl Auth {
             .sign_in(&session, &account.password_hash, &factor, &actor)
             .await?;
         match begun {
-            SignIn::Begun => Ok(SignedIn {
-                tokens,
-                address: account.address,
-                admin: account.admin,
-            }),
+            SignIn::Begun => {
+                metrics::SIGN_INS.increment(["success"]);
+                Ok(SignedIn {
+                    tokens,
+                    address: account.address,
+                    admin: account.admin,
+                })
+            }
             SignIn::CodeUsed | SignIn::AccountChanged => Err(invalid()),
         }
     }

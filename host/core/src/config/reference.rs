@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any name.
-const SECTIONS: [&str; 26] = [
+const SECTIONS: [&str; 27] = [
     "log",
     "http",
     "tls",
@@ -30,6 +30,7 @@ const SECTIONS: [&str; 26] = [
     "oauth",
     "oauth.introspection",
     "mcp",
+    "metrics",
     "modules.<name>",
     "admin",
     "plans.<name>",

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use http::{Method, StatusCode};
 use latchmail_accounts::auth::passwords;
 use latchmail_core::limits::Attempt;
+use latchmail_core::metrics;
 use latchmail_runtime::modules::{Access, Route};
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer};
@@ -113,6 +114,9 @@ pub(crate) async fn start_attempt<'a>(
         }
         attempt => attempt,
     };
+    if attempt.is_err() {
+        metrics::RATE_LIMITED.increment([metrics::SIGN_IN_ADDRESS]);
+    }
     Ok(attempt?)
 }
 

@@ -2,6 +2,7 @@
 
 use http::Method;
 use latchmail_core::limits::{Bucket, Key, Limits};
+use latchmail_core::metrics;
 use latchmail_core::verdict::Verdict;
 
 use crate::rejection::Rejection;
@@ -55,6 +56,7 @@ impl<'r> DisconnectLog<'r> {
 impl Drop for DisconnectLog<'_> {
     fn drop(&mut self) {
         if let Some(method) = self.0 {
+            metrics::HTTP_DISCONNECTS.increment([]);
             tracing::info!(
                 method = response::method_name(method),
                 "client disconnected before the response"

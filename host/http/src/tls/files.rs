@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::{Config, Tls};
 use latchmail_core::error::StartError;
+use latchmail_core::metrics;
 use latchmail_net::certificate::not_after;
 use sha2::{Digest as _, Sha256};
 use tokio_rustls::rustls;
@@ -233,6 +234,7 @@ fn unreadable(key: &str, path: &Path, error: &io::Error) -> String {
 
 fn log_expiry(expiry: Timestamp) {
     let expires = expiry.date();
+    metrics::CERTIFICATE_EXPIRY.set([], expiry.seconds());
     if expiry < Clock::system().now() {
         tracing::warn!(%expires, "the TLS certificate is expired");
     } else {

@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use latchmail_core::metrics;
 use serde::Serialize;
 
 use super::Indexes;
@@ -109,6 +110,8 @@ impl Mail {
         let Ok(stored) = blocking::run(move || list(&root)).await else {
             return;
         };
+        let mut total: u64 = stored.iter().map(|index| index.bytes).sum();
+        metrics::INDEX_BYTES.set([], total);
         if stored.is_empty() {
             return;
         }
@@ -121,7 +124,6 @@ impl Mail {
             }
         };
         let open: HashSet<String> = indexes.lock().keys().cloned().collect();
-        let mut total: u64 = stored.iter().map(|index| index.bytes).sum();
         let mut sorted = stored;
         sorted.sort_by_key(|index| index.used);
         for index in sorted {

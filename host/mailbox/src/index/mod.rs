@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use latchmail_core::clock::Clock;
 use latchmail_core::config;
+use latchmail_core::metrics;
 use tokio::sync::{RwLock, mpsc};
 
 use crate::blocking;
@@ -125,9 +126,10 @@ impl Indexes {
     /// Counts a search that the mail server served although the index is enabled.
     fn count_fallback(&self) {
         self.fallbacks.fetch_add(1, Ordering::Relaxed);
+        metrics::INDEX_FALLBACKS.increment([]);
     }
 
-    /// Writes the state of the indexes for `latchmail doctor`.
+    /// Writes the state of the indexes for `latchmail doctor` and the metrics.
     async fn write_status(&self) {
         let mut open = 0;
         let mut lag = Duration::ZERO;
@@ -146,6 +148,9 @@ impl Indexes {
             fallbacks: self.fallbacks.load(Ordering::Relaxed),
             lag: lag.as_secs(),
         };
+        metrics::INDEX_OPEN.set([], status.open);
+        metrics::INDEX_BUILDING.set([], status.building);
+        metrics::INDEX_LAG.set([], status.lag);
         let root = self.root.clone();
         let written = blocking::run(move || files::write_status(&root, &status)).await;
         if let Ok(Err(error)) = written {

@@ -8,13 +8,14 @@ use latchmail_core::changes::Changes;
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config;
 use latchmail_core::error::StartError;
+use latchmail_core::metrics;
 use latchmail_core::permissions::Right;
 use latchmail_directory::Directory;
 use latchmail_directory::addresses::AddressRelation;
 use latchmail_directory::events::{Event, Kind};
 use latchmail_directory::sendings::{Key, Sending};
 use latchmail_dkim::Signer;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::draft::{Draft, ValidDraft, parse_address};
 use super::idempotency::{IdempotencyKeys, stored_key};
@@ -73,6 +74,7 @@ impl Outbox {
             config.idle_connections,
             config.timeout,
             config.idle_timeout,
+            &metrics::SUBMISSION_WAIT,
         );
         let closing = pool.clone();
         mail.on_close(move |revoked| closing.close(revoked));
@@ -310,7 +312,29 @@ impl Outbox {
         }
     }
 
+    /// Passes a message to the submission service, and counts the result in the metrics.
     async fn submit_message(
+        &self,
+        access: &Access,
+        draft: &ValidDraft,
+        message: &Bytes,
+    ) -> Result<(), Error> {
+        let start = Instant::now();
+        let sent = self.transfer(access, draft, message).await;
+        let outcome = match &sent {
+            Ok(()) => "sent",
+            Err(Error::Rejected(_)) => "rejected",
+            Err(Error::CredentialRefused) => "credential_refused",
+            Err(Error::Unavailable(_)) => "unavailable",
+            Err(Error::Unknown(_)) => "unknown",
+            Err(_) => "failed",
+        };
+        metrics::SUBMISSIONS.increment([outcome]);
+        metrics::SUBMISSION_DURATION.observe([], start.elapsed());
+        sent
+    }
+
+    async fn transfer(
         &self,
         access: &Access,
         draft: &ValidDraft,

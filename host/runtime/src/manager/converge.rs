@@ -2,6 +2,7 @@
 //!
 //! This file does not write to the database.
 
+use latchmail_core::metrics;
 use latchmail_directory::modules::{ChangeLock, Installed};
 use tokio::sync::MutexGuard;
 
@@ -9,6 +10,7 @@ use super::error::Error;
 use super::router::Router;
 use super::state::{Entries, ModuleEntry, ModuleManager, serving};
 use crate::log_line::to_log_line;
+use crate::modules::set_module_metrics;
 
 /// The locks of a change: no other change runs on this host or on another host.
 pub(super) struct Change<'a> {
@@ -37,6 +39,17 @@ impl ModuleManager {
                 Some(format!("module `{name}`: {}", entry.problem.as_ref()?))
             })
             .collect()
+    }
+
+    /// Sets the metrics of modules that are read at each scrape.
+    pub fn set_metrics(&self) {
+        let entries = self.entries.load();
+        let not_serving = entries.values().filter(|entry| !entry.is_as_wanted());
+        metrics::MODULES_NOT_SERVING.set([], not_serving.count());
+        let serving = entries
+            .values()
+            .filter_map(|entry| entry.serving.as_deref());
+        set_module_metrics(serving);
     }
 
     /// Locks the modules on all hosts and applies the changes of other hosts, so that the next change starts from the state in the database.

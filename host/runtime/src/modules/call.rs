@@ -39,7 +39,9 @@ impl Module {
         request: Request,
     ) -> Result<Response, CallError> {
         let id = request.id.clone();
+        let start = std::time::Instant::now();
         let result = self.with_deadline(route, self.serve(route, request)).await;
+        self.metrics.finished(&result, start.elapsed());
         match &result {
             Ok(_) => self.health.succeeded(),
             Err(error) => {
@@ -108,8 +110,10 @@ impl Module {
         let Ok(Some((account_permit, call_permit, sandbox_permit, idle))) = permits else {
             return Err(self.busy());
         };
+        let in_use = self.metrics.use_sandbox();
         // Boxing reduces the size of this function's future while the request waits for permits.
         let (response, instance) = Box::pin(self.run(route, request, idle)).await?;
+        drop(in_use);
         let not_kept = if self.sandbox_permits.allows_idle() {
             self.idle.keep(sandbox_permit, instance, || {
                 self.new_call(None, Origin::default())
@@ -178,11 +182,17 @@ impl Module {
         let id = request.id.clone();
         let origin = request.origin();
         let call = self.new_call(request.caller.take(), origin);
-        let mut cpu = CpuTime::new(self.budget.cpu);
+        let mut cpu = CpuTime::new(self.budget.cpu).counted_in(&self.metrics.cpu);
         let mut instance = match idle {
             Some(instance) => instance.reuse(call, self.budget),
             None => cpu
-                .spend(Instance::new(&self.engine, &self.pre, call, self.budget))
+                .spend(Instance::new(
+                    &self.engine,
+                    &self.pre,
+                    call,
+                    self.budget,
+                    Some(Arc::clone(&self.metrics)),
+                ))
                 .await
                 .map_err(|e| {
                     if limits::is_pool_full(&e) {

@@ -56,6 +56,11 @@ impl IdleSandboxes {
         Some((permit, instance))
     }
 
+    /// Returns the number of idle sandboxes.
+    pub(super) fn count(&self) -> usize {
+        lock(&self.state).sandboxes.len()
+    }
+
     /// Returns the right to create a sandbox in advance. Returns `None` if sandboxes are reused, or if a sandbox is idle. Also returns `None` if another task
     /// is creating a sandbox, or after [`close`](Self::close).
     pub(super) fn prepare(&self) -> Option<Preparation> {

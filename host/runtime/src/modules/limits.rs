@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use latchmail_core::cpu::{ChargedTime, thread_time};
+use latchmail_core::metrics::CounterSeries;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 use wasmtime::component::ResourceTableError;
@@ -96,6 +97,16 @@ pub(crate) struct CpuTime {
     limit: Duration,
     used: Duration,
     charged: ChargedTime,
+    /// The metric to which the time is added at the end.
+    total: Option<CounterSeries>,
+}
+
+impl Drop for CpuTime {
+    fn drop(&mut self) {
+        if let Some(total) = &self.total {
+            total.inc_by(self.used.as_secs_f64());
+        }
+    }
 }
 
 impl CpuTime {
@@ -104,7 +115,14 @@ impl CpuTime {
             limit,
             used: Duration::ZERO,
             charged: ChargedTime::default(),
+            total: None,
         }
+    }
+
+    /// Adds the time to the metric `total` at the end.
+    pub(crate) fn counted_in(mut self, total: &CounterSeries) -> Self {
+        self.total = Some(total.clone());
+        self
     }
 
     /// Runs `work`. If the request is long, the other tasks of this thread first move to another thread. The operating system then schedules the two threads,

@@ -29,6 +29,7 @@ use super::limits::{self, CpuTime};
 use super::manifest::{Access, Manifest};
 use super::message::Request;
 use super::module::Module;
+use super::module_metrics::ModuleMetrics;
 use super::sandbox::{self, Budget, Instance, Sandbox};
 use super::sandbox_permits::SandboxPermits;
 use super::{contract, convert, linker, policy};
@@ -236,6 +237,7 @@ impl Loader {
             sandbox_permits: sandbox_permits.clone(),
             idle: IdleSandboxes::new(policy.reuse),
             health: Health::default(),
+            metrics: Arc::new(ModuleMetrics::new(&manifest.name, &manifest.version)),
             failing: self.failing.clone(),
             clock: self.clock.clone(),
             policy: policy.clone(),
@@ -321,7 +323,7 @@ impl Loader {
         let described = async {
             let mut cpu = CpuTime::new(budget.cpu);
             let Instance { mut store, guest } = cpu
-                .spend(Instance::new(&self.engine, pre, call, budget))
+                .spend(Instance::new(&self.engine, pre, call, budget, None))
                 .await
                 .map_err(|error| instantiation_error(&error))?;
             cpu.spend(guest.latchmail_host_module().call_describe(&mut store))
@@ -348,8 +350,10 @@ impl Module {
     /// Creates a sandbox without a request, within the CPU limit and the deadline of the module.
     pub(super) async fn instantiate(&self) -> Result<Instance, String> {
         let call = self.new_call(None, Origin::default());
-        let mut cpu = CpuTime::new(self.budget.cpu);
-        let instance = cpu.spend(Instance::new(&self.engine, &self.pre, call, self.budget));
+        let mut cpu = CpuTime::new(self.budget.cpu).counted_in(&self.metrics.cpu);
+        let metrics = Some(Arc::clone(&self.metrics));
+        let instance = Instance::new(&self.engine, &self.pre, call, self.budget, metrics);
+        let instance = cpu.spend(instance);
         match tokio::time::timeout(self.deadline, instance).await {
             Ok(instance) => instance.map_err(|error| instantiation_error(&error)),
             Err(_) => Err("it was not instantiated within its deadline".into()),

@@ -15,6 +15,7 @@ use wasmtime::Engine;
 use super::health::{Counts, Failing, Health};
 use super::idle::IdleSandboxes;
 use super::manifest::Manifest;
+use super::module_metrics::ModuleMetrics;
 use super::sandbox::{Budget, Sandbox};
 use super::sandbox_permits::PermitGroup;
 use crate::api::{Call, Services, Settings};
@@ -42,6 +43,7 @@ pub struct Module {
     pub(super) sandbox_permits: PermitGroup,
     pub(super) idle: IdleSandboxes,
     pub(super) health: Health,
+    pub(super) metrics: Arc<ModuleMetrics>,
     pub(super) failing: mpsc::UnboundedSender<Failing>,
     pub(super) clock: Clock,
 }

@@ -2,15 +2,18 @@
 //! request. With the setting `reuse`, a sandbox serves several requests. Between two requests, the host replaces the state that the host stores for the
 //! sandbox. The guest's memory stays unchanged.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_bindings::{Everything, EverythingPre};
+use latchmail_core::metrics::GaugeSeries;
 use wasmtime::component::ResourceTable;
-use wasmtime::{Engine, ResourceLimiter, Store, Trap, UpdateDeadline, WasmBacktrace};
+use wasmtime::{CallHook, Engine, ResourceLimiter, Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::limits::{self, HostCalls};
+use super::module_metrics::ModuleMetrics;
 use crate::api::{Call, MAX_HANDLES};
 use crate::log_line::to_log_line;
 
@@ -35,6 +38,8 @@ pub(crate) struct Sandbox {
     wasi_table: ResourceTable,
     limits: Limits,
     host_calls: HostCalls,
+    /// The metrics of the module. `None` for a component that is examined.
+    metrics: Option<Arc<ModuleMetrics>>,
     output: MemoryOutputPipe,
     /// The size of the output of earlier requests, in bytes.
     earlier_output: usize,
@@ -43,6 +48,14 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
+    /// Counts a host call. Does nothing if `hook` reports another transition between guest and host.
+    fn count_host_call(&mut self, hook: CallHook) -> wasmtime::Result<()> {
+        if let (CallHook::CallingHost, Some(metrics)) = (&hook, &self.metrics) {
+            metrics.host_calls.inc();
+        }
+        self.host_calls.count(hook)
+    }
+
     /// Returns whether the sandbox can serve another request after a successful request. The successful request must have released all host resources. The
     /// sandbox must have enough free memory and free space for output.
     fn is_reusable(&self) -> bool {
@@ -87,6 +100,16 @@ struct Limits {
     current: usize,
     /// The size of the memory before the first request, in bytes.
     initial: usize,
+    /// The metric of the memory, and the number of bytes that it contains for this sandbox.
+    metric: Option<(GaugeSeries, i64)>,
+}
+
+impl Drop for Limits {
+    fn drop(&mut self) {
+        if let Some((total, bytes)) = &self.metric {
+            total.sub(*bytes);
+        }
+    }
 }
 
 impl Limits {
@@ -103,7 +126,7 @@ const MAX_TABLE: usize = 100_000;
 impl ResourceLimiter for Limits {
     fn memory_growing(
         &mut self,
-        _current: usize,
+        current: usize,
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
@@ -111,6 +134,11 @@ impl ResourceLimiter for Limits {
         self.was_denied |= !fits;
         if fits {
             self.current = self.current.max(desired);
+            if let Some((total, bytes)) = &mut self.metric {
+                let growth = i64::try_from(desired.saturating_sub(current)).unwrap_or(0);
+                total.add(growth);
+                *bytes += growth;
+            }
         }
         Ok(fits)
     }
@@ -138,6 +166,7 @@ impl Instance {
         pre: &EverythingPre<Sandbox>,
         call: Call,
         budget: Budget,
+        metrics: Option<Arc<ModuleMetrics>>,
     ) -> wasmtime::Result<Self> {
         let output = MemoryOutputPipe::new(MAX_OUTPUT);
         let wasi = WasiCtx::builder()
@@ -156,6 +185,7 @@ impl Instance {
             was_denied: false,
             current: 0,
             initial: 0,
+            metric: metrics.as_ref().map(|metrics| (metrics.memory.clone(), 0)),
         };
         let mut store = Store::new(
             engine,
@@ -165,6 +195,7 @@ impl Instance {
                 wasi_table,
                 limits,
                 host_calls: HostCalls::new(budget.host_calls),
+                metrics,
                 output,
                 earlier_output: 0,
                 served: 1,
@@ -174,7 +205,7 @@ impl Instance {
         store.set_hostcall_fuel(limits::max_transfer(budget.response));
         // Wasmtime counts a handle twice while the guest lends it to the host.
         store.set_max_component_handles(2 * MAX_HANDLES);
-        store.call_hook(|mut store, hook| store.data_mut().host_calls.count(hook));
+        store.call_hook(|mut store, hook| store.data_mut().count_host_call(hook));
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|_| {
             Ok(UpdateDeadline::YieldCustom(

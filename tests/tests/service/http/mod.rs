@@ -6,6 +6,7 @@ mod dns;
 mod http2;
 mod listeners;
 mod malformed_requests;
+mod metrics;
 mod misbehaving_clients;
 mod s5_matrix;
 mod s8_limits;

@@ -1,0 +1,13 @@
+//! `[metrics]`: the metrics of this host for Prometheus.
+
+use std::net::SocketAddr;
+
+use serde::Deserialize;
+
+/// `[metrics]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Metrics {
+    /// The address and port of a separate listener that serves `/metrics` without authentication. If `None`, the metrics are not served.
+    pub listen: Option<SocketAddr>,
+}

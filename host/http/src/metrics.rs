@@ -1,0 +1,146 @@
+//! The separate listener for metrics, at the address `metrics.listen`. It serves `GET /metrics` without authentication, and nothing else.
+//!
+//! Most metrics are counted where an event happens. This module reads the others at each scrape: the state of pools, modules and hosts.
+
+use std::convert::Infallible;
+use std::future::ready;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use latchmail_core::caller::Caller;
+use latchmail_core::error::{Failure, StartError};
+use latchmail_core::limits::Key;
+use latchmail_core::metrics;
+use latchmail_runtime::modules::Content;
+use tokio::time::timeout;
+use utoipa::OpenApi;
+
+use crate::app::App;
+use crate::listener::Listener;
+use crate::message::{Request, Response};
+use crate::openapi::info::ApiInfo;
+use crate::rejection::Rejection;
+use crate::route_group::{HostRoute, RouteGroup, host_route};
+use crate::router::RouteTable;
+use crate::server::{self, Running};
+use crate::state::{HttpState, State};
+use crate::tls::check_issued_certificate;
+
+const PATH: &str = "/metrics";
+
+/// The maximum duration of each check. Prometheus waits 10 seconds by default.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+#[derive(OpenApi)]
+#[openapi(paths(show))]
+struct Description;
+
+/// The state of the listener.
+struct MetricsState {
+    app: Arc<App>,
+    http: HttpState<Self>,
+}
+
+impl State for MetricsState {
+    type Credential = Infallible;
+
+    fn http(&self) -> &HttpState<Self> {
+        &self.http
+    }
+
+    fn parse_credential(
+        &self,
+        _: &HeaderMap,
+        _: IpAddr,
+    ) -> impl Future<Output = Result<(Infallible, Option<Key>), Failure>> + Send {
+        ready(Err(Failure::unauthorized("There are no credentials here")))
+    }
+
+    async fn authenticate(&self, credential: Infallible) -> Result<Caller, Failure> {
+        match credential {}
+    }
+}
+
+/// Starts the HTTP server for metrics. It has no TLS.
+///
+/// # Errors
+/// Returns an error if the address cannot be used, or if the state of the server cannot be created.
+pub async fn listen(app: &Arc<App>, address: SocketAddr) -> Result<Running, StartError> {
+    let listener = Listener::bind(&address.into(), "metrics.listen").await?;
+    let mut config = app.config.clone();
+    // Prometheus connects directly.
+    config.http.proxy_protocol = false;
+    let table = RouteTable::build(&ApiInfo::from_config(&config), vec![route_group()?])?;
+    let state = Arc::new(MetricsState {
+        http: HttpState::new(&config, app.clock.clone(), table)?,
+        app: Arc::clone(app),
+    });
+    Ok(server::serve(&state, vec![listener]))
+}
+
+fn route_group() -> Result<RouteGroup<MetricsState>, StartError> {
+    let route = HostRoute {
+        route: host_route(Method::GET, PATH, "metrics"),
+        handler: |state, request| Box::pin(show(state, request)),
+    };
+    RouteGroup::host(vec![route], &Description::openapi())
+}
+
+/// Show the metrics
+///
+/// The text format of Prometheus.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "metrics",
+    tag = "Service",
+    responses((status = 200, description = "All metrics", body = String, content_type = "text/plain"))
+)]
+async fn show(state: &MetricsState, _: &Request) -> Result<Response, Rejection> {
+    collect(&state.app).await;
+    let text = metrics::export().map_err(Failure::internal)?;
+    let content_type = HeaderValue::from_static(metrics::CONTENT_TYPE);
+    Ok(Response {
+        status: StatusCode::OK,
+        headers: HeaderMap::from_iter([(header::CONTENT_TYPE, content_type)]),
+        body: Content::Bytes(text.into()),
+    })
+}
+
+/// Sets the metrics that are read at each scrape.
+async fn collect(app: &App) {
+    let database = async {
+        let hosts = app.directory.hosts().await?;
+        let reason = app.not_ready().await?;
+        Ok::<_, latchmail_directory::Error>((hosts.len(), reason))
+    };
+    let (database, mail) = tokio::join!(
+        timeout(TIMEOUT, database),
+        timeout(TIMEOUT, app.mail.ping())
+    );
+    let database = database.ok().and_then(Result::ok);
+    let is_imap_up = matches!(mail, Ok(Ok(())));
+    let is_ready = is_imap_up && matches!(database, Some((_, None)));
+    metrics::DATABASE_UP.set([], i64::from(database.is_some()));
+    metrics::IMAP_UP.set([], i64::from(is_imap_up));
+    metrics::READY.set([], i64::from(is_ready));
+    metrics::HOSTS.set([], database.map_or(0, |(hosts, _)| hosts));
+    let shared = app.http.limits.shared();
+    let is_unavailable = shared.is_some_and(|shared| !shared.is_available());
+    metrics::SHARED_LIMITS_UNAVAILABLE.set([], i64::from(is_unavailable));
+    let (open, in_use) = app.directory.db().connections();
+    metrics::DATABASE_OPEN.set([], open);
+    metrics::DATABASE_IN_USE.set([], in_use);
+    let (open, in_use) = app.mail.pooled_connections();
+    metrics::IMAP_OPEN.set([], open);
+    metrics::IMAP_IN_USE.set([], in_use);
+    app.module_manager.set_metrics();
+    // The certificate of files is counted when it is loaded.
+    if app.config.acme.is_configured()
+        && let Ok(Some(certificate)) = check_issued_certificate(&app.config, "")
+    {
+        metrics::CERTIFICATE_EXPIRY.set([], certificate.expiry.seconds());
+    }
+}
