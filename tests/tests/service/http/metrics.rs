@@ -12,7 +12,7 @@ const INBOX: &str = "GET /api/v1/mail/folders/INBOX/messages";
 const AVAILABLE: &str = "GET /api/v1/auth/username-available?username=ada";
 
 /// Returns the settings of a module that traps on request.
-fn hostile() -> String {
+pub(super) fn hostile() -> String {
     let file = fixtures().join("fixture_hostile.wasm");
     format!(
         "modules.hostile.source = '{}'\nmodules.hostile.grants = ['caller']\nmodules.hostile.paths = ['/hostile/']\nmodules.hostile.deadline = 1",
@@ -46,7 +46,7 @@ fn assert_increased(before: &Scrape, after: &Scrape, name: &str, labels: &[&str]
     assert!(now > before, "{name} {labels:?}: {before} and then {now}");
 }
 
-async fn use_mail(ada: &Person<'_>) {
+pub(super) async fn use_mail(ada: &Person<'_>) {
     ada.receive("From: a@outside.test\nTo: x@first.test\nSubject: one\n\nbody\n")
         .await;
     ada.send(INBOX).await.succeeds(200);

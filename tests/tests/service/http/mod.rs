@@ -8,6 +8,7 @@ mod listeners;
 mod malformed_requests;
 mod metrics;
 mod misbehaving_clients;
+mod monitoring;
 mod s5_matrix;
 mod s8_limits;
 mod s8_token_endpoint;
