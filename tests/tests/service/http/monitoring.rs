@@ -93,13 +93,13 @@ async fn each_expression_of_the_dashboard_and_the_rules_has_a_result() {
     })
     .await;
     for (expression, labels) in dashboard() {
-        let series = prometheus.query(&expression).await;
         let may_be_empty = EMPTY.iter().any(|name| expression.contains(name));
-        assert!(
-            !series.is_empty() || may_be_empty,
-            "no result: {expression}"
-        );
-        for one in &series {
+        // A rate needs two scrapes of the series.
+        wait_until(&format!("{expression} has a result"), async || {
+            may_be_empty || !prometheus.query(&expression).await.is_empty()
+        })
+        .await;
+        for one in &prometheus.query(&expression).await {
             for label in &labels {
                 assert!(
                     one["metric"][label].is_string(),
