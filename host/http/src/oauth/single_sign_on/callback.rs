@@ -6,10 +6,10 @@ use latchmail_accounts::auth::single_sign_on::{NoMailbox, Owner};
 use latchmail_core::limits::Bucket;
 use latchmail_oauth::parameters::Parameters;
 use latchmail_oidc::{Error, Person, Response as ProviderResponse};
-use maud::{Markup, html};
+use maud::html;
 
 use super::super::device::connected_page;
-use super::super::page::{Page, within_limit};
+use super::super::page::{page_without_form, within_limit};
 use super::super::sign_in::{expired_page, redirect_to};
 use super::flow::{Continuation, Destination, provider, take_continuation, unavailable};
 use crate::app::App;
@@ -115,7 +115,7 @@ async fn finish(
                 .agree_to_device_by_provider(&user_code, owner, &origin);
             match agreed.await.map_err(Rejection::from) {
                 Ok(()) => connected_page(app),
-                Err(rejection) if rejection.status == StatusCode::NOT_FOUND => error_page(
+                Err(rejection) if rejection.status == StatusCode::NOT_FOUND => page_without_form(
                     app,
                     StatusCode::FORBIDDEN,
                     "This code is no longer valid",
@@ -144,7 +144,7 @@ fn provider_error(
         Destination::Agent(authorization) if error == "access_denied" => {
             redirect_to(&app.oauth.declined(authorization))
         }
-        Destination::Agent(_) | Destination::Device(_) => error_page(
+        Destination::Agent(_) | Destination::Device(_) => page_without_form(
             app,
             StatusCode::FORBIDDEN,
             "The identity provider did not sign you in",
@@ -154,7 +154,7 @@ fn provider_error(
 }
 
 fn invalid_response_page(app: &App) -> Result<Response, Rejection> {
-    error_page(
+    page_without_form(
         app,
         StatusCode::BAD_REQUEST,
         "The sign-in could not be completed",
@@ -174,7 +174,7 @@ fn no_mailbox_page(app: &App, person: &Person, reason: &NoMailbox) -> Result<Res
         NoMailbox::NotFound(_) => "There is no mailbox with this address on this service.",
         NoMailbox::Disabled(_) => "The mailbox with this address is disabled.",
     };
-    error_page(
+    page_without_form(
         app,
         StatusCode::FORBIDDEN,
         "You have no mailbox here",
@@ -187,20 +187,4 @@ fn no_mailbox_page(app: &App, person: &Person, reason: &NoMailbox) -> Result<Res
             p { "If this is not the account that you want to use, sign out at the identity provider and start again. Otherwise ask your administrator for a mailbox." }
         },
     )
-}
-
-fn error_page(
-    app: &App,
-    status: StatusCode,
-    title: &str,
-    body: Markup,
-) -> Result<Response, Rejection> {
-    let page = Page {
-        status,
-        title,
-        body,
-        form_action: None,
-        browser: None,
-    };
-    page.into_response(app)
 }
