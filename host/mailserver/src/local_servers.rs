@@ -52,6 +52,8 @@ pub struct LocalServers {
     dovecot_command: Vec<String>,
     /// `None` while Dovecot is stopped. Tests stop Dovecot to simulate an outage.
     dovecot: Option<Daemon>,
+    /// Only tests start Postfix again.
+    #[cfg(feature = "testing")]
     postfix_command: Vec<String>,
     /// `None` while Postfix is stopped.
     postfix: Option<Daemon>,
@@ -177,6 +179,7 @@ impl LocalServers {
             },
             sink_daemon: start("sink", &sink_command, postfix::GRACE, &layout.sink)?,
             dovecot_command,
+            #[cfg(feature = "testing")]
             postfix_command,
             instance,
             ports,
