@@ -2,16 +2,12 @@
 //!
 //! Most metrics are counted where an event happens. This module reads the others at each scrape: the state of pools, modules and hosts.
 
-use std::convert::Infallible;
-use std::future::ready;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use latchmail_core::caller::Caller;
 use latchmail_core::error::{Failure, StartError};
-use latchmail_core::limits::Key;
 use latchmail_core::metrics;
 use latchmail_runtime::modules::Content;
 use tokio::time::timeout;
@@ -44,22 +40,10 @@ struct MetricsState {
 }
 
 impl State for MetricsState {
-    type Credential = Infallible;
+    type Credential = ();
 
     fn http(&self) -> &HttpState<Self> {
         &self.http
-    }
-
-    fn parse_credential(
-        &self,
-        _: &HeaderMap,
-        _: IpAddr,
-    ) -> impl Future<Output = Result<(Infallible, Option<Key>), Failure>> + Send {
-        ready(Err(Failure::unauthorized("There are no credentials here")))
-    }
-
-    async fn authenticate(&self, credential: Infallible) -> Result<Caller, Failure> {
-        match credential {}
     }
 }
 

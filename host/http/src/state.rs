@@ -36,15 +36,17 @@ pub trait State: Sized + Send + Sync + 'static {
     }
 
     /// Parses the credential of a request, without a lookup in the database. Also returns the rate-limit key of the credential if the form of the credential
-    /// proves that this service issued the credential.
+    /// proves that this service issued the credential. By default, a server has no credentials.
     ///
     /// # Errors
     /// Returns 401 if the credential is missing or malformed, and 429 if the client has sent too many forged credentials.
     fn parse_credential(
         &self,
-        headers: &HeaderMap,
-        client: IpAddr,
-    ) -> impl Future<Output = Result<(Self::Credential, Option<Key>), Failure>> + Send;
+        _headers: &HeaderMap,
+        _client: IpAddr,
+    ) -> impl Future<Output = Result<(Self::Credential, Option<Key>), Failure>> + Send {
+        ready(Err(no_credentials()))
+    }
 
     /// Verifies a credential and returns the caller.
     ///
@@ -52,8 +54,10 @@ pub trait State: Sized + Send + Sync + 'static {
     /// Returns 401 if the credential is invalid.
     fn authenticate(
         &self,
-        credential: Self::Credential,
-    ) -> impl Future<Output = Result<Caller, Failure>> + Send;
+        _credential: Self::Credential,
+    ) -> impl Future<Output = Result<Caller, Failure>> + Send {
+        ready(Err(no_credentials()))
+    }
 
     /// Returns the rate-limit key for requests to the agent endpoint. Returns `None` if the form of the credential does not prove that this service issued the
     /// credential.
@@ -72,6 +76,11 @@ pub trait State: Sized + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Caller, Failure>> + Send {
         ready(Err(Failure::no_mailbox()))
     }
+}
+
+/// Returns the failure of routes that need a credential, on a server without credentials.
+fn no_credentials() -> Failure {
+    Failure::unauthorized("Missing or invalid Authorization header")
 }
 
 /// The state of an HTTP server.

@@ -1,14 +1,11 @@
 //! The listener of the operator's page, at the address `admin.listen`.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http::HeaderMap;
-use latchmail_core::caller::Caller;
 use latchmail_core::config::{Config, Listen};
-use latchmail_core::error::{Failure, StartError};
-use latchmail_core::limits::Key;
+use latchmail_core::error::StartError;
 
 use super::routes::route_group;
 use crate::app::App;
@@ -69,23 +66,6 @@ impl State for PageState {
     fn http(&self) -> &HttpState<Self> {
         &self.http
     }
-
-    async fn parse_credential(
-        &self,
-        _headers: &HeaderMap,
-        _client: IpAddr,
-    ) -> Result<((), Option<Key>), Failure> {
-        Err(no_credentials())
-    }
-
-    async fn authenticate(&self, (): ()) -> Result<Caller, Failure> {
-        Err(no_credentials())
-    }
-}
-
-/// Returns the failure for routes that need an `Authorization` header. This listener has no such routes, because its pages use a cookie.
-fn no_credentials() -> Failure {
-    Failure::unauthorized("Missing or invalid Authorization header")
 }
 
 /// Starts the server of the operator's page. `tls` are the TLS settings of the service.
