@@ -4,7 +4,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use latchmail_core::error::{Failure, StartError};
@@ -21,13 +20,11 @@ use crate::rejection::Rejection;
 use crate::route_group::{HostRoute, RouteGroup, host_route};
 use crate::router::RouteTable;
 use crate::server::{self, Running};
+use crate::service::readiness;
 use crate::state::{HttpState, State};
 use crate::tls::check_issued_certificate;
 
 const PATH: &str = "/metrics";
-
-/// The maximum duration of each check. Prometheus waits 10 seconds by default.
-const TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(OpenApi)]
 #[openapi(paths(show))]
@@ -95,22 +92,18 @@ async fn show(state: &MetricsState, _: &Request) -> Result<Response, Rejection> 
 
 /// Sets the metrics that are read at each scrape.
 async fn collect(app: &App) {
-    let database = async {
-        let hosts = app.directory.hosts().await?;
-        let reason = app.not_ready().await?;
-        Ok::<_, latchmail_directory::Error>((hosts.len(), reason))
-    };
-    let (database, mail) = tokio::join!(
-        timeout(TIMEOUT, database),
-        timeout(TIMEOUT, app.mail.ping())
-    );
-    let database = database.ok().and_then(Result::ok);
-    let is_imap_up = matches!(mail, Ok(Ok(())));
-    let is_ready = is_imap_up && matches!(database, Some((_, None)));
-    metrics::DATABASE_UP.set([], i64::from(database.is_some()));
-    metrics::IMAP_UP.set([], i64::from(is_imap_up));
-    metrics::READY.set([], i64::from(is_ready));
-    metrics::HOSTS.set([], database.map_or(0, |(hosts, _)| hosts));
+    let (readiness, hosts) = tokio::join!(readiness::check(app), async {
+        let hosts = timeout(readiness::TIMEOUT, app.directory.hosts()).await;
+        // The check of the database logs the failure.
+        hosts
+            .ok()
+            .and_then(Result::ok)
+            .map_or(0, |hosts| hosts.len())
+    });
+    metrics::DATABASE_UP.set([], i64::from(readiness.database));
+    metrics::IMAP_UP.set([], i64::from(readiness.mail));
+    metrics::READY.set([], i64::from(readiness.is_ready()));
+    metrics::HOSTS.set([], hosts);
     let shared = app.http.limits.shared();
     let is_unavailable = shared.is_some_and(|shared| !shared.is_available());
     metrics::SHARED_LIMITS_UNAVAILABLE.set([], i64::from(is_unavailable));

@@ -12,8 +12,8 @@ use crate::app::App;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
 
-/// The maximum duration of each check.
-const TIMEOUT: Duration = Duration::from_secs(3);
+/// The maximum duration of each check. Prometheus waits 10 seconds for the metrics, which use these checks too.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The response if the service can reach the database and the mail server.
 #[derive(Debug, Serialize, ToSchema)]
@@ -59,36 +59,67 @@ pub(super) struct NotReady {
     )
 )]
 pub(super) async fn readiness(app: &App, _: &Request) -> Result<Response, Rejection> {
+    check(app).await.response()
+}
+
+/// The result of the checks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Readiness {
+    /// Whether the database can be reached.
+    pub(crate) database: bool,
+    /// Whether the mail server can be reached.
+    pub(crate) mail: bool,
+    /// The reason why this host should get no requests although both can be reached.
+    reason: Option<&'static str>,
+}
+
+impl Readiness {
+    /// Whether this host is ready for requests.
+    pub(crate) fn is_ready(self) -> bool {
+        self.database && self.mail && self.reason.is_none()
+    }
+
+    fn response(self) -> Result<Response, Rejection> {
+        if self.is_ready() {
+            let ready = Ready {
+                status: "ok",
+                database: "ok",
+            };
+            return message::json(StatusCode::OK, &ready);
+        }
+        let not_ready = NotReady {
+            status: "unavailable",
+            database: status(self.database),
+            mail: status(self.mail),
+            reason: self.reason,
+        };
+        message::json(StatusCode::SERVICE_UNAVAILABLE, &not_ready)
+    }
+}
+
+/// Checks the database and the mail server at the same time. Logs each failure.
+pub(crate) async fn check(app: &App) -> Readiness {
     let database = async {
         app.directory.ping().await?;
         app.not_ready().await
     };
-    check(database, app.mail.ping(), TIMEOUT).await
+    check_within(database, app.mail.ping(), TIMEOUT).await
 }
 
-async fn check<D: Display, M: Display>(
+async fn check_within<D: Display, M: Display>(
     database: impl Future<Output = Result<Option<&'static str>, D>>,
     mail: impl Future<Output = Result<(), M>>,
     max_duration: Duration,
-) -> Result<Response, Rejection> {
+) -> Readiness {
     let (database, mail) = tokio::join!(
         ping_within("database", database, max_duration),
         ping_within("mail server", mail, max_duration)
     );
-    if mail.is_some() && database == Some(None) {
-        let ready = Ready {
-            status: "ok",
-            database: "ok",
-        };
-        return message::json(StatusCode::OK, &ready);
-    }
-    let not_ready = NotReady {
-        status: "unavailable",
-        database: status(database.is_some()),
-        mail: status(mail.is_some()),
+    Readiness {
+        database: database.is_some(),
+        mail: mail.is_some(),
         reason: database.flatten(),
-    };
-    message::json(StatusCode::SERVICE_UNAVAILABLE, &not_ready)
+    }
 }
 
 /// Returns the result of `ping` if it succeeds within `max_duration`. Otherwise logs the failure with the name of the checked server.
@@ -129,9 +160,8 @@ mod tests {
         database: impl Future<Output = Result<Option<&'static str>, &'static str>>,
         mail: impl Future<Output = Ping>,
     ) -> (u16, Value) {
-        let response = check(database, mail, Duration::from_millis(20))
-            .await
-            .unwrap();
+        let readiness = check_within(database, mail, Duration::from_millis(20)).await;
+        let response = readiness.response().unwrap();
         let Content::Bytes(body) = response.body else {
             panic!("unexpected blob");
         };
