@@ -5,7 +5,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use latchmail_tests::{METRICS, Person, Redis, Response, Scrape, Setup, fixtures, wait_until};
+use latchmail_core::clock::Clock;
+use latchmail_tests::administrator::Administrator;
+use latchmail_tests::tls::CertificateFolder;
+use latchmail_tests::{
+    METRICS, PASSWORD, Person, Redis, Response, Scrape, Setup, fixtures, wait_until,
+};
 use serde_json::json;
 
 const INBOX: &str = "GET /api/v1/mail/folders/INBOX/messages";
@@ -200,6 +205,63 @@ async fn refused_requests_are_counted_by_rate_limit() {
     ] {
         assert_increased(&before, &after, name, &[label]);
     }
+}
+
+#[tokio::test]
+async fn sign_ins_are_counted_by_outcome() {
+    let settings = format!("{METRICS}\nadmin.listen = '127.0.0.1:0'");
+    let service = Setup::default().with_mail().with(&settings).start().await;
+    let ada = Administrator::create(&service, "ada@first.test").await;
+    let disabled = "bob@first.test";
+    service.create_account(disabled).await;
+    let verb = format!("account disable {disabled}");
+    service.operator(&verb, "").await.succeeds();
+    let before = service.scrape().await;
+    let code = ada.code();
+    for (address, password, code) in [
+        ("nobody@first.test", PASSWORD, None),
+        (disabled, PASSWORD, None),
+        (&ada.address, "wrong password 1", None),
+        (&ada.address, PASSWORD, None),
+        (&ada.address, PASSWORD, Some("000000")),
+        (&ada.address, PASSWORD, Some(code.as_str())),
+        // A code is valid once.
+        (&ada.address, PASSWORD, Some(code.as_str())),
+    ] {
+        let mut body = json!({ "email": address, "password": password });
+        if let Some(code) = code {
+            body["code"] = json!(code);
+        }
+        Response::of(service.request("POST /api/v1/auth/login").json(&body)).await;
+    }
+    let after = service.scrape().await;
+    for (outcome, count) in [
+        ("unknown_account", 1.0),
+        ("account_disabled", 1.0),
+        ("wrong_password", 1.0),
+        ("code_missing", 1.0),
+        ("wrong_code", 2.0),
+        ("success", 1.0),
+    ] {
+        let label = format!("outcome=\"{outcome}\"");
+        let count_of = |scrape: &Scrape| scrape.sum("latchmail_sign_ins_total", &[&label]);
+        assert!(count_of(&after) - count_of(&before) >= count, "{outcome}");
+    }
+}
+
+#[tokio::test]
+async fn the_expiry_of_the_certificate_is_visible() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = CertificateFolder::create(folder.path());
+    let settings = format!("base_url = ''\n{}{METRICS}", files.settings());
+    let service = Setup::default().with(&settings).start().await;
+    let expiry = service
+        .scrape()
+        .await
+        .sum("latchmail_certificate_expiry_timestamp_seconds", &[]);
+    let days =
+        (expiry - f64::from(u32::try_from(Clock::system().now().seconds()).unwrap())) / 86_400.0;
+    assert!((88.0..=90.0).contains(&days), "{days} days");
 }
 
 #[tokio::test]
