@@ -4,7 +4,8 @@ use std::future::Future;
 
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument as _;
+
+use crate::traces::in_request;
 
 /// A set of changes in progress. Clones share the set.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +18,7 @@ impl Changes {
         &self,
         change: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        self.0.spawn(change.in_current_span())
+        self.0.spawn(in_request(change))
     }
 
     /// Returns the number of changes in progress.

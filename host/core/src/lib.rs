@@ -24,4 +24,5 @@ pub mod network;
 pub mod permissions;
 pub mod sealing;
 pub mod secrets;
+pub mod traces;
 pub mod verdict;

@@ -1,6 +1,6 @@
 //! Writes the log to standard error, as readable lines or as JSON. The setting `log.filter` selects the lines.
 //!
-//! Each log line for a request belongs to the request's span, which contains the request's id. In the JSON form, the object `span` contains the fields of the
+//! Each log line for a request belongs to the request's span, which contains the request's id and its trace id. In the JSON form, the object `span` contains the fields of the
 //! span. Types with secrets omit the secrets in `Debug`, so secrets are not logged.
 
 use std::io::IsTerminal as _;

@@ -126,6 +126,9 @@ families! {
     Counter INDEX_FALLBACKS("latchmail_index_fallbacks_total", [],
         "Searches that the mail server served although the search index is enabled.");
 
+    Counter TRACE_SPANS_LOST("latchmail_trace_spans_lost_total", [],
+        "Spans that were not sent to the collector, because it did not accept them or because the queue was full.");
+
     Gauge READY("latchmail_ready", [],
         "1 if this host is ready for requests, otherwise 0. Each scrape checks this.");
     Gauge HOSTS("latchmail_hosts", [],

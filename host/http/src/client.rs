@@ -1,6 +1,6 @@
-//! Finds the client's IP address and the id of a request.
+//! Finds the client's IP address, the id of a request, and its trace.
 //!
-//! Any client can send the headers `X-Forwarded-For` and `X-Request-Id`. So the service uses these headers only if the connection comes from a trusted proxy.
+//! Any client can send the headers `X-Forwarded-For`, `X-Request-Id` and `traceparent`. So the service uses these headers only if the connection comes from a trusted proxy.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,9 +11,11 @@ use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 use latchmail_core::error::StartError;
 use latchmail_core::network;
+use latchmail_core::traces::TraceContext;
 
 /// The header `X-Request-Id`.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The other end of a connection.
@@ -143,6 +145,18 @@ pub fn request_id(trusted: bool, headers: &HeaderMap) -> String {
         .map_or_else(new_id, Into::into)
 }
 
+/// Returns the position in a trace that a trusted proxy sent in the header `traceparent`. Returns `None` if the header is missing or invalid, or if the peer is
+/// not trusted.
+#[must_use]
+pub fn trace_context(trusted: bool, headers: &HeaderMap) -> Option<TraceContext> {
+    let mut values = headers.get_all(TRACEPARENT).iter();
+    let value = values.next().filter(|_| trusted)?;
+    if values.next().is_some() {
+        return None;
+    }
+    TraceContext::parse(value.to_str().ok()?)
+}
+
 /// Returns 22 random characters that are safe in URLs.
 #[must_use]
 pub fn new_id() -> String {
@@ -234,5 +248,17 @@ mod tests {
         headers.insert(REQUEST_ID, HeaderValue::from_static("a b"));
         assert_eq!(request_id(true, &headers).len(), 22);
         assert_ne!(new_id(), new_id());
+    }
+
+    #[test]
+    fn only_a_trusted_proxy_can_set_the_trace() {
+        const SENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let mut headers = HeaderMap::new();
+        headers.insert(TRACEPARENT, HeaderValue::from_static(SENT));
+        let received = trace_context(true, &headers).map(|context| context.to_string());
+        assert_eq!(received.as_deref(), Some(SENT));
+        assert_eq!(trace_context(false, &headers), None);
+        headers.append(TRACEPARENT, HeaderValue::from_static(SENT));
+        assert_eq!(trace_context(true, &headers), None);
     }
 }

@@ -16,6 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use latchmail_core::metrics;
+use latchmail_core::traces::TraceId;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -181,7 +182,7 @@ async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin, unread: bool) {
 fn rejection<S: State>(state: &S, role: Role, status: StatusCode) -> Bytes {
     let http = state.http();
     let id = client::new_id();
-    tracing::info!(%id, status = status.as_u16(), "rejected an invalid request");
+    tracing::info!(%id, trace_id = %TraceId::random(), status = status.as_u16(), "rejected an invalid request");
     metrics::HTTP_REQUESTS.increment(["-", "other", status.as_str()]);
     let text = match status {
         StatusCode::REQUEST_TIMEOUT => "The request did not arrive in time",

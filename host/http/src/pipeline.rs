@@ -17,6 +17,7 @@ use hyper::body::Body;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::Key;
 use latchmail_core::metrics;
+use latchmail_core::traces::Span;
 use latchmail_runtime::modules::{Access, Content};
 use tracing::Instrument as _;
 
@@ -50,8 +51,16 @@ where
     let peer = peer.into();
     let is_proxy = state.http().trusted_proxies.trusts(peer);
     let id = client::request_id(is_proxy, request.headers());
-    let span = tracing::info_span!("request", %id);
-    respond(state, peer, id, request).instrument(span).await
+    let received = client::trace_context(is_proxy, request.headers());
+    let method = response::method_name(request.method());
+    let (trace, span) = state
+        .http()
+        .tracer
+        .begin(received, || format!("{method} -").into());
+    // The level of the log span is the highest, so that the lines of each level have its fields.
+    let fields = tracing::error_span!("request", %id, trace_id = %trace.id());
+    let response = respond(state, peer, id, request, span);
+    trace.scope(response.instrument(fields)).await
 }
 
 /// Processes the request and writes the log line of the request.
@@ -60,6 +69,7 @@ async fn respond<S, B>(
     peer: Peer,
     id: String,
     request: http::Request<B>,
+    span: Span,
 ) -> http::Response<ResponseBody>
 where
     S: State,
@@ -70,7 +80,7 @@ where
     let _in_progress = metrics::HTTP_IN_PROGRESS.begin();
     let (parts, body) = request.into_parts();
     let mut body = IncomingBody::new(body);
-    let mut progress = Progress::default();
+    let mut progress = Progress::new(span);
     let mut disconnect_log = DisconnectLog::new(&parts.method);
     let framing = framing::check(&parts);
     // The service and a proxy can disagree about the end of an ambiguous request. So the service does not read the data that follows the head.
@@ -99,6 +109,7 @@ where
     disconnect_log.disarm();
     let duration = http.clock.monotonic().saturating_sub(start);
     let method = response::method_name(&parts.method);
+    progress.end_span(&id, method, response.status());
     metrics::HTTP_REQUESTS.increment([progress.route(), method, response.status().as_str()]);
     metrics::HTTP_DURATION.observe([progress.route(), method], duration);
     tracing::info!(
@@ -137,7 +148,7 @@ where
         Lookup::NotFound => return Err(Failure::not_found("There is no such route").into()),
     };
     let route = &entry.route;
-    progress.route = Some(route.path.clone());
+    progress.set_route(&parts.method, &route.path);
     let client = http.trusted_proxies.client(peer, &parts.headers);
     let caller = if route.access == Access::Public {
         if let Some(bucket) = entry.bucket {

@@ -13,6 +13,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::{Key, Limits, SharedBudgets};
+use latchmail_core::traces::Tracer;
 use tokio_util::sync::CancellationToken;
 
 use crate::body_memory::BodyMemory;
@@ -92,6 +93,8 @@ pub struct HttpState<S> {
     /// The memory budget for request bodies.
     pub(crate) body_memory: Arc<BodyMemory>,
     pub(crate) clock: Clock,
+    /// Begins the traces of requests.
+    pub tracer: Tracer,
     pub(crate) cors: Cors,
     pub(crate) trusted_proxies: TrustedProxies,
     /// The URL to which the listener `http.redirect_listen` redirects.
@@ -136,6 +139,7 @@ impl<S> HttpState<S> {
             body_memory: Arc::new(BodyMemory::new(config.http.body_memory)),
             config: config.http.clone(),
             clock,
+            tracer: Tracer::default(),
             cors: Cors::parse(&config.cors_origins)?,
             trusted_proxies: TrustedProxies::parse(&config.http.trusted_proxies)?,
             base_url: config.base_url(),
@@ -158,6 +162,13 @@ impl<S> HttpState<S> {
         if let Some(budgets) = budgets {
             self.limits = self.limits.with_shared(Arc::clone(budgets), server);
         }
+        self
+    }
+
+    /// Records the spans of requests with `tracer`. By default, no spans are recorded.
+    #[must_use]
+    pub fn with_tracer(mut self, tracer: Tracer) -> Self {
+        self.tracer = tracer;
         self
     }
 

@@ -8,12 +8,12 @@ use std::{fmt, mem};
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
+use latchmail_core::traces::in_request;
 use latchmail_directory::message_index::Location;
 use latchmail_imap::Connector;
 use latchmail_mime::{Decoder, Section};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
-use tracing::Instrument as _;
 
 use crate::access::Access;
 use crate::bounds;
@@ -274,7 +274,7 @@ impl Started {
                 }
             }
         };
-        tokio::spawn(read.in_current_span());
+        tokio::spawn(in_request(read));
         stream::unfold(chunks, async |mut chunks| {
             Some((chunks.recv().await?, chunks))
         })

@@ -10,6 +10,7 @@ use std::time::Duration;
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::{self, Config, SessionNames};
 use latchmail_core::error::StartError;
+use latchmail_core::traces::in_request;
 use latchmail_directory::endings;
 use tokio::time::{sleep, timeout};
 
@@ -101,11 +102,11 @@ impl Mail {
         }
         let masks = user_masks(&self.sign_in, address);
         let (first, again) = ((Arc::clone(&doveadm), masks.clone()), (doveadm, masks));
-        let first = tokio::spawn(async move { kick(&first.0, &first.1).await });
-        tokio::spawn(async move {
+        let first = tokio::spawn(in_request(async move { kick(&first.0, &first.1).await }));
+        tokio::spawn(in_request(async move {
             sleep(SECOND_ATTEMPT).await;
             kick(&again.0, &again.1).await
-        });
+        }));
         let _ = timeout(doveadm::TIMEOUT, first).await;
     }
 
@@ -171,17 +172,17 @@ impl Mail {
         };
         let first = {
             let doveadm = Arc::clone(&doveadm);
-            tokio::spawn(async move { kick(&doveadm, &masks).await })
+            tokio::spawn(in_request(async move { kick(&doveadm, &masks).await }))
         };
         let (app_passwords, db) = (app_passwords.to_vec(), self.db().clone());
-        tokio::spawn(async move {
+        tokio::spawn(in_request(async move {
             sleep(SECOND_ATTEMPT).await;
             if kick(&doveadm, &app_password_masks(&app_passwords)).await
                 && let Err(error) = endings::forget_ended(&db, &app_passwords).await
             {
                 tracing::warn!(%error, "failed to record that sessions were ended; they will be ended again");
             }
-        });
+        }));
         let _ = timeout(doveadm::TIMEOUT, first).await;
     }
 }

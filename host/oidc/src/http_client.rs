@@ -40,6 +40,7 @@ impl HttpClient {
             method: parts.method.to_string(),
             headers: parts.headers.iter().filter_map(header).collect(),
             body: body.into(),
+            trace: None,
             timeout: Some(TIMEOUT),
             max_response_size: Some(MAX_RESPONSE),
             url,

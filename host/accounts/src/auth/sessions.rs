@@ -12,6 +12,7 @@ use latchmail_core::error::Failure;
 use latchmail_core::metrics;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword, sha256_hex};
+use latchmail_core::traces::in_request;
 use latchmail_directory::accounts::Account;
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail_directory::events::{Event, Kind};
@@ -130,7 +131,8 @@ impl Auth {
         // A session needs the mail server. The service pings the mail server during the password check. Both must succeed. For a wrong password, the service
         // does not wait for the ping.
         let mail_server = Arc::clone(&self.mail_server);
-        let pinged = AbortOnDrop(tokio::spawn(async move { mail_server.ping().await }));
+        let ping = in_request(async move { mail_server.ping().await });
+        let pinged = AbortOnDrop(tokio::spawn(ping));
         let now = self.clock.now();
         let identified = self.identify(address, password, code, origin).await?;
         let Identified { account, factor } = &identified;

@@ -1,25 +1,59 @@
 //! The properties of a request that the pipeline has determined. The log and the headers of the response contain these properties.
 
-use http::Method;
+use std::mem;
+
+use http::{Method, StatusCode};
 use latchmail_core::limits::{Bucket, Key, Limits};
 use latchmail_core::metrics;
+use latchmail_core::traces::Span;
 use latchmail_core::verdict::Verdict;
 
 use crate::rejection::Rejection;
 use crate::response;
 
 /// The properties of a request that the pipeline has determined.
-#[derive(Default)]
 pub(super) struct Progress {
     /// The path of the route, if a route was found.
-    pub(super) route: Option<String>,
+    route: Option<String>,
     /// The account of the caller, if the caller was authenticated.
     pub(super) account: Option<String>,
     /// The state of the rate limit towards which the request counts.
     pub(super) verdict: Option<Verdict>,
+    /// The span of the request.
+    span: Span,
 }
 
 impl Progress {
+    pub(super) fn new(span: Span) -> Self {
+        Self {
+            route: None,
+            account: None,
+            verdict: None,
+            span,
+        }
+    }
+
+    /// Records the path of the route.
+    pub(super) fn set_route(&mut self, method: &Method, path: &str) {
+        self.route = Some(path.to_owned());
+        self.span
+            .rename(|| format!("{} {path}", response::method_name(method)).into());
+    }
+
+    /// Ends the span of the request. Only a server error marks the span as failed.
+    pub(super) fn end_span(&mut self, id: &str, method: &str, status: StatusCode) {
+        let mut span = mem::take(&mut self.span);
+        span.set("http.request.method", method);
+        if let Some(route) = &self.route {
+            span.set("http.route", route);
+        }
+        span.set_number("http.response.status_code", status.as_u16().into());
+        span.set("latchmail.request_id", id);
+        if status.is_server_error() {
+            span.fail(status.as_str());
+        }
+    }
+
     /// Returns the path of the route, or `-` if no route was found. The log line of the request contains this text.
     pub(super) fn route(&self) -> &str {
         self.route.as_deref().unwrap_or("-")

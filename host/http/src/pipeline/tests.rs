@@ -418,7 +418,7 @@ async fn a_request_logs_one_line_without_its_content() {
     assert_eq!(log.lines().count(), 1, "{log}");
     for part in [
         " INFO ",
-        &format!("request{{id={id}}}"),
+        &format!("request{{id={id} trace_id="),
         "method=\"POST\" route=\"/session\" status=200",
         "account=\"account-1\"",
     ] {

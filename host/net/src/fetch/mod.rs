@@ -20,6 +20,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use http_body_util::Full;
 use latchmail_core::error::StartError;
+use latchmail_core::traces::TraceContext;
 use tokio::time::{Instant, timeout_at};
 
 use crate::dns::Dns;
@@ -44,13 +45,18 @@ const MAX_URL_LENGTH: usize = 8 * 1024;
 const USER_AGENT: &str = concat!("latchmail/", env!("CARGO_PKG_VERSION"));
 
 /// Request headers that the caller must not set, in addition to hop-by-hop headers.
-const RESERVED_HEADERS: [HeaderName; 5] = [
+const RESERVED_HEADERS: [HeaderName; 7] = [
     header::CONTENT_LENGTH,
     header::EXPECT,
     header::HOST,
     header::PROXY_AUTHORIZATION,
     HeaderName::from_static("http2-settings"),
+    TRACEPARENT,
+    HeaderName::from_static("tracestate"),
 ];
+
+/// The position in the trace of the request that caused this request (W3C Trace Context).
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// A request to send.
 #[derive(Default)]
@@ -61,6 +67,8 @@ pub struct Request {
     pub url: String,
     /// The names and values of the headers.
     pub headers: Vec<(String, String)>,
+    /// The position in a trace, for the header `traceparent`. If `None`, the request has no such header.
+    pub trace: Option<TraceContext>,
     /// The body.
     pub body: Bytes,
     /// The timeout of the complete exchange. The maximum and default is [`MAX_TIMEOUT`].
@@ -203,6 +211,10 @@ fn prepare(request: Request) -> Result<(Target, http::Request<Full<Bytes>>), Err
         .map_err(|_| Error::Invalid("url has an invalid host".into()))?;
     *prepared.headers_mut() = headers(request.headers)?;
     prepared.headers_mut().insert(header::HOST, host);
+    let trace = request.trace.map(|trace| trace.to_string());
+    if let Some(Ok(trace)) = trace.map(HeaderValue::try_from) {
+        prepared.headers_mut().insert(TRACEPARENT, trace);
+    }
     Ok((target, prepared))
 }
 

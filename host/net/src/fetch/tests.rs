@@ -200,6 +200,11 @@ async fn an_invalid_request_is_rejected_before_any_connection() {
         ("upgrade", "websocket"),
         ("proxy-authorization", "x"),
         ("te", "trailers"),
+        (
+            "traceparent",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        ),
+        ("tracestate", "a=b"),
         ("expect", "100-continue"),
         ("", "x"),
         ("x y", "x"),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use latchmail_bindings::latchmail::host::http_client::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_core::traces;
 use latchmail_net::fetch;
 
 use super::call::Call;
@@ -17,6 +18,7 @@ impl Host for Call {
             method: request.method,
             url: request.url,
             headers: request.headers,
+            trace: traces::current(),
             body: request.body.into(),
             timeout: request
                 .timeout

@@ -94,6 +94,7 @@ impl Introspection {
                 header("accept", "application/json"),
             ],
             body: form.into(),
+            trace: None,
             timeout: Some(self.timeout),
             max_response_size: Some(MAX_RESPONSE),
         };

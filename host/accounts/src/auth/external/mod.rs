@@ -25,11 +25,11 @@ use futures_util::future::{BoxFuture, Shared};
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::Config;
 use latchmail_core::error::{Failure, StartError};
+use latchmail_core::traces::in_request;
 use latchmail_net::fetch::Fetch;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
-use tracing::Instrument as _;
 
 use self::introspection::Introspection;
 use self::response::Expected;
@@ -162,7 +162,7 @@ impl Inner {
                     drop(guard);
                     queried
                 };
-                let task = tokio::spawn(task.in_current_span());
+                let task = tokio::spawn(in_request(task));
                 let query = async {
                     task.await
                         .unwrap_or_else(|error| Err(Arc::from(error.to_string())))
