@@ -9,9 +9,11 @@ use latchmail_directory::aliases::Alias;
 
 use super::call::Call;
 use super::convert::account_error;
+use super::host_call::host_call;
 
 impl Host for Call {
     async fn list(&mut self) -> wasmtime::Result<Result<Vec<wit::Alias>, Error>> {
+        let _span = host_call("aliases.list");
         Ok(async move {
             let caller = self.require_scope(Scope::AliasesRead)?;
             let aliases = self
@@ -26,6 +28,7 @@ impl Host for Call {
     }
 
     async fn domains(&mut self) -> wasmtime::Result<Result<Vec<String>, Error>> {
+        let _span = host_call("aliases.domains");
         Ok(async move {
             let caller = self.require_scope(Scope::AliasesRead)?;
             self.services
@@ -42,6 +45,7 @@ impl Host for Call {
         name: String,
         domain: String,
     ) -> wasmtime::Result<Result<wit::Alias, Error>> {
+        let _span = host_call("aliases.create");
         let caller = match self.require_scope(Scope::AliasesWrite) {
             Ok(caller) => caller,
             Err(error) => return Ok(Err(error)),
@@ -55,6 +59,7 @@ impl Host for Call {
     }
 
     async fn check(&mut self, name: String, domain: String) -> wasmtime::Result<Result<(), Error>> {
+        let _span = host_call("aliases.check");
         Ok(async move {
             let caller = self.require_scope(Scope::AliasesRead)?;
             let aliases = &self.services.aliases;
@@ -67,6 +72,7 @@ impl Host for Call {
     }
 
     async fn set_active(&mut self, id: u64, active: bool) -> wasmtime::Result<Result<(), Error>> {
+        let _span = host_call("aliases.set-active");
         Ok(async move {
             let caller = self.require_change()?;
             let aliases = &self.services.aliases;
@@ -79,6 +85,7 @@ impl Host for Call {
     }
 
     async fn delete(&mut self, id: u64) -> wasmtime::Result<Result<(), Error>> {
+        let _span = host_call("aliases.delete");
         Ok(async move {
             let caller = self.require_change()?;
             self.services

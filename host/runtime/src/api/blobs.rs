@@ -7,6 +7,7 @@ use latchmail_bindings::latchmail::host::types::Error;
 use wasmtime::component::Resource;
 
 use super::call::Call;
+use super::host_call::host_call;
 
 /// The maximum number of bytes that one `read` returns.
 const MAX_READ: u32 = 65_536;
@@ -26,6 +27,7 @@ impl Host for Call {
         offset: u32,
         text: Resource<Blob>,
     ) -> wasmtime::Result<Result<(), Error>> {
+        let _span = host_call("blobs.insert-json-string");
         let invalid = |text: &str| Ok(Err(Error::Invalid(text.into())));
         let Ok(text) = self.table.delete(text)?.into_bytes() else {
             return invalid("The text is not in the host's memory");
@@ -40,6 +42,7 @@ impl Host for Call {
 
 impl HostBlob for Call {
     async fn size(&mut self, blob: Resource<Blob>) -> wasmtime::Result<u64> {
+        let _span = host_call("blobs.size");
         Ok(self.table.get(&blob)?.size())
     }
 
@@ -49,6 +52,7 @@ impl HostBlob for Call {
         offset: u64,
         length: u32,
     ) -> wasmtime::Result<Result<Vec<u8>, Error>> {
+        let _span = host_call("blobs.read");
         let blob = self.table.get_mut(&blob)?;
         if length > MAX_READ {
             return Ok(Err(Error::TooLarge(format!(

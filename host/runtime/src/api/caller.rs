@@ -6,9 +6,11 @@ use secrecy::SecretString;
 
 use super::call::Call;
 use super::convert;
+use super::host_call::host_call;
 
 impl Host for Call {
     async fn current(&mut self) -> wasmtime::Result<Identity> {
+        let _span = host_call("caller.current");
         let Some(caller) = &self.caller else {
             return Ok(Identity {
                 kind: Kind::Anonymous,
@@ -34,6 +36,7 @@ impl Host for Call {
     }
 
     async fn present_code(&mut self, code: String) -> wasmtime::Result<()> {
+        let _span = host_call("caller.present-code");
         self.code = Some(SecretString::from(code));
         Ok(())
     }

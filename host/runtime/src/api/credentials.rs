@@ -10,6 +10,7 @@ use secrecy::ExposeSecret as _;
 
 use super::call::Call;
 use super::convert::{self, account_error};
+use super::host_call::host_call;
 use super::session::SessionAccount;
 
 /// The allowed lifetimes of a token, in days.
@@ -29,6 +30,7 @@ impl Host for Call {
         days: Option<u32>,
         at_most: u32,
     ) -> wasmtime::Result<Result<wit::CreatedToken, Error>> {
+        let _span = host_call("credentials.create-token");
         let scopes = scopes.into_iter().map(convert::scope_from_wit).collect();
         let request = TokenRequest {
             label,
@@ -40,10 +42,12 @@ impl Host for Call {
     }
 
     async fn list_tokens(&mut self) -> wasmtime::Result<Result<Vec<wit::Token>, Error>> {
+        let _span = host_call("credentials.list-tokens");
         Ok(async move { self.require_session()?.tokens().await }.await)
     }
 
     async fn revoke_token(&mut self, id: String) -> wasmtime::Result<Result<(), Error>> {
+        let _span = host_call("credentials.revoke-token");
         Ok(async move { self.require_session()?.revoke_token(&id).await }.await)
     }
 
@@ -51,10 +55,12 @@ impl Host for Call {
         &mut self,
         label: String,
     ) -> wasmtime::Result<Result<wit::CreatedAppPassword, Error>> {
+        let _span = host_call("credentials.create-app-password");
         Ok(async move { self.require_session()?.create_app_password(&label).await }.await)
     }
 
     async fn list_credentials(&mut self) -> wasmtime::Result<Result<Vec<wit::Credential>, Error>> {
+        let _span = host_call("credentials.list-credentials");
         Ok(async move { self.require_session()?.credentials().await }.await)
     }
 
@@ -62,6 +68,7 @@ impl Host for Call {
         &mut self,
         id: String,
     ) -> wasmtime::Result<Result<wit::Revocation, Error>> {
+        let _span = host_call("credentials.revoke-app-password");
         Ok(async move { self.require_session()?.revoke_app_password(&id).await }.await)
     }
 }

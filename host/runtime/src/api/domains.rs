@@ -10,6 +10,7 @@ use latchmail_net::dns::{Kind, Record};
 
 use super::call::Call;
 use super::convert::account_error;
+use super::host_call::host_call;
 use super::session::SessionAccount;
 
 /// The caller's account, and the service that manages custom domains.
@@ -20,22 +21,27 @@ struct AccountDomains {
 
 impl Host for Call {
     async fn list(&mut self) -> wasmtime::Result<Result<wit::Held, Error>> {
+        let _span = host_call("domains.list");
         Ok(async move { self.account_domains()?.list().await }.await)
     }
 
     async fn claim(&mut self, name: String) -> wasmtime::Result<Result<wit::Claimed, Error>> {
+        let _span = host_call("domains.claim");
         Ok(async move { self.account_domains()?.claim(&name).await }.await)
     }
 
     async fn inspect(&mut self, name: String) -> wasmtime::Result<Result<wit::Inspected, Error>> {
+        let _span = host_call("domains.inspect");
         Ok(async move { self.account_domains()?.inspect(&name).await }.await)
     }
 
     async fn verify(&mut self, name: String) -> wasmtime::Result<Result<wit::Verification, Error>> {
+        let _span = host_call("domains.verify");
         Ok(async move { self.account_domains()?.verify(&name).await }.await)
     }
 
     async fn release(&mut self, name: String) -> wasmtime::Result<Result<(), Error>> {
+        let _span = host_call("domains.release");
         Ok(async move { self.account_domains()?.release(&name).await }.await)
     }
 }

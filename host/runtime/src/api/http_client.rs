@@ -8,12 +8,14 @@ use latchmail_core::traces;
 use latchmail_net::fetch;
 
 use super::call::Call;
+use super::host_call::host_call;
 
 impl Host for Call {
     async fn send(
         &mut self,
         request: wit::Request,
     ) -> wasmtime::Result<Result<wit::Response, Error>> {
+        let _span = host_call("http-client.send");
         let request = fetch::Request {
             method: request.method,
             url: request.url,

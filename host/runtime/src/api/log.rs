@@ -3,6 +3,7 @@
 use latchmail_bindings::latchmail::host::log::{Host, Level};
 
 use super::call::Call;
+use super::host_call::host_call;
 use crate::log_line::to_log_line;
 use crate::module_log::{self, Source};
 
@@ -11,6 +12,7 @@ const MAX_LINES: u32 = 100;
 
 impl Host for Call {
     async fn write(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
+        let _span = host_call("log.write");
         if !self.count_log_line() {
             return Ok(());
         }

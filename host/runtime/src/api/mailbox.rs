@@ -14,6 +14,7 @@ use latchmail_mailbox::Flag;
 
 use super::call::Call;
 use super::convert::mailbox_error;
+use super::host_call::host_call;
 
 /// The maximum number of messages on one page.
 const MAX_PAGE_SIZE: u32 = 100;
@@ -27,6 +28,7 @@ const MAX_TEXTS: usize = 64;
 
 impl Host for Call {
     async fn list_folders(&mut self) -> wasmtime::Result<Result<Vec<wit::Folder>, Error>> {
+        let _span = host_call("mailbox.list-folders");
         Ok(self.folders().await)
     }
 
@@ -35,10 +37,12 @@ impl Host for Call {
         folder: String,
         page: wit::Page,
     ) -> wasmtime::Result<Result<wit::Listing, Error>> {
+        let _span = host_call("mailbox.list-messages");
         Ok(self.messages(&folder, page).await)
     }
 
     async fn get_message(&mut self, uid: u64) -> wasmtime::Result<Result<wit::Detail, Error>> {
+        let _span = host_call("mailbox.get-message");
         Ok(self.message(uid).await.map(detail))
     }
 
@@ -46,6 +50,7 @@ impl Host for Call {
         &mut self,
         uid: u64,
     ) -> wasmtime::Result<Result<wit::DetailWithBlobs, Error>> {
+        let _span = host_call("mailbox.get-message-with-blobs");
         let mut message = match self.message(uid).await {
             Ok(message) => message,
             Err(error) => return Ok(Err(error)),
@@ -79,6 +84,7 @@ impl Host for Call {
         uid: u64,
         index: u32,
     ) -> wasmtime::Result<Result<Option<wit::AttachmentContent>, Error>> {
+        let _span = host_call("mailbox.get-attachment");
         let found = match self.attachment(uid, index).await {
             Ok(found) => found,
             Err(error) => return Ok(Err(error)),
@@ -103,6 +109,7 @@ impl Host for Call {
         &mut self,
         search: wit::Search,
     ) -> wasmtime::Result<Result<wit::SearchResult, wit::SearchError>> {
+        let _span = host_call("mailbox.search-messages");
         Ok(self.search(search).await)
     }
 
@@ -111,6 +118,7 @@ impl Host for Call {
         folder: Option<String>,
         page: wit::Page,
     ) -> wasmtime::Result<Result<wit::ThreadList, wit::ThreadsError>> {
+        let _span = host_call("mailbox.list-threads");
         Ok(self.threads(folder.as_deref(), page).await)
     }
 
@@ -118,6 +126,7 @@ impl Host for Call {
         &mut self,
         id: String,
     ) -> wasmtime::Result<Result<Vec<wit::Hit>, wit::ThreadsError>> {
+        let _span = host_call("mailbox.get-thread");
         Ok(self.thread(&id).await)
     }
 
@@ -127,6 +136,7 @@ impl Host for Call {
         folder: Option<String>,
         limit: u32,
     ) -> wasmtime::Result<Result<wit::ChangeList, wit::ChangesError>> {
+        let _span = host_call("mailbox.list-changes");
         Ok(self
             .changes(since.as_deref(), folder.as_deref(), limit)
             .await)
@@ -138,6 +148,7 @@ impl Host for Call {
         flags: Vec<String>,
         action: wit::FlagAction,
     ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        let _span = host_call("mailbox.set-flags");
         Ok(self.change_flags(&uids, &flags, action).await)
     }
 
@@ -146,6 +157,7 @@ impl Host for Call {
         uids: Vec<u64>,
         destination: String,
     ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        let _span = host_call("mailbox.move-messages");
         Ok(self.move_all(&uids, &destination).await)
     }
 
@@ -153,6 +165,7 @@ impl Host for Call {
         &mut self,
         uids: Vec<u64>,
     ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+        let _span = host_call("mailbox.delete-messages");
         Ok(self.delete_all(&uids).await)
     }
 }

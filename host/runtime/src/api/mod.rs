@@ -11,6 +11,7 @@ mod config;
 mod convert;
 mod credentials;
 mod domains;
+mod host_call;
 mod http_client;
 mod log;
 mod mailbox;

@@ -10,12 +10,14 @@ use latchmail_core::caller::Scope;
 use latchmail_mailbox::outbox;
 
 use super::call::Call;
+use super::host_call::host_call;
 
 /// The maximum total size of the attached files of one message, in bytes. It equals the maximum size of a message.
 const MAX_FILES_SIZE: u64 = 25 * 1024 * 1024;
 
 impl Host for Call {
     async fn check_sender(&mut self, address: String) -> wasmtime::Result<Result<(), Error>> {
+        let _span = host_call("outbox.check-sender");
         Ok(self.check_and_keep_sender(&address).await)
     }
 
@@ -24,6 +26,7 @@ impl Host for Call {
         draft: wit::Draft,
         key: Option<String>,
     ) -> wasmtime::Result<Result<wit::Sent, Error>> {
+        let _span = host_call("outbox.send");
         let mut files = Vec::with_capacity(draft.files.len());
         for file in draft.files {
             files.push((

@@ -13,10 +13,12 @@ use secrecy::SecretString;
 
 use super::call::Call;
 use super::convert::account_error;
+use super::host_call::host_call;
 use super::session::{SessionAccount, confirmed};
 
 impl Host for Call {
     async fn get(&mut self) -> wasmtime::Result<Result<wit::Details, Error>> {
+        let _span = host_call("profile.get");
         Ok(async move {
             let caller = self.require_scope(Scope::ProfileRead)?.clone();
             let auth = Arc::clone(&self.services.auth);
@@ -26,6 +28,7 @@ impl Host for Call {
     }
 
     async fn update(&mut self, changes: wit::Changes) -> wasmtime::Result<Result<(), Error>> {
+        let _span = host_call("profile.update");
         Ok(async move { self.require_session()?.update_profile(changes).await }.await)
     }
 
@@ -34,6 +37,7 @@ impl Host for Call {
         current: String,
         new: String,
     ) -> wasmtime::Result<Result<wit::PasswordChange, Error>> {
+        let _span = host_call("profile.change-password");
         self.count_password_check()?;
         let (current, new) = (SecretString::from(current), SecretString::from(new));
         match self.require_session() {

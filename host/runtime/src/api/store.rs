@@ -4,10 +4,12 @@ use latchmail_bindings::latchmail::host::store::Host;
 use latchmail_bindings::latchmail::host::types::Error;
 
 use super::call::Call;
+use super::host_call::host_call;
 use crate::store::{self, Namespace};
 
 impl Host for Call {
     async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, Error>> {
+        let _span = host_call("store.get");
         Ok(async move {
             let namespace = self.namespace()?;
             Ok(self.services.store.get(namespace, &key).await?)
@@ -16,6 +18,7 @@ impl Host for Call {
     }
 
     async fn set(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), Error>> {
+        let _span = host_call("store.set");
         Ok(async move {
             let namespace = self.namespace()?;
             Ok(self
@@ -28,6 +31,7 @@ impl Host for Call {
     }
 
     async fn delete(&mut self, key: String) -> wasmtime::Result<Result<(), Error>> {
+        let _span = host_call("store.delete");
         Ok(async move {
             let namespace = self.namespace()?;
             Ok(self.services.store.set(namespace, &key, None).await?)
@@ -41,6 +45,7 @@ impl Host for Call {
         expected: Option<Vec<u8>>,
         value: Option<Vec<u8>>,
     ) -> wasmtime::Result<Result<bool, Error>> {
+        let _span = host_call("store.compare-and-set");
         Ok(async move {
             let namespace = self.namespace()?;
             let (expected, value) = (expected.as_deref(), value.as_deref());
@@ -58,6 +63,7 @@ impl Host for Call {
         after: Option<String>,
         limit: u32,
     ) -> wasmtime::Result<Result<Vec<String>, Error>> {
+        let _span = host_call("store.list");
         Ok(async move {
             let namespace = self.namespace()?;
             let store = &self.services.store;

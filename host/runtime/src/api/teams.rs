@@ -12,6 +12,7 @@ use secrecy::SecretString;
 
 use super::call::Call;
 use super::convert::{account_error, mail_server_error};
+use super::host_call::host_call;
 use super::session::{SessionAccount, confirmed};
 
 /// The caller's account, and the service that manages shared mailboxes.
@@ -22,10 +23,12 @@ struct AccountTeams {
 
 impl Host for Call {
     async fn list(&mut self) -> wasmtime::Result<Result<Vec<wit::Summary>, Error>> {
+        let _span = host_call("teams.list");
         Ok(async move { self.account_teams()?.list().await }.await)
     }
 
     async fn members(&mut self, team: String) -> wasmtime::Result<Result<wit::Team, Error>> {
+        let _span = host_call("teams.members");
         Ok(async move { self.account_teams()?.members(&team).await }.await)
     }
 
@@ -36,6 +39,7 @@ impl Host for Call {
         password: String,
         grant: wit::NewGrant,
     ) -> wasmtime::Result<Result<wit::Invited, Refused>> {
+        let _span = host_call("teams.invite");
         self.count_password_check()?;
         let password = SecretString::from(password);
         let account_teams = match self.account_teams() {
@@ -59,6 +63,7 @@ impl Host for Call {
         member: String,
         grant: wit::NewGrant,
     ) -> wasmtime::Result<Result<String, Refused>> {
+        let _span = host_call("teams.add-grant");
         Ok(async move {
             let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
             let grant = grant_request(grant);
@@ -81,6 +86,7 @@ impl Host for Call {
         grant: String,
         rights: Vec<wit::Right>,
     ) -> wasmtime::Result<Result<(), Refused>> {
+        let _span = host_call("teams.change-grant");
         Ok(async move {
             let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
             let rights = rights_from_wit(&rights);
@@ -96,6 +102,7 @@ impl Host for Call {
         team: String,
         grant: String,
     ) -> wasmtime::Result<Result<(), Refused>> {
+        let _span = host_call("teams.revoke-grant");
         Ok(async move {
             let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
             let revoked = teams.revoke_grant(account.session(), &team, &grant, &account.origin);
@@ -109,6 +116,7 @@ impl Host for Call {
         team: String,
         member: String,
     ) -> wasmtime::Result<Result<(), Refused>> {
+        let _span = host_call("teams.remove-member");
         Ok(async move {
             let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
             let origin = account.origin.clone();

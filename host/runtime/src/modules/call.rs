@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
+use latchmail_core::traces::{Kind, Span};
 
 use super::convert;
 use super::error::CallError;
@@ -40,8 +41,17 @@ impl Module {
     ) -> Result<Response, CallError> {
         let id = request.id.clone();
         let start = std::time::Instant::now();
+        let mut span =
+            Span::start(Kind::Internal, || format!("sandbox {}", self.name).into()).entered();
         let result = self.with_deadline(route, self.serve(route, request)).await;
-        self.metrics.finished(&result, start.elapsed());
+        let outcome = self.metrics.finished(&result, start.elapsed());
+        span.set("latchmail.module.version", &self.manifest.version);
+        span.set("latchmail.outcome", outcome);
+        // The host ends a call with an error for the client, for example because a limit was reached.
+        if !matches!(result, Ok(_) | Err(CallError::EndedByHost { .. })) {
+            span.fail(outcome);
+        }
+        drop(span);
         match &result {
             Ok(_) => self.health.succeeded(),
             Err(error) => {

@@ -45,8 +45,12 @@ impl ModuleMetrics {
         }
     }
 
-    /// Counts a finished call.
-    pub(super) fn finished(&self, result: &Result<Response, CallError>, duration: Duration) {
+    /// Counts a finished call. Returns the outcome, as in the label `outcome`.
+    pub(super) fn finished(
+        &self,
+        result: &Result<Response, CallError>,
+        duration: Duration,
+    ) -> &'static str {
         let outcome = match result {
             Ok(_) => 0,
             Err(CallError::Trapped { .. }) => 1,
@@ -57,6 +61,7 @@ impl ModuleMetrics {
         };
         self.calls[outcome].inc();
         self.duration.observe(duration.as_secs_f64());
+        OUTCOMES[outcome]
     }
 
     /// Counts a sandbox that serves a request until the returned value is dropped.
