@@ -1,9 +1,10 @@
-//! Measures commands for the metrics. The metrics contain only the names of commands.
+//! Measures commands for the metrics and the traces, which contain only the names of commands.
 
 use std::time::Instant;
 
 use imap_proto::Status;
 use latchmail_core::metrics;
+use latchmail_core::traces::{Kind, Span};
 
 /// The name of the connection up to the greeting.
 pub(crate) const CONNECT: &str = "CONNECT";
@@ -15,6 +16,7 @@ pub(crate) struct CommandTimer {
     name: &'static str,
     start: Instant,
     outcome: &'static str,
+    span: Span,
 }
 
 impl CommandTimer {
@@ -25,7 +27,8 @@ impl CommandTimer {
         (name != LOGOUT).then(|| Self {
             name,
             start: Instant::now(),
-            outcome: "failed",
+            outcome: FAILED,
+            span: Span::start(Kind::Client, || format!("imap {name}").into()),
         })
     }
 
@@ -34,7 +37,7 @@ impl CommandTimer {
         self.outcome = match status {
             Status::Ok => "ok",
             Status::No => "no",
-            _ => "bad",
+            _ => BAD,
         };
     }
 }
@@ -43,8 +46,15 @@ impl Drop for CommandTimer {
     fn drop(&mut self) {
         metrics::IMAP_COMMANDS.increment([self.name, self.outcome]);
         metrics::IMAP_DURATION.observe([self.name], self.start.elapsed());
+        self.span.set("latchmail.outcome", self.outcome);
+        if matches!(self.outcome, BAD | FAILED) {
+            self.span.fail(self.outcome);
+        }
     }
 }
+
+const BAD: &str = "bad";
+const FAILED: &str = "failed";
 
 const LOGOUT: &str = "LOGOUT";
 
