@@ -55,7 +55,7 @@ pub async fn listen(app: &Arc<App>, address: SocketAddr) -> Result<Running, Star
     config.http.proxy_protocol = false;
     let table = RouteTable::build(&ApiInfo::from_config(&config), vec![route_group()?])?;
     let state = Arc::new(MetricsState {
-        http: HttpState::new(&config, app.clock.clone(), table)?,
+        http: HttpState::new(&config, app.clock.clone(), table)?.uncounted(),
         app: Arc::clone(app),
     });
     Ok(server::serve(&state, vec![listener]))

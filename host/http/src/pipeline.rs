@@ -77,7 +77,7 @@ where
 {
     let http = state.http();
     let start = http.clock.monotonic();
-    let _in_progress = metrics::HTTP_IN_PROGRESS.begin();
+    let _in_progress = http.is_counted.then(|| metrics::HTTP_IN_PROGRESS.begin());
     let (parts, body) = request.into_parts();
     let mut body = IncomingBody::new(body);
     let mut progress = Progress::new(span);
@@ -107,6 +107,9 @@ where
         *response.body_mut() = ResponseBody::default();
     }
     disconnect_log.disarm();
+    if !http.is_counted {
+        return response;
+    }
     let duration = http.clock.monotonic().saturating_sub(start);
     let method = response::method_name(&parts.method);
     progress.end_span(&id, method, response.status());

@@ -95,6 +95,8 @@ pub struct HttpState<S> {
     pub(crate) clock: Clock,
     /// Begins the traces of requests.
     pub tracer: Tracer,
+    /// Whether requests are counted in the metrics and logged at the level `info`.
+    pub(crate) is_counted: bool,
     pub(crate) cors: Cors,
     pub(crate) trusted_proxies: TrustedProxies,
     /// The URL to which the listener `http.redirect_listen` redirects.
@@ -140,6 +142,7 @@ impl<S> HttpState<S> {
             config: config.http.clone(),
             clock,
             tracer: Tracer::default(),
+            is_counted: true,
             cors: Cors::parse(&config.cors_origins)?,
             trusted_proxies: TrustedProxies::parse(&config.http.trusted_proxies)?,
             base_url: config.base_url(),
@@ -162,6 +165,13 @@ impl<S> HttpState<S> {
         if let Some(budgets) = budgets {
             self.limits = self.limits.with_shared(Arc::clone(budgets), server);
         }
+        self
+    }
+
+    /// Excludes requests from the metrics and the log, because the requests belong to the monitoring. Errors are still logged.
+    #[must_use]
+    pub(crate) fn uncounted(mut self) -> Self {
+        self.is_counted = false;
         self
     }
 

@@ -9,7 +9,7 @@ use latchmail_core::clock::Clock;
 use latchmail_tests::administrator::Administrator;
 use latchmail_tests::tls::CertificateFolder;
 use latchmail_tests::{
-    METRICS, PASSWORD, Person, Redis, Response, Scrape, Setup, fixtures, wait_until,
+    Log, METRICS, PASSWORD, Person, Redis, Response, Scrape, Setup, fixtures, wait_until,
 };
 use serde_json::json;
 
@@ -183,6 +183,17 @@ async fn the_listener_serves_only_metrics_and_no_other_listener_serves_them() {
     ] {
         assert_eq!(service.send_to_metrics(line).await.status, status, "{line}");
     }
+}
+
+#[tokio::test]
+async fn scrapes_are_neither_counted_nor_logged() {
+    let log = Log::capture();
+    let service = Setup::default().with(METRICS).start().await;
+    service.scrape().await;
+    let scrape = service.scrape().await;
+    let counted = scrape.sum("latchmail_http_requests_total", &["route=\"/metrics\""]);
+    assert!(counted < 1.0, "{counted}");
+    assert_eq!(log.lines_with("request completed"), [] as [String; 0]);
 }
 
 #[tokio::test]
