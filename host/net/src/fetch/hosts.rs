@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use latchmail_core::network;
 
 use super::address::{embedded_v4, is_public};
@@ -51,6 +51,19 @@ impl Hosts {
             }
         }
         Ok(hosts)
+    }
+
+    /// Returns a list with one host, which may have any address.
+    #[must_use]
+    pub fn only(target: Target) -> Self {
+        Self {
+            listed: vec![Listed {
+                target,
+                is_wildcard: false,
+            }],
+            networks: vec![Ipv4Net::default().into(), Ipv6Net::default().into()],
+            allows_public: false,
+        }
     }
 
     /// Allows every host of the public internet over TLS, on any port, in addition to the listed hosts. Addresses that are not public must be listed.
@@ -188,6 +201,18 @@ mod tests {
         assert!(!allowed(&["http://127.0.0.1:8080"], "127.0.0.2:8080"));
         assert!(allowed(&["[fd00::1]:8443"], "[fd00::1]:8443"));
         assert!(allowed(&["0.0.0.0/0"], "127.0.0.1:1"));
+    }
+
+    #[test]
+    fn a_single_host_may_have_any_address() {
+        let target = |url: &str| Target::of(&url.parse().unwrap()).unwrap();
+        let hosts = Hosts::only(target("http://collector.internal:4318/v1/traces"));
+        assert!(hosts.allows(&target("http://collector.internal:4318/")));
+        assert!(!hosts.allows(&target("https://collector.internal:4318/")));
+        assert!(!hosts.allows(&target("http://api.example.com/")));
+        for address in ["10.0.0.1:4318", "127.0.0.1:4318", "[fd00::1]:4318"] {
+            assert!(hosts.allows_address(address.parse().unwrap()), "{address}");
+        }
     }
 
     #[test]

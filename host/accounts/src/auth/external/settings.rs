@@ -12,9 +12,6 @@ use super::introspection::Introspection;
 use super::response::Expected;
 use crate::auth::audience::Audiences;
 
-/// All IP addresses. The operator chose the endpoint, so every IP address is allowed.
-const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
-
 /// Returns the introspection client and the expected values. Returns `None` if the service uses its own authorization server.
 ///
 /// # Errors
@@ -74,10 +71,7 @@ fn introspection(
             "must be an absolute https URL (http is allowed only for a loopback address)",
         )
     })?;
-    let listed: Vec<String> = std::iter::once(server.to_string())
-        .chain(ANYWHERE.map(Into::into))
-        .collect();
-    let hosts = Hosts::parse(&listed).map_err(|why| wrong("url", &why))?;
+    let hosts = Hosts::only(server);
     if configured.client_id.is_empty() {
         return Err(wrong("client_id", "is missing"));
     }
