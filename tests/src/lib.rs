@@ -9,6 +9,7 @@ mod another_host;
 pub mod browser;
 mod built;
 pub mod client;
+pub mod collector;
 mod conformance;
 pub mod corpus;
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod reference;
 mod registration;
 mod sign_in;
 mod smtp;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -68,6 +69,7 @@ pub use self::redis::Redis;
 pub use self::registration::Registration;
 pub use self::sign_in::{DomainSignIn, MailserverSignIn, OidcSignIn, PasswordSource, SignIn};
 pub use self::smtp::Smtp;
+pub use self::telemetry::Telemetry;
 pub use self::tls::Tls;
 use self::values::list;
 use crate::error::StartError;
@@ -180,6 +182,9 @@ pub struct Config {
     /// The settings of the metrics.
     #[serde(default)]
     pub metrics: Metrics,
+    /// The settings of the traces.
+    #[serde(default)]
+    pub telemetry: Telemetry,
     /// The settings of the agent endpoint.
     #[serde(default)]
     pub mcp: Mcp,
@@ -406,6 +411,7 @@ impl Config {
         self.inbound.check()?;
         self.index.check(&self.cache_dir)?;
         self.redis.check()?;
+        self.telemetry.check()?;
         plaintext::check(&self)?;
         Ok(self)
     }

@@ -5,6 +5,7 @@
 mod hosts;
 mod keys;
 mod mail_server;
+mod traces;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::{BUILT_IN, Config, Listen};
 use latchmail_core::error::StartError;
 use latchmail_core::limits::SharedBudgets;
+use latchmail_core::traces::Tracer;
 use latchmail_directory::Directory;
 use latchmail_http::admin::socket::OperatorSocket;
 use latchmail_http::oauth::AuthorizationServer;
@@ -66,6 +68,7 @@ pub struct Running {
     socket: Option<OperatorSocket>,
     operator_page: Option<OperatorPage>,
     tasks: Vec<JoinHandle<()>>,
+    trace_exporter: Option<traces::Exporter>,
 }
 
 /// Starts a service. The returned service accepts requests.
@@ -93,7 +96,12 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
 
     let redis = RedisBudgets::start(&config.redis).await?;
     let shared_limits = redis.clone().map(|redis| redis as Arc<dyn SharedBudgets>);
-    let (app, failing) = Box::pin(build(config, clock, shared_limits)).await?;
+    let dns = Arc::new(Dns::new(&config.dns, &config.mail_host())?);
+    let fetch = Fetch::new(Arc::clone(&dns))?;
+    let host_id = hosts::new_id()?;
+    let (tracer, trace_exporter) = traces::start(&config.telemetry, fetch.clone(), &host_id)?;
+    let network = Network { dns, fetch, tracer };
+    let (app, failing) = Box::pin(build(config, clock, host_id, shared_limits, network)).await?;
     // This host reads the events from now on, so the modules that it loads next include all earlier changes.
     let events = app.directory.host_events().await.map_err(start_error)?;
     let announcement = hosts::announcement(&app);
@@ -154,7 +162,15 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         socket,
         operator_page,
         tasks,
+        trace_exporter,
     })
+}
+
+/// The clients of other servers, and the tracer of requests.
+struct Network {
+    dns: Arc<Dns>,
+    fetch: Fetch,
+    tracer: Tracer,
 }
 
 /// Builds the service's state. Also returns a channel, on which the module manager reports failing modules. `shared_limits` is `None` if each host has its own
@@ -162,9 +178,10 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
 async fn build(
     config: Config,
     clock: Clock,
+    host_id: String,
     shared_limits: Option<Arc<dyn SharedBudgets>>,
+    Network { dns, fetch, tracer }: Network,
 ) -> Result<(Arc<App>, mpsc::UnboundedReceiver<Failing>), StartError> {
-    let host_id = hosts::new_id()?;
     let directory = Directory::open(&config.database(), &config.registration.domains)
         .await
         .map_err(start_error)?;
@@ -176,8 +193,6 @@ async fn build(
         .with_index(&config.index);
     let mail = Arc::new(mail);
     let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
-    let dns = Arc::new(Dns::new(&config.dns, &config.mail_host())?);
-    let fetch = Fetch::new(Arc::clone(&dns))?;
     let auth = Auth::new(
         &config,
         directory.clone(),
@@ -244,7 +259,8 @@ async fn build(
         host_name: hosts::machine_name(),
         service_keys,
         http: HttpState::new(&config, clock.clone(), table)?
-            .with_shared_limits(shared_limits.as_ref(), "api"),
+            .with_shared_limits(shared_limits.as_ref(), "api")
+            .with_tracer(tracer),
         module_manager,
         config,
         clock,
@@ -442,6 +458,9 @@ impl Running {
             tracing::warn!(%error, "cannot tell the other hosts that this host has stopped");
         }
         self.app.directory.close().await;
+        if let Some(exporter) = self.trace_exporter {
+            exporter.stop().await;
+        }
         tracing::info!("stopped");
     }
 }

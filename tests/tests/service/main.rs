@@ -17,3 +17,4 @@ mod newcomers;
 mod operator_page;
 mod several_hosts;
 mod single_sign_on;
+mod traces;

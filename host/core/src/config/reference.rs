@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any name.
-const SECTIONS: [&str; 27] = [
+const SECTIONS: [&str; 28] = [
     "log",
     "http",
     "tls",
@@ -31,6 +31,7 @@ const SECTIONS: [&str; 27] = [
     "oauth.introspection",
     "mcp",
     "metrics",
+    "telemetry",
     "modules.<name>",
     "admin",
     "plans.<name>",

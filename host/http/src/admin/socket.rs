@@ -104,7 +104,8 @@ pub async fn listen(app: &Arc<App>) -> Result<Option<OperatorSocket>, StartError
     })?;
     let table = RouteTable::build(&ApiInfo::from_config(&app.config), vec![route_group("")?])?;
     let state = Arc::new(SocketState {
-        http: HttpState::new(&app.config, app.clock.clone(), table)?,
+        http: HttpState::new(&app.config, app.clock.clone(), table)?
+            .with_tracer(app.http.tracer.clone()),
         app: Arc::clone(app),
     });
     Ok(Some(OperatorSocket {

@@ -105,7 +105,8 @@ pub async fn listen(
     let table = RouteTable::build(&ApiInfo::from_config(&app.config), groups)?;
     let state = Arc::new(ListenerState {
         http: HttpState::new(&app.config, app.clock.clone(), table)?
-            .with_shared_limits(app.http.limits.shared(), "oauth"),
+            .with_shared_limits(app.http.limits.shared(), "oauth")
+            .with_tracer(app.http.tracer.clone()),
         app: Arc::clone(app),
     });
     Ok(AuthorizationServer {

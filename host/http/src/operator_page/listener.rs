@@ -86,7 +86,8 @@ pub async fn listen(
     config.http.proxy_protocol = false;
     let state = Arc::new(PageState {
         http: HttpState::new(&config, app.clock.clone(), table)?
-            .with_shared_limits(app.http.limits.shared(), "operator_page"),
+            .with_shared_limits(app.http.limits.shared(), "operator_page")
+            .with_tracer(app.http.tracer.clone()),
         app: Arc::clone(app),
         has_tls: tls.is_some(),
     });

@@ -1,0 +1,96 @@
+//! Converts spans to the messages of OTLP.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use latchmail_core::traces::{Kind, SpanData, Value};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
+use opentelemetry_proto::tonic::common::v1::{self, InstrumentationScope, KeyValue};
+pub(super) use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags, Status};
+
+const NAME: &str = "latchmail";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Returns the description of this process.
+pub(super) fn resource(host_id: &str) -> Resource {
+    let attribute = |key, value: &str| attribute(key, AnyValue::StringValue(value.to_owned()));
+    Resource {
+        attributes: vec![
+            attribute("service.name", NAME),
+            attribute("service.version", VERSION),
+            attribute("service.instance.id", host_id),
+        ],
+        ..Resource::default()
+    }
+}
+
+/// Returns the request that sends these spans.
+pub(super) fn request(resource: &Resource, spans: &[SpanData]) -> ExportTraceServiceRequest {
+    ExportTraceServiceRequest {
+        resource_spans: vec![ResourceSpans {
+            resource: Some(resource.clone()),
+            scope_spans: vec![ScopeSpans {
+                scope: Some(InstrumentationScope {
+                    name: NAME.into(),
+                    version: VERSION.into(),
+                    ..InstrumentationScope::default()
+                }),
+                spans: spans.iter().map(span).collect(),
+                ..ScopeSpans::default()
+            }],
+            ..ResourceSpans::default()
+        }],
+    }
+}
+
+fn span(data: &SpanData) -> Span {
+    let kind = match data.kind {
+        Kind::Server => SpanKind::Server,
+        Kind::Client => SpanKind::Client,
+        Kind::Internal => SpanKind::Internal,
+    };
+    let attributes = data.attributes.iter().map(|(key, value)| {
+        let value = match value {
+            Value::Text(text) => AnyValue::StringValue(text.clone().into_owned()),
+            Value::Number(number) => AnyValue::IntValue(*number),
+        };
+        attribute(key, value)
+    });
+    // Bit 0 is the sampled flag of W3C Trace Context.
+    let mut flags = 1 | SpanFlags::ContextHasIsRemoteMask as u32;
+    if data.kind == Kind::Server && data.parent.is_some() {
+        flags |= SpanFlags::ContextIsRemoteMask as u32;
+    }
+    Span {
+        trace_id: data.trace_id.0.into(),
+        span_id: data.id.0.into(),
+        parent_span_id: data.parent.map_or_else(Vec::new, |parent| parent.0.into()),
+        flags,
+        name: data.name.clone().into_owned(),
+        kind: kind.into(),
+        start_time_unix_nano: nanoseconds(data.start),
+        end_time_unix_nano: nanoseconds(data.end),
+        attributes: attributes.collect(),
+        status: data.is_error.then(|| Status {
+            code: StatusCode::Error.into(),
+            ..Status::default()
+        }),
+        ..Span::default()
+    }
+}
+
+fn attribute(key: &str, value: AnyValue) -> KeyValue {
+    KeyValue {
+        key: key.to_owned(),
+        value: Some(v1::AnyValue { value: Some(value) }),
+        ..KeyValue::default()
+    }
+}
+
+fn nanoseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
