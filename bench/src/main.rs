@@ -31,6 +31,8 @@ mod memory;
 mod messages;
 mod module_swap;
 mod operations;
+mod page;
+mod plots;
 mod profile;
 mod rank_test;
 mod report;
@@ -76,6 +78,9 @@ struct Arguments {
     /// Exit with an error if a target is missed.
     #[arg(long)]
     strict: bool,
+    /// Folder for the page `performance.md` and its plots. A complete run writes them to the folder for the results by default.
+    #[arg(long, value_name = "DIR")]
+    page: Option<PathBuf>,
     #[command(flatten)]
     profile: profile::Arguments,
     #[command(flatten)]
@@ -167,8 +172,12 @@ fn main() -> anyhow::Result<()> {
         hosts::measure(host, modules, &runtime, &workload, &mut report)?;
     }
     report.print();
-    if !arguments.quick && arguments.only.is_empty() {
+    let is_complete = !arguments.quick && arguments.only.is_empty();
+    if is_complete {
         report.save(results)?;
+    }
+    if let Some(folder) = arguments.page.as_ref().or(is_complete.then_some(results)) {
+        report.write_page(folder)?;
     }
     anyhow::ensure!(
         !(arguments.strict && report.has_missed_target()),

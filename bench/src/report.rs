@@ -8,11 +8,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::measure::Timings;
+use crate::page::Page;
 
 /// The results of the finished benchmarks.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Report {
     rows: Vec<Row>,
+    pub(crate) page: Page,
 }
 
 /// One row of the table.

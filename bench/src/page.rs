@@ -1,0 +1,134 @@
+//! The page with the plots and the tables of a run (docs/performance.md). It contains the machine and the versions of the programs, but no judgement: the
+//! targets are in the table of [`Report`].
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::plots::Plot;
+use crate::report::{Report, output_of};
+
+/// The folder of the plots, relative to the page.
+const IMAGES: &str = "images/performance";
+
+/// The parts of the page after its head.
+#[derive(Default)]
+pub(crate) struct Page {
+    markdown: String,
+    /// The names of the SVG files and their contents.
+    plots: Vec<(String, String)>,
+}
+
+impl Report {
+    /// Adds a heading and a text to the page. The plots and tables of the section follow.
+    pub(crate) fn section(&mut self, title: &str, text: &str) {
+        self.page.paragraph(&format!("## {title}"));
+        self.page.paragraph(text);
+    }
+
+    /// Adds plots to the page, next to each other, and a text that says what they show.
+    pub(crate) fn plots(&mut self, plots: &[Plot], text: &str) -> anyhow::Result<()> {
+        let mut images = Vec::new();
+        for plot in plots {
+            let file = format!("{}.svg", plot.file);
+            images.push(format!("![{}]({IMAGES}/{file})", plot.title));
+            self.page.plots.push((file, plot.svg()?));
+        }
+        self.page.paragraph(text);
+        self.page.paragraph(&images.join(" "));
+        Ok(())
+    }
+
+    /// Adds a table to the page. All columns but the first are numbers.
+    pub(crate) fn table<const COLUMNS: usize>(
+        &mut self,
+        header: [&str; COLUMNS],
+        rows: &[[String; COLUMNS]],
+    ) {
+        let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
+        let mut table = vec![line(&header.map(String::from))];
+        let separator: [String; COLUMNS] = std::array::from_fn(|column| match column {
+            0 => "---".into(),
+            _ => "---:".into(),
+        });
+        table.push(line(&separator));
+        table.extend(rows.iter().map(|row| line(row)));
+        self.page.paragraph(&table.join("\n"));
+    }
+
+    /// Writes the page to `folder/performance.md`, and its plots to a folder next to it.
+    pub(crate) fn write_page(&self, folder: &Path) -> anyhow::Result<()> {
+        let images = folder.join(IMAGES);
+        fs::create_dir_all(&images)?;
+        for (file, svg) in &self.page.plots {
+            fs::write(images.join(file), svg)?;
+        }
+        let page = head()? + &self.page.markdown;
+        fs::write(
+            folder.join("performance.md"),
+            page.trim_end().to_owned() + "\n",
+        )?;
+        Ok(())
+    }
+}
+
+impl Page {
+    fn paragraph(&mut self, text: &str) {
+        self.markdown.push_str(text);
+        self.markdown.push_str("\n\n");
+    }
+}
+
+/// Returns the head of the page: the machine, the programs and the command.
+fn head() -> anyhow::Result<String> {
+    let read = |path: &str| fs::read_to_string(path).with_context(|| format!("cannot read {path}"));
+    let value = |text: &str, key: &str| -> String {
+        text.lines()
+            .find_map(|line| line.strip_prefix(key))
+            .map(|value| value.trim_matches([' ', '\t', ':', '=', '"']).to_owned())
+            .unwrap_or_default()
+    };
+    let memory: f64 = value(&read("/proc/meminfo")?, "MemTotal")
+        .trim_end_matches(" kB")
+        .parse()?;
+    let rows = [
+        ("Processor", value(&read("/proc/cpuinfo")?, "model name")),
+        (
+            "Cores",
+            std::thread::available_parallelism()?.get().to_string(),
+        ),
+        ("Memory", format!("{:.1} GiB", memory / 1024.0 / 1024.0)),
+        ("Kernel", output_of("uname", &["-sr"])),
+        ("System", value(&read("/etc/os-release")?, "PRETTY_NAME")),
+        ("Dovecot", output_of("dovecot", &["--version"])),
+        (
+            "Postfix",
+            output_of("postconf", &["-d", "-h", "mail_version"]),
+        ),
+        ("Rust", output_of("rustc", &["--version"])),
+        (
+            "Commit",
+            format!(
+                "`{}`",
+                output_of("git", &["describe", "--always", "--dirty"])
+            ),
+        ),
+        ("Date", output_of("date", &["--utc", "+%F"])),
+        ("Command", command()),
+    ];
+    let table: String = rows
+        .iter()
+        .map(|(name, value)| format!("| {name} | {value} |\n"))
+        .collect();
+    Ok(format!(
+        "# Performance\n\nThe figures of one run of the benchmarks. The program of the benchmarks writes this page: [Benchmarks and profiles](benchmarks.md).\n\n\
+         | | |\n|---|---|\n{table}\n\
+         The service, its mail servers and the clients share this machine.\n\n"
+    ))
+}
+
+/// Returns the command of this run.
+fn command() -> String {
+    "`./just bench`".into()
+}
