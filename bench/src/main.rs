@@ -9,13 +9,15 @@
 //! - A hostile module and another program that uses the CPU: the same listing at the same time as each.
 //! - Installation of a module: the time until a version serves, with and without compilation.
 //! - Several hosts: the listings of two hosts and of one host, with a simulated mail server.
-//! - Memory: an idle host, the increase per connection, the increase per download.
+//! - Memory: an idle host, the increase per connection, the increase per download, an idle account, a module.
+//! - Growth: listings, sign-ins, single messages and searches with more and more accounts, and in larger and larger mailboxes.
 //!
 //! `--only` selects some of these sections. `--profile` measures one operation instead, and `--against` compares all operations with those of
 //! another commit.
 //!
 //! Ratios of different runs and machines are comparable; absolute figures are not. A run writes `<target>/bench/<time>.json`.
 
+mod accounts;
 mod against;
 mod api;
 mod bulk;
@@ -26,9 +28,11 @@ mod http;
 mod imap;
 mod large_folder;
 mod mailbox;
+mod mailbox_size;
 mod measure;
 mod memory;
 mod messages;
+mod module_memory;
 mod module_swap;
 mod operations;
 mod page;
@@ -165,6 +169,15 @@ fn main() -> anyhow::Result<()> {
         large_folder::measure(&service, &workload, &mut report)?;
     }
     runtime.block_on(service.stop());
+    if sections.include("idle accounts") {
+        accounts::measure(host, modules, &runtime, &workload, &mut report)?;
+    }
+    if sections.include("module memory") {
+        module_memory::measure(host, modules, &runtime, &mut report)?;
+    }
+    if sections.include("mailbox size") {
+        mailbox_size::measure(host, modules, &runtime, &workload, &mut report)?;
+    }
     if sections.include("sandbox") {
         sandbox::measure(modules, &workload, &mut report)?;
     }

@@ -14,6 +14,10 @@ pub(crate) struct Workload {
     pub(crate) folders: [usize; 2],
     /// Number of messages in the inbox of the account that is searched.
     pub(crate) searched: usize,
+    /// Numbers of messages in the inboxes of the benchmark of large mailboxes.
+    pub(crate) mailboxes: [usize; 3],
+    /// Numbers of accounts in the benchmark of idle accounts. The least number is that of the accounts with messages.
+    pub(crate) idle_accounts: [usize; 3],
     /// Number of measured intervals per side.
     pub(crate) rounds: usize,
     /// Duration of an interval.
@@ -31,6 +35,8 @@ impl Workload {
         accounts: 64,
         folders: [1_000, 100_000],
         searched: 100_000,
+        mailboxes: [1_000, 10_000, 100_000],
+        idle_accounts: [10, 1_000, 10_000],
         rounds: 8,
         interval: Duration::from_millis(400),
         versions: 5,
@@ -42,6 +48,8 @@ impl Workload {
         accounts: 8,
         folders: [100, 2_000],
         searched: 2_000,
+        mailboxes: [100, 200, 400],
+        idle_accounts: [10, 20, 40],
         rounds: 2,
         interval: Duration::from_millis(50),
         versions: 2,

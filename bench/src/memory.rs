@@ -20,6 +20,13 @@ const CONCURRENT: usize = 8;
 /// Target: maximum increase by one download of 20 MB, in KiB.
 const DOWNLOAD_TARGET: f64 = 8.0 * 1024.0;
 
+/// The memory is settled if it has not decreased for this time.
+const SETTLED: Duration = Duration::from_secs(5);
+/// Maximum time until the memory is settled.
+const SETTLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// A smaller decrease than this is ignored, in KiB.
+const DECREASE: f64 = 64.0;
+
 /// Measures the host after its start, before the first request.
 pub(crate) fn idle(service: &Service, report: &mut Report) -> anyhow::Result<()> {
     report.memory("idle host", resident(service.pid())?, None);
@@ -120,6 +127,20 @@ fn resident(pid: u32) -> anyhow::Result<f64> {
 /// The pages of mapped files belong to the page cache. The kernel reclaims them when it needs memory, so the process does not need them.
 pub(crate) fn anonymous(pid: u32) -> anyhow::Result<f64> {
     status_kib(pid, "RssAnon:")
+}
+
+/// Waits until the anonymous memory does not decrease, and returns it in KiB. The allocator returns memory to the kernel some time after its last use.
+pub(crate) fn settled(pid: u32) -> anyhow::Result<f64> {
+    let deadline = Instant::now() + SETTLE_TIMEOUT;
+    let (mut least, mut since) = (anonymous(pid)?, Instant::now());
+    while since.elapsed() < SETTLED && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(200));
+        let now = anonymous(pid)?;
+        if now < least - DECREASE {
+            (least, since) = (now, Instant::now());
+        }
+    }
+    Ok(least)
 }
 
 /// Returns the peak resident memory since [`reset_peak`] in KiB.

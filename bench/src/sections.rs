@@ -3,8 +3,11 @@
 use crate::operations::{FREQUENT, Operation, RARE};
 
 /// The names of the sections that consist of one function.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 13] = [
     "memory",
+    "idle accounts",
+    "module memory",
+    "mailbox size",
     "bulk flag",
     "bulk move",
     "search",

@@ -18,6 +18,7 @@ use crate::{http, imap, smtp};
 
 /// Address of the measured account.
 pub(crate) const ADDRESS: &str = "ada@bench.test";
+const DOMAIN: &str = "bench.test";
 const PASSWORD: &str = "Correct-Horse-7";
 
 /// A running service.
@@ -90,8 +91,27 @@ impl Service {
         Ok(service)
     }
 
+    /// Starts `program` with these variables, the mail module and the modules in `more_modules`. The host finds the compiled modules in `cache`: an earlier start
+    /// compiles them, because the compiler needs much more memory than the measured objects, and the allocator would keep a part of it.
+    pub(crate) async fn start_compiled(
+        program: &Path,
+        variables: &[(&str, String)],
+        modules: &Path,
+        more_modules: &str,
+        cache: &Path,
+    ) -> anyhow::Result<Self> {
+        let start = async || {
+            let mut host = Command::new(program);
+            host.envs(variables.iter().cloned())
+                .env("LATCHMAIL_CACHE_DIR", cache);
+            Self::start_with(&mut host, modules, more_modules).await
+        };
+        start().await?.stop().await;
+        start().await
+    }
+
     /// Starts the service with the mail module and the modules in `more_modules`, which are sections of the configuration.
-    async fn start_with(
+    pub(crate) async fn start_with(
         host: &mut Command,
         modules: &Path,
         more_modules: &str,
@@ -165,7 +185,7 @@ impl Service {
     /// Creates an account, and its credentials for the service and for the mail servers.
     pub(crate) async fn create_account(&self, name: &str) -> anyhow::Result<Account> {
         let token = self.register(name)?;
-        let address = format!("{name}@bench.test");
+        let address = self.address_of(name);
         let folder = self.folder.path();
         let database = Database {
             url: format!("sqlite:{}/latchmail.db", folder.display()),
@@ -184,6 +204,17 @@ impl Service {
     /// Registers an account and returns its access token.
     pub(crate) fn register(&self, name: &str) -> anyhow::Result<String> {
         register(self.http, name)
+    }
+
+    /// Returns the address of a registered account.
+    pub(crate) fn address_of(&self, name: &str) -> String {
+        format!("{name}@{DOMAIN}")
+    }
+
+    /// Signs in to a registered account and returns the access token of the new session.
+    pub(crate) fn sign_in(&self, client: &mut http::Client, name: &str) -> anyhow::Result<String> {
+        let credentials = json!({ "email": self.address_of(name), "password": PASSWORD });
+        access_token(&client.post_ok("/api/v1/auth/login", &credentials.to_string())?)
     }
 
     /// Returns a connection to the host for the measured account.
@@ -248,7 +279,7 @@ impl Service {
 /// Registers an account at a host and returns its access token.
 pub(crate) fn register(host: SocketAddr, name: &str) -> anyhow::Result<String> {
     let person = json!({
-        "local_part": name, "domain": "bench.test", "password": PASSWORD,
+        "local_part": name, "domain": DOMAIN, "password": PASSWORD,
         "first_name": "Ada", "last_name": "Lovelace", "dob": "1990-12-10",
     });
     let mut client = http::Client::connect(host, "")?;
@@ -258,7 +289,12 @@ pub(crate) fn register(host: SocketAddr, name: &str) -> anyhow::Result<String> {
         "the registration failed with status {}",
         response.status
     );
-    let tokens: Value = serde_json::from_slice(&response.body)?;
+    access_token(&response.body)
+}
+
+/// Returns the access token in a response.
+fn access_token(body: &[u8]) -> anyhow::Result<String> {
+    let tokens: Value = serde_json::from_slice(body)?;
     Ok(tokens["accessToken"]
         .as_str()
         .context("the response has no access token")?
