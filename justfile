@@ -57,6 +57,11 @@ check: (setup "--check")
 bench *arguments: (setup "--bench") (modules "component") (fixtures "component")
     @./scripts/bench "$@"
 
+# Call the service with half of its maximum load for an hour, or `./just soak MINUTES`; fails if a request fails, or if memory or descriptors grow steadily
+[positional-arguments]
+soak *arguments: (setup "--bench") (modules "component") (fixtures "component")
+    @./scripts/bench --soak "$@"
+
 # Fuzz the API of a private service with all kinds of credentials; --help lists the options
 [positional-arguments]
 fuzz-api *arguments: setup modules

@@ -4,9 +4,13 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
+
+/// Maximum time without a byte of a response. The service has a deadline of 30 seconds for each request.
+const RESPONSE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A connection to the service.
 pub(crate) struct Client<Stream = TcpStream> {
@@ -28,6 +32,7 @@ impl Client {
     pub(crate) fn connect(address: SocketAddr, token: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
         let authorization = format!("Authorization: Bearer {token}\r\n");
         Ok(Self::over(stream, authorization))
     }

@@ -13,7 +13,7 @@
 //! - Growth: listings, sign-ins, single messages and searches with more and more accounts, and in larger and larger mailboxes.
 //!
 //! `--only` selects some of these sections. `--profile` measures one operation instead, and `--against` compares all operations with those of
-//! another commit.
+//! another commit. `--soak` calls the service for a long time.
 //!
 //! Ratios of different runs and machines are comparable; absolute figures are not. A run writes `<target>/bench/<time>.json`.
 
@@ -47,12 +47,14 @@ mod sections;
 mod send;
 mod service;
 mod smtp;
+mod soak;
 
 use std::path::PathBuf;
 
 use clap::Parser;
 
 use mailbox::Known;
+use page::Head;
 use report::Report;
 use sections::Sections;
 use service::Service;
@@ -82,13 +84,15 @@ struct Arguments {
     /// Exit with an error if a target is missed.
     #[arg(long)]
     strict: bool,
-    /// Folder for the page `performance.md` and its plots. A complete run writes them to the folder for the results by default.
+    /// Folder for the page (`performance.md`, or `soak.md` with `--soak`) and its plots. A complete run writes them to the folder for the results by default.
     #[arg(long, value_name = "DIR")]
     page: Option<PathBuf>,
     #[command(flatten)]
     profile: profile::Arguments,
     #[command(flatten)]
     against: against::Arguments,
+    #[command(flatten)]
+    soak: soak::Arguments,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -113,6 +117,10 @@ fn main() -> anyhow::Result<()> {
             modules,
             arguments.quick,
         ));
+    }
+    if let Some(minutes) = arguments.soak.selected() {
+        let page = arguments.page.as_ref().unwrap_or(results);
+        return soak::run(minutes, host, modules, page, &runtime);
     }
     let workload = if arguments.quick {
         measure::Workload::QUICK
@@ -190,7 +198,7 @@ fn main() -> anyhow::Result<()> {
         report.save(results)?;
     }
     if let Some(folder) = arguments.page.as_ref().or(is_complete.then_some(results)) {
-        report.write_page(folder)?;
+        report.write_page(folder, &Head::benchmarks())?;
     }
     anyhow::ensure!(
         !(arguments.strict && report.has_missed_target()),

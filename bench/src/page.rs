@@ -1,4 +1,4 @@
-//! The page with the plots and the tables of a run (docs/performance.md). It contains the machine and the versions of the programs, but no judgement: the
+//! The page with the plots and the tables of a run (docs/performance.md, docs/soak.md). It contains the machine and the versions of the programs, but no judgement: the
 //! targets are in the table of [`Report`].
 
 use std::fs;
@@ -11,6 +11,26 @@ use crate::report::{Report, output_of};
 
 /// The folder of the plots, relative to the page.
 const IMAGES: &str = "images/performance";
+
+/// The file, the title, the introduction and the command of a page.
+pub(crate) struct Head {
+    pub(crate) file: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) text: &'static str,
+    pub(crate) command: String,
+}
+
+impl Head {
+    /// Returns the head of the page of the benchmarks.
+    pub(crate) fn benchmarks() -> Self {
+        Self {
+            file: "performance.md",
+            title: "Performance",
+            text: "The figures of one run of the benchmarks. The program of the benchmarks writes this page: [Benchmarks and profiles](benchmarks.md).",
+            command: "./just bench".into(),
+        }
+    }
+}
 
 /// The parts of the page after its head.
 #[derive(Default)]
@@ -57,18 +77,15 @@ impl Report {
         self.page.paragraph(&table.join("\n"));
     }
 
-    /// Writes the page to `folder/performance.md`, and its plots to a folder next to it.
-    pub(crate) fn write_page(&self, folder: &Path) -> anyhow::Result<()> {
+    /// Writes the page to a folder, and its plots to a folder in that folder.
+    pub(crate) fn write_page(&self, folder: &Path, head: &Head) -> anyhow::Result<()> {
         let images = folder.join(IMAGES);
         fs::create_dir_all(&images)?;
         for (file, svg) in &self.page.plots {
             fs::write(images.join(file), svg)?;
         }
-        let page = head()? + &self.page.markdown;
-        fs::write(
-            folder.join("performance.md"),
-            page.trim_end().to_owned() + "\n",
-        )?;
+        let page = text_of(head)? + &self.page.markdown;
+        fs::write(folder.join(head.file), page.trim_end().to_owned() + "\n")?;
         Ok(())
     }
 }
@@ -81,7 +98,7 @@ impl Page {
 }
 
 /// Returns the head of the page: the machine, the programs and the command.
-fn head() -> anyhow::Result<String> {
+fn text_of(head: &Head) -> anyhow::Result<String> {
     let read = |path: &str| fs::read_to_string(path).with_context(|| format!("cannot read {path}"));
     let value = |text: &str, key: &str| -> String {
         text.lines()
@@ -115,20 +132,16 @@ fn head() -> anyhow::Result<String> {
             ),
         ),
         ("Date", output_of("date", &["--utc", "+%F"])),
-        ("Command", command()),
+        ("Command", format!("`{}`", head.command)),
     ];
     let table: String = rows
         .iter()
         .map(|(name, value)| format!("| {name} | {value} |\n"))
         .collect();
     Ok(format!(
-        "# Performance\n\nThe figures of one run of the benchmarks. The program of the benchmarks writes this page: [Benchmarks and profiles](benchmarks.md).\n\n\
+        "# {}\n\n{}\n\n\
          | | |\n|---|---|\n{table}\n\
-         The service, its mail servers and the clients share this machine.\n\n"
+         The service, its mail servers and the clients share this machine.\n\n",
+        head.title, head.text
     ))
-}
-
-/// Returns the command of this run.
-fn command() -> String {
-    "`./just bench`".into()
 }

@@ -211,10 +211,16 @@ impl Service {
         format!("{name}@{DOMAIN}")
     }
 
-    /// Signs in to a registered account and returns the access token of the new session.
-    pub(crate) fn sign_in(&self, client: &mut http::Client, name: &str) -> anyhow::Result<String> {
+    /// Signs in to a registered account and returns the tokens of the new session.
+    pub(crate) fn sign_in(&self, client: &mut http::Client, name: &str) -> anyhow::Result<Tokens> {
         let credentials = json!({ "email": self.address_of(name), "password": PASSWORD });
-        access_token(&client.post_ok("/api/v1/auth/login", &credentials.to_string())?)
+        Tokens::parse(&client.post_ok("/api/v1/auth/login", &credentials.to_string())?)
+    }
+
+    /// Exchanges a refresh token for new tokens.
+    pub(crate) fn refresh(&self, client: &mut http::Client, token: &str) -> anyhow::Result<Tokens> {
+        let body = json!({ "refreshToken": token });
+        Tokens::parse(&client.post_ok("/api/v1/auth/refresh", &body.to_string())?)
     }
 
     /// Returns a connection to the host for the measured account.
@@ -289,16 +295,28 @@ pub(crate) fn register(host: SocketAddr, name: &str) -> anyhow::Result<String> {
         "the registration failed with status {}",
         response.status
     );
-    access_token(&response.body)
+    Ok(Tokens::parse(&response.body)?.access)
 }
 
-/// Returns the access token in a response.
-fn access_token(body: &[u8]) -> anyhow::Result<String> {
-    let tokens: Value = serde_json::from_slice(body)?;
-    Ok(tokens["accessToken"]
-        .as_str()
-        .context("the response has no access token")?
-        .into())
+/// The tokens of a session.
+pub(crate) struct Tokens {
+    pub(crate) access: String,
+    pub(crate) refresh: String,
+}
+
+impl Tokens {
+    /// Reads the tokens in a response.
+    fn parse(body: &[u8]) -> anyhow::Result<Self> {
+        let tokens: Value = serde_json::from_slice(body)?;
+        let [access, refresh] = ["accessToken", "refreshToken"].map(|key| {
+            let token = tokens[key].as_str().map(str::to_owned);
+            token.with_context(|| format!("the response has no {key}"))
+        });
+        Ok(Self {
+            access: access?,
+            refresh: refresh?,
+        })
+    }
 }
 
 /// Waits until the service accepts connections. Fails after one minute, or if the host exits.
