@@ -1,10 +1,11 @@
 //! Hashes the passwords of users with argon2id, on separate threads. Each computation needs 19 MiB of memory, so the number of concurrent computations is
-//! limited. The memory is reused.
+//! limited. The memory is reused, and freed if no password was hashed for some time.
 
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 use argon2::password_hash::phc::{Output, ParamsString, Salt};
 use argon2::{Algorithm, Argon2, Block, Params, PasswordHash, Version};
@@ -15,8 +16,10 @@ use latchmail_core::error::Failure;
 use latchmail_core::fingerprint::is_fingerprint;
 use latchmail_core::secrets;
 use secrecy::{ExposeSecret, SecretString};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 /// Maximum length of a password, in bytes. A longer password is rejected without hashing.
 pub const MAX_LENGTH: usize = 1024;
@@ -33,6 +36,9 @@ const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
 const SALT_LENGTH: usize = 16;
+
+/// The time without a computation after which the buffers are freed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Hashes and verifies passwords.
 pub struct Passwords {
@@ -52,7 +58,7 @@ impl Passwords {
         let cores = available_parallelism().map_or(2, usize::from);
         Ok(Self {
             permits: Arc::new(Semaphore::new(cores)),
-            buffers: Buffers::default(),
+            buffers: Buffers::new(IDLE_TIMEOUT),
             dummy_hash: random_hash()?,
         })
     }
@@ -105,12 +111,25 @@ impl Passwords {
 }
 
 /// The memory buffers for hash computations. The buffers are reused, because otherwise the allocator would keep several blocks of 19 MiB for every thread. The
-/// number of buffers does not exceed the number of permits.
+/// number of buffers does not exceed the number of permits. Unused buffers are freed after [`IDLE_TIMEOUT`].
 ///
 /// Buffers are not zeroed after use, because zeroing would take time and not improve security. The last pass of argon2id overwrites every block. So an attacker
 /// with a buffer cannot test passwords faster than an attacker with the stored hash.
-#[derive(Clone, Default)]
-struct Buffers(Arc<Mutex<Vec<Vec<Block>>>>);
+#[derive(Clone)]
+struct Buffers {
+    idle: Arc<Mutex<IdleBuffers>>,
+    timeout: Duration,
+}
+
+/// The buffers that no computation uses.
+#[derive(Default)]
+struct IdleBuffers {
+    buffers: Vec<Vec<Block>>,
+    /// The end of the last computation.
+    used: Option<Instant>,
+    /// `true` if the task that frees the buffers is running.
+    cleanup_running: bool,
+}
 
 /// A buffer in use.
 struct Buffer {
@@ -119,24 +138,50 @@ struct Buffer {
 }
 
 impl Buffers {
+    fn new(timeout: Duration) -> Self {
+        Self {
+            idle: Arc::default(),
+            timeout,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, IdleBuffers> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take(&self) -> Buffer {
-        let buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let buffer = self.lock().buffers.pop();
         Buffer {
             blocks: buffer.unwrap_or_default(),
             buffers: self.clone(),
+        }
+    }
+
+    /// Frees the buffers when no computation has ended for the timeout.
+    async fn free_when_idle(self) {
+        loop {
+            sleep(self.timeout).await;
+            let mut idle = self.lock();
+            if idle.used.is_none_or(|used| used.elapsed() >= self.timeout) {
+                *idle = IdleBuffers::default();
+                return;
+            }
         }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let blocks = mem::take(&mut self.blocks);
-        let mut buffers = self
-            .buffers
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        buffers.push(blocks);
+        let mut idle = self.buffers.lock();
+        idle.buffers.push(mem::take(&mut self.blocks));
+        idle.used = Some(Instant::now());
+        // Without a runtime, the service is stopping.
+        if !idle.cleanup_running
+            && let Ok(runtime) = Handle::try_current()
+        {
+            idle.cleanup_running = true;
+            drop(runtime.spawn(self.buffers.clone().free_when_idle()));
+        }
     }
 }
 
@@ -220,8 +265,6 @@ impl fmt::Debug for Passwords {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use latchmail_core::error::Kind;
 
     use super::*;
@@ -278,5 +321,30 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!(failure.kind, Kind::Internal);
+    }
+
+    #[tokio::test]
+    async fn one_computation_at_a_time_uses_one_buffer() {
+        let passwords = Passwords::new().unwrap();
+        for _ in 0..3 {
+            passwords.hash(secret("Correct-Horse-7")).await.unwrap();
+            assert_eq!(passwords.buffers.lock().buffers.len(), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn unused_buffers_are_freed_each_time() {
+        let passwords = Passwords {
+            buffers: Buffers::new(Duration::from_millis(20)),
+            ..Passwords::new().unwrap()
+        };
+        for _ in 0..2 {
+            passwords.hash(secret("Correct-Horse-7")).await.unwrap();
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while !passwords.buffers.lock().buffers.is_empty() {
+                assert!(Instant::now() < deadline, "the buffer was not freed");
+                sleep(Duration::from_millis(5)).await;
+            }
+        }
     }
 }
