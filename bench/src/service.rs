@@ -156,6 +156,8 @@ impl Service {
             .arg("serve")
             .arg("--config")
             .arg(&config)
+            // The script that starts the servers lets the C library keep freed memory, which an installed service does not do.
+            .env_remove("GLIBC_TUNABLES")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
