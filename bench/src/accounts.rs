@@ -19,7 +19,7 @@ use crate::memory;
 use crate::messages::{Random, short_message};
 use crate::plots::{Plot, Series, number};
 use crate::report::Report;
-use crate::service::{Account, Service};
+use crate::service::{Account, Service, Tokens};
 
 /// Number of accounts with messages. Their listings are measured with every number of accounts.
 const LISTED: usize = 10;
@@ -132,7 +132,7 @@ fn warm_up(service: &Service, accounts: &[Account]) -> anyhow::Result<()> {
             let account = number % accounts.len();
             let mut client = service.http_of(&accounts[account].token)?;
             Ok(Box::new(move || {
-                service.sign_in(&mut client, &name(account))?;
+                Tokens::sign_in(&mut client, &name(account))?;
                 client.get(LISTING).map(drop)
             }))
         })
@@ -190,7 +190,7 @@ fn sign_ins(service: &Service, accounts: usize, workload: &Workload) -> anyhow::
     let mut next = 0;
     let call: Call<'_> = Box::new(move || {
         next = (next + step) % accounts;
-        service.sign_in(&mut client, &name(next)).map(drop)
+        Tokens::sign_in(&mut client, &name(next)).map(drop)
     });
     measure_alone(workload, &mut [call])
 }
@@ -229,10 +229,10 @@ fn present(figures: &[Figures], report: &mut Report) -> anyhow::Result<()> {
         report.value(&name, one.memory_since(first), "bytes", target);
     }
     for (operation, times) in OPERATIONS {
-        let [many, few] = [last, first].map(|one| millis(times(one), 0.5));
-        let [most, least] = [last.accounts, first.accounts];
-        let name = format!("{operation} with {most} and {least} accounts, p50");
-        report.value(&name, many / few, "×", None);
+        let [with_all, with_first] = [last, first].map(|one| millis(times(one), 0.5));
+        let [all, few] = [last.accounts, first.accounts];
+        let name = format!("{operation} with {all} and {few} accounts, p50");
+        report.value(&name, with_all / with_first, "×", None);
     }
     report.section(
         "Accounts",
@@ -246,9 +246,10 @@ fn present(figures: &[Figures], report: &mut Report) -> anyhow::Result<()> {
     let rows: Vec<_> = figures
         .iter()
         .map(|one| {
-            let each = match one.accounts == first.accounts {
-                true => String::new(),
-                false => number(one.memory_since(first)),
+            let each = if one.accounts == first.accounts {
+                String::new()
+            } else {
+                number(one.memory_since(first))
             };
             let [listing, sign_in] = OPERATIONS
                 .map(|(_, times)| [0.5, 0.99].map(|share| number(millis(times(one), share))));
@@ -279,8 +280,11 @@ fn present(figures: &[Figures], report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the timings of an operation.
+type Selector = fn(&Figures) -> &Timings;
+
 /// The operations that are measured with each number of accounts.
-const OPERATIONS: [(&str, fn(&Figures) -> &Timings); 2] = [
+const OPERATIONS: [(&str, Selector); 2] = [
     ("listing of 50", |one| &one.listing),
     ("sign-in", |one| &one.sign_in),
 ];

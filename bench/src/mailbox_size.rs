@@ -135,10 +135,10 @@ fn present(figures: &[Figures], report: &mut Report) -> anyhow::Result<()> {
         anyhow::bail!("there are too few sizes of mailboxes");
     };
     for (index, operation) in OPERATIONS.into_iter().enumerate() {
-        let [large, small] = [last, first].map(|one| millis(&one.timings[index], 0.5));
-        let [most, least] = [last.messages, first.messages];
-        let name = format!("{operation} of {most} and {least} messages, p50");
-        report.value(&name, large / small, "×", None);
+        let [in_largest, in_smallest] = [last, first].map(|one| millis(&one.timings[index], 0.5));
+        let [all, few] = [last.messages, first.messages];
+        let name = format!("{operation} of {all} and {few} messages, p50");
+        report.value(&name, in_largest / in_smallest, "×", None);
     }
     let plot = |label: &str, share| Plot {
         file: format!("growth-messages-{label}"),

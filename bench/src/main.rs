@@ -49,11 +49,13 @@ mod service;
 mod smtp;
 mod soak;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use tokio::runtime::Runtime;
 
 use mailbox::Known;
+use measure::Workload;
 use page::Head;
 use report::Report;
 use sections::Sections;
@@ -97,7 +99,7 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let runtime = tokio::runtime::Runtime::new()?;
+    let runtime = Runtime::new()?;
     let (host, modules, results) = (&arguments.host, &arguments.modules, &arguments.results);
     if let Some((route, counters)) = arguments.profile.selected() {
         return runtime.block_on(profile::run(
@@ -123,9 +125,9 @@ fn main() -> anyhow::Result<()> {
         return soak::run(minutes, host, modules, page, &runtime);
     }
     let workload = if arguments.quick {
-        measure::Workload::QUICK
+        Workload::QUICK
     } else {
-        measure::Workload::FULL
+        Workload::FULL
     };
     let sections = Sections::select(&arguments.only)?;
     let mut report = Report::default();
@@ -177,15 +179,7 @@ fn main() -> anyhow::Result<()> {
         large_folder::measure(&service, &workload, &mut report)?;
     }
     runtime.block_on(service.stop());
-    if sections.include("idle accounts") {
-        accounts::measure(host, modules, &runtime, &workload, &mut report)?;
-    }
-    if sections.include("module memory") {
-        module_memory::measure(host, modules, &runtime, &mut report)?;
-    }
-    if sections.include("mailbox size") {
-        mailbox_size::measure(host, modules, &runtime, &workload, &mut report)?;
-    }
+    measure_growth(host, modules, &runtime, &workload, &sections, &mut report)?;
     if sections.include("sandbox") {
         sandbox::measure(modules, &workload, &mut report)?;
     }
@@ -204,6 +198,27 @@ fn main() -> anyhow::Result<()> {
         !(arguments.strict && report.has_missed_target()),
         "a target was missed; see MISSED in the table"
     );
+    Ok(())
+}
+
+/// Measures the sections with services of their own: the memory of accounts and modules, and the growth with accounts and messages.
+fn measure_growth(
+    host: &Path,
+    modules: &Path,
+    runtime: &Runtime,
+    workload: &Workload,
+    sections: &Sections,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    if sections.include("idle accounts") {
+        accounts::measure(host, modules, runtime, workload, report)?;
+    }
+    if sections.include("module memory") {
+        module_memory::measure(host, modules, runtime, report)?;
+    }
+    if sections.include("mailbox size") {
+        mailbox_size::measure(host, modules, runtime, workload, report)?;
+    }
     Ok(())
 }
 

@@ -187,7 +187,7 @@ impl Service {
     /// Creates an account, and its credentials for the service and for the mail servers.
     pub(crate) async fn create_account(&self, name: &str) -> anyhow::Result<Account> {
         let token = self.register(name)?;
-        let address = self.address_of(name);
+        let address = address_of(name);
         let folder = self.folder.path();
         let database = Database {
             url: format!("sqlite:{}/latchmail.db", folder.display()),
@@ -206,23 +206,6 @@ impl Service {
     /// Registers an account and returns its access token.
     pub(crate) fn register(&self, name: &str) -> anyhow::Result<String> {
         register(self.http, name)
-    }
-
-    /// Returns the address of a registered account.
-    pub(crate) fn address_of(&self, name: &str) -> String {
-        format!("{name}@{DOMAIN}")
-    }
-
-    /// Signs in to a registered account and returns the tokens of the new session.
-    pub(crate) fn sign_in(&self, client: &mut http::Client, name: &str) -> anyhow::Result<Tokens> {
-        let credentials = json!({ "email": self.address_of(name), "password": PASSWORD });
-        Tokens::parse(&client.post_ok("/api/v1/auth/login", &credentials.to_string())?)
-    }
-
-    /// Exchanges a refresh token for new tokens.
-    pub(crate) fn refresh(&self, client: &mut http::Client, token: &str) -> anyhow::Result<Tokens> {
-        let body = json!({ "refreshToken": token });
-        Tokens::parse(&client.post_ok("/api/v1/auth/refresh", &body.to_string())?)
     }
 
     /// Returns a connection to the host for the measured account.
@@ -300,6 +283,11 @@ pub(crate) fn register(host: SocketAddr, name: &str) -> anyhow::Result<String> {
     Ok(Tokens::parse(&response.body)?.access)
 }
 
+/// Returns the address of a registered account.
+pub(crate) fn address_of(name: &str) -> String {
+    format!("{name}@{DOMAIN}")
+}
+
 /// The tokens of a session.
 pub(crate) struct Tokens {
     pub(crate) access: String,
@@ -307,6 +295,18 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
+    /// Signs in to a registered account.
+    pub(crate) fn sign_in(client: &mut http::Client, name: &str) -> anyhow::Result<Self> {
+        let credentials = json!({ "email": address_of(name), "password": PASSWORD });
+        Self::parse(&client.post_ok("/api/v1/auth/login", &credentials.to_string())?)
+    }
+
+    /// Exchanges the refresh token for new tokens.
+    pub(crate) fn refresh(&self, client: &mut http::Client) -> anyhow::Result<Self> {
+        let body = json!({ "refreshToken": self.refresh });
+        Self::parse(&client.post_ok("/api/v1/auth/refresh", &body.to_string())?)
+    }
+
     /// Reads the tokens in a response.
     fn parse(body: &[u8]) -> anyhow::Result<Self> {
         let tokens: Value = serde_json::from_slice(body)?;

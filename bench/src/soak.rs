@@ -130,13 +130,13 @@ fn measure(service: &Service, clients: &mut [Client<'_>], minutes: u64) -> anyho
     let rate = fastest * LOAD;
     // The mail server delivers the remaining mail of the maximum load during the first part of this load.
     recorder.take();
-    let samples = (minutes * SAMPLES_PER_MINUTE).max(MIN_SAMPLES);
-    let interval = Duration::from_mins(minutes).div_f64(samples as f64);
+    let samples = u32::try_from((minutes * SAMPLES_PER_MINUTE).max(MIN_SAMPLES))?;
+    let interval = Duration::from_mins(minutes) / samples;
     let samples = clients::run(clients, Some(rate), &recorder, || {
         let start = Instant::now();
         (1..=samples)
             .map(|number| {
-                let at = interval * u32::try_from(number)?;
+                let at = interval * number;
                 std::thread::sleep((start + at).saturating_duration_since(Instant::now()));
                 let (calls, errors) = recorder.take();
                 Ok(Sample {

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use crate::http;
 use crate::mailbox::append;
 use crate::messages::{Random, short_message, words};
-use crate::service::{Service, Tokens};
+use crate::service::{Service, Tokens, address_of};
 
 /// Number of accounts, and of clients of each account.
 const ACCOUNTS: usize = 8;
@@ -130,11 +130,11 @@ pub(super) fn create<'a>(
     (0..accounts.len() * CLIENTS_PER_ACCOUNT)
         .map(|number| {
             let account = number % accounts.len();
-            let tokens = service.sign_in(&mut service.http_of("")?, &name(account))?;
+            let tokens = Tokens::sign_in(&mut service.http_of("")?, &name(account))?;
             Ok(Client {
                 service,
                 addresses: [account, (account + 1) % accounts.len()]
-                    .map(|account| service.address_of(&name(account))),
+                    .map(|account| address_of(&name(account))),
                 uids: &accounts[account],
                 cleans: ["INBOX", "Sent"][number / accounts.len() % CLIENTS_PER_ACCOUNT],
                 connection: service.http_of(&tokens.access)?,
@@ -151,13 +151,13 @@ fn name(account: usize) -> String {
     format!("soak{account}")
 }
 
-/// Lets all clients call the service while `meanwhile` runs. With a rate, the clients together start this number of calls per second, even if the service is
+/// Lets all clients call the service while `action` runs. With a rate, the clients together start this number of calls per second, even if the service is
 /// slower. Without a rate, each client starts a call when its previous call has ended.
 pub(super) fn run<T>(
     clients: &mut [Client<'_>],
     rate: Option<f64>,
     recorder: &Recorder,
-    meanwhile: impl FnOnce() -> anyhow::Result<T>,
+    action: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let stop = AtomicBool::new(false);
     let interval = rate.map(|rate| Duration::from_secs_f64(1.0 / rate));
@@ -171,7 +171,7 @@ pub(super) fn run<T>(
                 while !stop.load(Ordering::Relaxed) {
                     match interval {
                         Some(_) => {
-                            std::thread::sleep(start.saturating_duration_since(Instant::now()))
+                            std::thread::sleep(start.saturating_duration_since(Instant::now()));
                         }
                         None => start = Instant::now(),
                     }
@@ -180,7 +180,7 @@ pub(super) fn run<T>(
                 }
             });
         }
-        let result = meanwhile();
+        let result = action();
         stop.store(true, Ordering::Relaxed);
         result
     })
@@ -253,9 +253,7 @@ impl Client<'_> {
         if self.refreshed.elapsed() < REFRESH_INTERVAL {
             return Ok(());
         }
-        self.tokens = self
-            .service
-            .refresh(&mut self.connection, &self.tokens.refresh)?;
+        self.tokens = self.tokens.refresh(&mut self.connection)?;
         self.connection = self.service.http_of(&self.tokens.access)?;
         self.refreshed = Instant::now();
         Ok(())
