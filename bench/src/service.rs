@@ -132,6 +132,7 @@ impl Service {
             "sign_in",
             "registration",
             "public",
+            "session",
         ]
         .map(|bucket| format!("{bucket} = 1000000\n"))
         .concat();
