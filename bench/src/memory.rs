@@ -20,10 +20,11 @@ const CONCURRENT: usize = 8;
 /// Target: maximum increase by one download of 20 MB, in KiB.
 const DOWNLOAD_TARGET: f64 = 8.0 * 1024.0;
 
-/// The memory is settled if it has not decreased for this time.
-const SETTLED: Duration = Duration::from_secs(5);
+/// The memory is settled if it has not decreased for this time. The service frees the memory for hashing passwords up to 20 seconds after the last password.
+/// With a shorter time, only some of the compared measurements would include this memory.
+const SETTLED: Duration = Duration::from_secs(25);
 /// Maximum time until the memory is settled.
-const SETTLE_TIMEOUT: Duration = Duration::from_mins(1);
+const SETTLE_TIMEOUT: Duration = Duration::from_mins(2);
 /// A smaller decrease than this is ignored, in KiB.
 const DECREASE: f64 = 64.0;
 
