@@ -67,7 +67,7 @@ pub(crate) static OPERATIONS: [ApiOperation; 11] = [
     ApiOperation {
         id: "bulkFlagMessages",
         open: |service, _| {
-            let uids = mailbox::newest_uids(service, "INBOX", BULK)?;
+            let uids = mailbox::newest_uids(service, service.measured(), "INBOX", BULK)?;
             let bodies = ["add", "remove"].map(|action| {
                 json!({ "uids": uids, "flags": ["\\Seen"], "action": action }).to_string()
             });

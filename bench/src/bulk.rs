@@ -9,7 +9,7 @@ use crate::mailbox::{self, Mailbox};
 use crate::measure::{self, Call, Timings, Workload};
 use crate::report::Report;
 use crate::routes::CLIENTS;
-use crate::service::Service;
+use crate::service::{Account, Service};
 
 /// Maximum number of messages in one request.
 const MESSAGES: usize = 200;
@@ -19,7 +19,7 @@ const FLAG_TARGET: f64 = 2.2;
 
 /// The form of the IMAP command that sets flags.
 #[derive(Clone, Copy)]
-enum StoreForm {
+pub(crate) enum StoreForm {
     /// The mail server reports the new flags of each message that exists, as the route does.
     Reporting,
     /// `.SILENT`: the mail server does not report the changes of this command (RFC 3501, section 6.4.6).
@@ -27,7 +27,7 @@ enum StoreForm {
 }
 
 /// Messages of the inbox. A client of each side alternately sets and removes their flag `\Seen`.
-struct FlagChange {
+pub(crate) struct FlagChange {
     uids: Vec<u64>,
     /// The same messages as an IMAP sequence set of UIDs.
     set: String,
@@ -37,7 +37,11 @@ struct FlagChange {
 
 impl FlagChange {
     /// `messages` are pairs of the service's `uid` and the IMAP UID, newest first.
-    fn of(service: &Service, messages: &[(u64, usize)]) -> anyhow::Result<Self> {
+    pub(crate) fn of(
+        service: &Service,
+        account: &Account,
+        messages: &[(u64, usize)],
+    ) -> anyhow::Result<Self> {
         let (uids, imap_uids): (Vec<u64>, Vec<usize>) = messages.iter().copied().unzip();
         let (first, last) = (imap_uids[imap_uids.len() - 1], imap_uids[0]);
         let set = if last - first < imap_uids.len() {
@@ -52,7 +56,7 @@ impl FlagChange {
             seen: AtomicBool::new(false),
         };
         service
-            .imap()?
+            .imap_of(account)?
             .run(&change.command(StoreForm::Silent, false))?;
         Ok(change)
     }
@@ -76,8 +80,14 @@ impl FlagChange {
         json!({ "uids": self.uids, "flags": ["\\Seen"], "action": action }).to_string()
     }
 
-    fn imap_call<'a>(&'a self, service: &Service, form: StoreForm) -> anyhow::Result<Call<'a>> {
-        let mut imap = service.imap()?;
+    /// Returns a call of the IMAP command.
+    pub(crate) fn imap_call<'a>(
+        &'a self,
+        service: &Service,
+        account: &Account,
+        form: StoreForm,
+    ) -> anyhow::Result<Call<'a>> {
+        let mut imap = service.imap_of(account)?;
         let [remove, add] = [false, true].map(|add| self.command(form, add));
         // Both forms can also report changes of other clients.
         let min_reported = match form {
@@ -97,12 +107,18 @@ impl FlagChange {
         }))
     }
 
-    fn http_call<'a>(&'a self, service: &Service) -> anyhow::Result<Call<'a>> {
-        let mut http = service.http()?;
+    /// Returns a call of the route.
+    pub(crate) fn http_call<'a>(
+        &'a self,
+        service: &Service,
+        account: &Account,
+    ) -> anyhow::Result<Call<'a>> {
+        let mut http = service.http_of(&account.token)?;
         let [remove, add] = [false, true].map(|add| self.request(add));
         post_bulk(&mut http, "flag", &add, self.uids.len())?;
         self.seen.store(true, Ordering::Relaxed);
-        let seen = service.imap()?.search(&format!("UID {} SEEN", self.set))?;
+        let mut imap = service.imap_of(account)?;
+        let seen = imap.search(&format!("UID {} SEEN", self.set))?;
         anyhow::ensure!(
             seen.len() == self.uids.len(),
             "the route flagged {} of {} messages",
@@ -125,10 +141,11 @@ pub(crate) fn flag(
     workload: &Workload,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let all: Vec<(u64, usize)> = mailbox::newest_uids(service, "INBOX", mailbox.messages)?
-        .into_iter()
-        .zip((1..=mailbox.messages).rev())
-        .collect();
+    let all: Vec<(u64, usize)> =
+        mailbox::newest_uids(service, service.measured(), "INBOX", mailbox.messages)?
+            .into_iter()
+            .zip((1..=mailbox.messages).rev())
+            .collect();
     let consecutive = &all[..MESSAGES];
     let scattered: Vec<_> = all
         .iter()
@@ -144,7 +161,7 @@ pub(crate) fn flag(
             (StoreForm::Reporting, "", Some(FLAG_TARGET)),
             (StoreForm::Silent, ", .SILENT", None),
         ] {
-            let changes = [FlagChange::of(service, messages)?];
+            let changes = [FlagChange::of(service, service.measured(), messages)?];
             let [raw, route] = compare(service, workload, form, &changes)?;
             let name = format!("bulk flag, {MESSAGES} {order}{suffix}");
             report.latency(&name, &raw, &route, target);
@@ -155,7 +172,7 @@ pub(crate) fn flag(
     let changes = all
         .chunks(each)
         .take(CLIENTS)
-        .map(|messages| FlagChange::of(service, messages))
+        .map(|messages| FlagChange::of(service, service.measured(), messages))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let [raw, route] = compare(service, workload, StoreForm::Reporting, &changes)?;
     let name = format!("bulk flag, {each} messages");
@@ -171,11 +188,11 @@ fn compare(
 ) -> anyhow::Result<[Timings; 2]> {
     let mut left = all
         .iter()
-        .map(|one| one.imap_call(service, form))
+        .map(|one| one.imap_call(service, service.measured(), form))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut right = all
         .iter()
-        .map(|one| one.http_call(service))
+        .map(|one| one.http_call(service, service.measured()))
         .collect::<anyhow::Result<Vec<_>>>()?;
     measure::compare(workload, &mut left, &mut right)
 }
@@ -237,7 +254,7 @@ fn imap_move_call(service: &Service, [source, target]: [&str; 2]) -> anyhow::Res
 /// Moves the messages with the route.
 fn http_move_call(service: &Service, [source, target]: [&str; 2]) -> anyhow::Result<Call<'static>> {
     let uids_in = |folder| -> anyhow::Result<Vec<u64>> {
-        let mut uids = mailbox::newest_uids(service, folder, MESSAGES)?;
+        let mut uids = mailbox::newest_uids(service, service.measured(), folder, MESSAGES)?;
         uids.sort_unstable();
         Ok(uids)
     };

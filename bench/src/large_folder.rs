@@ -3,7 +3,7 @@
 use crate::mailbox;
 use crate::measure::{self, Workload};
 use crate::report::Report;
-use crate::routes::http_calls;
+use crate::routes::http_call;
 use crate::service::Service;
 
 /// The folders, the small one first.
@@ -40,10 +40,12 @@ fn compare(
     state: &str,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let [small, large] =
-        FOLDERS.map(|folder| format!("/api/v1/mail/folders/{folder}/messages?limit=50"));
-    let mut left = http_calls(service, &small, 1, MIN_LENGTH)?;
-    let mut right = http_calls(service, &large, 1, MIN_LENGTH)?;
+    let listing = |folder| {
+        let path = format!("/api/v1/mail/folders/{folder}/messages?limit=50");
+        http_call(service, service.measured(), path, MIN_LENGTH)
+    };
+    let [small, large] = FOLDERS.map(listing);
+    let (mut left, mut right) = ([small?], [large?]);
     let [left, right] = measure::compare(workload, &mut left, &mut right)?;
     let [small, large] = workload.folders;
     let name = format!("listing of {large} and {small} messages, {state}");

@@ -160,10 +160,11 @@ pub(crate) fn create_folder(service: &Service, name: &str, messages: usize) -> a
 /// Returns the `uid` values of the newest `count` messages of a folder, newest first.
 pub(crate) fn newest_uids(
     service: &Service,
+    account: &Account,
     folder: &str,
     count: usize,
 ) -> anyhow::Result<Vec<u64>> {
-    let mut http = service.http()?;
+    let mut http = service.http_of(&account.token)?;
     let mut uids = Vec::new();
     for page in 1..=count.div_ceil(MAX_PAGE) {
         let path = format!("/api/v1/mail/folders/{folder}/messages?limit={MAX_PAGE}&page={page}");

@@ -2,13 +2,14 @@
 //! `./just bench` builds everything with optimizations and runs the benchmarks.
 //!
 //! - HTTP and raw IMAP or SMTP: the same data, changes and mail, over open connections, with one client and with eight.
-//! - HTTP and raw IMAP with many clients of one account and of many accounts: the throughput, the latencies, and the number of errors.
+//! - Operations with 1, 8 and 64 clients: the throughput, the latencies, and the number of errors, next to raw IMAP or SMTP.
 //! - The search index: the time and the memory to build it, its size, and searches next to raw IMAP.
 //! - A large and a small folder: the same listing of each.
 //! - The sandbox and native code: the mail component and the same code as a library, with the same values in memory.
 //! - A hostile module and another program that uses the CPU: the same listing at the same time as each.
 //! - Installation of a module: the time until a version serves, with and without compilation.
 //! - Several hosts: the listings of two hosts and of one host, with a simulated mail server.
+//! - Metrics: the same listings with and without scrapes.
 //! - Memory: an idle host, the increase per connection, the increase per download, an idle account, a module.
 //! - Growth: listings, sign-ins, single messages and searches with more and more accounts, and in larger and larger mailboxes.
 //!
@@ -19,9 +20,10 @@
 
 mod accounts;
 mod against;
+mod agent;
 mod api;
 mod bulk;
-mod concurrency;
+mod clients;
 mod hostile_module;
 mod hosts;
 mod http;
@@ -34,6 +36,7 @@ mod memory;
 mod messages;
 mod module_memory;
 mod module_swap;
+mod observability;
 mod operations;
 mod page;
 mod plots;
@@ -59,6 +62,7 @@ use measure::Workload;
 use page::Head;
 use report::Report;
 use sections::Sections;
+use send::Delivery;
 use service::Service;
 
 /// Benchmarks of the service.
@@ -79,7 +83,7 @@ struct Arguments {
     /// Use a small mailbox and few rounds. Checks that the benchmarks work; the figures are not meaningful.
     #[arg(long)]
     quick: bool,
-    /// Run only the sections whose names contain this text, for example `send`, `concurrency` or `route: listing`. Can be repeated. Prints all
+    /// Run only the sections whose names contain this text, for example `send`, `clients` or `route: listing`. Can be repeated. Prints all
     /// names if none contains the text. Does not write results.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -156,8 +160,9 @@ fn main() -> anyhow::Result<()> {
         let account = runtime.block_on(service.create_account("searcher"))?;
         search::measure(&service, &account, &workload, &mut report)?;
     }
+    let delivery = Delivery::start(&service)?;
     if sections.include("send") {
-        send::measure(&service, &workload, &mut report)?;
+        send::measure(&service, &delivery, &workload, &mut report)?;
     }
     if sections.include("hostile module") {
         hostile_module::measure(&service, &workload, &mut report)?;
@@ -165,10 +170,10 @@ fn main() -> anyhow::Result<()> {
     if sections.include("module installation") {
         module_swap::measure(&service, modules, &workload, &mut report)?;
     }
-    concurrency::measure(
+    clients::measure(
         &service,
+        &delivery,
         &runtime,
-        &mailbox,
         &workload,
         &sections,
         &mut report,
@@ -185,6 +190,9 @@ fn main() -> anyhow::Result<()> {
     }
     if sections.include("several hosts") {
         hosts::measure(host, modules, &runtime, &workload, &mut report)?;
+    }
+    if sections.include("observability") {
+        observability::measure(host, modules, &runtime, &workload, &mut report)?;
     }
     report.print();
     let is_complete = !arguments.quick && arguments.only.is_empty();

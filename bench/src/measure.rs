@@ -93,9 +93,19 @@ impl Timings {
         sorted.get(index).copied().unwrap_or_default()
     }
 
+    /// Returns [`Timings::percentile`] in milliseconds.
+    pub(crate) fn millis(&self, share: f64) -> f64 {
+        self.percentile(share).as_secs_f64() * 1e3
+    }
+
     /// Returns the median of the calls per second in each interval.
     pub(crate) fn rate(&self) -> f64 {
         median(&self.rates)
+    }
+
+    /// Returns the calls per second in each interval.
+    pub(crate) fn rates(&self) -> &[f64] {
+        &self.rates
     }
 
     fn add_interval(&mut self, durations: Vec<Duration>, elapsed: Duration) {

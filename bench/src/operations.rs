@@ -1,6 +1,9 @@
 //! The compared operations: routes that read mail, and the IMAP commands that return the same data.
 
 use crate::mailbox::{Known, Mailbox};
+use crate::measure::Call;
+use crate::routes::{http_call, imap_call};
+use crate::service::{Account, Service};
 
 /// The data items that the host fetches for a listing (`host/imap/src/fetch.rs`).
 pub(crate) const SUMMARY: &str = "(UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS (DATE FROM TO CC SUBJECT MESSAGE-ID \
@@ -19,6 +22,29 @@ pub(crate) struct Operation {
     pub(crate) max_latency: Option<f64>,
     /// Target for eight clients of one account: minimum ratio of the route's throughput to its counterpart's.
     pub(crate) min_throughput: Option<f64>,
+}
+
+impl Operation {
+    /// Returns a call of the route on a new connection.
+    pub(crate) fn http_call(
+        &self,
+        service: &Service,
+        account: &Account,
+        mailbox: &Mailbox,
+    ) -> anyhow::Result<Call<'static>> {
+        http_call(service, account, (self.path)(mailbox), self.min_length[1])
+    }
+
+    /// Returns a call of the command on a new connection.
+    pub(crate) fn imap_call(
+        &self,
+        service: &Service,
+        account: &Account,
+        mailbox: &Mailbox,
+    ) -> anyhow::Result<Call<'static>> {
+        let client = service.imap_of(account)?;
+        imap_call(client, (self.command)(mailbox), self.min_length[0])
+    }
 }
 
 /// The operations that are also measured with many clients. All mailboxes have their messages.

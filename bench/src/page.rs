@@ -47,6 +47,11 @@ impl Report {
         self.page.paragraph(text);
     }
 
+    /// Adds a heading of a part of a section to the page.
+    pub(crate) fn subsection(&mut self, title: &str) {
+        self.page.paragraph(&format!("### {title}"));
+    }
+
     /// Adds plots to the page, next to each other, and a text that says what they show.
     pub(crate) fn plots(&mut self, plots: &[Plot], text: &str) -> anyhow::Result<()> {
         let mut images = Vec::new();

@@ -200,13 +200,13 @@ impl Report {
     }
 
     /// Adds the throughput of a route with several clients, without a counterpart.
-    pub(crate) fn rate(&mut self, name: &str, clients: usize, route: &Timings, min: f64) {
+    pub(crate) fn rate(&mut self, name: &str, clients: usize, route: &Timings, min: Option<f64>) {
         self.rows.push(Row {
             name: format!("{name}, {clients} clients"),
             figures: [String::new(), pace(route)],
             result: route.rate(),
             unit: "/s",
-            target: Some(Target::AtLeast(min)),
+            target: min.map(Target::AtLeast),
             json: json!({ "route": times(route) }),
         });
     }

@@ -5,7 +5,7 @@ use crate::measure::{Call, Workload, compare};
 use crate::operations::{FREQUENT, RARE};
 use crate::report::Report;
 use crate::sections::Sections;
-use crate::service::Service;
+use crate::service::{Account, Service};
 use crate::{http, imap};
 
 /// Number of clients in the comparison of throughput.
@@ -20,17 +20,17 @@ pub(crate) fn measure(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     for operation in FREQUENT.iter().chain(&RARE) {
-        if !sections.include_operation("route", operation) {
+        if !sections.include_route(operation) {
             continue;
         }
-        let command = (operation.command)(mailbox);
-        let path = (operation.path)(mailbox);
-        let [min_raw, min_route] = operation.min_length;
+        let account = service.measured();
         for clients in [1, CLIENTS] {
             let mut left = (0..clients)
-                .map(|_| imap_call(service.imap()?, &command, min_raw))
+                .map(|_| operation.imap_call(service, account, mailbox))
                 .collect::<anyhow::Result<Vec<_>>>()?;
-            let mut right = http_calls(service, &path, clients, min_route)?;
+            let mut right = (0..clients)
+                .map(|_| operation.http_call(service, account, mailbox))
+                .collect::<anyhow::Result<Vec<_>>>()?;
             let [raw, route] = compare(workload, &mut left, &mut right)?;
             if clients == 1 {
                 report.latency(operation.name, &raw, &route, operation.max_latency);
@@ -43,40 +43,36 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// Returns a call of the command.
+/// Returns a call of the command. Each response must have the same length.
 pub(crate) fn imap_call(
     mut client: imap::Client,
-    command: &str,
+    command: String,
     min_length: usize,
-) -> anyhow::Result<Call<'_>> {
-    let expected = client.run(command)?;
+) -> anyhow::Result<Call<'static>> {
+    let expected = client.run(&command)?;
     anyhow::ensure!(
         expected >= min_length,
         "{command} returned {expected} bytes"
     );
     Ok(Box::new(move || {
-        let length = client.run(command)?;
+        let length = client.run(&command)?;
         check_length(length, expected)
     }))
 }
 
-/// Returns a call of the route for each client. Each client has its own connection.
-pub(crate) fn http_calls<'a>(
+/// Returns a call of the route on a new connection. Each response must have the same length.
+pub(crate) fn http_call(
     service: &Service,
-    path: &'a str,
-    clients: usize,
+    account: &Account,
+    path: String,
     min_length: usize,
-) -> anyhow::Result<Vec<Call<'a>>> {
-    (0..clients)
-        .map(|_| -> anyhow::Result<Call<'a>> {
-            let mut client = service.http()?;
-            let expected = response_length(&mut client, path, min_length)?;
-            Ok(Box::new(move || {
-                let length = client.get(path)?;
-                check_length(length, expected)
-            }))
-        })
-        .collect()
+) -> anyhow::Result<Call<'static>> {
+    let mut client = service.http_of(&account.token)?;
+    let expected = response_length(&mut client, &path, min_length)?;
+    Ok(Box::new(move || {
+        let length = client.get(&path)?;
+        check_length(length, expected)
+    }))
 }
 
 /// Returns the length of a response of the route, which is the same in each call.

@@ -1,9 +1,10 @@
 //! The sections of a run, and their selection with `--only`.
 
+use crate::clients;
 use crate::operations::{FREQUENT, Operation, RARE};
 
 /// The names of the sections that consist of one function.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "memory",
     "idle accounts",
     "module memory",
@@ -17,6 +18,7 @@ const NAMES: [&str; 13] = [
     "large folder",
     "sandbox",
     "several hosts",
+    "observability",
 ];
 
 /// The selected sections.
@@ -28,15 +30,12 @@ impl Sections {
     /// Selects the sections whose names contain one of the strings `only`, or all sections if there is no string.
     pub(crate) fn select(only: &[String]) -> anyhow::Result<Self> {
         let names = || {
-            let operations = |kind, operations: &'static [Operation]| {
-                operations.iter().map(move |one| operation_name(kind, one))
-            };
+            let operations = FREQUENT.iter().chain(&RARE).map(|one| one.name);
             NAMES
                 .map(String::from)
                 .into_iter()
-                .chain(operations("route", &FREQUENT))
-                .chain(operations("route", &RARE))
-                .chain(operations("concurrency", &FREQUENT))
+                .chain(operations.map(|name| operation_name("route", name)))
+                .chain(clients::NAMES.map(|name| operation_name("clients", name)))
         };
         for part in only {
             anyhow::ensure!(
@@ -57,12 +56,17 @@ impl Sections {
         self.selected.iter().any(|selected| selected == name)
     }
 
-    /// Returns whether the section of this kind and operation is selected.
-    pub(crate) fn include_operation(&self, kind: &str, operation: &Operation) -> bool {
-        self.include(&operation_name(kind, operation))
+    /// Returns whether the comparison of this operation with a few clients is selected.
+    pub(crate) fn include_route(&self, operation: &Operation) -> bool {
+        self.include(&operation_name("route", operation.name))
+    }
+
+    /// Returns whether the comparison of the operation with this name with many clients is selected.
+    pub(crate) fn include_clients(&self, name: &str) -> bool {
+        self.include(&operation_name("clients", name))
     }
 }
 
-fn operation_name(kind: &str, operation: &Operation) -> String {
-    format!("{kind}: {}", operation.name)
+fn operation_name(kind: &str, name: &str) -> String {
+    format!("{kind}: {name}")
 }

@@ -19,7 +19,7 @@ use crate::{http, imap, smtp};
 /// Address of the measured account.
 pub(crate) const ADDRESS: &str = "ada@bench.test";
 const DOMAIN: &str = "bench.test";
-const PASSWORD: &str = "Correct-Horse-7";
+pub(crate) const PASSWORD: &str = "Correct-Horse-7";
 
 /// A running service.
 pub(crate) struct Service {
@@ -33,7 +33,7 @@ pub(crate) struct Service {
 /// An account with its credentials for the service and for the mail servers.
 #[derive(Default)]
 pub(crate) struct Account {
-    address: String,
+    pub(crate) address: String,
     pub(crate) token: String,
     app_password: String,
 }
@@ -55,11 +55,13 @@ impl Service {
         modules: &Path,
         fixtures: &Path,
     ) -> anyhow::Result<Self> {
-        let hostile = format!(
-            "[modules.hostile]\nsource = '{}/fixture_hostile.wasm'\ngrants = ['caller']\npaths = ['/hostile/']\ncpu = 0.1\n",
-            fixtures.display()
+        let more_modules = format!(
+            "[modules.hostile]\nsource = '{}/fixture_hostile.wasm'\ngrants = ['caller']\npaths = ['/hostile/']\ncpu = 0.1\n\
+             [modules.mcp]\nsource = '{}/latchmail_mcp.wasm'\ngrants = ['caller', 'mailbox', 'aliases', 'outbox']\npaths = ['/mcp']\n",
+            fixtures.display(),
+            modules.display()
         );
-        Self::start_with(&mut Command::new(host), modules, &hostile).await
+        Self::start_with(&mut Command::new(host), modules, &more_modules).await
     }
 
     /// Starts the service for [`crate::api`], and creates the measured account. Creates its app password with the API, because the database of
@@ -110,11 +112,11 @@ impl Service {
         start().await
     }
 
-    /// Starts the service with the mail module and the modules in `more_modules`, which are sections of the configuration.
+    /// Starts the service with the mail module. `more` are further sections of the configuration.
     pub(crate) async fn start_with(
         host: &mut Command,
         modules: &Path,
-        more_modules: &str,
+        more: &str,
     ) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("lm-bench")
@@ -133,6 +135,8 @@ impl Service {
             "registration",
             "public",
             "session",
+            "oauth",
+            "mcp",
         ]
         .map(|bucket| format!("{bucket} = 1000000\n"))
         .concat();
@@ -145,7 +149,7 @@ impl Service {
                  [imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n[registration]\ndomains = ['bench.test']\n\
                  [http]\nconnections_per_client = 1000\n[admin]\nsocket = '{state}/operator.sock'\n[log]\nfilter = 'warn,module=off,latchmail_http::response=off'\n\
                  [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox']\n\
-                 {more_modules}\
+                 {more}\
                  [limits]\n{limits}",
                 state = state.display(),
                 imap = stack.imap,
@@ -239,14 +243,13 @@ impl Service {
         imap::Client::connect(self.stack.imap, &account.address, &account.app_password)
     }
 
-    /// Returns a connection to the submission port for the measured account.
-    pub(crate) fn smtp(&self) -> anyhow::Result<smtp::Client> {
-        let Account {
-            address,
-            app_password,
-            ..
-        } = &self.measured;
-        smtp::Client::connect(self.stack.submission, address, app_password)
+    /// Returns a connection to the submission port for an account.
+    pub(crate) fn smtp_of(&self, account: &Account) -> anyhow::Result<smtp::Client> {
+        smtp::Client::connect(
+            self.stack.submission,
+            &account.address,
+            &account.app_password,
+        )
     }
 
     /// Returns the folder of the search indexes.

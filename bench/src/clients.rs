@@ -1,0 +1,446 @@
+//! Compares the frequent operations with their counterparts, with 1, 8 and 64 clients. A client has its own connection, and usually its own account.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::runtime::Runtime;
+
+use crate::agent::Agents;
+use crate::bulk::{FlagChange, StoreForm};
+use crate::http;
+use crate::mailbox::{self, Known, Mailbox};
+use crate::measure::{Call, Timings, Workload, compare_with_settle, measure_alone};
+use crate::operations::{FREQUENT, Operation};
+use crate::plots::{Plot, Series, number};
+use crate::report::Report;
+use crate::search;
+use crate::sections::Sections;
+use crate::send::Delivery;
+use crate::service::{Account, Service, Tokens};
+
+/// Numbers of clients. The mail server has a process for each connection, and the kernel limits the inotify instances of these processes together (usually
+/// 128). Therefore this program has at most 64 connections at a time, in addition to those of the service.
+const CLIENTS: [usize; 3] = [1, 8, MANY_CLIENTS];
+const MANY_CLIENTS: usize = 64;
+
+/// Number of clients of one account without a counterpart, because the mail server does not allow as many connections of one account.
+const MOST_CLIENTS: usize = 256;
+
+/// Target: maximum ratio of the p99 to the p50 with [`MANY_CLIENTS`] clients.
+const MAX_SPREAD: f64 = 8.0;
+
+/// Number of messages in the inbox of each account.
+const MESSAGES: usize = 110;
+
+/// Number of messages that a client flags with one request.
+const FLAGGED: usize = 20;
+
+/// Maximum number of intervals per side. The intervals are longer than those of other benchmarks, because a call takes longer.
+const MAX_ROUNDS: usize = 3;
+
+/// The names of the cases, in the order of the page.
+pub(crate) const NAMES: [&str; 9] = [
+    "folders",
+    "listing of 50",
+    "message of 20 kB",
+    "attachment of 1 MB",
+    "search",
+    "flag 20 messages",
+    "send of 4 kB",
+    "refresh of tokens",
+    "MCP tool",
+];
+
+/// An account and its mailbox.
+struct Owner {
+    name: String,
+    account: Account,
+    mailbox: Mailbox,
+    flags: FlagChange,
+}
+
+/// Opens a connection, and returns a call on it.
+type Open<'a> = Box<dyn Fn(&'a Owner) -> anyhow::Result<Call<'a>> + Sync + 'a>;
+
+/// A measured operation.
+struct Case<'a> {
+    name: &'static str,
+    /// Prefix of the names of the plots.
+    file: &'static str,
+    /// What is measured.
+    text: &'static str,
+    route: Open<'a>,
+    counterpart: Option<(&'static str, Open<'a>)>,
+    /// Whether the mail server still works after a call.
+    is_delivered: bool,
+}
+
+/// The figures of a case with a number of clients.
+struct Figures {
+    clients: usize,
+    counterpart: Option<Timings>,
+    route: Timings,
+}
+
+/// Measures the selected operations.
+pub(crate) fn measure(
+    service: &Service,
+    delivery: &Delivery,
+    runtime: &Runtime,
+    workload: &Workload,
+    sections: &Sections,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    if !NAMES.iter().any(|name| sections.include_clients(name)) {
+        return Ok(());
+    }
+    let owners = (0..workload.accounts)
+        .map(|number| -> anyhow::Result<Owner> {
+            let name = format!("owner{number}");
+            let account = runtime.block_on(service.create_account(&name))?;
+            create_owner(service, name, account)
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let workload = Workload {
+        rounds: workload.rounds.min(MAX_ROUNDS),
+        interval: workload.interval * 2,
+        ..*workload
+    };
+    let agents = Agents::register(service, runtime)?;
+    report.section(
+        "Operations",
+        "Each operation with 1, 8 and 64 clients. Each client has an account, a session and a connection of its own, and starts a request when the response to \
+         its last request has arrived. Each inbox has 110 messages. The service and its counterpart run alternately.",
+    );
+    for case in cases(service, delivery, &agents) {
+        if sections.include_clients(case.name) {
+            let mut figures = Vec::new();
+            for clients in CLIENTS {
+                figures.push(compare(&case, &owners, clients, &workload, delivery)?);
+            }
+            add_rows(&case, &figures, report);
+            show(&case, &figures, report)?;
+        }
+    }
+    for operation in FREQUENT
+        .iter()
+        .filter(|operation| sections.include_clients(operation.name))
+    {
+        let mut case = reading(service, operation, "", "");
+        let one = compare(&case, &owners[..1], MANY_CLIENTS, &workload, delivery)?;
+        case.counterpart = None;
+        let most = compare(&case, &owners[..1], MOST_CLIENTS, &workload, delivery)?;
+        let name = format!("{}, one account", case.name);
+        if let Some(raw) = &one.counterpart {
+            report.throughput(&name, MANY_CLIENTS, raw, &one.route, None);
+        }
+        report.spread(&name, MANY_CLIENTS, &one.route, MAX_SPREAD);
+        report.failures(&name, MOST_CLIENTS, &most.route);
+    }
+    Ok(())
+}
+
+fn create_owner(service: &Service, name: String, account: Account) -> anyhow::Result<Owner> {
+    let known = [Known::Newsletter, Known::SmallAttachment];
+    let mailbox = mailbox::fill(service, &account, MESSAGES, &known)?;
+    let newest = mailbox::newest_uids(service, &account, "INBOX", FLAGGED)?;
+    let messages: Vec<_> = newest.into_iter().zip((1..=MESSAGES).rev()).collect();
+    let flags = FlagChange::of(service, &account, &messages)?;
+    Ok(Owner {
+        name,
+        account,
+        mailbox,
+        flags,
+    })
+}
+
+/// Returns the operations in the order of [`NAMES`].
+fn cases<'a>(
+    service: &'a Service,
+    delivery: &'a Delivery,
+    agents: &'a Agents<'_>,
+) -> Vec<Case<'a>> {
+    let [folders, listing, message, attachment] = &FREQUENT;
+    vec![
+        reading(
+            service,
+            folders,
+            "folders",
+            "`GET /api/v1/mail/folders`, next to the IMAP command LIST with the numbers of messages.",
+        ),
+        reading(
+            service,
+            listing,
+            "listing",
+            "The newest 50 messages with their senders, subjects and previews, next to the IMAP command FETCH for the same data.",
+        ),
+        reading(
+            service,
+            message,
+            "message",
+            "One message with 20 kB of text and HTML as JSON, next to the IMAP command FETCH for the whole message. The service parses the message and \
+             cleans its HTML; the IMAP client discards it.",
+        ),
+        reading(
+            service,
+            attachment,
+            "attachment",
+            "A download of 1 MB, next to the IMAP command FETCH for the same part, which is a third larger because it is in base64.",
+        ),
+        Case {
+            name: NAMES[4],
+            file: "search",
+            text: "The newest 20 messages that contain a frequent word, next to the IMAP commands SEARCH and FETCH. The service searches in its index, and \
+                   Dovecot in all messages.",
+            route: Box::new(|owner| search::http_call(service, &owner.account)),
+            counterpart: Some((
+                "IMAP",
+                Box::new(|owner| search::imap_call(service, &owner.account)),
+            )),
+            is_delivered: false,
+        },
+        Case {
+            name: NAMES[5],
+            file: "flag",
+            text: "One request sets or removes the flag `\\Seen` of 20 messages, next to the IMAP command STORE.",
+            route: Box::new(|owner| owner.flags.http_call(service, &owner.account)),
+            counterpart: Some((
+                "IMAP",
+                Box::new(|owner| {
+                    let form = StoreForm::Reporting;
+                    owner.flags.imap_call(service, &owner.account, form)
+                }),
+            )),
+            is_delivered: false,
+        },
+        Case {
+            name: NAMES[6],
+            file: "send",
+            text: "A message with 4 kB of text, next to a submission of the composed message over SMTP. The service also composes the message and stores a copy \
+                   in Sent. The throughput is that of delivered messages: it includes the time until the mail server has delivered all messages to their one \
+                   recipient.",
+            route: Box::new(|owner| delivery.http_call(service, &owner.account)),
+            counterpart: Some((
+                "SMTP",
+                Box::new(|owner| delivery.smtp_call(service, &owner.account)),
+            )),
+            is_delivered: true,
+        },
+        Case {
+            name: NAMES[7],
+            file: "tokens",
+            text: "`POST /api/v1/auth/refresh` exchanges a refresh token for a new pair of tokens, which the database stores. The mail server is not used, so \
+                   there is no counterpart.",
+            route: Box::new(|owner| refresh_call(service, owner)),
+            counterpart: None,
+            is_delivered: false,
+        },
+        Case {
+            name: NAMES[8],
+            file: "mcp",
+            text: "The tool `list_messages` of the agent endpoint for 50 messages, next to the route with the same listing.",
+            route: Box::new(|owner| agents.call(service, &owner.account)),
+            counterpart: Some((
+                "route",
+                Box::new(|owner| listing.http_call(service, &owner.account, &owner.mailbox)),
+            )),
+            is_delivered: false,
+        },
+    ]
+}
+
+fn reading<'a>(
+    service: &'a Service,
+    operation: &'static Operation,
+    file: &'static str,
+    text: &'static str,
+) -> Case<'a> {
+    Case {
+        name: operation.name,
+        file,
+        text,
+        route: Box::new(|owner| operation.http_call(service, &owner.account, &owner.mailbox)),
+        counterpart: Some((
+            "IMAP",
+            Box::new(|owner| operation.imap_call(service, &owner.account, &owner.mailbox)),
+        )),
+        is_delivered: false,
+    }
+}
+
+/// Returns a call that exchanges its refresh token for the next one. Each call has a session of its own.
+fn refresh_call(service: &Service, owner: &Owner) -> anyhow::Result<Call<'static>> {
+    let mut client = http::Client::connect(service.address(), "")?;
+    let mut tokens = Tokens::sign_in(&mut client, &owner.name)?;
+    Ok(Box::new(move || {
+        tokens = tokens.refresh(&mut client)?;
+        Ok(())
+    }))
+}
+
+fn compare<'a>(
+    case: &Case<'a>,
+    owners: &'a [Owner],
+    clients: usize,
+    workload: &Workload,
+    delivery: &Delivery,
+) -> anyhow::Result<Figures> {
+    let failures = Failures::default();
+    let owner = |number: usize| &owners[number % owners.len()];
+    let mut right = (0..clients)
+        .map(|number| tolerant(&case.route, owner(number), &failures))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let settle = || {
+        if case.is_delivered {
+            delivery.wait()
+        } else {
+            Ok(())
+        }
+    };
+    settle()?;
+    let (counterpart, mut route) = match &case.counterpart {
+        Some((_, open)) => {
+            let mut left = (0..clients)
+                .map(|number| open(owner(number)))
+                .collect::<anyhow::Result<Vec<_>>>()?;
+            let [counterpart, route] =
+                compare_with_settle(workload, &mut left, &mut right, settle)?;
+            (Some(counterpart), route)
+        }
+        None => (None, measure_alone(workload, &mut right)?),
+    };
+    drop(right);
+    route.errors = failures.count();
+    Ok(Figures {
+        clients,
+        counterpart,
+        route,
+    })
+}
+
+/// Returns a call that counts its failures and then connects again.
+fn tolerant<'a, 'b: 'a>(
+    open: &'a Open<'b>,
+    owner: &'b Owner,
+    failures: &'a Failures,
+) -> anyhow::Result<Call<'a>> {
+    let mut call: Call<'a> = open(owner)?;
+    Ok(Box::new(move || {
+        if let Err(error) = call() {
+            failures.add(&error);
+            call = open(owner)?;
+        }
+        Ok(())
+    }))
+}
+
+/// Adds the figures to the table of results.
+fn add_rows(case: &Case<'_>, figures: &[Figures], report: &mut Report) {
+    for Figures {
+        clients,
+        counterpart,
+        route,
+    } in figures
+    {
+        match counterpart {
+            Some(raw) => report.throughput(case.name, *clients, raw, route, None),
+            None => report.rate(case.name, *clients, route, None),
+        }
+        if *clients == MANY_CLIENTS {
+            report.spread(case.name, *clients, route, MAX_SPREAD);
+            report.failures(case.name, *clients, route);
+        }
+    }
+}
+
+/// Adds the plots and the table of a case to the page.
+fn show(case: &Case<'_>, figures: &[Figures], report: &mut Report) -> anyhow::Result<()> {
+    let counterpart = case.counterpart.as_ref().map(|(name, _)| *name);
+    let sides = || {
+        let route = figures.iter().map(|one| (one.clients, &one.route));
+        let raw = figures
+            .iter()
+            .filter_map(|one| Some((one.clients, one.counterpart.as_ref()?)));
+        let raw = counterpart.map(|name| (name, raw.collect::<Vec<_>>()));
+        [("service", route.collect::<Vec<_>>())]
+            .into_iter()
+            .chain(raw)
+    };
+    let series = |suffix: &str, value: &dyn Fn(&Timings) -> f64| -> Vec<Series> {
+        sides()
+            .map(|(name, figures)| Series {
+                name: format!("{name}{suffix}"),
+                points: figures
+                    .iter()
+                    .map(|(clients, times)| (count(*clients), value(times)))
+                    .collect(),
+            })
+            .collect()
+    };
+    let plot = |kind: &str, y_label, log_y, series| Plot {
+        file: format!("{}-{kind}", case.file),
+        title: format!("{}: {kind}", case.name),
+        x_label: "Clients",
+        y_label,
+        log_x: true,
+        log_y,
+        series,
+    };
+    let mut latencies = series(" p50", &|times| times.millis(0.5));
+    latencies.extend(series(" p99", &|times| times.millis(0.99)));
+    let rates = series("", &Timings::rate);
+    report.subsection(case.name);
+    report.plots(
+        &[
+            plot("throughput", "Requests per second", false, rates),
+            plot("latency", "Latency (ms)", true, latencies),
+        ],
+        case.text,
+    )?;
+    let mut rows = Vec::new();
+    for (index, clients) in CLIENTS.into_iter().enumerate() {
+        for (name, figures) in sides() {
+            let times = figures[index].1;
+            let [p50, p99] = [0.5, 0.99].map(|share| times.millis(share));
+            rows.push([
+                format!("{clients}, {name}"),
+                number(p50),
+                number(p99),
+                number(p99 / p50),
+                number(times.rate()),
+                times.errors.to_string(),
+            ]);
+        }
+    }
+    let header = [
+        "Clients",
+        "p50 (ms)",
+        "p99 (ms)",
+        "p99 / p50",
+        "Requests/s",
+        "Errors",
+    ];
+    report.table(header, &rows);
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a small count")]
+fn count(clients: usize) -> f64 {
+    clients as f64
+}
+
+/// The number of failed calls.
+#[derive(Default)]
+struct Failures(AtomicUsize);
+
+impl Failures {
+    /// Counts a failed call. Prints the first error.
+    fn add(&self, error: &anyhow::Error) {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+            eprintln!("{error:#}");
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
