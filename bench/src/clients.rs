@@ -1,5 +1,7 @@
 //! Compares the frequent operations with their counterparts, with 1, 8 and 64 clients. A client has its own connection, and usually its own account.
 
+mod page;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::Runtime;
@@ -10,7 +12,6 @@ use crate::http;
 use crate::mailbox::{self, Known, Mailbox};
 use crate::measure::{Call, Timings, Workload, compare_with_settle, measure_alone};
 use crate::operations::{FREQUENT, Operation};
-use crate::plots::{Plot, Series, number};
 use crate::report::Report;
 use crate::search;
 use crate::sections::Sections;
@@ -111,14 +112,17 @@ pub(crate) fn measure(
         "Each operation with 1, 8 and 64 clients. Each client has an account, a session and a connection of its own, and starts a request when the response to \
          its last request has arrived. Each inbox has 110 messages. The service and its counterpart run alternately.",
     );
+    // With few accounts, there are fewer clients.
+    let mut numbers = CLIENTS.map(|clients| clients.min(owners.len())).to_vec();
+    numbers.dedup();
     for case in cases(service, delivery, &agents) {
         if sections.include_clients(case.name) {
             let mut figures = Vec::new();
-            for clients in CLIENTS {
-                figures.push(compare(&case, &owners, clients, &workload, delivery)?);
+            for clients in &numbers {
+                figures.push(compare(&case, &owners, *clients, &workload, delivery)?);
             }
             add_rows(&case, &figures, report);
-            show(&case, &figures, report)?;
+            page::show(&case, &figures, report)?;
         }
     }
     for operation in FREQUENT
@@ -345,87 +349,11 @@ fn add_rows(case: &Case<'_>, figures: &[Figures], report: &mut Report) {
             Some(raw) => report.throughput(case.name, *clients, raw, route, None),
             None => report.rate(case.name, *clients, route, None),
         }
-        if *clients == MANY_CLIENTS {
-            report.spread(case.name, *clients, route, MAX_SPREAD);
-            report.failures(case.name, *clients, route);
-        }
     }
-}
-
-/// Adds the plots and the table of a case to the page.
-fn show(case: &Case<'_>, figures: &[Figures], report: &mut Report) -> anyhow::Result<()> {
-    let counterpart = case.counterpart.as_ref().map(|(name, _)| *name);
-    let sides = || {
-        let route = figures.iter().map(|one| (one.clients, &one.route));
-        let raw = figures
-            .iter()
-            .filter_map(|one| Some((one.clients, one.counterpart.as_ref()?)));
-        let raw = counterpart.map(|name| (name, raw.collect::<Vec<_>>()));
-        [("service", route.collect::<Vec<_>>())]
-            .into_iter()
-            .chain(raw)
-    };
-    let series = |suffix: &str, value: &dyn Fn(&Timings) -> f64| -> Vec<Series> {
-        sides()
-            .map(|(name, figures)| Series {
-                name: format!("{name}{suffix}"),
-                points: figures
-                    .iter()
-                    .map(|(clients, times)| (count(*clients), value(times)))
-                    .collect(),
-            })
-            .collect()
-    };
-    let plot = |kind: &str, y_label, log_y, series| Plot {
-        file: format!("{}-{kind}", case.file),
-        title: format!("{}: {kind}", case.name),
-        x_label: "Clients",
-        y_label,
-        log_x: true,
-        log_y,
-        series,
-    };
-    let mut latencies = series(" p50", &|times| times.millis(0.5));
-    latencies.extend(series(" p99", &|times| times.millis(0.99)));
-    let rates = series("", &Timings::rate);
-    report.subsection(case.name);
-    report.plots(
-        &[
-            plot("throughput", "Requests per second", false, rates),
-            plot("latency", "Latency (ms)", true, latencies),
-        ],
-        case.text,
-    )?;
-    let mut rows = Vec::new();
-    for (index, clients) in CLIENTS.into_iter().enumerate() {
-        for (name, figures) in sides() {
-            let times = figures[index].1;
-            let [p50, p99] = [0.5, 0.99].map(|share| times.millis(share));
-            rows.push([
-                format!("{clients}, {name}"),
-                number(p50),
-                number(p99),
-                number(p99 / p50),
-                number(times.rate()),
-                times.errors.to_string(),
-            ]);
-        }
+    if let Some(Figures { clients, route, .. }) = figures.last() {
+        report.spread(case.name, *clients, route, MAX_SPREAD);
+        report.failures(case.name, *clients, route);
     }
-    let header = [
-        "Clients",
-        "p50 (ms)",
-        "p99 (ms)",
-        "p99 / p50",
-        "Requests/s",
-        "Errors",
-    ];
-    report.table(header, &rows);
-    Ok(())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a small count")]
-fn count(clients: usize) -> f64 {
-    clients as f64
 }
 
 /// The number of failed calls.

@@ -194,13 +194,20 @@ fn main() -> anyhow::Result<()> {
     if sections.include("observability") {
         observability::measure(host, modules, &runtime, &workload, &mut report)?;
     }
+    finish(report, &arguments)
+}
+
+/// Prints the results, writes the files, and checks the targets.
+fn finish(mut report: Report, arguments: &Arguments) -> anyhow::Result<()> {
+    let results = &arguments.results;
     report.print();
     let is_complete = !arguments.quick && arguments.only.is_empty();
     if is_complete {
         report.save(results)?;
     }
     if let Some(folder) = arguments.page.as_ref().or(is_complete.then_some(results)) {
-        report.write_page(folder, &Head::benchmarks())?;
+        report.add_results();
+        report.write_page(folder, &Head::benchmarks(is_complete))?;
     }
     anyhow::ensure!(
         !(arguments.strict && report.has_missed_target()),

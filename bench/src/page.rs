@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use crate::plots::Plot;
-use crate::report::{Report, output_of};
+use crate::report::{COLUMNS, Report, output_of};
 
 /// The folder of the plots, relative to the page.
 const IMAGES: &str = "images/performance";
@@ -21,13 +21,18 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Returns the head of the page of the benchmarks.
-    pub(crate) fn benchmarks() -> Self {
+    /// Returns the head of the page of the benchmarks. `is_complete` is false if the run used a small workload, or not all sections.
+    pub(crate) fn benchmarks(is_complete: bool) -> Self {
         Self {
             file: "performance.md",
             title: "Performance",
-            text: "The figures of one run of the benchmarks. The program of the benchmarks writes this page: [Benchmarks and profiles](benchmarks.md).",
-            command: "./just bench".into(),
+            text: if is_complete {
+                "The figures of one complete run of the benchmarks, which writes this page: [Benchmarks and profiles](benchmarks.md). p50 and p99 are the latencies \
+                 that 50 % and 99 % of the requests did not exceed. [Soak test](soak.md) has the figures of a long run."
+            } else {
+                "**The figures are not meaningful: they are those of an incomplete run of the benchmarks.**"
+            },
+            command: "./just bench --page docs".into(),
         }
     }
 }
@@ -80,6 +85,15 @@ impl Report {
         table.push(line(&separator));
         table.extend(rows.iter().map(|row| line(row)));
         self.page.paragraph(&table.join("\n"));
+    }
+
+    /// Adds the table of all results to the page.
+    pub(crate) fn add_results(&mut self) {
+        self.section(
+            "All results",
+            "The results of all sections, also of those without plots. A ratio (×) is that of the service to its counterpart.",
+        );
+        self.table(COLUMNS, &self.cells());
     }
 
     /// Writes the page to a folder, and its plots to a folder in that folder.
@@ -139,10 +153,8 @@ fn text_of(head: &Head) -> anyhow::Result<String> {
         ("Date", output_of("date", &["--utc", "+%F"])),
         ("Command", format!("`{}`", head.command)),
     ];
-    let table: String = rows
-        .iter()
-        .map(|(name, value)| format!("| {name} | {value} |\n"))
-        .collect();
+    let table = rows.map(|(name, value)| format!("| {name} | {value} |\n"));
+    let table = table.concat();
     Ok(format!(
         "# {}\n\n{}\n\n\
          | | |\n|---|---|\n{table}\n\

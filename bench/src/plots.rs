@@ -89,7 +89,6 @@ impl Plot {
                 .x_desc(self.x_label)
                 .y_desc(self.y_label)
                 .draw()?;
-            let mut column = 0;
             for (number, series) in self.series.iter().enumerate() {
                 let colour = COLOURS[number % COLOURS.len()];
                 // The markers of the first two series are filled.
@@ -106,8 +105,8 @@ impl Plot {
                     .collect();
                 let size = if points.len() <= MOST_MARKERS { 4 } else { 0 };
                 chart.draw_series(LineSeries::new(points, style).point_size(size))?;
-                let at = (66 + column % 2 * COLUMN, 10 + column / 2 * LINE);
-                column += 1;
+                let place = i32::try_from(number)?;
+                let at = (66 + place % 2 * COLUMN, 10 + place / 2 * LINE);
                 legend.draw(
                     &(EmptyElement::at(at)
                         + PathElement::new(vec![(0, 0), (24, 0)], style)
@@ -144,16 +143,16 @@ impl Axis {
         })
     }
 
-    fn linear(least: f64, most: f64) -> Self {
-        let length = if most > least { most - least } else { 1.0 };
+    fn linear(min: f64, max: f64) -> Self {
+        let length = if max > min { max - min } else { 1.0 };
         let magnitude = 10_f64.powf((length / 5.0).log10().floor());
         let step = [1.0, 2.0, 5.0]
             .map(|factor| factor * magnitude)
             .into_iter()
             .find(|step| length / step <= 5.0)
             .unwrap_or(10.0 * magnitude);
-        let (first, last) = ((least / step).floor(), (most / step).ceil());
-        // The range has at most seven steps.
+        let (first, last) = ((min / step).floor(), (max / step).ceil());
+        // The range has at max seven steps.
         let labels: Vec<f64> = (0..8)
             .map(|number| first + f64::from(number))
             .take_while(|step| *step <= last.max(first + 1.0))
@@ -167,12 +166,12 @@ impl Axis {
     }
 
     /// The labels are the values if there are few, or else powers of ten and some of their multiples.
-    fn logarithmic(values: &[f64], least: f64, most: f64) -> Self {
+    fn logarithmic(values: &[f64], min: f64, max: f64) -> Self {
         const FEW: usize = 4;
         let (labels, range) = if values.len() <= FEW {
-            (values.to_vec(), least / 1.4..most * 1.4)
+            (values.to_vec(), min / 1.4..max * 1.4)
         } else {
-            let factors: &[f64] = match most / least {
+            let factors: &[f64] = match max / min {
                 ..30.0 => &[1.0, 2.0, 5.0],
                 ..300.0 => &[1.0, 3.0],
                 _ => &[1.0],
@@ -180,9 +179,9 @@ impl Axis {
             let multiples: Vec<f64> = (-9..=12)
                 .flat_map(|power| factors.iter().map(move |one| one * 10_f64.powi(power)))
                 .collect();
-            let first = multiples.partition_point(|one| *one <= least).max(1) - 1;
+            let first = multiples.partition_point(|one| *one <= min).max(1) - 1;
             let last = multiples
-                .partition_point(|one| *one < most)
+                .partition_point(|one| *one < max)
                 .min(multiples.len() - 1);
             (
                 multiples[first..=last].to_vec(),

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use crate::measure::Timings;
 use crate::page::Page;
 
+/// The columns of the table of all results.
+pub(crate) const COLUMNS: [&str; 5] = ["", "counterpart", "service", "result", "target"];
+
 /// The results of the finished benchmarks.
 #[derive(Default)]
 pub(crate) struct Report {
@@ -44,6 +47,23 @@ impl Row {
             Some(Target::AtMost(max)) => self.result.is_nan() || self.result > max,
             Some(Target::AtLeast(min)) => self.result.is_nan() || self.result < min,
         }
+    }
+
+    /// Returns the name, the figures of the counterpart and of the service, the result, and the target as text.
+    fn cells(&self) -> [String; 5] {
+        let verdict = if self.misses_target() {
+            "MISSED"
+        } else {
+            "met"
+        };
+        let target = match self.target {
+            None => String::new(),
+            Some(Target::AtMost(max)) => format!("at most {max}  {verdict}"),
+            Some(Target::AtLeast(min)) => format!("at least {min}  {verdict}"),
+        };
+        let [counterpart, service] = self.figures.clone();
+        let result = format!("{:.2} {}", self.result, self.unit);
+        [self.name.clone(), counterpart, service, result, target]
     }
 }
 
@@ -240,33 +260,21 @@ impl Report {
         self.rows.iter().any(Row::misses_target)
     }
 
+    /// Returns the table: a row for each result, with the columns of [`COLUMNS`].
+    pub(crate) fn cells(&self) -> Vec<[String; 5]> {
+        self.rows.iter().map(Row::cells).collect()
+    }
+
     /// Prints the table.
     #[expect(
         clippy::print_stdout,
         reason = "the table is the output of the program"
     )]
     pub(crate) fn print(&self) {
-        println!(
-            "{:<54} {:>32} {:>32} {:>16}  target",
-            "", "counterpart", "service", "result"
-        );
-        for row in &self.rows {
-            let target = match row.target {
-                None => String::new(),
-                Some(Target::AtMost(max)) => format!("at most {max}"),
-                Some(Target::AtLeast(min)) => format!("at least {min}"),
-            };
-            let verdict = match row.target {
-                None => "",
-                Some(_) if row.misses_target() => "  MISSED",
-                Some(_) => "  met",
-            };
-            let [counterpart, service] = &row.figures;
-            let result = format!("{:.2} {}", row.result, row.unit);
-            println!(
-                "{:<54} {counterpart:>32} {service:>32} {result:>16}  {target}{verdict}",
-                row.name
-            );
+        for [name, counterpart, service, result, target] in
+            std::iter::once(COLUMNS.map(String::from)).chain(self.cells())
+        {
+            println!("{name:<54} {counterpart:>32} {service:>32} {result:>16}  {target}");
         }
     }
 
