@@ -12,7 +12,6 @@ mod finding;
 mod identity_provider;
 mod index;
 mod limits;
-mod mail_server;
 mod programs;
 mod redis;
 mod user;
@@ -21,6 +20,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use latchmail_core::config::Config;
+use latchmail_mailbox::server_checks;
 
 use self::finding::{Finding, Status};
 use self::user::ServiceUser;
@@ -40,7 +40,7 @@ pub async fn run(service: &ServiceArgs, json: bool) -> anyhow::Result<()> {
         Ok(config) => Box::pin(check(&config)).await,
         Err(error) => check_without_configuration(&error).await,
     };
-    let format = if json { Finding::json } else { Finding::line };
+    let format = if json { finding::json } else { finding::line };
     print_lines(findings.iter().map(format))?;
     let is_failed = |finding: &&Finding| finding.status == Status::Failed;
     let failed = findings.iter().filter(is_failed).count();
@@ -57,9 +57,9 @@ async fn check(config: &Config) -> Vec<Finding> {
     let (database, redis, imap, doveadm, smtp, provider, tls, dns, clock, versions) = tokio::join!(
         database::check(config),
         redis::check(config),
-        mail_server::check_imap(config),
-        mail_server::check_doveadm(config),
-        mail_server::check_smtp(config),
+        server_checks::check_imap(config),
+        server_checks::check_doveadm(config),
+        server_checks::check_smtp(config),
         identity_provider::check(config),
         certificates::check(config),
         dns::check(config, &user),

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod config;
 pub mod cpu;
 pub mod error;
+pub mod finding;
 pub mod fingerprint;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;

@@ -42,6 +42,14 @@ pub fn is_local(host: &str) -> bool {
             .is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
 }
 
+/// Returns `true` if `address` (`host:port`) names this machine. Does not resolve names.
+#[must_use]
+pub fn is_on_this_machine(address: &str) -> bool {
+    address
+        .rsplit_once(':')
+        .is_some_and(|(host, _)| is_local(host))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

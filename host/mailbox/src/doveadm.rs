@@ -106,7 +106,7 @@ impl fmt::Debug for Doveadm {
 ///
 /// # Errors
 /// Returns an error if the key file cannot be used, or if the request fails.
-pub async fn probe(config: &config::Imap) -> Result<bool, StartError> {
+pub(crate) async fn probe(config: &config::Imap) -> Result<bool, StartError> {
     let Some(doveadm) = Doveadm::new(config)? else {
         return Ok(false);
     };

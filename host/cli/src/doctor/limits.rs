@@ -3,11 +3,11 @@
 use std::fs;
 
 use latchmail_core::config::Config;
+use latchmail_core::network::is_on_this_machine;
 use latchmail_http::required_descriptors;
 use rustix::process::{Resource, getrlimit};
 
 use super::finding::Finding;
-use super::mail_server::is_on_this_machine;
 
 const INOTIFY: &str = "inotify";
 const DESCRIPTORS: &str = "descriptors";

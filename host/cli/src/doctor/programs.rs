@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::Stdio;
 
 use latchmail_core::config::Config;
+use latchmail_core::network::is_on_this_machine;
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::TIMEOUT;
 use super::finding::Finding;
-use super::mail_server::is_on_this_machine;
 
 const CLOCK: &str = "clock";
 const VERSIONS: &str = "versions";

@@ -1,12 +1,16 @@
 //! Checks the connections to the IMAP server, to doveadm and to the submission service. Does not log in.
 
-use latchmail_core::config::{self, Config};
-use latchmail_core::network::is_local;
-use latchmail_imap::{Connector, Probe};
-use latchmail_mailbox::{outbox, probe_doveadm};
+use std::time::Duration;
 
-use super::TIMEOUT;
-use super::finding::Finding;
+use latchmail_core::config::{self, Config};
+use latchmail_core::finding::Finding;
+use latchmail_core::network::is_on_this_machine;
+use latchmail_imap::{Connector, Probe};
+
+use super::{doveadm, outbox};
+
+/// The maximum duration of a check.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 const IMAP: &str = "imap";
 const DOVEADM: &str = "doveadm";
@@ -16,7 +20,7 @@ const SMTP: &str = "smtp";
 const DOVECOT: &str = "Dovecot";
 
 /// Connects to the IMAP server and reads its capabilities.
-pub(super) async fn check_imap(config: &Config) -> Finding {
+pub async fn check_imap(config: &Config) -> Finding {
     let settings = config::Imap {
         timeout: config.imap.timeout.min(TIMEOUT),
         ..config.imap.clone()
@@ -65,8 +69,8 @@ fn assess_imap(config: &Config, probe: &Probe) -> Finding {
 }
 
 /// Sends a request that ends no session to doveadm.
-pub(super) async fn check_doveadm(config: &Config) -> Finding {
-    match probe_doveadm(&config.imap).await {
+pub async fn check_doveadm(config: &Config) -> Finding {
+    match doveadm::probe(&config.imap).await {
         Ok(true) => Finding::ok(DOVEADM, format!("{} accepts the key", config.imap.doveadm)),
         Ok(false) => Finding::warning(
             DOVEADM,
@@ -82,7 +86,7 @@ pub(super) async fn check_doveadm(config: &Config) -> Finding {
 }
 
 /// Connects to the submission service and reads its reply to EHLO.
-pub(super) async fn check_smtp(config: &Config) -> Finding {
+pub async fn check_smtp(config: &Config) -> Finding {
     let settings = config::Smtp {
         timeout: config.smtp.timeout.min(TIMEOUT),
         ..config.smtp.clone()
@@ -135,20 +139,13 @@ fn assess_encryption(check: &'static str, connection: String, address: &str, tls
     )
 }
 
-/// Returns `true` if `address` (`host:port`) names this machine.
-pub(super) fn is_on_this_machine(address: &str) -> bool {
-    address
-        .rsplit_once(':')
-        .is_some_and(|(host, _)| is_local(host))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
 
+    use latchmail_core::finding::Status;
     use latchmail_imap::capabilities::Capabilities;
 
-    use super::super::finding::Status;
     use super::*;
 
     fn config(settings: &str) -> Config {
