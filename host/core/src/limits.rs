@@ -32,12 +32,11 @@ use crate::caller::{Caller, Credential};
 use crate::clock::Clock;
 use crate::config;
 use crate::error::{Failure, StartError};
-use crate::metrics;
 use crate::network::{network, region};
 use crate::verdict::Verdict;
 
 pub use failures::{Attempt, Failures};
-pub use rejections::Rejections;
+pub use rejections::{Rejections, record_rejection, rejections};
 pub use shared::{BoxFuture, SharedBudget, SharedBudgets, Taken};
 
 /// The time in which an empty budget refills.
@@ -180,7 +179,6 @@ pub struct Limits {
     /// The maximum number of failed sign-in attempts per minute for one mail address from one client network.
     sign_in_address: Limit,
     sign_in_failures: Failures,
-    rejections: rejections::Counters,
     hashes: RandomState,
     swept: AtomicU64,
     /// The budgets that hosts share, and the name of this server in the names of the budgets. `None` if each host has its own budgets.
@@ -263,7 +261,6 @@ impl Limits {
             sign_in_failures: Failures::new(clock.clone()),
             clock,
             budgets,
-            rejections: rejections::Counters::default(),
             hashes: RandomState::new(),
             shared: None,
         })
@@ -307,18 +304,17 @@ impl Limits {
         self.budgets[bucket as usize].load().limit.get()
     }
 
-    /// Returns the requests that the limit of a bucket rejected in this process.
+    /// Returns the maximum number of failed sign-ins per minute for one mail address from one client network.
     #[must_use]
-    pub fn rejected(&self, bucket: Bucket) -> Rejections {
-        self.rejections.of(bucket)
+    pub fn sign_in_address_per_minute(&self) -> u32 {
+        self.sign_in_address.get().get()
     }
 
     /// Counts one request of `key` in a bucket. Returns whether the request is accepted, and the state of the bucket.
     pub async fn check(&self, bucket: Bucket, key: &Key) -> Verdict {
         let verdict = self.check_budgets(bucket, key).await;
         if verdict.retry_after.is_some() {
-            self.rejections.count(bucket, self.clock.now());
-            metrics::RATE_LIMITED.increment([bucket.name()]);
+            record_rejection(bucket.name(), self.clock.now());
         }
         verdict
     }

@@ -35,7 +35,7 @@ const DYNAMIC: &[&str] = &[];
 pub const SIGN_IN_ADDRESS: &str = "sign_in_address";
 
 /// The names of all rate limits.
-const AREAS: &[&str] = &areas();
+pub const AREAS: &[&str] = &areas();
 
 const fn areas() -> [&'static str; Bucket::ALL.len() + 1] {
     let mut areas = [SIGN_IN_ADDRESS; Bucket::ALL.len() + 1];

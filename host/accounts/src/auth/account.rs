@@ -6,8 +6,7 @@ use std::sync::Arc;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
-use latchmail_core::limits::{Bucket, Key};
-use latchmail_core::metrics;
+use latchmail_core::limits::{Bucket, Key, record_rejection};
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword};
 use latchmail_directory::credentials::{
@@ -266,7 +265,7 @@ impl Auth {
         ];
         let attempt = self.failures.attempt(limits).await;
         let attempt = attempt.inspect_err(|_| {
-            metrics::RATE_LIMITED.increment([Bucket::PasswordChange.name()]);
+            record_rejection(Bucket::PasswordChange.name(), self.clock.now());
         })?;
         let verified = self.verify_password(account, password, origin).await;
         let verified = match verified {

@@ -56,8 +56,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::{Failure, Kind, StartError};
 use latchmail_core::keyring::Keyring;
-use latchmail_core::limits::{Bucket, Failures, Key, Limit, SharedBudgets};
-use latchmail_core::metrics;
+use latchmail_core::limits::{Bucket, Failures, Key, Limit, SharedBudgets, record_rejection};
 use latchmail_directory::Directory;
 use latchmail_net::fetch::Fetch;
 use latchmail_oidc::Provider;
@@ -278,7 +277,7 @@ impl Auth {
                     .verify(&self.keys, token, self.clock.now(), attempt)
                     .await
                     .inspect_err(|_| {
-                        metrics::RATE_LIMITED.increment([Bucket::Unproven.name()]);
+                        record_rejection(Bucket::Unproven.name(), self.clock.now());
                     })?
                     .map(ParsedCredential::Session)
                     .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN))

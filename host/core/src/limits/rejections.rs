@@ -1,44 +1,48 @@
-//! Counts the requests that each rate limit rejected, for the operator's page.
+//! Counts the requests that rate limits rejected. The numbers are the metric [`metrics::RATE_LIMITED`]. This module adds the time of the last rejection, which the
+//! operator's page shows. Like the metrics, the times are global.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::array;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::Bucket;
 use crate::clock::Timestamp;
+use crate::metrics;
 
 /// The requests that a rate limit rejected since the start of the service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rejections {
     /// The number of requests.
-    pub count: u64,
+    pub count: f64,
     /// The time of the last request. `None` if there was no such request.
     pub last_at: Option<Timestamp>,
 }
 
-/// The counters of all buckets.
-#[derive(Debug, Default)]
-pub(super) struct Counters([Counter; Bucket::ALL.len()]);
+/// The value of a limit that rejected no request.
+const NEVER: i64 = i64::MIN;
 
-#[derive(Debug, Default)]
-struct Counter {
-    count: AtomicU64,
-    last_at: AtomicI64,
+/// The times of the last rejections, in the order of [`metrics::AREAS`].
+static LAST_AT: LazyLock<[AtomicI64; metrics::AREAS.len()]> =
+    LazyLock::new(|| array::from_fn(|_| AtomicI64::new(NEVER)));
+
+fn last_at(area: &str) -> Option<&'static AtomicI64> {
+    let index = metrics::AREAS.iter().position(|name| *name == area)?;
+    LAST_AT.get(index)
 }
 
-impl Counters {
-    /// Counts a rejected request.
-    pub(super) fn count(&self, bucket: Bucket, now: Timestamp) {
-        let counter = &self.0[bucket as usize];
-        counter.last_at.fetch_max(now.millis(), Ordering::Relaxed);
-        counter.count.fetch_add(1, Ordering::Relaxed);
+/// Counts a request that a rate limit rejected. `area` is a value of the label `area` of the metric.
+pub fn record_rejection(area: &str, now: Timestamp) {
+    metrics::RATE_LIMITED.increment([area]);
+    if let Some(last_at) = last_at(area) {
+        last_at.fetch_max(now.millis(), Ordering::Relaxed);
     }
+}
 
-    pub(super) fn of(&self, bucket: Bucket) -> Rejections {
-        let counter = &self.0[bucket as usize];
-        let count = counter.count.load(Ordering::Relaxed);
-        let last_at = Timestamp::from_millis(counter.last_at.load(Ordering::Relaxed));
-        Rejections {
-            count,
-            last_at: (count > 0).then_some(last_at),
-        }
+/// Returns the requests that a rate limit rejected. `area` is a value of the label `area` of the metric.
+#[must_use]
+pub fn rejections(area: &str) -> Rejections {
+    let at = last_at(area).map(|at| at.load(Ordering::Relaxed));
+    Rejections {
+        count: metrics::RATE_LIMITED.with([area]).get(),
+        last_at: at.filter(|at| *at != NEVER).map(Timestamp::from_millis),
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use http::{Method, StatusCode};
 use latchmail_accounts::auth::passwords;
-use latchmail_core::limits::Attempt;
+use latchmail_core::limits::{Attempt, record_rejection};
 use latchmail_core::metrics;
 use latchmail_runtime::modules::{Access, Route};
 use secrecy::SecretString;
@@ -115,7 +115,7 @@ pub(crate) async fn start_attempt<'a>(
         attempt => attempt,
     };
     if attempt.is_err() {
-        metrics::RATE_LIMITED.increment([metrics::SIGN_IN_ADDRESS]);
+        record_rejection(metrics::SIGN_IN_ADDRESS, app.clock.now());
     }
     Ok(attempt?)
 }

@@ -1,6 +1,7 @@
 //! `/admin/limits`: the rate limits, and the requests that exceeded them.
 
-use latchmail_core::limits::Bucket;
+use latchmail_core::limits::{Bucket, rejections};
+use latchmail_core::metrics::SIGN_IN_ADDRESS;
 use maud::html;
 
 use super::layout::{Section, table, time};
@@ -23,12 +24,15 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
     let page = async {
         let visit = Visit::of(state, request).await?;
         let limits = &visit.app.http.limits;
+        let buckets = Bucket::ALL.iter();
+        let buckets = buckets.map(|bucket| (bucket.name(), limits.per_minute(*bucket)));
+        let sign_ins = (SIGN_IN_ADDRESS, limits.sign_in_address_per_minute());
         let rows = html! {
-            @for bucket in Bucket::ALL {
-                @let rejected = limits.rejected(*bucket);
+            @for (name, per_minute) in buckets.chain([sign_ins]) {
+                @let rejected = rejections(name);
                 tr {
-                    th scope="row" { (bucket.name()) }
-                    td.number { (limits.per_minute(*bucket)) }
+                    th scope="row" { (name) }
+                    td.number { (per_minute) }
                     td.number { (rejected.count) }
                     td {
                         @match rejected.last_at {
@@ -40,7 +44,7 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
             }
         };
         let body = html! {
-            p.soft { "The numbers are those of the API on this host since its start. The configuration keys are " code { "limits.NAME" } "." }
+            p.soft { "The numbers are those of this host since its start. The configuration keys are " code { "limits.NAME" } "." }
             (table("Rate limits", &HEADINGS, &rows))
         };
         visit.page(Some(Section::Limits), "Rate limits", &body)
