@@ -117,16 +117,32 @@ impl Auth {
         }
     }
 
-    /// Returns all credentials of an account, newest first. For the time of last use, also considers uses that are recorded only in memory, and log-ins that
-    /// the mail server reports.
+    /// Returns all credentials of an account, newest first, without OAuth grants. For the time of last use, also considers uses that are recorded only in
+    /// memory, and log-ins that the mail server reports.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
     pub async fn credentials(&self, account: &str) -> Result<Vec<Credential>, Failure> {
-        let mut credentials = self
-            .directory
-            .credentials(account, self.clock.now())
-            .await?;
+        let now = self.clock.now();
+        let credentials = self.directory.credentials(account, now).await?;
+        self.with_last_uses(account, credentials).await
+    }
+
+    /// Returns the same as [`Auth::credentials`], with OAuth grants and the credential of the search index.
+    ///
+    /// # Errors
+    /// Returns 500 for an internal error.
+    pub async fn credentials_and_grants(&self, account: &str) -> Result<Vec<Credential>, Failure> {
+        let now = self.clock.now();
+        let credentials = self.directory.credentials_and_grants(account, now).await?;
+        self.with_last_uses(account, credentials).await
+    }
+
+    async fn with_last_uses(
+        &self,
+        account: &str,
+        mut credentials: Vec<Credential>,
+    ) -> Result<Vec<Credential>, Failure> {
         let mail_clients = self.directory.last_logins(account).await?;
         for credential in &mut credentials {
             let noted = self.uses.latest(&credential.id);

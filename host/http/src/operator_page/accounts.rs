@@ -130,7 +130,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
     let page = async {
         let visit = Visit::of(state, request).await?;
         let account = account(&visit, request).await?;
-        let credentials = visit.app.auth.credentials(&account.id).await?;
+        let credentials = visit.app.auth.credentials_and_grants(&account.id).await?;
         let filter = EventFilter {
             address: account.address.clone(),
             since: Timestamp::from_millis(0),
@@ -139,9 +139,18 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
         };
         let events = visit.app.directory.events(&filter).await?;
         let csrf = &visit.browser.csrf;
-        let (sessions, others): (Vec<_>, Vec<_>) = credentials
-            .iter()
-            .partition(|one| one.kind == AppPasswordKind::WebSession);
+        let of_kinds = |kinds: &[AppPasswordKind]| {
+            let all = credentials.iter();
+            let selected = all.filter(|one| kinds.contains(&one.kind));
+            selected.collect::<Vec<_>>()
+        };
+        let sessions = of_kinds(&[AppPasswordKind::WebSession]);
+        let grants = of_kinds(&[AppPasswordKind::OAuthGrant]);
+        let others = of_kinds(&[
+            AppPasswordKind::AppPassword,
+            AppPasswordKind::ApiToken,
+            AppPasswordKind::TeamKey,
+        ]);
         let body = html! {
             dl #facts {
                 dt { "State" }
@@ -158,6 +167,8 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
             (credentials_table("Web sessions", &sessions))
             h2 { "Credentials" }
             (credentials_table("App passwords and API tokens", &others))
+            h2 { "OAuth grants" }
+            (credentials_table("Applications that the user allowed", &grants))
             h2 { "Last events" }
             (log::events_table("The last events of the account", &events))
             p { a href=(log::path_of(&account.address)) { "All events of the account" } }

@@ -1,7 +1,8 @@
 //! The pages of the accounts and of the log.
 
 use latchmail_tests::administrator::{Administrator, FormBrowser, PageForm, text};
-use latchmail_tests::{PASSWORD, Response, Service};
+use latchmail_tests::client::REDIRECT_URI;
+use latchmail_tests::{Client, PASSWORD, Response, Service};
 use serde_json::json;
 
 use super::service;
@@ -82,6 +83,28 @@ async fn the_page_of_an_account_shows_its_sessions_and_events() {
         let path = format!("/admin/accounts/{missing}");
         assert_eq!(browser.get(&path).await.status, 404);
     }
+}
+
+#[tokio::test]
+async fn the_page_of_an_account_lists_its_oauth_grants() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let root = Administrator::create(&service, ROOT).await;
+    let browser = root.sign_in().await;
+    let page = format!("/admin/accounts/{ADA}");
+    let grants = |page: &str| {
+        let (_, rest) = page.split_once("<h2>OAuth grants</h2>").unwrap();
+        rest.split("<h2>").next().unwrap().to_owned()
+    };
+    assert!(grants(&browser.page(&page).await).contains("None."));
+    let client = Client::register_as(&service, "Mail assistant", &[REDIRECT_URI]).await;
+    client.tokens(&ada).await;
+    let shown = browser.page(&page).await;
+    let grants = grants(&shown);
+    assert!(grants.contains("Mail assistant"), "{grants}");
+    assert!(grants.contains("oauth grant"), "{grants}");
+    let (others, _) = shown.split_once("<h2>OAuth grants</h2>").unwrap();
+    assert!(!others.contains("Mail assistant"), "{shown}");
 }
 
 #[tokio::test]
