@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, HistogramOpts, HistogramVec, IntGaugeVec, Opts, TextEncoder};
 
 /// The upper bounds of the buckets of all histograms, in seconds.
@@ -123,6 +124,23 @@ impl<const N: usize> Counter<N> {
     /// Adds 1.
     pub fn increment(&self, values: [&str; N]) {
         self.with(values).inc();
+    }
+
+    /// Returns the values of all series that exist. The values of the labels have the order of the family's labels.
+    #[must_use]
+    pub fn read(&self) -> Vec<([String; N], f64)> {
+        let families = self.series().collect();
+        let metrics = families.iter().flat_map(MetricFamily::get_metric);
+        metrics
+            .map(|metric| {
+                let value_of = |(name, _): Label| {
+                    let mut labels = metric.get_label().iter();
+                    let label = labels.find(|label| label.name() == name);
+                    label.map_or_else(String::new, |label| label.value().to_owned())
+                };
+                (self.labels.map(value_of), metric.get_counter().get_value())
+            })
+            .collect()
     }
 }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{AnyFamily, FAMILIES, Family, Gauge, HTTP_REQUESTS, IMAP_COMMANDS, export};
+use super::{AnyFamily, Counter, FAMILIES, Family, Gauge, HTTP_REQUESTS, IMAP_COMMANDS, export};
 
 /// Returns the rows of the tables of `docs/metrics.md`: name, kind, labels, and help text.
 fn documented() -> Vec<[String; 4]> {
@@ -79,6 +79,18 @@ fn events_are_counted_by_label() {
     HTTP_REQUESTS.increment(["/x", "GET", "500"]);
     assert!(HTTP_REQUESTS.with(["/x", "GET", "500"]).get() > before);
     assert!(IMAP_COMMANDS.with(["other", "no"]).get() < 1.0);
+}
+
+#[test]
+fn all_series_of_a_counter_can_be_read() {
+    static READ: Counter<2> =
+        Family::new("latchmail_read", "A test.", [("z", &["1"]), ("a", &["2"])]);
+    READ.increment(["x", "y"]);
+    READ.increment(["x", "y"]);
+    let mut values = READ.read();
+    values.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let labels = |z: &str, a: &str| [z.to_owned(), a.to_owned()];
+    assert_eq!(values, [(labels("1", "2"), 0.0), (labels("x", "y"), 2.0)]);
 }
 
 #[test]

@@ -1,12 +1,14 @@
-//! `/admin/mail-server`: whether this host reaches the database and the mail server, and the hosts that use the database. `latchmail doctor` checks more.
+//! `/admin/mail-server`: checks of the servers that this host needs, the connections of this host, and the hosts that use the database. The checks of the mail
+//! server are those of `latchmail doctor`, which also checks the configuration, the DNS and the system.
 
-use std::fmt::Display;
 use std::time::Duration;
 
+use latchmail_core::finding::{Finding, Status};
 use latchmail_core::limits::Bucket;
+use latchmail_core::metrics;
 use latchmail_directory::hosts::Host;
+use latchmail_mailbox::server_checks::{check_doveadm, check_imap, check_smtp};
 use maud::{Markup, html};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::layout::{Section, table, time};
@@ -18,10 +20,14 @@ use crate::rejection::Rejection;
 
 pub(super) const PATH: &str = "/admin/mail-server";
 
-/// The maximum duration of each check.
+/// The maximum duration of the check of the database.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-const CHECKS: [&str; 4] = ["Server", "Address", "State", "Details"];
+const DATABASE: &str = "database";
+const REDIS: &str = "redis";
+const MODULES: &str = "modules";
+
+const CHECKS: [&str; 4] = ["Check", "State", "Details", "Remedy"];
 const HOSTS: [&str; 7] = [
     "Host",
     "Version",
@@ -32,69 +38,115 @@ const HOSTS: [&str; 7] = [
     "Last seen",
 ];
 
-/// The result of a check: the reason of the failure, if it failed.
-type CheckResult = Result<(), String>;
-
-/// Shows the state of the servers and the hosts.
+/// Shows the results of the checks and the hosts.
 pub(super) async fn show(state: &PageState, request: &Request) -> Result<Response, Rejection> {
-    let page = async {
+    let page = Box::pin(async {
         let visit = Visit::of(state, request).await?;
         let app = visit.app;
-        let (database, imap, submission) = tokio::join!(
-            within(app.directory.ping()),
-            within(app.mail.ping()),
-            within(TcpStream::connect(&*app.config.smtp.address)),
+        let (database, imap, doveadm, smtp) = tokio::join!(
+            check_database(app),
+            check_imap(&app.config),
+            check_doveadm(&app.config),
+            check_smtp(&app.config),
         );
         let hosts = app.directory.hosts().await?;
-        let checks = html! {
-            (check("Database", database_kind(app), &database))
-            (check("IMAP", &app.config.imap.address, &imap))
-            (check("Submission", &app.config.smtp.address, &submission))
-        };
+        let mut findings = vec![database, imap, doveadm, smtp];
+        findings.extend(check_redis(app));
+        findings.push(check_modules(app));
+        let checks = html! { @for one in &findings { (check(one)) } };
         let host_rows = html! { @for host in &hosts { (host_row(host, app)) } };
         let body = html! {
-            h2 { "Servers" }
-            (table("Servers that this host needs", &CHECKS, &checks))
-            p.soft { "The command " code { "latchmail doctor" } " checks the configuration of the mail server, the DNS and the certificates." }
+            h2 { "Checks" }
+            (table("Checks of the servers that this host needs", &CHECKS, &checks))
+            p.soft { "The command " code { "latchmail doctor" } " also checks the configuration, the DNS, the certificates and the system." }
+            h2 { "Connections" }
+            (connections(app))
             h2 { "Hosts" }
             (table("Hosts that use the database", &HOSTS, &host_rows))
         };
         visit.page(Some(Section::MailServer), "Mail server", &body)
-    };
+    });
     respond(state, request, Bucket::Admin, page).await
 }
 
-/// Returns the reason if the operation fails or takes too long.
-async fn within<T, E: Display>(check: impl Future<Output = Result<T, E>>) -> CheckResult {
-    match timeout(TIMEOUT, check).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no response within {} seconds", TIMEOUT.as_secs())),
-    }
-}
-
-/// Returns the kind of the database. Its URL can contain a password.
-fn database_kind(app: &App) -> &'static str {
-    if app.config.database().url.starts_with("sqlite:") {
+async fn check_database(app: &App) -> Finding {
+    // The URL can contain a password.
+    let kind = if app.config.database().url.starts_with("sqlite:") {
         "SQLite"
     } else {
         "PostgreSQL"
+    };
+    let problem = match timeout(TIMEOUT, app.directory.ping()).await {
+        Ok(Ok(())) => return Finding::ok(DATABASE, kind),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no response within {} s", TIMEOUT.as_secs()),
+    };
+    Finding::failed(
+        DATABASE,
+        format!("{kind}: {problem}"),
+        "check `database.url`, the network and the load of the database",
+    )
+}
+
+/// Returns `None` if the hosts do not share their rate limits.
+fn check_redis(app: &App) -> Option<Finding> {
+    let shared = app.http.limits.shared()?;
+    Some(if shared.is_available() {
+        Finding::ok(REDIS, "hosts share their rate limits")
+    } else {
+        Finding::warning(
+            REDIS,
+            "the server cannot be reached, so rate limits apply per host",
+            "check `redis.url`, the network and the load of the server",
+        )
+    })
+}
+
+fn check_modules(app: &App) -> Finding {
+    let problems = app.module_manager.problems();
+    if problems.is_empty() {
+        return Finding::ok(MODULES, "all enabled modules serve");
+    }
+    Finding::failed(
+        MODULES,
+        problems.join("; "),
+        "roll the module back, or disable it, on the page of the modules",
+    )
+}
+
+fn check(finding: &Finding) -> Markup {
+    let (class, text) = match finding.status {
+        Status::Ok => ("good", "OK"),
+        Status::Warning => ("warning", "Warning"),
+        Status::Failed => ("bad", "Failed"),
+    };
+    html! {
+        tr {
+            th scope="row" { (finding.check) }
+            td { span class=(class) { (text) } }
+            td { (finding.detail) }
+            td { (finding.remedy.as_deref().unwrap_or_default()) }
+        }
     }
 }
 
-fn check(name: &str, address: &str, result: &CheckResult) -> Markup {
+/// Renders the connections of this host, and the messages that it passed to the submission service.
+fn connections(app: &App) -> Markup {
+    let pool = |(open, in_use): (usize, usize)| html! { (open) " open, " (in_use) " in use" };
+    let mut submissions = metrics::SUBMISSIONS.read();
+    submissions.retain(|(_, count)| *count > 0.0);
     html! {
-        tr {
-            th scope="row" { (name) }
-            td { (address) }
-            @match result {
-                Ok(()) => {
-                    td { span.good { "Available" } }
-                    td {}
-                }
-                Err(reason) => {
-                    td { span.bad { "Unavailable" } }
-                    td { (reason) }
+        dl {
+            dt { "Database" }
+            dd { (pool(app.directory.db().connections())) }
+            dt { "IMAP" }
+            dd { (pool(app.mail.pooled_connections())) }
+            dt { "Submitted messages since the start" }
+            dd {
+                @if submissions.is_empty() { "none" }
+                @for (index, ([outcome], count)) in submissions.iter().enumerate() {
+                    @if index > 0 { ", " }
+                    (outcome.replace('_', " ")) ": " (count)
                 }
             }
         }
