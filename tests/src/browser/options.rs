@@ -14,6 +14,8 @@ pub struct BrowserOptions {
     height: u32,
     phone: bool,
     dark: bool,
+    /// The value of the media feature `prefers-reduced-motion`.
+    motion: &'static str,
     scripts: bool,
     hosts: Vec<String>,
 }
@@ -26,6 +28,7 @@ impl BrowserOptions {
         height: 800,
         phone: false,
         dark: false,
+        motion: "no-preference",
         scripts: true,
         hosts: Vec::new(),
     };
@@ -36,6 +39,7 @@ impl BrowserOptions {
         height: 844,
         phone: true,
         dark: false,
+        motion: "no-preference",
         scripts: true,
         hosts: Vec::new(),
     };
@@ -52,6 +56,13 @@ impl BrowserOptions {
             dark: true,
             ..self
         }
+    }
+
+    /// Asks pages for less motion.
+    #[must_use]
+    pub fn with_reduced_motion(mut self) -> Self {
+        self.motion = "reduce";
+        self
     }
 
     /// Disables JavaScript.
@@ -113,7 +124,10 @@ impl BrowserOptions {
             "mobile": self.phone,
         });
         let colours = if self.dark { "dark" } else { "light" };
-        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": colours }] });
+        let media = json!({ "features": [
+            { "name": "prefers-color-scheme", "value": colours },
+            { "name": "prefers-reduced-motion", "value": self.motion },
+        ] });
         [
             ("Emulation.setDeviceMetricsOverride", size),
             ("Emulation.setEmulatedMedia", media),

@@ -1,4 +1,5 @@
-//! The layout of the pages: the head, the navigation and the style sheet. The content security policy forbids scripts, frames and resources of other hosts.
+//! The layout of the pages: the head, the navigation and the style sheet. The content security policy forbids frames, resources of other hosts and, except on the
+//! page with charts, scripts.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -16,6 +17,9 @@ pub(super) const STYLE_PATH: &str = "/admin/style.css";
 const STYLE: &str = include_str!("page.css");
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// The policy of a page that loads a script of this listener. The script can send requests only to this listener.
+pub(super) const POLICY_WITH_SCRIPT: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// A section of the operator's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,31 +1,44 @@
-//! `/admin/modules`: the modules with their versions, permissions and results, and the actions on a module.
+//! `/admin/modules`: the modules with their versions, permissions and results. The numbers of calls are those of the metrics.
 
+mod change;
+mod charts;
+mod show;
+
+use http::{HeaderValue, header};
 use latchmail_core::limits::Bucket;
-use latchmail_runtime::manager::report::{Report, State, Summary, VersionReport};
+use latchmail_runtime::manager::report::{Policy, Report, State, Summary, VersionReport};
+use latchmail_runtime::modules::AllUsage;
 use maud::{Markup, html};
 
-use super::layout::{Confirmation, Section, button, table, time_of_text};
+use super::layout::{POLICY_WITH_SCRIPT, Section, button, table, time_of_text};
 use super::listener::PageState;
-use super::visit::{Refusal, Visit, respond};
+use super::visit::{Visit, respond};
 use crate::message::{Request, Response};
 use crate::rejection::Rejection;
+use charts::Numbers;
+
+pub(super) use change::{disable, enable, roll_back, switch};
+pub(super) use charts::{DATA_PATH, SCRIPT_PATH, data, script};
+pub(super) use show::show;
 
 pub(super) const PATH: &str = "/admin/modules";
 
-const HEADINGS: [&str; 8] = [
+const HEADINGS: [&str; 9] = [
     "Module",
     "State",
     "Version",
-    "Earlier version",
     "Permissions",
     "Calls",
+    "CPU time",
     "Failures",
+    "Calls per second",
     "Actions",
 ];
 
-/// A module and the version before the current one.
+/// A module, its numbers, and the version before the current one.
 struct Row {
     report: Report,
+    numbers: Numbers,
     earlier: Option<VersionReport>,
 }
 
@@ -34,57 +47,79 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
     let page = async {
         let visit = Visit::of(state, request).await?;
         let modules = &visit.app.module_manager;
+        let usage = AllUsage::read();
         let mut rows = Vec::new();
         for summary in modules.list() {
             let name = &summary.name;
             // Another administrator can remove the module concurrently.
             if let Ok(report) = modules.show(name).await {
+                let numbers = Numbers::of(&report.summary, &usage);
                 let earlier = modules.earlier_version(name).await.ok();
-                rows.push(Row { report, earlier });
+                rows.push(Row {
+                    report,
+                    numbers,
+                    earlier,
+                });
             }
         }
         let csrf = &visit.browser.csrf;
         let rows = html! { @for one in &rows { (row(csrf, one)) } };
         let body = html! {
-            p.soft { "The numbers are the results of this host since the version was loaded." }
+            p.soft { "The numbers are those of the current versions on this host since its start. The page of a module shows all versions." }
+            (charts::controls())
             (table("Modules of this service", &HEADINGS, &rows))
         };
-        visit.page(Some(Section::Modules), "Modules", &body)
+        let page = visit.page(Some(Section::Modules), "Modules", &body)?;
+        let policy = HeaderValue::from_static(POLICY_WITH_SCRIPT);
+        Ok(page.with(header::CONTENT_SECURITY_POLICY, policy))
     };
     respond(state, request, Bucket::Admin, page).await
 }
 
-fn row(csrf: &str, Row { report, earlier }: &Row) -> Markup {
+fn row(csrf: &str, one: &Row) -> Markup {
+    let Row {
+        report,
+        numbers,
+        earlier,
+    } = one;
     let summary = &report.summary;
-    let name = &summary.name;
+    let (name, texts) = (&summary.name, &numbers.texts);
     let id = format!("module-{name}");
-    let action = |verb: &str| format!("{PATH}/{name}/{verb}");
-    let grants = match &report.policy {
-        Some(policy) if policy.grants.is_empty() => "none".to_owned(),
-        Some(policy) => policy.grants.join(", "),
-        None => "–".to_owned(),
-    };
     html! {
         tr {
-            th scope="row" #(id) { (name) }
-            td { (state_of(summary)) }
-            td { (summary.version.as_deref().unwrap_or("–")) }
-            td { (earlier.as_ref().map_or("–", |one| one.version.as_str())) }
-            td { (grants) }
-            td.number { (summary.health.as_ref().map_or(0, |health| health.requests)) }
-            td { (failures(summary)) }
+            th scope="row" #(id) { a href=(path_of(name)) { (name) } }
+            td { (state_of(summary, numbers)) }
             td {
-                @if summary.state == State::Serving {
-                    (button(csrf, &action("disable"), "Disable", &id))
-                } @else {
-                    (button(csrf, &action("enable"), "Enable", &id))
-                }
+                span data-text="version" { (texts.version) }
+                @if let Some(earlier) = earlier { br; span.soft { "earlier: " (earlier.version) } }
+            }
+            td { (grants(report.policy.as_ref())) }
+            td.number data-text="calls" { (texts.calls) }
+            td.number data-text="cpu" { (texts.cpu) }
+            td {
+                span data-text="failures" { (texts.failures) }
+                (last_problem(summary))
+            }
+            td.chart data-chart=(name) { "–" }
+            td {
+                (switch_button(csrf, summary, &id))
                 @if earlier.is_some() {
-                    (button(csrf, &action("rollback"), "Roll back", &id))
+                    (button(csrf, &format!("{}/rollback", path_of(name)), "Roll back", &id))
                 }
             }
         }
     }
+}
+
+/// Renders the button that disables or enables a module.
+fn switch_button(csrf: &str, summary: &Summary, described_by: &str) -> Markup {
+    let (verb, text) = if summary.state == State::Serving {
+        ("disable", "Disable")
+    } else {
+        ("enable", "Enable")
+    };
+    let path = format!("{}/{verb}", path_of(&summary.name));
+    button(csrf, &path, text, described_by)
 }
 
 /// Returns `true` if the version traps or returns invalid responses. A version with few requests counts as failing if most of these requests failed.
@@ -95,14 +130,9 @@ fn is_failing(summary: &Summary) -> bool {
     })
 }
 
-fn state_of(summary: &Summary) -> Markup {
+fn state_of(summary: &Summary, numbers: &Numbers) -> Markup {
     html! {
-        @match summary.state {
-            State::Serving if is_failing(summary) => { span.bad { "Failing" } },
-            State::Serving => { span.good { "Serving" } },
-            State::Disabled => { "Disabled" },
-            State::Failed => { span.bad { "Not loaded" } },
-        }
+        span data-text="state" class=(numbers.class) { (numbers.texts.state) }
         @if let Some(problem) = &summary.problem {
             br;
             (problem)
@@ -110,123 +140,31 @@ fn state_of(summary: &Summary) -> Markup {
     }
 }
 
-fn failures(summary: &Summary) -> Markup {
-    let Some(health) = &summary.health else {
-        return html! { "–" };
-    };
-    let counts = [
-        ("trapped", health.trapped),
-        ("invalid response", health.wrong),
-        ("too slow", health.late),
-        ("no free sandbox", health.busy),
-    ];
-    let counts: Vec<String> = counts
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| format!("{kind}: {count}"))
-        .collect();
+fn last_problem(summary: &Summary) -> Markup {
+    let health = summary.health.as_ref();
+    let last = health.and_then(|health| {
+        let (text, at) = (&health.last_problem, &health.last_problem_at);
+        text.as_deref().zip(at.as_deref())
+    });
     html! {
-        @if counts.is_empty() { "none" } @else { (counts.join(", ")) }
-        @if let (Some(text), Some(at)) = (&health.last_problem, &health.last_problem_at) {
+        @if let Some((text, at)) = last {
             br;
             "Last: " (time_of_text(at)) ", " (text)
         }
     }
 }
 
-/// Enables a module. This action needs no confirmation.
-pub(super) async fn enable(state: &PageState, request: &Request) -> Result<Response, Rejection> {
-    let page = Box::pin(async {
-        let (visit, _) = Visit::of_form(state, request).await?;
-        let (app, name) = (visit.app, name(request));
-        let origin = visit.origin();
-        app.module_manager.enable(app, name, &origin).await?;
-        visit.done(PATH, format!("The module {name} is enabled."))
-    });
-    respond(state, request, Bucket::Admin, page).await
+fn grants(policy: Option<&Policy>) -> String {
+    match policy {
+        Some(policy) if policy.grants.is_empty() => "none".to_owned(),
+        Some(policy) => policy.grants.join(", "),
+        None => "–".to_owned(),
+    }
 }
 
-/// Disables a module after a confirmation.
-pub(super) async fn disable(state: &PageState, request: &Request) -> Result<Response, Rejection> {
-    let page = Box::pin(async {
-        let (visit, fields) = Visit::of_form(state, request).await?;
-        let (app, name) = (visit.app, name(request));
-        if !fields.are_confirmed()? {
-            app.module_manager.show(name).await?;
-            return confirm(
-                visit,
-                name,
-                "disable",
-                "Disable",
-                &[],
-                html! {
-                    p { "The routes of the module are not available until the module is enabled again." }
-                },
-            );
-        }
-        let origin = visit.origin();
-        app.module_manager.disable(app, name, &origin).await?;
-        visit.done(PATH, format!("The module {name} is disabled."))
-    });
-    respond(state, request, Bucket::Admin, page).await
-}
-
-/// Rolls a module back after a confirmation. The confirmation contains the version, so a second submission of the form does not roll back further.
-pub(super) async fn roll_back(state: &PageState, request: &Request) -> Result<Response, Rejection> {
-    let page = Box::pin(async {
-        let (visit, fields) = Visit::of_form(state, request).await?;
-        let (app, name) = (visit.app, name(request));
-        let modules = &app.module_manager;
-        if !fields.are_confirmed()? {
-            let report = modules.show(name).await?;
-            let earlier = modules.earlier_version(name).await?;
-            let current = report.summary.version.as_deref().unwrap_or("none");
-            let hidden = [("digest", earlier.digest.as_str())];
-            return confirm(
-                visit,
-                name,
-                "rollback",
-                "Roll back",
-                &hidden,
-                html! {
-                    p { "The earlier version replaces the current version at once, with the current permissions of the module." }
-                    dl {
-                        dt { "Current version" }
-                        dd { (current) }
-                        dt { "Earlier version" }
-                        dd { (earlier.version) }
-                    }
-                },
-            );
-        }
-        let digest = fields.one("digest")?;
-        let origin = visit.origin();
-        let report = modules.roll_back(app, name, digest, &origin).await?;
-        let version = report.summary.version.unwrap_or_default();
-        visit.done(PATH, format!("The module {name} serves version {version}."))
-    });
-    respond(state, request, Bucket::Admin, page).await
-}
-
-/// Asks for the confirmation of an action on a module.
-fn confirm(
-    visit: Visit<'_>,
-    name: &str,
-    verb: &str,
-    button: &str,
-    fields: &[(&str, &str)],
-    text: Markup,
-) -> Result<Response, Refusal> {
-    let confirmation = Confirmation {
-        action: &format!("{PATH}/{name}/{verb}"),
-        button,
-        back: PATH,
-        fields,
-        text,
-    };
-    let body = confirmation.render(&visit.browser.csrf);
-    let title = format!("{button} the module {name}?");
-    visit.page(Some(Section::Modules), &title, &body)
+/// Returns the path of the page of a module. Names of modules consist of lowercase letters, digits and hyphens.
+fn path_of(name: &str) -> String {
+    format!("{PATH}/{name}")
 }
 
 /// Returns the name of the module from the path of the request.

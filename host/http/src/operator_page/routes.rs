@@ -40,6 +40,15 @@ pub(super) fn route_group() -> RouteGroup<PageState> {
         get(modules::PATH, "listModules", |s, r| {
             Box::pin(modules::list(s, r))
         }),
+        get(modules::SCRIPT_PATH, "chartsScript", |_, _| {
+            Box::pin(ready(Ok(modules::script())))
+        }),
+        get(modules::DATA_PATH, "chartsData", |s, r| {
+            Box::pin(modules::data(s, r))
+        }),
+        get("/admin/modules/{name}", "showModule", |s, r| {
+            Box::pin(modules::show(s, r))
+        }),
         post("/admin/modules/{name}/enable", "enableModule", |s, r| {
             Box::pin(modules::enable(s, r))
         }),
@@ -51,6 +60,9 @@ pub(super) fn route_group() -> RouteGroup<PageState> {
             "rollModuleBack",
             |s, r| Box::pin(modules::roll_back(s, r)),
         ),
+        post("/admin/modules/{name}/switch", "switchModule", |s, r| {
+            Box::pin(modules::switch(s, r))
+        }),
         get(accounts::PATH, "listAccounts", |s, r| {
             Box::pin(accounts::list(s, r))
         }),

@@ -37,3 +37,4 @@ pub use manifest::{Access, BodyForm, Manifest, Route, check_path};
 pub use message::{Content, Request, Response};
 pub use module::Module;
 pub(crate) use module_metrics::set as set_module_metrics;
+pub use module_metrics::{AllUsage, Usage};

@@ -1,5 +1,6 @@
 //! The metrics of one version of a module.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use latchmail_core::metrics::{
@@ -70,6 +71,66 @@ impl ModuleMetrics {
     }
 }
 
+/// The calls of one version of a module on this host since the start of the service, from the metrics. The numbers are floating-point numbers, because the
+/// metrics are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// The number of finished calls.
+    pub calls: f64,
+    /// The number of calls in which the module trapped.
+    pub trapped: f64,
+    /// The number of calls for which the module returned an invalid response.
+    pub invalid_response: f64,
+    /// The number of calls that exceeded their deadline.
+    pub deadline: f64,
+    /// The number of calls that failed because no sandbox became free within the timeout.
+    pub busy: f64,
+    /// The CPU time of all calls, in seconds.
+    pub cpu: f64,
+}
+
+impl Usage {
+    /// Returns the number of calls that failed because of the module or because of a missing sandbox.
+    #[must_use]
+    pub fn failed(&self) -> f64 {
+        self.trapped + self.invalid_response + self.deadline + self.busy
+    }
+}
+
+/// The usage of all versions of all modules.
+#[derive(Debug, Default)]
+pub struct AllUsage(HashMap<[String; 2], Usage>);
+
+impl AllUsage {
+    /// Reads the metrics.
+    #[must_use]
+    pub fn read() -> Self {
+        let mut all: HashMap<_, Usage> = HashMap::new();
+        for ([module, version, outcome], calls) in metrics::SANDBOX_CALLS.read() {
+            let usage = all.entry([module, version]).or_default();
+            usage.calls += calls;
+            match &*outcome {
+                "trapped" => usage.trapped = calls,
+                "invalid_response" => usage.invalid_response = calls,
+                "deadline" => usage.deadline = calls,
+                "busy" => usage.busy = calls,
+                _ => {}
+            }
+        }
+        for (labels, seconds) in metrics::SANDBOX_CPU.read() {
+            all.entry(labels).or_default().cpu = seconds;
+        }
+        Self(all)
+    }
+
+    /// Returns the usage of a version. It is zero if the version was not loaded since the start of the service.
+    #[must_use]
+    pub fn of(&self, module: &str, version: &str) -> Usage {
+        let labels = [module.to_owned(), version.to_owned()];
+        self.0.get(&labels).copied().unwrap_or_default()
+    }
+}
+
 /// Sets the metrics that are read at each scrape, for the serving modules.
 pub(crate) fn set<'m>(serving: impl Iterator<Item = &'m Module>) {
     SANDBOXES_IDLE.clear();
@@ -78,5 +139,37 @@ pub(crate) fn set<'m>(serving: impl Iterator<Item = &'m Module>) {
         let labels = [&*module.name, module.manifest.version.as_str()];
         SANDBOXES_IDLE.set(labels, module.idle.count());
         MODULE_FAILING.set(labels, i64::from(module.health().failing));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usage_of_a_version_is_read_from_the_metrics() {
+        let loaded = ModuleMetrics::new("read", "1.0.0");
+        let module = String::from("read");
+        let failures = [
+            CallError::Busy {
+                module: module.clone(),
+            },
+            CallError::Deadline { module },
+        ];
+        for failure in failures {
+            loaded.finished(&Err(failure), Duration::from_millis(1));
+        }
+        loaded.cpu.inc_by(0.25);
+        let all = AllUsage::read();
+        let expected = Usage {
+            calls: 2.0,
+            busy: 1.0,
+            deadline: 1.0,
+            cpu: 0.25,
+            ..Usage::default()
+        };
+        assert_eq!(all.of("read", "1.0.0"), expected);
+        assert!(all.of("read", "1.0.0").failed() > 1.0);
+        assert_eq!(all.of("read", "2.0.0"), Usage::default());
     }
 }

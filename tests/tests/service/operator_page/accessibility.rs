@@ -10,8 +10,9 @@ use super::service;
 const ROOT: &str = "root@first.test";
 
 /// The paths of the pages below `/admin/`. One of them is an error page.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "modules",
+    "modules/variant",
     "accounts",
     "accounts/ada@first.test",
     "accounts/missing@first.test",
@@ -31,7 +32,7 @@ fn variant(version: &str, does: &str) -> Vec<u8> {
 }
 
 /// Checks the page with the default rules of axe and `target-size`.
-async fn assert_accessible(browser: &Browser, page: &str) {
+pub(super) async fn assert_accessible(browser: &Browser, page: &str) {
     let file = tools_folder().join("axe/node_modules/axe-core/axe.min.js");
     let axe = std::fs::read_to_string(file).expect("scripts/setup --tests installs axe-core");
     let script = format!(
@@ -45,7 +46,7 @@ async fn assert_accessible(browser: &Browser, page: &str) {
 }
 
 /// Presses Tab until the focused button or link has this name, then Enter.
-async fn press_with_keyboard(browser: &Browser, name: &str) {
+pub(super) async fn press_with_keyboard(browser: &Browser, name: &str) {
     for _ in 0..60 {
         browser.keys(TAB).await;
         if browser.focused().await.name().await == name {
@@ -105,6 +106,10 @@ async fn axe_finds_nothing_on_any_page() {
         browser.press("Roll back").await;
         browser.wait_for_text("Roll back the module").await;
         assert_accessible(&browser, "confirmation").await;
+        browser.go(&format!("{base}/admin/modules/variant")).await;
+        browser.press("Switch").await;
+        browser.wait_for_text("Switch the module").await;
+        assert_accessible(&browser, "confirmation of a switch").await;
     }
 }
 
@@ -135,6 +140,12 @@ async fn the_keyboard_alone_is_enough_without_scripts() {
     browser.wait_for_text("serves version 1.0.0").await;
     assert_eq!(service.send("GET /variant/version").await.status, 200);
     assert_eq!(heading(&browser).await, "Modules");
+    press_with_keyboard(&browser, "variant").await;
+    browser.wait_for_text("Installed versions").await;
+    press_with_keyboard(&browser, "Switch").await;
+    browser.wait_for_text("Switch the module variant?").await;
+    press_with_keyboard(&browser, "Switch").await;
+    browser.wait_for_text("serves version 2.0.0").await;
     press_with_keyboard(&browser, "Sign out").await;
     browser.wait_for_url(&format!("{base}/admin/sign-in")).await;
 }

@@ -72,14 +72,20 @@ async fn requests_from_other_sites_and_in_frames_are_refused() {
     let framed = browser.request("GET /admin/modules");
     let framed = Response::of(framed.header("Sec-Fetch-Dest", "iframe")).await;
     assert_refused(&framed, "framed");
+    for (path, script) in [
+        ("/admin/accounts", ""),
+        // The script of the charts.
+        ("/admin/modules", " script-src 'self'; connect-src 'self';"),
+    ] {
+        let shown = browser.get(path).await;
+        let policy = format!(
+            "default-src 'none'; style-src 'self';{script} form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        );
+        let sent = shown.header("content-security-policy");
+        assert_eq!(sent, Some(&*policy), "{path}");
+        assert_eq!(shown.header("x-frame-options"), Some("DENY"));
+    }
     let shown = browser.get("/admin/modules").await;
-    assert_eq!(
-        shown.header("content-security-policy"),
-        Some(
-            "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-        )
-    );
-    assert_eq!(shown.header("x-frame-options"), Some("DENY"));
     assert!(text(&shown).contains("Disable"));
     assert!(!text(&shown).contains("Enable"), "nothing was disabled");
 }

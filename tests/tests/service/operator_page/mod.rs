@@ -3,6 +3,7 @@
 mod accessibility;
 mod accounts;
 mod attacks;
+mod charts;
 mod modules;
 mod pages;
 mod sign_in;
