@@ -48,7 +48,7 @@ check: (setup "--check")
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-previous scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/test-deb scripts/test-image scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-previous scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/screenshots scripts/test-deb scripts/test-image scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
     ./scripts/check-packaging
 
@@ -61,6 +61,10 @@ bench *arguments: (setup "--bench") (modules "component") (fixtures "component")
 [positional-arguments]
 soak *arguments: (setup "--bench") (modules "component") (fixtures "component")
     @./scripts/bench --soak "$@"
+
+# Take the screenshots of docs/admin.md again
+screenshots: build-tests
+    ./scripts/screenshots
 
 # Fuzz the API of a private service with all kinds of credentials; --help lists the options
 [positional-arguments]

@@ -157,6 +157,11 @@ impl Browser {
         let id = session["sessionId"].as_str().unwrap();
         browser.session = format!("{}/session/{id}", browser.session);
         browser.apply_options(options).await;
+        if std::env::var_os(SCREENSHOTS).is_some() {
+            let hidden = json!({ "hidden": true });
+            let command = "Emulation.setScrollbarsHidden";
+            browser.devtools(command, hidden).await;
+        }
         browser
     }
 
@@ -307,21 +312,25 @@ impl Browser {
             .collect()
     }
 
-    /// Saves a screenshot of the page if the variable is set.
+    /// Saves a screenshot of the whole page, also of its invisible part, if the variable is set.
     pub async fn screenshot(&self, name: &str) {
         let Some(folder) = std::env::var_os(SCREENSHOTS) else {
             return;
         };
-        let picture = self.get("/screenshot").await;
-        let picture = STANDARD.decode(picture.as_str().unwrap()).unwrap();
+        let layout = self.devtools("Page.getLayoutMetrics", json!({})).await;
+        let mut clip = layout["cssContentSize"].clone();
+        clip["scale"] = 1.into();
+        let parameters = json!({ "captureBeyondViewport": true, "clip": clip });
+        let picture = self.devtools("Page.captureScreenshot", parameters).await;
+        let picture = STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
         let folder = PathBuf::from(folder);
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(format!("{name}.png")), picture).unwrap();
     }
 
-    async fn devtools(&self, command: &str, parameters: Value) {
+    async fn devtools(&self, command: &str, parameters: Value) -> Value {
         let parameters = json!({ "cmd": command, "params": parameters });
-        self.command("/goog/cdp/execute", parameters).await;
+        self.command("/goog/cdp/execute", parameters).await
     }
 
     async fn get(&self, path: &str) -> Value {

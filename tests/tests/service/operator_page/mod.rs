@@ -6,6 +6,7 @@ mod attacks;
 mod charts;
 mod modules;
 mod pages;
+mod screenshots;
 mod sign_in;
 
 use latchmail_tests::{Service, Setup};
