@@ -9,7 +9,7 @@
 //! - A hostile module and another program that uses the CPU: the same listing at the same time as each.
 //! - Installation of a module: the time until a version serves, with and without compilation.
 //! - Several hosts: the listings of two hosts and of one host, with a simulated mail server.
-//! - Metrics: the same listings with and without scrapes.
+//! - Metrics and traces: the same listings with and without scrapes and a collector of spans.
 //! - Memory: an idle host, the increase per connection, the increase per download, an idle account, a module.
 //! - Growth: listings, sign-ins, single messages and searches with more and more accounts, and in larger and larger mailboxes.
 //!

@@ -1,5 +1,6 @@
-//! Measures the cost of metrics: the listings of a host whose metrics are scraped every second, next to those of a host without a listener for metrics. Both
-//! hosts are processes of the same program, each with its own mail servers.
+//! Measures the cost of metrics and traces: the listings of a host whose metrics are scraped every second and which sends all traces to a collector, next to those
+//! of a host without both. Both hosts are processes of the same program, each with its own mail servers. The collector is a part of this program, so the CPU
+//! time in which it decodes the spans is measured too.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -7,6 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use latchmail_tests::collector::Collector;
 use tokio::runtime::Runtime;
 
 use crate::http;
@@ -42,7 +44,11 @@ pub(crate) fn measure(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let metrics = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let observed = format!("[metrics]\nlisten = '{metrics}'\n");
+    let collector = runtime.block_on(Collector::start());
+    let observed = format!(
+        "[metrics]\nlisten = '{metrics}'\n[telemetry]\notlp_endpoint = 'http://{}'\n",
+        collector.address
+    );
     let [plain, observed] = ["", &observed].map(|more| {
         runtime.block_on(async {
             let mut service = Service::start_with(&mut Command::new(host), modules, more).await?;
@@ -68,6 +74,7 @@ pub(crate) fn measure(
     for service in services {
         runtime.block_on(service.stop());
     }
+    anyhow::ensure!(collector.has_spans(), "the host sent no spans");
     show(&plain, &observed, report);
     Ok(())
 }
@@ -105,9 +112,10 @@ fn show(plain: &Timings, observed: &Timings, report: &mut Report) {
         Some(MAX_OVERHEAD),
     );
     report.section(
-        "Cost of metrics",
-        "Listings of 50 messages with eight clients, in 20 pairs of intervals: one interval of a host whose metrics are scraped every second, and one of a host \
-         without a listener for metrics. The bound is the upper end of the two-sided 95 % interval of the mean (Student's t).",
+        "Cost of metrics and traces",
+        "Listings of 50 messages with eight clients, in 20 pairs of intervals: one interval of a host whose metrics are scraped every second and which sends the traces \
+         of all requests to a collector on this machine, and one of a host without both. The bound is the upper end of the two-sided 95 % interval of the mean \
+         (Student's t).",
     );
     report.table(
         ["", "Value"],
