@@ -2,12 +2,10 @@
 
 use latchmail_tests::administrator::Administrator;
 use latchmail_tests::browser::{ENTER, TAB};
-use latchmail_tests::{Browser, BrowserOptions, PASSWORD, Variant, tools_folder};
+use latchmail_tests::{Browser, BrowserOptions, PASSWORD, tools_folder};
 use serde_json::{Value, json};
 
-use super::service;
-
-const ROOT: &str = "root@first.test";
+use super::{ROOT, service, variant};
 
 /// The paths of the pages below `/admin/`. One of them is an error page.
 const PAGES: [&str; 9] = [
@@ -21,15 +19,6 @@ const PAGES: [&str; 9] = [
     "limits",
     "log",
 ];
-
-fn variant(version: &str, does: &str) -> Vec<u8> {
-    Variant {
-        version,
-        does,
-        ..Variant::default()
-    }
-    .component()
-}
 
 /// Checks the page with the default rules of axe and `target-size`.
 pub(super) async fn assert_accessible(browser: &Browser, page: &str) {

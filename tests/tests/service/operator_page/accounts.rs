@@ -5,9 +5,8 @@ use latchmail_tests::client::REDIRECT_URI;
 use latchmail_tests::{Client, PASSWORD, Response, Service};
 use serde_json::json;
 
-use super::service;
+use super::{ROOT, service};
 
-const ROOT: &str = "root@first.test";
 const ADA: &str = "ada@first.test";
 
 /// Returns the row of the table that contains a text.

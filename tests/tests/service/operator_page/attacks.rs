@@ -3,9 +3,7 @@
 use latchmail_tests::Response;
 use latchmail_tests::administrator::{Administrator, FormBrowser, PageForm, text};
 
-use super::service;
-
-const ROOT: &str = "root@first.test";
+use super::{ROOT, service};
 
 fn assert_refused(response: &Response, case: &str) {
     assert_eq!(response.status, 403, "{case}: {}", text(response));

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use latchmail_tests::administrator::{Administrator, FormBrowser, text};
-use latchmail_tests::{Browser, BrowserOptions, PASSWORD, Variant};
+use latchmail_tests::{Browser, BrowserOptions};
 use serde_json::{Value, json};
 
 use super::accessibility::{assert_accessible, press_with_keyboard};
-use super::service;
-
-const ROOT: &str = "root@first.test";
+use super::{ROOT, service, sign_in, variant};
 
 /// The numbers that the script reads.
 const DATA: &str = "/admin/modules.json";
@@ -19,25 +17,6 @@ const LABEL: &str = "document.querySelector('[data-chart=variant] svg').ariaLabe
 
 /// The number of points in the line of the calls.
 const POINTS: &str = "document.querySelector('[data-chart=variant] .calls').points.length";
-
-fn variant(version: &str, does: &str) -> Vec<u8> {
-    Variant {
-        version,
-        does,
-        ..Variant::default()
-    }
-    .component()
-}
-
-/// Signs in with a browser. The page of the modules is then open.
-pub(super) async fn sign_in(browser: &Browser, root: &Administrator<'_>, base: &str) {
-    browser.go(&format!("{base}/admin/sign-in")).await;
-    browser.find("#email").await.enter(ROOT).await;
-    browser.find("#password").await.enter(PASSWORD).await;
-    browser.find("#code").await.enter(&root.code()).await;
-    browser.press("Sign in").await;
-    browser.wait_for_url(&format!("{base}/admin/modules")).await;
-}
 
 async fn is_true(browser: &Browser, condition: &str) {
     browser.wait_for_value(condition, &json!(true)).await;

@@ -2,22 +2,11 @@
 
 use std::time::Duration;
 
+use latchmail_tests::Service;
 use latchmail_tests::administrator::{Administrator, FormBrowser, PageForm, text};
-use latchmail_tests::{Service, Variant};
 use tokio::time::Instant;
 
-use super::service;
-
-const ROOT: &str = "root@first.test";
-
-fn variant(version: &str, does: &str) -> Vec<u8> {
-    Variant {
-        version,
-        does,
-        ..Variant::default()
-    }
-    .component()
-}
+use super::{ROOT, service, variant};
 
 /// Returns the row of a module.
 async fn row(browser: &FormBrowser, module: &str) -> String {

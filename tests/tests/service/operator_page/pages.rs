@@ -3,9 +3,7 @@
 use latchmail_tests::Setup;
 use latchmail_tests::administrator::{Administrator, PageForm};
 
-use super::service;
-
-const ROOT: &str = "root@first.test";
+use super::{ROOT, service};
 
 /// The paths of all pages in the navigation.
 const PATHS: [&str; 6] = [

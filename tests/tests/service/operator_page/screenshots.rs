@@ -8,9 +8,7 @@ use latchmail_tests::{Browser, BrowserOptions, Client, Person, Service, Setup, V
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::charts::sign_in;
-
-const ROOT: &str = "root@first.test";
+use super::{ROOT, sign_in};
 
 /// The time for which the charts are drawn.
 const TRAFFIC: Duration = Duration::from_secs(100);

@@ -7,9 +7,7 @@ use latchmail_tests::process::free_address;
 use latchmail_tests::tls::CertificateFolder;
 use latchmail_tests::{PASSWORD, RawClient, Service};
 
-use super::service;
-
-const ROOT: &str = "root@first.test";
+use super::{ROOT, service};
 
 async fn has_session(browser: &FormBrowser) -> bool {
     let response = browser.get("/admin/modules").await;
