@@ -1,8 +1,6 @@
 //! `/admin/mail-server`: checks of the servers that this host needs, the connections of this host, and the hosts that use the database. The checks of the mail
 //! server are those of `latchmail doctor`, which also checks the configuration, the DNS and the system.
 
-use std::time::Duration;
-
 use latchmail_core::finding::{Finding, Status};
 use latchmail_core::limits::Bucket;
 use latchmail_core::metrics;
@@ -17,11 +15,9 @@ use super::visit::{Visit, respond};
 use crate::app::App;
 use crate::message::{Request, Response};
 use crate::rejection::Rejection;
+use crate::service::readiness::TIMEOUT;
 
 pub(super) const PATH: &str = "/admin/mail-server";
-
-/// The maximum duration of the check of the database.
-const TIMEOUT: Duration = Duration::from_secs(3);
 
 const DATABASE: &str = "database";
 const REDIS: &str = "redis";
