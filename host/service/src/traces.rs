@@ -8,6 +8,7 @@ mod messages;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::StatusCode;
 use latchmail_core::config::Telemetry;
 use latchmail_core::error::StartError;
@@ -72,6 +73,7 @@ pub(crate) fn start(
         url,
         hosts: Hosts::only(target),
         resource: messages::resource(host_id),
+        unsent: None,
         is_failing: false,
     };
     let (stop, stopped) = oneshot::channel();
@@ -97,8 +99,16 @@ struct Sender {
     /// The host of the collector.
     hosts: Hosts,
     resource: messages::Resource,
+    /// The request that must be repeated after a temporary failure.
+    unsent: Option<Batch>,
     /// Whether the previous request failed.
     is_failing: bool,
+}
+
+/// The body of a request, and its number of spans.
+struct Batch {
+    body: Bytes,
+    spans: u32,
 }
 
 impl Sender {
@@ -109,7 +119,6 @@ impl Sender {
         mut spans: mpsc::Receiver<SpanData>,
         mut stopped: oneshot::Receiver<()>,
     ) {
-        let mut batch = Vec::new();
         let mut is_stopping = false;
         while !is_stopping {
             tokio::select! {
@@ -117,39 +126,45 @@ impl Sender {
                 () = sleep(INTERVAL) => {}
                 () = queue.half_full(), if !self.is_failing => {}
             }
-            self.send_all(&mut batch, &mut spans).await;
+            self.send_all(&mut spans).await;
         }
     }
 
-    /// Sends all spans that wait. `batch` contains spans from an earlier request that failed. Stops at a temporary failure.
-    async fn send_all(&mut self, batch: &mut Vec<SpanData>, spans: &mut mpsc::Receiver<SpanData>) {
-        loop {
-            while batch.len() < BATCH_SIZE
-                && let Ok(span) = spans.try_recv()
-            {
-                batch.push(span);
-            }
-            if batch.is_empty() {
-                return;
-            }
-            match self.send(batch).await {
+    /// Sends all spans that wait. Stops at a temporary failure, and keeps the batch for the next call.
+    async fn send_all(&mut self, spans: &mut mpsc::Receiver<SpanData>) {
+        while let Some(batch) = self.unsent.take().or_else(|| self.next_batch(spans)) {
+            match self.send(batch.body.clone()).await {
                 Ok(()) => {
                     if std::mem::take(&mut self.is_failing) {
                         tracing::info!("the collector of traces accepts spans again");
                     }
                 }
                 Err(Failure::Temporary(reason)) => {
+                    self.unsent = Some(batch);
                     self.report(&reason);
                     return;
                 }
                 Err(Failure::Permanent(reason)) => {
-                    let lost = u32::try_from(batch.len()).unwrap_or(u32::MAX);
-                    metrics::TRACE_SPANS_LOST.with([]).inc_by(lost.into());
+                    metrics::TRACE_SPANS_LOST
+                        .with([])
+                        .inc_by(batch.spans.into());
                     self.report(&reason);
                 }
             }
-            batch.clear();
         }
+    }
+
+    /// Returns the next request with spans that wait, or `None` if no spans wait.
+    fn next_batch(&self, spans: &mut mpsc::Receiver<SpanData>) -> Option<Batch> {
+        let next = std::iter::from_fn(|| spans.try_recv().ok());
+        let spans: Vec<_> = next.take(BATCH_SIZE).map(messages::span).collect();
+        let count = u32::try_from(spans.len()).unwrap_or(u32::MAX);
+        (count > 0).then(|| Batch {
+            spans: count,
+            body: messages::request(&self.resource, spans)
+                .encode_to_vec()
+                .into(),
+        })
     }
 
     /// Logs a failure, unless the previous request also failed.
@@ -159,13 +174,12 @@ impl Sender {
         }
     }
 
-    async fn send(&self, spans: &[SpanData]) -> Result<(), Failure> {
-        let body = messages::request(&self.resource, spans).encode_to_vec();
+    async fn send(&self, body: Bytes) -> Result<(), Failure> {
         let request = Request {
             method: "POST".into(),
             url: self.url.clone(),
             headers: vec![("content-type".into(), "application/x-protobuf".into())],
-            body: body.into(),
+            body,
             timeout: Some(TIMEOUT),
             ..Request::default()
         };

@@ -28,7 +28,7 @@ pub(super) fn resource(host_id: &str) -> Resource {
 }
 
 /// Returns the request that sends these spans.
-pub(super) fn request(resource: &Resource, spans: &[SpanData]) -> ExportTraceServiceRequest {
+pub(super) fn request(resource: &Resource, spans: Vec<Span>) -> ExportTraceServiceRequest {
     ExportTraceServiceRequest {
         resource_spans: vec![ResourceSpans {
             resource: Some(resource.clone()),
@@ -38,7 +38,7 @@ pub(super) fn request(resource: &Resource, spans: &[SpanData]) -> ExportTraceSer
                     version: VERSION.into(),
                     ..InstrumentationScope::default()
                 }),
-                spans: spans.iter().map(span).collect(),
+                spans,
                 ..ScopeSpans::default()
             }],
             ..ResourceSpans::default()
@@ -46,16 +46,17 @@ pub(super) fn request(resource: &Resource, spans: &[SpanData]) -> ExportTraceSer
     }
 }
 
-fn span(data: &SpanData) -> Span {
+/// Converts a span.
+pub(super) fn span(data: SpanData) -> Span {
     let kind = match data.kind {
         Kind::Server => SpanKind::Server,
         Kind::Client => SpanKind::Client,
         Kind::Internal => SpanKind::Internal,
     };
-    let attributes = data.attributes.iter().map(|(key, value)| {
+    let attributes = data.attributes.into_iter().map(|(key, value)| {
         let value = match value {
-            Value::Text(text) => AnyValue::StringValue(text.clone().into_owned()),
-            Value::Number(number) => AnyValue::IntValue(*number),
+            Value::Text(text) => AnyValue::StringValue(text.into_owned()),
+            Value::Number(number) => AnyValue::IntValue(number),
         };
         attribute(key, value)
     });
@@ -69,7 +70,7 @@ fn span(data: &SpanData) -> Span {
         span_id: data.id.0.into(),
         parent_span_id: data.parent.map_or_else(Vec::new, |parent| parent.0.into()),
         flags,
-        name: data.name.clone().into_owned(),
+        name: data.name.into_owned(),
         kind: kind.into(),
         start_time_unix_nano: nanoseconds(data.start),
         end_time_unix_nano: nanoseconds(data.end),

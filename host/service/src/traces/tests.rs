@@ -18,7 +18,10 @@ fn a_span_has_its_parent_times_attributes_and_status() {
     data.end = data.start + Duration::from_millis(5);
     assert_eq!(data.kind, Kind::Server);
 
-    let request = messages::request(&messages::resource("host-1"), &[data.clone()]);
+    let request = messages::request(
+        &messages::resource("host-1"),
+        vec![messages::span(data.clone())],
+    );
     let resource = &request.resource_spans[0];
     let keys = resource.resource.as_ref().unwrap().attributes.iter();
     let keys: Vec<&str> = keys.map(|attribute| &*attribute.key).collect();
