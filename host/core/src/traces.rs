@@ -1,23 +1,21 @@
 //! The traces of requests: a trace id for each request, and spans for the parts of a request.
 //!
 //! Each request has a trace id, even if no spans are recorded. The log lines of the request and the outgoing requests of modules contain the trace id. Spans are
-//! recorded only if a [`Tracer`] has a queue for them. `docs/tracing.md` describes all spans. Names and attributes of spans contain no mail addresses, no
+//! recorded only if a [`Tracer`] has a [`SpanSink`]. `docs/tracing.md` describes all spans. Names and attributes of spans contain no mail addresses, no
 //! addresses of clients, no subjects and no tokens.
 //!
-//! This module does not send spans to a collector; the crate `latchmail-service` sends spans.
+//! This module does not keep spans and does not send them to a collector; the crate `latchmail-service` does both.
 
 mod context;
 mod span;
 
 use std::cell::Cell;
+use std::fmt;
 use std::sync::Arc;
 
-use tokio::sync::{Notify, mpsc};
 use tokio::task::futures::TaskLocalFuture;
 use tracing::Instrument as _;
 use tracing::instrument::Instrumented;
-
-use crate::metrics;
 
 pub use context::{SpanId, TraceContext, TraceId};
 pub use span::{Kind, Name, Span, SpanData, Value};
@@ -34,8 +32,8 @@ pub struct Trace {
     is_sampled: bool,
     /// The span that is the parent of the next span.
     parent: Cell<SpanId>,
-    /// The queue for finished spans. `None` if the spans of this request are not recorded.
-    queue: Option<Arc<SpanQueue>>,
+    /// The receiver of finished spans. `None` if the spans of this request are not recorded.
+    sink: Option<Arc<dyn SpanSink>>,
 }
 
 impl Trace {
@@ -77,57 +75,28 @@ pub fn in_request<F: Future>(future: F) -> TaskLocalFuture<Option<Trace>, Instru
     CURRENT.scope(with_current(Clone::clone), future.in_current_span())
 }
 
+/// Receives the finished spans of all recorded requests.
+pub trait SpanSink: Send + Sync + fmt::Debug {
+    /// Receives a span. The request waits for this call.
+    fn add(&self, span: SpanData);
+}
+
 /// Begins the traces of requests. The default value records no spans.
 #[derive(Clone, Debug, Default)]
 pub struct Tracer {
-    queue: Option<Arc<SpanQueue>>,
+    sink: Option<Arc<dyn SpanSink>>,
     /// The part of the new traces that are recorded, from 0 to 1.
     sample_ratio: f64,
 }
 
-/// The queue of the spans that are not yet sent.
-#[derive(Debug)]
-pub struct SpanQueue {
-    sender: mpsc::Sender<SpanData>,
-    /// The number of free places below which the receiver is notified.
-    low: usize,
-    notify: Notify,
-}
-
-impl SpanQueue {
-    fn add(&self, span: SpanData) {
-        if self.sender.try_send(span).is_err() {
-            metrics::TRACE_SPANS_LOST.increment([]);
-        }
-        if self.sender.capacity() < self.low {
-            self.notify.notify_one();
-        }
-    }
-
-    /// Waits until the queue is half full.
-    pub async fn half_full(&self) {
-        self.notify.notified().await;
-    }
-}
-
 impl Tracer {
-    /// Creates a tracer that records spans, and a queue with space for `size` spans. `sample_ratio` is the part of the traces that are recorded, from 0 to 1.
+    /// Creates a tracer that records spans. `sample_ratio` is the part of the traces that are recorded, from 0 to 1.
     #[must_use]
-    pub fn recording(
-        size: usize,
-        sample_ratio: f64,
-    ) -> (Self, Arc<SpanQueue>, mpsc::Receiver<SpanData>) {
-        let (sender, receiver) = mpsc::channel(size);
-        let queue = Arc::new(SpanQueue {
-            sender,
-            low: size / 2,
-            notify: Notify::new(),
-        });
-        let tracer = Self {
-            queue: Some(Arc::clone(&queue)),
+    pub fn recording(sink: Arc<dyn SpanSink>, sample_ratio: f64) -> Self {
+        Self {
+            sink: Some(sink),
             sample_ratio,
-        };
-        (tracer, queue, receiver)
+        }
     }
 
     /// Begins the trace of a request, or continues the trace `received` of a trusted client. Also returns the span of the request. A continued trace is sampled
@@ -140,14 +109,14 @@ impl Tracer {
         let id = received.map_or_else(TraceId::random, |received| received.trace_id);
         let is_sampled = match received {
             Some(received) => received.is_sampled,
-            None => self.queue.is_some() && id.fraction() < self.sample_ratio,
+            None => self.sink.is_some() && id.fraction() < self.sample_ratio,
         };
         let received = received.map(|received| received.span_id);
         let trace = Trace {
             id,
             is_sampled,
-            parent: Cell::new(received.unwrap_or_else(SpanId::random)),
-            queue: self.queue.clone().filter(|_| is_sampled),
+            parent: Cell::new(received.unwrap_or_else(SpanId::next)),
+            sink: self.sink.clone().filter(|_| is_sampled),
         };
         let span = Span::begin(&trace, Kind::Server, received, name);
         if let Some(id) = span.id() {

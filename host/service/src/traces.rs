@@ -4,6 +4,7 @@
 //! SDK and its exporter also read the variables `OTEL_*`, which are not a part of our configuration.
 
 mod messages;
+mod queue;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +14,15 @@ use http::StatusCode;
 use latchmail_core::config::Telemetry;
 use latchmail_core::error::StartError;
 use latchmail_core::metrics;
-use latchmail_core::traces::{SpanData, SpanQueue, Tracer};
+use latchmail_core::traces::Tracer;
 use latchmail_net::fetch::{Error, Fetch, Hosts, Request, Target};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message as _;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-/// The maximum number of spans that wait. The service loses further spans.
-const QUEUE_SIZE: usize = 8_192;
-
-/// The maximum number of spans in one request.
-const BATCH_SIZE: usize = 2_048;
+use queue::Queue;
 
 /// The interval between requests. If many spans wait, the next request is sent earlier.
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -67,17 +64,18 @@ pub(crate) fn start(
     let target = target.ok_or_else(|| {
         StartError::new("`telemetry.otlp_endpoint` is not the URL of a host with a valid name")
     })?;
-    let (tracer, queue, spans) = Tracer::recording(QUEUE_SIZE, config.sample_ratio);
+    let queue = Arc::<Queue>::default();
+    let tracer = Tracer::recording(Arc::clone(&queue) as _, config.sample_ratio);
     let sender = Sender {
         fetch,
         url,
         hosts: Hosts::only(target),
         resource: messages::resource(host_id),
-        unsent: None,
+        queue,
         is_failing: false,
     };
     let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(sender.run(queue, spans, stopped));
+    let task = tokio::spawn(sender.run(stopped));
     Ok((tracer, Some(Exporter { stop, task })))
 }
 
@@ -99,72 +97,48 @@ struct Sender {
     /// The host of the collector.
     hosts: Hosts,
     resource: messages::Resource,
-    /// The request that must be repeated after a temporary failure.
-    unsent: Option<Batch>,
+    queue: Arc<Queue>,
     /// Whether the previous request failed.
     is_failing: bool,
 }
 
-/// The body of a request, and its number of spans.
-struct Batch {
-    body: Bytes,
-    spans: u32,
-}
-
 impl Sender {
     /// Sends spans until `stopped` receives a message.
-    async fn run(
-        mut self,
-        queue: Arc<SpanQueue>,
-        mut spans: mpsc::Receiver<SpanData>,
-        mut stopped: oneshot::Receiver<()>,
-    ) {
+    async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
         let mut is_stopping = false;
         while !is_stopping {
             tokio::select! {
                 _ = &mut stopped => is_stopping = true,
                 () = sleep(INTERVAL) => {}
-                () = queue.half_full(), if !self.is_failing => {}
+                () = self.queue.filled(), if !self.is_failing => {}
             }
-            self.send_all(&mut spans).await;
+            self.send_waiting().await;
         }
     }
 
-    /// Sends all spans that wait. Stops at a temporary failure, and keeps the batch for the next call.
-    async fn send_all(&mut self, spans: &mut mpsc::Receiver<SpanData>) {
-        while let Some(batch) = self.unsent.take().or_else(|| self.next_batch(spans)) {
-            match self.send(batch.body.clone()).await {
-                Ok(()) => {
-                    if std::mem::take(&mut self.is_failing) {
-                        tracing::info!("the collector of traces accepts spans again");
-                    }
-                }
-                Err(Failure::Temporary(reason)) => {
-                    self.unsent = Some(batch);
-                    self.report(&reason);
-                    return;
-                }
-                Err(Failure::Permanent(reason)) => {
-                    metrics::TRACE_SPANS_LOST
-                        .with([])
-                        .inc_by(batch.spans.into());
-                    self.report(&reason);
+    /// Sends the spans that wait. Spans that end during the request wait for the next call, because many small requests would cost much time.
+    async fn send_waiting(&mut self) {
+        let Some(batch) = self.queue.take() else {
+            return;
+        };
+        let body = messages::request(&self.resource, &batch.spans);
+        match self.send(body.into()).await {
+            Ok(()) => {
+                if std::mem::take(&mut self.is_failing) {
+                    tracing::info!("the collector of traces accepts spans again");
                 }
             }
+            Err(Failure::Temporary(reason)) => {
+                self.queue.put_back(batch);
+                self.report(&reason);
+            }
+            Err(Failure::Permanent(reason)) => {
+                metrics::TRACE_SPANS_LOST
+                    .with([])
+                    .inc_by(batch.count.into());
+                self.report(&reason);
+            }
         }
-    }
-
-    /// Returns the next request with spans that wait, or `None` if no spans wait.
-    fn next_batch(&self, spans: &mut mpsc::Receiver<SpanData>) -> Option<Batch> {
-        let next = std::iter::from_fn(|| spans.try_recv().ok());
-        let spans: Vec<_> = next.take(BATCH_SIZE).map(messages::span).collect();
-        let count = u32::try_from(spans.len()).unwrap_or(u32::MAX);
-        (count > 0).then(|| Batch {
-            spans: count,
-            body: messages::request(&self.resource, spans)
-                .encode_to_vec()
-                .into(),
-        })
     }
 
     /// Logs a failure, unless the previous request also failed.

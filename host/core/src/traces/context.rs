@@ -1,6 +1,8 @@
 //! The ids of traces and spans, and the header `traceparent` (W3C Trace Context, version 00). The header `tracestate` is not used.
 
 use std::fmt;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::hexadecimal;
 
@@ -27,8 +29,14 @@ impl TraceId {
 }
 
 impl SpanId {
-    pub(super) fn random() -> Self {
-        Self(random())
+    /// Creates the id of a new span. The first id of the process is random. The ids after it differ by an odd constant, so an id is repeated only after 2⁶⁴ spans.
+    pub(super) fn next() -> Self {
+        static LAST: LazyLock<AtomicU64> =
+            LazyLock::new(|| AtomicU64::new(u64::from_ne_bytes(random())));
+        // 2⁶⁴ divided by the golden ratio distributes the ids evenly (Knuth, "The Art of Computer Programming", volume 3, section 6.4).
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let id = LAST.fetch_add(STEP, Ordering::Relaxed);
+        Self(id.max(1).to_be_bytes())
     }
 }
 

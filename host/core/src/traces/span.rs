@@ -1,4 +1,4 @@
-//! Spans: the parts of a request, with their times. A span is added to the queue when it is dropped, so a cancelled request has spans too.
+//! Spans: the parts of a request, with their times. A span is passed to the sink when it is dropped, so a cancelled request has spans too.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use super::context::{SpanId, TraceId};
-use super::{SpanQueue, Trace, with_current};
+use super::{SpanSink, Trace, with_current};
 
 /// The name of a span, or the value of an attribute.
 pub type Name = Cow<'static, str>;
@@ -62,7 +62,7 @@ pub struct Span(Option<Box<Active>>);
 struct Active {
     data: SpanData,
     start: Instant,
-    queue: Arc<SpanQueue>,
+    sink: Arc<dyn SpanSink>,
     /// The parent of this span, if this span is the current span.
     entered_from: Option<SpanId>,
 }
@@ -80,14 +80,14 @@ impl Span {
         parent: Option<SpanId>,
         name: impl FnOnce() -> Name,
     ) -> Self {
-        let Some(queue) = &trace.queue else {
+        let Some(sink) = &trace.sink else {
             return Self::default();
         };
         let now = SystemTime::now();
         Self(Some(Box::new(Active {
             data: SpanData {
                 trace_id: trace.id,
-                id: SpanId::random(),
+                id: SpanId::next(),
                 parent,
                 name: name(),
                 kind,
@@ -97,7 +97,7 @@ impl Span {
                 is_error: false,
             },
             start: Instant::now(),
-            queue: Arc::clone(queue),
+            sink: Arc::clone(sink),
             entered_from: None,
         })))
     }
@@ -154,7 +154,7 @@ impl Drop for Span {
             if let Some(parent) = active.entered_from {
                 with_current(|trace| trace.parent.set(parent));
             }
-            active.queue.add(data);
+            active.sink.add(data);
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use latchmail_core::traces::{Kind, SpanData, Value};
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 use opentelemetry_proto::tonic::common::v1::{self, InstrumentationScope, KeyValue};
 pub(super) use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags, Status};
+use prost::Message as _;
 
 const NAME: &str = "latchmail";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -27,23 +27,46 @@ pub(super) fn resource(host_id: &str) -> Resource {
     }
 }
 
-/// Returns the request that sends these spans.
-pub(super) fn request(resource: &Resource, spans: Vec<Span>) -> ExportTraceServiceRequest {
-    ExportTraceServiceRequest {
-        resource_spans: vec![ResourceSpans {
-            resource: Some(resource.clone()),
-            scope_spans: vec![ScopeSpans {
-                scope: Some(InstrumentationScope {
-                    name: NAME.into(),
-                    version: VERSION.into(),
-                    ..InstrumentationScope::default()
-                }),
-                spans,
-                ..ScopeSpans::default()
-            }],
-            ..ResourceSpans::default()
-        }],
-    }
+/// The keys of the fields `resource_spans` of a request and `scope_spans` of its resource: the field number and the wire type of a message (Protocol Buffers,
+/// "Encoding").
+const RESOURCE_SPANS: u8 = 1 << 3 | 2;
+const SCOPE_SPANS: u8 = 2 << 3 | 2;
+
+/// Appends a span in the form that [`request`] expects: as a field of `ScopeSpans`.
+pub(super) fn append(spans: &mut Vec<u8>, span: Span) {
+    let field = ScopeSpans {
+        spans: vec![span],
+        ..ScopeSpans::default()
+    };
+    spans.extend(field.encode_to_vec());
+}
+
+/// Returns the encoded `ExportTraceServiceRequest` with these spans, which [`append`] has encoded.
+pub(super) fn request(resource: &Resource, spans: &[u8]) -> Vec<u8> {
+    let scope = ScopeSpans {
+        scope: Some(InstrumentationScope {
+            name: NAME.into(),
+            version: VERSION.into(),
+            ..InstrumentationScope::default()
+        }),
+        ..ScopeSpans::default()
+    };
+    let resource = ResourceSpans {
+        resource: Some(resource.clone()),
+        ..ResourceSpans::default()
+    };
+    let scope = [&scope.encode_to_vec(), spans].concat();
+    let resource = [resource.encode_to_vec(), field(SCOPE_SPANS, &scope)].concat();
+    field(RESOURCE_SPANS, &resource)
+}
+
+/// Encodes a field whose value is a message.
+fn field(key: u8, message: &[u8]) -> Vec<u8> {
+    let mut field = vec![key];
+    // A vector has no maximum length, so this does not fail.
+    let _ = prost::encode_length_delimiter(message.len(), &mut field);
+    field.extend(message);
+    field
 }
 
 /// Converts a span.
