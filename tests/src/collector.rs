@@ -56,12 +56,6 @@ impl Collector {
         format!("telemetry.otlp_endpoint = 'http://{}'", self.address)
     }
 
-    /// Returns whether a service has sent spans.
-    pub fn has_spans(&self) -> bool {
-        let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
-        !spans.is_empty()
-    }
-
     /// Stops the service, which then sends its last spans. Returns all spans.
     pub async fn spans_after_stop(&self, service: &mut Service) -> Vec<Span> {
         service.stop().await;
