@@ -2,16 +2,18 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 pub use opentelemetry_proto::tonic::trace::v1::Span;
 pub use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
@@ -25,7 +27,25 @@ use crate::Service;
 pub struct Collector {
     /// The address and port.
     pub address: SocketAddr,
-    spans: Arc<Mutex<Vec<Span>>>,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    spans: Mutex<Vec<Span>>,
+    answer: Mutex<Answer>,
+}
+
+/// How the collector responds to spans.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Answer {
+    /// It stores the spans.
+    #[default]
+    Accept,
+    /// It responds with 503 and stores nothing.
+    Unavailable,
+    /// It stores the spans, and reports that it refused this number of them.
+    Refused(i64),
 }
 
 /// The spans of one trace.
@@ -37,18 +57,18 @@ impl Collector {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let spans = Arc::<Mutex<Vec<Span>>>::default();
-        let stored = Arc::clone(&spans);
+        let state = Arc::<State>::default();
+        let shared = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let stored = Arc::clone(&stored);
-                let service = service_fn(move |request| respond(request, Arc::clone(&stored)));
+                let shared = Arc::clone(&shared);
+                let service = service_fn(move |request| respond(request, Arc::clone(&shared)));
                 let connection =
                     http1::Builder::new().serve_connection(TokioIo::new(stream), service);
                 tokio::spawn(async move { drop(connection.await) });
             }
         });
-        Self { address, spans }
+        Self { address, state }
     }
 
     /// Returns the setting that makes a service send its spans to this collector.
@@ -56,17 +76,21 @@ impl Collector {
         format!("telemetry.otlp_endpoint = 'http://{}'", self.address)
     }
 
+    /// Changes how the collector responds.
+    pub fn answer(&self, answer: Answer) {
+        *self.state.answer.lock().unwrap() = answer;
+    }
+
     /// Stops the service, which then sends its last spans. Returns all spans.
     pub async fn spans_after_stop(&self, service: &mut Service) -> Vec<Span> {
         service.stop().await;
-        let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
-        spans.clone()
+        self.state.spans.lock().unwrap().clone()
     }
 }
 
 async fn respond(
     request: Request<Incoming>,
-    stored: Arc<Mutex<Vec<Span>>>,
+    state: Arc<State>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
     let header = |name: &str| head.headers.get(name).map(|value| value.to_str().unwrap());
@@ -76,12 +100,26 @@ async fn respond(
         return Ok(Response::new(Full::from(trace)));
     }
     assert_eq!(header("content-type"), Some("application/x-protobuf"));
+    let answer = *state.answer.lock().unwrap();
+    if matches!(answer, Answer::Unavailable) {
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        return Ok(response);
+    }
     let received = ExportTraceServiceRequest::decode(body).unwrap();
     let scopes = received.resource_spans.into_iter();
     let scopes = scopes.flat_map(|resource| resource.scope_spans);
-    let mut stored = stored.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut stored = state.spans.lock().unwrap();
     stored.extend(scopes.flat_map(|scope| scope.spans));
-    Ok(Response::new(Full::default()))
+    let partial_success = match answer {
+        Answer::Refused(rejected_spans) => Some(ExportTracePartialSuccess {
+            rejected_spans,
+            ..ExportTracePartialSuccess::default()
+        }),
+        _ => None,
+    };
+    let response = ExportTraceServiceResponse { partial_success };
+    Ok(Response::new(Full::from(response.encode_to_vec())))
 }
 
 impl Trace {

@@ -122,23 +122,28 @@ impl Sender {
             return;
         };
         let body = messages::request(&self.resource, &batch.spans);
-        match self.send(body.into()).await {
-            Ok(()) => {
+        let lost = match self.send(body.into()).await {
+            Ok(0) => {
                 if std::mem::take(&mut self.is_failing) {
                     tracing::info!("the collector of traces accepts spans again");
                 }
+                return;
+            }
+            Ok(refused) => {
+                self.report(&format!("it refused {refused} spans"));
+                refused
             }
             Err(Failure::Temporary(reason)) => {
                 self.queue.put_back(batch);
                 self.report(&reason);
+                return;
             }
             Err(Failure::Permanent(reason)) => {
-                metrics::TRACE_SPANS_LOST
-                    .with([])
-                    .inc_by(batch.count.into());
                 self.report(&reason);
+                batch.count
             }
-        }
+        };
+        metrics::TRACE_SPANS_LOST.with([]).inc_by(lost.into());
     }
 
     /// Logs a failure, unless the previous request also failed.
@@ -148,7 +153,8 @@ impl Sender {
         }
     }
 
-    async fn send(&self, body: Bytes) -> Result<(), Failure> {
+    /// Sends a request. Returns the number of spans that the collector refused.
+    async fn send(&self, body: Bytes) -> Result<u32, Failure> {
         let request = Request {
             method: "POST".into(),
             url: self.url.clone(),
@@ -174,14 +180,9 @@ impl Sender {
             | StatusCode::GATEWAY_TIMEOUT => return Err(Failure::Temporary(reason())),
             _ => return Err(Failure::Permanent(reason())),
         }
-        let refused = ExportTraceServiceResponse::decode(response.body)
-            .ok()
-            .and_then(|response| response.partial_success)
-            .map_or(0, |partial| partial.rejected_spans);
-        if refused > 0 {
-            return Err(Failure::Permanent(format!("it refused {refused} spans")));
-        }
-        Ok(())
+        let response = ExportTraceServiceResponse::decode(response.body).unwrap_or_default();
+        let refused = response.partial_success.unwrap_or_default().rejected_spans;
+        Ok(u32::try_from(refused).unwrap_or(0))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Traces: the trace id in the log, the header `traceparent`, and the spans that a collector receives.
 
-use latchmail_tests::collector::{Collector, SpanKind, Trace, attribute, hexadecimal, is_error};
+use latchmail_tests::collector::{
+    Answer, Collector, SpanKind, Trace, attribute, hexadecimal, is_error,
+};
 use latchmail_tests::process::free_address;
 use latchmail_tests::{Log, METRICS, PASSWORD, Response, Service, Setup, fixtures, wait_until};
 use serde_json::json;
@@ -179,6 +181,43 @@ async fn requests_continue_without_the_collector_and_one_warning_is_logged() {
     let warnings = log.lines_with(WARNING);
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     assert!(warnings[0].contains("WARN"), "{warnings:#?}");
+}
+
+// The collector is a stub, because a real one does not fail on request.
+#[tokio::test]
+async fn spans_are_sent_again_after_an_outage_and_refused_spans_are_counted() {
+    const FAILED: &str = "the collector of traces does not accept spans";
+    const RECOVERED: &str = "the collector of traces accepts spans again";
+    let log = Log::capture();
+    let logged = async |text: &str, count: usize| {
+        let is_logged = async || log.lines_with(text).len() == count;
+        wait_until("the collector's state is logged", is_logged).await;
+    };
+    let collector = Collector::start().await;
+    collector.answer(Answer::Unavailable);
+    let mut service = Service::with(&format!("{METRICS}\n{}", collector.setting())).await;
+    let during = service.send(HEALTH).await;
+    logged(FAILED, 1).await;
+    collector.answer(Answer::Accept);
+    let after = service.send(HEALTH).await;
+    logged(RECOVERED, 1).await;
+    let lost = async || {
+        let metrics = service.scrape().await;
+        metrics.sum("latchmail_trace_spans_lost_total", &[])
+    };
+    let before = lost().await;
+    collector.answer(Answer::Refused(2));
+    service.send(HEALTH).await.succeeds(200);
+    let is_counted = async || (lost().await - before - 2.0).abs() < 0.5;
+    wait_until("the refused spans are counted", is_counted).await;
+    logged("it refused 2 spans", 1).await;
+
+    let spans = collector.spans_after_stop(&mut service).await;
+    for response in [during, after] {
+        let id = Some(request_id(&response));
+        let of_request = |span: &&_| attribute(span, "latchmail.request_id") == id;
+        assert_eq!(spans.iter().filter(of_request).count(), 1, "{spans:#?}");
+    }
 }
 
 #[tokio::test]

@@ -30,7 +30,8 @@ fn a_span_has_its_parent_times_attributes_and_status() {
     assert_eq!((&*span.name, span.kind()), ("GET /a", SpanKind::Server));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let times = [span.start_time_unix_nano, span.end_time_unix_nano].map(Duration::from_nanos);
-    assert!(times[0] <= times[1] && times[1] <= now && now - times[0] < Duration::from_mins(1));
+    assert!(times[0] <= times[1] && times[1] <= now);
+    assert!(now < times[0] + Duration::from_mins(1));
     assert_eq!(span.status.as_ref().unwrap().code, 2);
     let attributes = format!("{:?}", span.attributes);
     for value in ["StringValue(\"/a\")", "IntValue(500)", "error.type"] {
@@ -45,7 +46,7 @@ async fn many_spans_are_sent_at_once_and_too_many_are_lost() {
     let lost = || metrics::TRACE_SPANS_LOST.with([]).get();
     let before = lost();
     let mut sent = 0;
-    while lost() == before {
+    while lost() < before + 1.0 {
         drop(tracer.begin(None, || "GET /a".into()));
         sent += 1;
     }
