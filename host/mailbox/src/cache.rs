@@ -175,7 +175,20 @@ impl MailboxCache {
 
     /// Removes the location of a message. Callers use this function if the location might be outdated.
     pub(crate) fn remove_location(&self, account: &str, number: u64) {
-        self.update(account, number, |message| message.location = None);
+        match self.messages.get(&MessageKey(account, number)) {
+            Some(message) if message.structure.is_some() => {
+                self.update(account, number, |message| message.location = None);
+            }
+            Some(_) => self.remove(account, number),
+            None => {}
+        }
+    }
+
+    /// Removes the data of a message that no longer exists.
+    pub(crate) fn remove_message(&self, account: &str, number: u64, last: &Location) {
+        self.remove(account, number);
+        let folder = FolderKey::new(account, &last.path, last.uid_validity());
+        self.summaries.remove(&(folder, last.imap_uid()));
     }
 
     /// Returns the structure of the message with this number.
@@ -204,11 +217,6 @@ impl MailboxCache {
         };
         self.summaries
             .insert((folder, uid), Arc::new(without_flags));
-    }
-
-    /// Removes the summary of a message that no longer exists.
-    pub(crate) fn remove_summary(&self, folder: FolderKey, uid: u32) {
-        self.summaries.remove(&(folder, uid));
     }
 
     /// Returns the number of an account's folders, or 0 if the number is unknown. Returns `None` if the index might not contain all folders.
@@ -271,6 +279,10 @@ impl MailboxCache {
         self.syncs.insert(account.to_owned(), (started, version));
     }
 
+    fn remove(&self, account: &str, number: u64) {
+        self.messages.remove(&MessageKey(account, number));
+    }
+
     fn update(&self, account: &str, number: u64, update: impl FnOnce(&mut Message)) {
         let key = (account.to_owned(), number);
         let mut message = self.messages.get(&key).unwrap_or_default();
@@ -301,6 +313,17 @@ mod tests {
         assert!(cache.structure("ada", 7).is_some());
         assert!(cache.structure("ada", 8).is_none());
         assert!(cache.structure("bob", 7).is_none());
+    }
+
+    #[test]
+    fn an_unknown_location_leaves_no_entry() {
+        let cache = MailboxCache::new();
+        cache.remove_location("ada", 7);
+        assert_eq!(cache.messages.len(), 0);
+        let structure = Arc::new(StructureParser::default().finish(true));
+        cache.insert_structure("ada", 7, &structure);
+        cache.remove_location("ada", 7);
+        assert!(cache.structure("ada", 7).is_some());
     }
 
     #[test]

@@ -406,7 +406,10 @@ impl Mail {
             tracing::error!(%error, "failed to remove deleted messages from the index");
         }
         for number in uids.keys() {
-            self.cache.remove_location(account, *number);
+            match before.get(number) {
+                Some(location) => self.cache.remove_message(account, *number, location),
+                None => self.cache.remove_location(account, *number),
+            }
         }
         Ok(deleted.iter().map(|number| uids[number]).collect())
     }

@@ -93,10 +93,8 @@ impl Mail {
     ) -> Result<(), Error> {
         message_index::remove_lost(self.db(), account, &messages).await?;
         for message in messages {
-            let at = message_ref(&message.location);
-            let folder = FolderKey::new(account, at.path, at.uid_validity);
-            self.cache.remove_summary(folder, at.uid);
-            self.cache.remove_location(account, message.number());
+            self.cache
+                .remove_message(account, message.number(), &message.location);
         }
         Ok(())
     }
