@@ -3,7 +3,7 @@
 //! The library replaces these functions of the C library:
 //!
 //! - `malloc`, `calloc`, `realloc`, `posix_memalign`, `aligned_alloc` and `free`. Each call except `free` counts as one allocation. The memory comes from
-//!   mimalloc, which is the allocator of the service.
+//!   mimalloc. The allocator of the service is jemalloc.
 //! - `memcpy` and `memmove`. Their lengths count as copied bytes.
 //!
 //! The library does not count copies that the compiler replaces by instructions, copies in the sandbox, copies by the kernel, and copies inside the C

@@ -24,10 +24,11 @@ use rustix::thread::disable_transparent_huge_pages;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The memory allocator. mimalloc returns freed memory to the operating system. The allocator of glibc keeps freed memory in a separate arena for each thread.
-#[cfg(feature = "mimalloc")]
+/// The memory allocator. jemalloc returns freed memory to the operating system. Under load, mimalloc keeps several times the memory of the objects in use, and
+/// the allocator of glibc keeps freed memory in a separate arena for each thread.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The modules that the program contains.
 #[cfg(feature = "embed-modules")]

@@ -121,7 +121,7 @@ fn missing_packages_without_a_network_are_named() {
         .arg(project().join("scripts/setup"))
         .arg("--tests");
     let printed = last_line_of_failure(&mut command);
-    let expected = "setup: apt-get could not install the missing packages (see its messages above); with a network: apt-get install postgresql ";
+    let expected = "setup: apt-get could not install the missing packages (see its messages above); with a network: apt-get install make postgresql ";
     assert!(printed.starts_with(expected), "{printed}");
 }
 
