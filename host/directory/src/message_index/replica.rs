@@ -17,9 +17,10 @@ const FOLDERS: &str = "SELECT id, path, listed_path, uid_validity, uid_next, hig
 const MESSAGES: &str = "SELECT uid, folder_id, imap_uid, flags FROM messages \
      WHERE account_id = $1 AND flags IS NOT NULL";
 const SYNCED: &str = "SELECT 1 FROM mailboxes WHERE account_id = $1 AND version IS NOT NULL";
-/// Returns the messages that were changed after the version $2. The columns of a deleted message are NULL.
-const CHANGED: &str = "SELECT c.uid, m.folder_id, m.imap_uid, m.flags FROM (SELECT DISTINCT uid FROM mailbox_changes \
-     WHERE account_id = $1 AND version > $2 AND uid > 0) c LEFT JOIN messages m ON m.account_id = $1 AND m.uid = c.uid";
+/// Returns the messages that were changed after the version $2. The columns of a deleted message are NULL. Without the unary plus, SQLite reads all changes of the
+/// account, because it prefers the index by message.
+const CHANGED: &str = "SELECT c.uid, m.folder_id, m.imap_uid, m.flags FROM (SELECT DISTINCT +uid AS uid FROM mailbox_changes \
+     WHERE account_id = $1 AND version > $2 AND +uid > 0) c LEFT JOIN messages m ON m.account_id = $1 AND m.uid = c.uid";
 
 /// A folder of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -258,5 +259,31 @@ impl<'a> Builder<'a> {
             imap_uid: u32::try_from(imap_uid).unwrap_or(0),
             flags,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AssertSqlSafe, Row as _};
+
+    use super::CHANGED;
+    use crate::Db;
+    use crate::testing::on_sqlite;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_cost_of_new_changes_does_not_depend_on_the_length_of_the_log() {
+        let tested = on_sqlite(|fresh| async move {
+            let Db::Sqlite(pool) = fresh.directory.db() else {
+                panic!("this is not SQLite");
+            };
+            let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {CHANGED}"));
+            let query = sqlx::query(explain).bind("ada").bind(1_i64);
+            let steps = query.fetch_all(pool).await.unwrap();
+            let steps: Vec<String> = steps.iter().map(|step| step.get("detail")).collect();
+            let reads_log = |step: &&String| step.contains("mailbox_changes");
+            let step = steps.iter().find(reads_log).unwrap();
+            assert!(step.contains("version>?"), "{step}");
+        });
+        tested.await.unwrap();
     }
 }
