@@ -31,11 +31,11 @@ impl TraceId {
 impl SpanId {
     /// Creates the id of a new span. The first id of the process is random. The ids after it differ by an odd constant, so an id is repeated only after 2⁶⁴ spans.
     pub(super) fn next() -> Self {
-        static LAST: LazyLock<AtomicU64> =
+        static NEXT: LazyLock<AtomicU64> =
             LazyLock::new(|| AtomicU64::new(u64::from_ne_bytes(random())));
         // 2⁶⁴ divided by the golden ratio distributes the ids evenly (Knuth, "The Art of Computer Programming", volume 3, section 6.4).
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let id = LAST.fetch_add(STEP, Ordering::Relaxed);
+        let id = NEXT.fetch_add(STEP, Ordering::Relaxed);
         Self(id.max(1).to_be_bytes())
     }
 }
