@@ -59,6 +59,11 @@ impl Files {
         Ok(())
     }
 
+    /// Forgets the files that are no longer mapped. tantivy stores the path of each file that it has mapped, and removes the paths only here.
+    pub(crate) fn forget_unmapped(&self) {
+        let _ = self.maps.get_cache_info();
+    }
+
     /// Returns and forgets the first failure to write a file.
     pub(crate) fn take_failure(&self) -> Option<io::Error> {
         self.failure

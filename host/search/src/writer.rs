@@ -262,7 +262,9 @@ impl Writer {
         self.with_writer(|writer| {
             writer.garbage_collect_files().wait()?;
             Ok(())
-        })
+        })?;
+        self.shared.files.forget_unmapped();
+        Ok(())
     }
 
     fn with_writer<T>(
