@@ -62,6 +62,7 @@ pub(crate) async fn ensure_administrator(
     directory.set_admin(&id, true, now, &origin).await?;
     let file = state.join("admin-two-factor");
     let stored = std::fs::read_to_string(&file).unwrap_or_default();
+    let stored = stored.trim_end().to_owned();
     let secret = if stored.is_empty() || directory.two_factor(&id).await?.is_none() {
         directory.remove_two_factor(&id, now, &origin).await?;
         let name = &app.config.service_name;
