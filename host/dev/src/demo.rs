@@ -61,9 +61,10 @@ pub(crate) async fn ensure_administrator(
         .id;
     directory.set_admin(&id, true, now, &origin).await?;
     let file = state.join("admin-two-factor");
-    let stored = std::fs::read_to_string(&file).unwrap_or_default();
-    let stored = stored.trim_end().to_owned();
-    let secret = if stored.is_empty() || directory.two_factor(&id).await?.is_none() {
+    let enrolled = directory.two_factor(&id).await?.is_some();
+    let secret = if enrolled && let Some(secret) = read_secret(&file)? {
+        secret
+    } else {
         directory.remove_two_factor(&id, now, &origin).await?;
         let name = &app.config.service_name;
         let enrolment = Enrolment::generate(&app.auth.keys(), &id, ADMINISTRATOR, name)
@@ -75,8 +76,6 @@ pub(crate) async fn ensure_administrator(
         let secret = enrolment.secret.expose_secret();
         write_private(&file, secret).with_context(|| format!("cannot write {}", file.display()))?;
         secret.to_owned()
-    } else {
-        stored
     };
     Ok(DevAdministrator {
         email: ADMINISTRATOR.into(),
@@ -104,17 +103,22 @@ async fn create(auth: &Auth, email: &str, file: &Path) -> anyhow::Result<String>
 
 /// Returns the password in `file`. If the file does not exist, generates a password and writes it to the file.
 fn read_or_generate_password(file: &Path) -> anyhow::Result<String> {
-    match std::fs::read_to_string(file) {
-        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().into()),
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("cannot read {}", file.display()));
-        }
-        Ok(_) | Err(_) => {}
+    if let Some(password) = read_secret(file)? {
+        return Ok(password);
     }
     // The password rules require an upper-case letter, a lower-case letter and a digit. The prefix contains all three.
     let password = format!("Demo1-{}", secrets::symbols::<20>()?.as_str());
     write_private(file, &password).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(password)
+}
+
+/// Returns the secret in `file` without its line end, or `None` if the file is empty or does not exist.
+fn read_secret(file: &Path) -> anyhow::Result<Option<String>> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|secret| !secret.is_empty())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+    }
 }
 
 #[cfg(test)]

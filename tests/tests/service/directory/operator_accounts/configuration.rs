@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use latchmail_tests::{ProgramOutput, Response, Service, TEST_TIMEOUT, cache, modules, program};
+use latchmail_tests::{
+    ProgramOutput, Response, Service, TEST_TIMEOUT, cache, modules, program, wait_until,
+};
 use serde_json::{Value, json};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use super::{LOGIN, run_command};
 
@@ -129,31 +131,10 @@ async fn a_command_finds_the_state_of_latchmail_dev() {
             .args(arguments.split(' '));
         ProgramOutput::of(&mut command, "").await
     };
-    let log = std::fs::File::create(folder.path().join("dev.log")).unwrap();
-    let mut dev = Command::new(program())
-        .arg("dev")
-        .env("LATCHMAIL_STATE", folder.path())
-        .env("LATCHMAIL_MODULES", modules())
-        .env("LATCHMAIL_CACHE_DIR", cache())
-        .env("LATCHMAIL_LISTEN", "127.0.0.1:0")
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().unwrap())
-        .stderr(log)
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let run = folder.path().join("run.json");
-    // It starts mail servers first.
-    let deadline = tokio::time::Instant::now() + 6 * TEST_TIMEOUT;
-    while !run.exists() {
-        let waited = tokio::time::Instant::now() < deadline && dev.try_wait().unwrap().is_none();
-        assert!(waited, "{}", read(&folder.path().join("dev.log")));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let (dev, run) = start_dev(folder.path()).await;
     let kept = folder.path().join("latchmail.toml");
     let mode = std::fs::metadata(&kept).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let run: Value = serde_json::from_str(&read(&run)).unwrap();
     let listen = run["baseUrl"].as_str().unwrap().replace("http://", "");
     assert!(read(&kept).contains(&format!("listen = \"{listen}\"")));
     verb("account two-factor demo@latchmail.test on")
@@ -166,12 +147,69 @@ async fn a_command_finds_the_state_of_latchmail_dev() {
         .await
         .fails(401, "Two-factor code required");
 
+    stop_dev(dev).await;
+    let shown = verb("account show demo@latchmail.test").await.succeeds();
+    assert!(shown.contains("two-factor    on"), "{shown}");
+}
+
+/// A second start with the same state folder keeps the accounts and their secrets.
+#[tokio::test]
+async fn a_second_start_of_latchmail_dev_prints_the_same_credentials() {
+    let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
+    let credentials = async || {
+        let (dev, run) = start_dev(folder.path()).await;
+        let log = folder.path().join("dev.log");
+        wait_until("the examples are printed", async || {
+            read(&log).contains("Press Ctrl-C to stop.")
+        })
+        .await;
+        stop_dev(dev).await;
+        let printed = read(&log);
+        let line = printed
+            .lines()
+            .find(|line| line.starts_with("Administrator: "))
+            .unwrap();
+        // The current code differs from start to start.
+        let (before, rest) = line.split_once("two-factor code now: ").unwrap();
+        let (_, secret) = rest.split_once(", ").unwrap();
+        (run["demo"].clone(), before.to_owned(), secret.to_owned())
+    };
+    assert_eq!(credentials().await, credentials().await);
+}
+
+/// Starts `latchmail dev` with the state folder `state` and waits until it is ready. Returns the process and the content of run.json.
+async fn start_dev(state: &Path) -> (Child, Value) {
+    let log = state.join("dev.log");
+    let output = std::fs::File::create(&log).unwrap();
+    let mut dev = Command::new(program())
+        .arg("dev")
+        .env("LATCHMAIL_STATE", state)
+        .env("LATCHMAIL_MODULES", modules())
+        .env("LATCHMAIL_CACHE_DIR", cache())
+        .env("LATCHMAIL_LISTEN", "127.0.0.1:0")
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().unwrap())
+        .stderr(output)
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let run = state.join("run.json");
+    // It starts mail servers first.
+    let deadline = tokio::time::Instant::now() + 6 * TEST_TIMEOUT;
+    while !run.exists() {
+        let waited = tokio::time::Instant::now() < deadline && dev.try_wait().unwrap().is_none();
+        assert!(waited, "{}", read(&log));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    (dev, serde_json::from_str(&read(&run)).unwrap())
+}
+
+/// Stops `latchmail dev` with SIGTERM.
+async fn stop_dev(mut dev: Child) {
     let pid = i32::try_from(dev.id().unwrap()).unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(dev.wait().await.unwrap().success());
-    let shown = verb("account show demo@latchmail.test").await.succeeds();
-    assert!(shown.contains("two-factor    on"), "{shown}");
 }
 
 fn read(file: &Path) -> String {
