@@ -28,7 +28,7 @@ impl Head {
             title: "Performance",
             text: if is_complete {
                 "The figures of one complete run of the benchmarks, which writes this page: [Benchmarks and profiles](benchmarks.md). p50 and p99 are the latencies \
-                 that 50 % and 99 % of the requests did not exceed. For a long run, see [Soak](benchmarks.md#soak)."
+                 that 50 % and 99 % of the requests did not exceed. For a long run, see [Soak](soak.md)."
             } else {
                 "**The figures are not meaningful: they are those of an incomplete run of the benchmarks.**"
             },
