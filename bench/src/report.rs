@@ -113,7 +113,7 @@ impl Report {
         min: Option<f64>,
     ) {
         self.rows.push(Row {
-            name: format!("{name}, {clients} clients"),
+            name: with_clients(name, clients),
             figures: [raw, route].map(pace),
             result: route.rate() / raw.rate(),
             unit: "×",
@@ -126,7 +126,7 @@ impl Report {
     pub(crate) fn spread(&mut self, name: &str, clients: usize, route: &Timings, max: f64) {
         let [p50, p99] = [0.5, 0.99].map(|share| route.percentile(share).as_secs_f64());
         self.rows.push(Row {
-            name: format!("{name}, {clients} clients, p99 / p50"),
+            name: format!("{}, p99 / p50", with_clients(name, clients)),
             figures: [String::new(), pace(route)],
             result: p99 / p50,
             unit: "×",
@@ -140,7 +140,7 @@ impl Report {
         #[expect(clippy::cast_precision_loss, reason = "a count of calls")]
         let errors = route.errors as f64;
         self.rows.push(Row {
-            name: format!("{name}, {clients} clients"),
+            name: with_clients(name, clients),
             figures: [String::new(), pace(route)],
             result: errors,
             unit: "errors",
@@ -222,7 +222,7 @@ impl Report {
     /// Adds the throughput of a route with several clients, without a counterpart.
     pub(crate) fn rate(&mut self, name: &str, clients: usize, route: &Timings, min: Option<f64>) {
         self.rows.push(Row {
-            name: format!("{name}, {clients} clients"),
+            name: with_clients(name, clients),
             figures: [String::new(), pace(route)],
             result: route.rate(),
             unit: "/s",
@@ -363,6 +363,12 @@ fn pace(times: &Timings) -> String {
         "{:.0}/s (p50 {p50:.1}, p99 {p99:.1} ms{errors})",
         times.rate()
     )
+}
+
+/// Returns the name of a row with the number of clients.
+fn with_clients(name: &str, clients: usize) -> String {
+    let noun = if clients == 1 { "client" } else { "clients" };
+    format!("{name}, {clients} {noun}")
 }
 
 fn micros(time: Duration) -> String {
