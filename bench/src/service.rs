@@ -19,6 +19,8 @@ use crate::{http, imap, smtp};
 /// Address of the measured account.
 pub(crate) const ADDRESS: &str = "ada@bench.test";
 const DOMAIN: &str = "bench.test";
+/// The name of the measured account.
+const MEASURED: &str = "ada";
 pub(crate) const PASSWORD: &str = "Correct-Horse-7";
 
 /// A running service.
@@ -72,7 +74,7 @@ impl Service {
             modules.display()
         );
         let mut service = Self::start_with(host, modules, &credentials).await?;
-        let token = service.register("ada")?;
+        let token = service.register(MEASURED)?;
         let response = service
             .http_of(&token)?
             .post("/api/v1/app-passwords", r#"{"label":"bench"}"#)?;
@@ -180,7 +182,14 @@ impl Service {
 
     /// Creates the measured account.
     pub(crate) async fn create_measured_account(&mut self) -> anyhow::Result<()> {
-        self.measured = self.create_account("ada").await?;
+        self.measured = self.create_account(MEASURED).await?;
+        Ok(())
+    }
+
+    /// Signs the measured account in again. An access token is valid for 15 minutes, which is shorter than a complete run.
+    pub(crate) fn renew_session(&mut self) -> anyhow::Result<()> {
+        let mut client = http::Client::connect(self.http, "")?;
+        self.measured.token = Tokens::sign_in(&mut client, MEASURED)?.access;
         Ok(())
     }
 
