@@ -20,7 +20,7 @@ use crate::report::Report;
 use crate::routes::CLIENTS;
 use crate::service::Service;
 
-/// Number of pairs of intervals.
+/// Number of pairs of samples.
 const PAIRS: usize = 20;
 
 /// The 97.5 % quantile of Student's t distribution with 19 degrees of freedom, for a two-sided interval of 95 %.
@@ -57,9 +57,10 @@ pub(crate) fn measure(
     });
     let services = [plain?, observed?];
     let (mut left, mut right) = (listings(&services[0])?, listings(&services[1])?);
+    // A sample is the mean of many short intervals, so that disturbances of the machine affect both samples of a pair.
+    let intervals = workload.rounds * 3 / 2;
     let workload = Workload {
-        rounds: PAIRS,
-        interval: workload.interval * 3,
+        rounds: PAIRS * intervals,
         ..*workload
     };
     let stop = AtomicBool::new(false);
@@ -77,7 +78,7 @@ pub(crate) fn measure(
         received.load(Ordering::Relaxed) > 0,
         "the host sent no spans"
     );
-    show(&plain, &observed, report);
+    show(&plain, &observed, intervals, report);
     Ok(())
 }
 
@@ -137,10 +138,14 @@ fn discard(stream: TcpStream, counter: &AtomicU64) -> io::Result<()> {
     Ok(())
 }
 
-fn show(plain: &Timings, observed: &Timings, report: &mut Report) {
-    let pairs = plain.rates().iter().zip(observed.rates());
-    let overheads: Vec<f64> = pairs
-        .map(|(plain, observed)| (1.0 - observed / plain) * 100.0)
+/// Adds the results. A sample is the mean of `intervals` intervals.
+fn show(plain: &Timings, observed: &Timings, intervals: usize, report: &mut Report) {
+    let plain_samples = plain.rates().chunks(intervals);
+    let overheads: Vec<f64> = plain_samples
+        .zip(observed.rates().chunks(intervals))
+        .map(|(plain, observed)| {
+            (1.0 - observed.iter().sum::<f64>() / plain.iter().sum::<f64>()) * 100.0
+        })
         .collect();
     let (mean, bound) = mean_and_bound(&overheads);
     report.value("observability, mean overhead of listings", mean, "%", None);
@@ -152,9 +157,9 @@ fn show(plain: &Timings, observed: &Timings, report: &mut Report) {
     );
     report.section(
         "Cost of metrics and traces",
-        "Listings of 50 messages with eight clients, in 20 pairs of intervals: one interval of a host whose metrics are scraped every second and which sends the traces \
-         of all requests to a collector on this machine, and one of a host without both. The bound is the upper end of the two-sided 95 % interval of the mean \
-         (Student's t).",
+        "Listings of 50 messages with eight clients, in 20 pairs of samples: one sample of a host whose metrics are scraped every second and which sends the traces of \
+         all requests to a collector on this machine, and one of a host without both. A sample is the mean of twelve intervals of 0.4 s, which alternate with those of \
+         the other host. The bound is the upper end of the two-sided 95 % interval of the mean (Student's t).",
     );
     report.table(
         ["", "Value"],
