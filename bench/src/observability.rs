@@ -58,9 +58,9 @@ pub(crate) fn measure(
     let services = [plain?, observed?];
     let (mut left, mut right) = (listings(&services[0])?, listings(&services[1])?);
     // A sample is the mean of many short intervals, so that disturbances of the machine affect both samples of a pair.
-    let intervals = workload.rounds * 3 / 2;
+    let intervals_per_sample = workload.rounds * 3 / 2;
     let workload = Workload {
-        rounds: PAIRS * intervals,
+        rounds: PAIRS * intervals_per_sample,
         ..*workload
     };
     let stop = AtomicBool::new(false);
@@ -78,7 +78,7 @@ pub(crate) fn measure(
         received.load(Ordering::Relaxed) > 0,
         "the host sent no spans"
     );
-    show(&plain, &observed, intervals, report);
+    show(&plain, &observed, report);
     Ok(())
 }
 
@@ -138,11 +138,11 @@ fn discard(stream: TcpStream, counter: &AtomicU64) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds the results. A sample is the mean of `intervals` intervals.
-fn show(plain: &Timings, observed: &Timings, intervals: usize, report: &mut Report) {
-    let plain_samples = plain.rates().chunks(intervals);
+fn show(plain: &Timings, observed: &Timings, report: &mut Report) {
+    let intervals_per_sample = plain.rates().len() / PAIRS;
+    let plain_samples = plain.rates().chunks(intervals_per_sample);
     let overheads: Vec<f64> = plain_samples
-        .zip(observed.rates().chunks(intervals))
+        .zip(observed.rates().chunks(intervals_per_sample))
         .map(|(plain, observed)| {
             (1.0 - observed.iter().sum::<f64>() / plain.iter().sum::<f64>()) * 100.0
         })
