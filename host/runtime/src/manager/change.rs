@@ -33,7 +33,7 @@ impl ModuleManager {
         let examined = self.examine_all(components).await?;
         let _change = self.begin_change(router).await?;
         let policies = self.policy_source.current()?;
-        let mut entries = Entries::clone(&self.entries.load());
+        let mut entries = Entries::clone(&self.entries());
         let mut needed = Vec::new();
         for one in &examined {
             let name = &one.manifest.name;
@@ -43,7 +43,7 @@ impl ModuleManager {
             needed.extend(self.consent_needed(&entries, &module).await);
             entries.insert(name.clone(), ModuleEntry::serving(module));
         }
-        let publish = router
+        let publish_routes = router
             .prepare(&serving(&entries))
             .map_err(|error| Error::route_conflict(&error))?;
         if !needed.is_empty() && !accept {
@@ -54,8 +54,7 @@ impl ModuleManager {
             .directory
             .install_modules(&new_versions, self.max_versions, self.clock.now(), origin)
             .await?;
-        publish();
-        self.swap_entries(entries);
+        self.publish(entries, publish_routes);
         let mut reports = Vec::with_capacity(examined.len());
         for (one, versions) in examined.iter().zip(stored) {
             let module = &one.manifest.name;
@@ -95,7 +94,7 @@ impl ModuleManager {
     ) -> Result<Vec<Inspection>, Error> {
         let examined = self.examine_all(components).await?;
         let policies = self.policy_source.current()?;
-        let mut entries = Entries::clone(&self.entries.load());
+        let mut entries = Entries::clone(&self.entries());
         let mut inspections = Vec::with_capacity(examined.len());
         for one in &examined {
             let name = &one.manifest.name;
@@ -269,7 +268,7 @@ impl ModuleManager {
         origin: &Origin,
     ) -> Result<(), Error> {
         let _change = self.begin_change(router).await?;
-        let mut entries = Entries::clone(&self.entries.load());
+        let mut entries = Entries::clone(&self.entries());
         let exists = entries.remove(name).is_some();
         if !exists && !purge {
             return Err(Error::not_found(name));
@@ -349,7 +348,7 @@ impl ModuleManager {
         entry: ModuleEntry,
         written: impl Future<Output = Result<(), latchmail_directory::Error>>,
     ) -> Result<(), Error> {
-        let mut entries = Entries::clone(&self.entries.load());
+        let mut entries = Entries::clone(&self.entries());
         entries.insert(name.to_owned(), entry);
         self.replace_entries(router, entries, written).await
     }
@@ -361,24 +360,12 @@ impl ModuleManager {
         entries: Entries,
         written: impl Future<Output = Result<(), latchmail_directory::Error>>,
     ) -> Result<(), Error> {
-        let publish = router
+        let publish_routes = router
             .prepare(&serving(&entries))
             .map_err(|error| Error::route_conflict(&error))?;
         written.await?;
-        publish();
-        self.swap_entries(entries);
+        self.publish(entries, publish_routes);
         Ok(())
-    }
-
-    /// Makes the entries active. Drops the idle sandboxes of modules that no longer serve.
-    pub(super) fn swap_entries(&self, entries: Entries) {
-        let current = serving(&entries);
-        let previous = self.entries.swap(Arc::new(entries));
-        for module in serving(&previous) {
-            if !current.iter().any(|other| Arc::ptr_eq(other, &module)) {
-                module.retire();
-            }
-        }
     }
 
     /// Examines the components of a request, and checks that the components have different module names.

@@ -32,7 +32,7 @@ impl ModuleManager {
     /// Returns one sentence for each module whose current version does not serve on this host.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
-        let entries = self.entries.load();
+        let entries = self.entries();
         let failed = entries.iter().filter(|(_, entry)| !entry.is_as_wanted());
         failed
             .filter_map(|(name, entry)| {
@@ -43,7 +43,7 @@ impl ModuleManager {
 
     /// Sets the metrics of modules that are read at each scrape.
     pub fn set_metrics(&self) {
-        let entries = self.entries.load();
+        let entries = self.entries();
         let not_serving = entries.values().filter(|entry| !entry.is_as_wanted());
         metrics::MODULES_NOT_SERVING.set([], not_serving.count());
         let serving = entries
@@ -66,7 +66,7 @@ impl ModuleManager {
     /// Applies all changes of other hosts. The caller must have locked `change_lock`.
     async fn converge_locked(&self, router: &dyn Router) -> Result<(), Error> {
         let installed = self.directory.installed_modules().await?;
-        let current = self.entries.load_full();
+        let current = self.entries();
         let is_installed = |name: &str| installed.iter().any(|one| one.module == name);
         // A module that was never installed is not in the database, for example because its configured file cannot be loaded.
         let mut entries: Entries = current
@@ -92,10 +92,10 @@ impl ModuleManager {
             log(one, current.get(&one.module), &entry);
             entries.insert(one.module.clone(), entry);
         }
-        router
+        let publish_routes = router
             .prepare(&serving(&entries))
-            .map_err(|error| Error::route_conflict(&error))?();
-        self.swap_entries(entries);
+            .map_err(|error| Error::route_conflict(&error))?;
+        self.publish(entries, publish_routes);
         for name in current.keys().filter(|name| self.entry(name).is_err()) {
             tracing::info!(module = name, "removed by another host");
             self.loader.discard_log(name);

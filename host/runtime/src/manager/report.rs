@@ -194,7 +194,7 @@ impl ModuleManager {
     /// Returns all modules, sorted by name.
     #[must_use]
     pub fn list(&self) -> Vec<Summary> {
-        let entries = self.entries.load();
+        let entries = self.entries();
         entries
             .iter()
             .map(|(name, entry)| Summary::of(name, entry))
@@ -213,7 +213,7 @@ impl ModuleManager {
 
     /// Returns the details of a module. The caller passes the stored versions in `versions`. So this function does not read the database and cannot fail.
     pub(super) fn report(&self, name: &str, versions: Vec<Version>) -> Report {
-        let entries = self.entries.load();
+        let entries = self.entries();
         let removed = ModuleEntry {
             serving: None,
             digest: None,

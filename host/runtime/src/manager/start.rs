@@ -69,8 +69,8 @@ impl ModuleManager {
             }
             entries.insert(name.to_owned(), entry);
         }
-        router.prepare(&serving(&entries))?();
-        self.entries.store(Arc::new(entries));
+        let publish_routes = router.prepare(&serving(&entries))?;
+        self.publish(entries, publish_routes);
         Ok(())
     }
 

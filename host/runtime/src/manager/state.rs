@@ -1,9 +1,8 @@
 //! The module manager, which has one entry for each module. This file also contains the functions that load stored versions of modules.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
@@ -27,7 +26,7 @@ pub struct ModuleManager {
     pub(super) policy_source: PolicySource,
     /// The maximum number of stored versions of each module.
     pub(super) max_versions: u32,
-    pub(super) entries: ArcSwap<Entries>,
+    entries: RwLock<Arc<Entries>>,
     /// The lock for changes. Only one change runs at a time.
     pub(super) change_lock: Mutex<()>,
 }
@@ -84,7 +83,7 @@ impl ModuleManager {
             clock,
             policy_source: PolicySource::new(config),
             max_versions: config.admin.versions.max(2),
-            entries: ArcSwap::default(),
+            entries: RwLock::default(),
             change_lock: Mutex::default(),
         };
         Ok((manager, failing))
@@ -93,7 +92,7 @@ impl ModuleManager {
     /// Returns the serving modules.
     #[must_use]
     pub fn serving(&self) -> Vec<Arc<Module>> {
-        serving(&self.entries.load())
+        serving(&self.entries())
     }
 
     /// Returns the recent log entries of a module. If `request` is given, returns only the entries of the request with this id.
@@ -105,9 +104,29 @@ impl ModuleManager {
         Ok(self.loader.log(name).read(request))
     }
 
+    /// Returns the current entries. While [`ModuleManager::publish`] runs, waits for its end.
+    pub(super) fn entries(&self) -> Arc<Entries> {
+        Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes the entries and their routes active. `publish_routes` makes the routes active. The lock makes this one step: a client that uses a new route finds
+    /// the route's module in the list, and the routes of a listed module are active. Afterwards drops the idle sandboxes of modules that no longer serve.
+    pub(super) fn publish(&self, entries: Entries, publish_routes: impl FnOnce()) {
+        let current = serving(&entries);
+        let previous = {
+            let mut locked = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+            publish_routes();
+            std::mem::replace(&mut *locked, Arc::new(entries))
+        };
+        for module in serving(&previous) {
+            if !current.iter().any(|other| Arc::ptr_eq(other, &module)) {
+                module.retire();
+            }
+        }
+    }
+
     pub(super) fn entry(&self, name: &str) -> Result<ModuleEntry, Error> {
-        let entries = self.entries.load();
-        entries
+        self.entries()
             .get(name)
             .cloned()
             .ok_or_else(|| Error::not_found(name))

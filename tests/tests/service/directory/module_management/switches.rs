@@ -1,6 +1,17 @@
 //! Modules that are disabled, enabled and removed.
 
-use latchmail_tests::Service;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use latchmail_core::caller::Origin;
+use latchmail_core::error::StartError;
+use latchmail_http::App;
+use latchmail_runtime::manager::Router;
+use latchmail_runtime::modules::Module;
+use latchmail_tests::{Service, TEST_TIMEOUT};
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 use super::{NEW_MODULES, administrator, assert_serves, install, variant_with_version, version};
 
@@ -63,4 +74,68 @@ async fn a_disabled_built_in_module_stays_disabled_and_the_others_serve() {
         .await
         .succeeds();
     ada.send("GET /api/v1/aliases").await.succeeds(200);
+}
+
+/// The router of a service that makes routes active slowly. It sends a message before and after this moment, and then pauses.
+struct SlowRouter<'a> {
+    app: &'a App,
+    moments: mpsc::Sender<()>,
+}
+
+impl SlowRouter<'_> {
+    fn pause(&self) {
+        self.moments.send(()).unwrap();
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+impl Router for SlowRouter<'_> {
+    fn check_description(&self, module: &Arc<Module>) -> Result<(), StartError> {
+        self.app.check_description(module)
+    }
+
+    fn check(&self, modules: &[Arc<Module>]) -> Result<(), StartError> {
+        self.app.check(modules)
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        modules: &[Arc<Module>],
+    ) -> Result<Box<dyn FnOnce() + Send + 'a>, StartError> {
+        let publish = self.app.prepare(modules)?;
+        Ok(Box::new(move || {
+            self.pause();
+            publish();
+            self.pause();
+        }))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_modules_and_the_routes_change_at_the_same_time() {
+    let service = Service::with(NEW_MODULES).await;
+    let (app, origin, handle) = (service.app(), Origin::operator(), Handle::current());
+    let (sender, moments) = mpsc::channel();
+    block_in_place(|| {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let router = SlowRouter {
+                    app,
+                    moments: sender,
+                };
+                let component = variant_with_version("1.0.0").into();
+                let modules = &app.module_manager;
+                let installed = modules.install(&router, vec![component], true, &origin);
+                handle.block_on(installed).unwrap();
+            });
+            for _ in 0..2 {
+                moments.recv_timeout(TEST_TIMEOUT).unwrap();
+                let listed = app.module_manager.list();
+                let is_listed = listed.iter().any(|module| module.name == "variant");
+                let is_active = handle.block_on(version(&service)).status == 200;
+                assert_eq!(is_listed, is_active);
+            }
+        });
+    });
+    assert_serves(&service, "1.0.0").await;
 }
