@@ -14,7 +14,7 @@ use crate::service::Service;
 /// Number of idle HTTP connections in the measurement.
 const IDLE_CONNECTIONS: usize = 500;
 /// Number of accounts with one connection to the mail server each.
-const ACCOUNTS: usize = 30;
+const ACCOUNTS: usize = 100;
 /// Number of concurrent downloads.
 const CONCURRENT: usize = 8;
 /// Target: maximum increase by one download of 20 MB, in KiB.
