@@ -23,7 +23,7 @@ use crate::mail::s4_3_send::mail;
 const SEND: &str = "/api/v1/mail/send";
 /// The time between two requests: 20 requests per second.
 const PERIOD: Duration = Duration::from_millis(50);
-/// The maximum number of API tokens of an account. A backup on a busy machine can take longer than the time in which so many are created.
+/// The maximum number of API tokens of an account. The test reaches it if a backup takes five seconds.
 const MAX_TOKENS: usize = 20;
 
 /// Counts objects that were restored without a part of them.
