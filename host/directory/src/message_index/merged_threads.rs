@@ -5,18 +5,22 @@ use std::collections::HashMap;
 use sqlx::QueryBuilder;
 
 use super::{MAX_PER_STATEMENT, number};
-use crate::db::{Error, on, on_tx};
+use crate::db::{Error, on};
 use crate::{Db, Directory};
 
 const ANY: &str = "SELECT 1 FROM merged_threads WHERE account_id = $1 LIMIT 1";
 const ALL: &str = "SELECT uid, thread FROM merged_threads WHERE account_id = $1";
 /// Callers append numbers and `)`.
 const SOME: &str = "SELECT uid, thread FROM merged_threads WHERE account_id = ";
-const REMOVE: &str = "DELETE FROM merged_threads WHERE account_id = $1 AND uid = $2";
-/// Inserts nothing if the message was removed.
-const SET: &str = "INSERT INTO merged_threads (account_id, uid, thread) \
-     SELECT account_id, uid, $3 FROM messages WHERE account_id = $1 AND uid = $2 \
-     ON CONFLICT (account_id, uid) DO UPDATE SET thread = excluded.thread";
+/// Callers append numbers and `)`.
+const REMOVE: &str = "DELETE FROM merged_threads WHERE account_id = ";
+/// Inserts nothing if the message was removed. Callers append numbers with their threads, and the
+/// parts `SET_IN` and `ON_CONFLICT` with the account between them.
+const SET: &str = "WITH added (uid, thread) AS (VALUES (0, 0)";
+const SET_IN: &str = ") INSERT INTO merged_threads (account_id, uid, thread) \
+     SELECT m.account_id, m.uid, added.thread FROM added JOIN messages m ON m.uid = added.uid \
+     WHERE m.account_id = ";
+const ON_CONFLICT: &str = " ON CONFLICT (account_id, uid) DO UPDATE SET thread = excluded.thread";
 
 /// Returns `true` if the mailbox has merged threads.
 ///
@@ -56,40 +60,47 @@ pub async fn merged_threads(
 
 /// Replaces all merged threads of a mailbox. `threads` contains the number and the thread of each message.
 ///
+/// Writes in batches, because other writers wait for each transaction on SQLite.
+///
 /// # Errors
-/// Returns [`Error`] if the database fails. Nothing is changed in that case.
+/// Returns [`Error`] if the database fails. Some threads can be changed in that case.
 pub async fn set_merged_threads(
     db: &Db,
     account: &str,
     threads: Vec<(u64, u64)>,
 ) -> Result<(), Error> {
-    let threads: HashMap<u64, u64> = threads.into_iter().collect();
-    let mut tx = db.begin().await?;
     let stored: Vec<(i64, i64)> =
-        on_tx!(&mut tx, tx => sqlx::query_as(ALL).bind(account).fetch_all(tx).await)?;
-    let stored: HashMap<u64, u64> = stored
+        on!(db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?;
+    let mut stored: HashMap<u64, u64> = stored
         .into_iter()
         .map(|(uid, thread)| (number(uid), thread.cast_unsigned()))
         .collect();
-    for uid in stored.keys().filter(|uid| !threads.contains_key(uid)) {
-        on_tx!(&mut tx, tx => sqlx::query(REMOVE)
-            .bind(account)
-            .bind(uid.cast_signed())
-            .execute(tx)
-            .await
-            .map(drop))?;
-    }
-    for (uid, thread) in &threads {
-        if stored.get(uid) == Some(thread) {
-            continue;
+    let mut changed: Vec<(i64, i64)> = Vec::new();
+    for (uid, thread) in threads {
+        if stored.remove(&uid) != Some(thread) {
+            changed.push((uid.cast_signed(), thread.cast_signed()));
         }
-        on_tx!(&mut tx, tx => sqlx::query(SET)
-            .bind(account)
-            .bind(uid.cast_signed())
-            .bind(thread.cast_signed())
-            .execute(tx)
-            .await
-            .map(drop))?;
     }
-    tx.commit().await
+    let removed: Vec<i64> = stored.into_keys().map(u64::cast_signed).collect();
+    for uids in removed.chunks(MAX_PER_STATEMENT) {
+        on!(db, pool => {
+            let mut query = QueryBuilder::new(REMOVE);
+            query.push_bind(account.to_owned()).push(" AND uid IN (0");
+            for uid in uids {
+                query.push(", ").push_bind(*uid);
+            }
+            query.push(")").build().execute(pool).await.map(drop)
+        })?;
+    }
+    for threads in changed.chunks(MAX_PER_STATEMENT) {
+        on!(db, pool => {
+            let mut query = QueryBuilder::new(SET);
+            for (uid, thread) in threads {
+                query.push(", (").push_bind(*uid).push(", ").push_bind(*thread).push(")");
+            }
+            query.push(SET_IN).push_bind(account.to_owned()).push(ON_CONFLICT);
+            query.build().execute(pool).await.map(drop)
+        })?;
+    }
+    Ok(())
 }

@@ -256,6 +256,50 @@ async fn more_messages_than_fit_one_statement_are_numbered(fresh: Fresh) {
     assert_eq!(numbered(&fresh, "INBOX", FIRST, &uids).await, expected);
 }
 
+async fn a_folder_with_the_longest_path_is_indexed(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    // The client of the mail server omits longer paths. PostgreSQL compresses repeated characters.
+    let mut state = 1_u32;
+    let path: String = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b'!' + u8::try_from((state >> 24) % 90).unwrap())
+    })
+    .take(2_000)
+    .collect();
+    assert_eq!(numbered(&fresh, &path, FIRST, &[1]).await, [1]);
+    let found = location(&fresh.directory, "ada", 1).await.unwrap().unwrap();
+    assert_eq!(found.path, path);
+}
+
+async fn merged_threads_are_replaced_in_batches(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    let uids: Vec<u32> = (1..=1200).collect();
+    let numbers = numbered(&fresh, "INBOX", FIRST, &uids).await;
+    let set = async |threads: Vec<(u64, u64)>| {
+        set_merged_threads(db, "ada", threads).await.unwrap();
+        let mut stored: Vec<_> = merged_threads(db, "ada", &numbers)
+            .await
+            .unwrap()
+            .into_iter()
+            .collect();
+        stored.sort_unstable();
+        stored
+    };
+    // The largest number does not fit into the database's signed type.
+    let first: Vec<(u64, u64)> = numbers.iter().map(|uid| (*uid, u64::MAX - uid)).collect();
+    let mut with_removed = first.clone();
+    with_removed.push((9_999, 1));
+    assert_eq!(set(with_removed).await, first);
+    let mut second: Vec<(u64, u64)> = first[..600].to_vec();
+    second[0].1 = 7;
+    assert_eq!(set(second.clone()).await, second);
+    assert_eq!(set(second.clone()).await, second);
+    assert_eq!(set(first.clone()).await, first);
+    assert_eq!(set(Vec::new()).await, []);
+    assert!(!has_merged_threads(&fresh.directory, "ada").await.unwrap());
+}
+
 both!(
     numbers_are_given_once_in_the_order_of_the_uids,
     a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning,
@@ -266,4 +310,6 @@ both!(
     a_move_takes_numbers_along_and_deleted_ones_never_come_again,
     of_parallel_listings_all_answer_the_same_numbers,
     more_messages_than_fit_one_statement_are_numbered,
+    a_folder_with_the_longest_path_is_indexed,
+    merged_threads_are_replaced_in_batches,
 );

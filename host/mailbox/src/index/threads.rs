@@ -1,6 +1,7 @@
 //! The threads of a mailbox. The keys of the threads are in the index.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use latchmail_directory::message_index;
 use latchmail_search::threads::{ThreadId, Threads};
@@ -193,7 +194,7 @@ impl Mail {
 
     /// Stores the merged threads of an open index in the directory, for listings while the index is closed.
     pub(super) async fn store_threads(&self, index: &AccountIndex) -> Result<(), Error> {
-        let merged = {
+        {
             let mut content = index.content.write().await;
             let Some(content) = &mut *content else {
                 return Ok(());
@@ -201,10 +202,15 @@ impl Mail {
             if !std::mem::take(&mut content.threads.is_changed) {
                 return Ok(());
             }
-            let merged = content.threads.threads.merged();
-            let merged = merged.map(|(uid, thread)| (uid, thread.0));
-            merged.collect::<Vec<_>>()
-        };
+        }
+        let content = Arc::clone(&index.content).read_owned().await;
+        let merged = blocking::run(move || {
+            let content = content.as_ref();
+            let merged = content.map(|content| content.threads.threads.merged());
+            let merged = merged.into_iter().flatten();
+            merged.map(|(uid, thread)| (uid, thread.0)).collect()
+        });
+        let merged: Vec<_> = merged.await.map_err(Error::Internal)?;
         let stored = message_index::set_merged_threads(self.db(), &index.account, merged).await;
         if stored.is_err()
             && let Some(content) = &mut *index.content.write().await

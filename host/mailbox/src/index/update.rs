@@ -127,13 +127,17 @@ impl Mail {
             let added = self.index_messages(access, &index, missing, &delta.removed);
             added.await?.documents
         };
-        let mut content = account.content.write().await;
-        if let Some(content) = &mut *content {
-            content.mailbox.apply(&delta);
-            content.threads.update(&new, &delta.removed);
-            let added: BTreeSet<u64> = new.iter().map(|document| document.uid).collect();
-            content.unindexed = &uids - &added;
-        }
+        // A removed message can have a long thread, and a removed folder can have many messages.
+        let mut content = Arc::clone(&account.content).write_owned().await;
+        let applied = blocking::run(move || {
+            if let Some(content) = &mut *content {
+                content.mailbox.apply(&delta);
+                content.threads.update(&new, &delta.removed);
+                let added: BTreeSet<u64> = new.iter().map(|document| document.uid).collect();
+                content.unindexed = &uids - &added;
+            }
+        });
+        applied.await.map_err(IndexError::Internal)?;
         Ok(true)
     }
 
