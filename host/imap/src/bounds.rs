@@ -21,5 +21,9 @@ pub const LISTED_HEADER: usize = 64 * 1024;
 /// Maximum size of a message's flags in a response, in bytes.
 pub const FLAGS: usize = 4 * 1024;
 
-/// Maximum length of a folder's path, in bytes.
-pub const PATH: usize = 1000;
+/// Maximum length of a folder's path, in bytes. An index entry of PostgreSQL with a path can have
+/// up to 2,704 bytes.
+pub const PATH: usize = 2000;
+
+/// Maximum number of folders in a mailbox, including folders that cannot be opened.
+pub const FOLDERS: usize = 10_000;

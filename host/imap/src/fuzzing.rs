@@ -78,7 +78,7 @@ pub fn imap_replies(bytes: &[u8]) {
                 frames.push((frame.bytes, frame.id));
             }
         });
-        (frames, folders.folders)
+        (frames, folders.into_folders().unwrap_or_default())
     };
     let whole = read(bytes.len().max(1));
     let length: usize = whole.0.iter().map(|(frame, _)| frame.len()).sum();

@@ -61,7 +61,8 @@ pub use session::Session;
 /// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).
 pub const INBOX: &str = "INBOX";
 
-/// The reason why a command failed. Only [`Error::Refused`], [`Error::No`] and [`Error::MissingExtension`] leave the connection usable.
+/// The reason why a command failed. Only [`Error::Refused`], [`Error::No`],
+/// [`Error::TooManyFolders`] and [`Error::MissingExtension`] leave the connection usable.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server rejected the credential.
@@ -79,6 +80,9 @@ pub enum Error {
     /// The server's reply is invalid, or the server did not understand the command.
     #[error("{0}")]
     Protocol(String),
+    /// The mailbox has more than [`bounds::FOLDERS`] folders.
+    #[error("The mailbox has more than {} folders", bounds::FOLDERS)]
+    TooManyFolders,
     /// The server lacks a required extension. The client sent no command.
     #[error("{0}")]
     MissingExtension(String),

@@ -1,13 +1,15 @@
 //! Lists folders with LIST (RFC 5258, RFC 6154). If the server supports LIST-STATUS (RFC 5819), the response contains the message counts. Then no second round
 //! trip is needed.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use imap_proto::{MailboxDatum, MailboxListData, NameAttribute, Response, Status, StatusAttribute};
 
 use super::open::OpenMode;
 use super::session::Session;
 use super::wire::Frame;
-use super::{Error, INBOX, quoted, utf7};
+use super::{Error, INBOX, bounds, quoted, utf7};
 
 /// A folder's role: a special use of RFC 6154, or `\Inbox`. Folder lists are sorted by role, in the order of these variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,7 +79,11 @@ pub const MODSEQS: &str = "MESSAGES UIDNEXT UIDVALIDITY HIGHESTMODSEQ";
 /// The merged responses to LIST and STATUS.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    pub(crate) folders: Vec<Listed>,
+    folders: Vec<Listed>,
+    /// The positions in `folders`, by the server's name.
+    positions: HashMap<String, usize>,
+    /// `true` if the server listed more folders than [`bounds::FOLDERS`].
+    too_many: bool,
 }
 
 impl Collected {
@@ -85,19 +91,34 @@ impl Collected {
         match reply {
             Response::MailboxData(MailboxDatum::List(data)) => {
                 let folder = listed(data, &frame.bytes);
-                if !self.folders.iter().any(|known| known.name == folder.name) {
+                if self.positions.contains_key(&folder.name) {
+                    return;
+                }
+                self.too_many |= self.folders.len() >= bounds::FOLDERS;
+                if !self.too_many {
+                    let name = folder.name.clone();
+                    self.positions.insert(name, self.folders.len());
                     self.folders.push(folder);
                 }
             }
             Response::MailboxData(MailboxDatum::Status { mailbox, status }) => {
                 let name = unescaped(mailbox, &frame.bytes);
-                if let Some(folder) = self.folders.iter_mut().find(|known| known.name == name) {
+                let position = self.positions.get(&name).copied();
+                if let Some(folder) = position.and_then(|at| self.folders.get_mut(at)) {
                     folder.status = Some(FolderStatus::of(status));
                     folder.object_id.clone_from(&frame.id);
                 }
             }
             _ => {}
         }
+    }
+
+    /// Returns the listed folders, in the server's order.
+    pub(crate) fn into_folders(self) -> Result<Vec<Listed>, Error> {
+        if self.too_many {
+            return Err(Error::TooManyFolders);
+        }
+        Ok(self.folders)
     }
 }
 
@@ -122,7 +143,9 @@ impl FolderStatus {
 }
 
 impl Session {
-    /// Returns the folders that can be opened, in the server's order. `items` is [`COUNTS`], [`POSITIONS`] or [`MODSEQS`], and selects the STATUS items.
+    /// Returns the folders that can be opened, in the server's order. Omits folders whose paths no
+    /// command can contain ([`utf7::name`]), for example because the path is too long. `items` is
+    /// [`COUNTS`], [`POSITIONS`] or [`MODSEQS`], and selects the STATUS items.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -162,12 +185,15 @@ impl Session {
             }
             collected
         };
-        collected.folders.retain(|folder| folder.selectable);
+        if collected.too_many {
+            return Err(Error::TooManyFolders);
+        }
+        let can_open = |folder: &Listed| folder.selectable && utf7::name(&folder.path).is_some();
         // Without LIST-STATUS, no folder has STATUS data at this point. With LIST-STATUS, a server can omit the data of some folders.
         let without_status: Vec<String> = collected
             .folders
             .iter()
-            .filter(|folder| folder.status.is_none())
+            .filter(|folder| folder.status.is_none() && can_open(folder))
             .filter_map(|folder| quoted(&folder.name))
             .map(|name| format!("STATUS {name} ({items})"))
             .collect();
@@ -184,9 +210,20 @@ impl Session {
                 ));
             }
         }
+        let mut folders = collected.into_folders()?;
+        let count = folders.len();
+        folders.retain(|folder| !folder.selectable || can_open(folder));
+        if folders.len() < count && !self.reported_omitted {
+            self.reported_omitted = true;
+            tracing::warn!(
+                omitted = count - folders.len(),
+                limit = bounds::PATH,
+                "omitted folders whose paths are too long or contain line breaks"
+            );
+        }
         // A folder without STATUS data was deleted after the LIST command.
-        collected.folders.retain(|folder| folder.status.is_some());
-        Ok(collected.folders)
+        folders.retain(|folder| folder.selectable && folder.status.is_some());
+        Ok(folders)
     }
 
     /// Returns the STATUS data of the folder `path`. `items` selects the STATUS items, as in [`Session::folders`]. Returns `None` if the folder does not exist.
@@ -248,7 +285,7 @@ impl Session {
         for outcome in outcomes {
             outcome.ok()?;
         }
-        Ok(collected.folders)
+        collected.into_folders()
     }
 
     /// Returns the server's name of the folder with this path. Returns `None` if no such folder can be opened.
@@ -322,6 +359,7 @@ fn unescaped(text: &str, frame: &Bytes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzzing::{block_on, session};
 
     fn collected(replies: &[&'static [u8]]) -> Vec<Listed> {
         let mut collected = Collected::default();
@@ -347,6 +385,51 @@ mod tests {
         assert_eq!((status.messages, status.unseen), (3, 1));
         assert_eq!(all[1].path, r#"a\"b""#);
         assert_eq!(all[1].delimiter, "\\");
+    }
+
+    #[test]
+    fn many_folders_are_collected_in_proportional_time_and_no_more_than_the_limit() {
+        let mut all = Collected::default();
+        let add = |all: &mut Collected, line: String| {
+            let frame = Frame {
+                bytes: Bytes::from(line),
+                id: None,
+            };
+            all.add(&Response::parse(&frame.bytes).unwrap().1, &frame);
+        };
+        for folder in 0..bounds::FOLDERS {
+            add(&mut all, format!("* LIST () \"/\" folder-{folder}\r\n"));
+        }
+        for folder in 0..bounds::FOLDERS {
+            add(
+                &mut all,
+                format!("* STATUS folder-{folder} (MESSAGES {folder})\r\n"),
+            );
+        }
+        let last = all.folders.last().unwrap();
+        assert_eq!(
+            (last.path.as_str(), last.status.unwrap().messages),
+            ("folder-9999", 9999)
+        );
+        add(&mut all, "* LIST () \"/\" folder-0\r\n".to_owned());
+        assert!(!all.too_many);
+        add(&mut all, "* LIST () \"/\" another\r\n".to_owned());
+        assert_eq!(all.folders.len(), bounds::FOLDERS);
+        assert!(matches!(all.into_folders(), Err(Error::TooManyFolders)));
+    }
+
+    #[test]
+    fn a_folder_without_a_valid_path_is_omitted() {
+        let long = "x".repeat(bounds::PATH + 1);
+        let list = format!(
+            "* LIST () \"/\" a\r\n* LIST () \"/\" {long}\r\n* LIST () \"/\" b&AAo-c\r\n\
+             * LIST (\\Noselect) \"/\" d\r\n"
+        );
+        let status = "* STATUS a (MESSAGES 1)\r\n";
+        let mut session = session(&[&list, status]);
+        let folders = block_on(session.folders(COUNTS)).unwrap();
+        let paths: Vec<_> = folders.iter().map(|folder| folder.path.as_str()).collect();
+        assert_eq!(paths, ["a"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Searches with SEARCH (RFC 3501, section 6.4.4), and reads the positions and identities of messages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use imap_proto::{MailboxDatum, Response, Status};
 
@@ -135,6 +135,7 @@ impl Session {
         match outcome.status {
             Status::Ok | Status::No => {
                 let mut fetched = collected.with_flags();
+                let uids: HashSet<u32> = uids.iter().copied().collect();
                 fetched.retain(|message| uids.contains(&message.uid));
                 Ok(fetched)
             }

@@ -28,6 +28,8 @@ pub struct Session {
     pub(crate) slow_folder: Option<String>,
     /// `true` after `ENABLE QRESYNC`. From then on, the server sends VANISHED instead of EXPUNGE.
     pub(crate) qresync_enabled: bool,
+    /// `true` after the log contains that folders were omitted from a list.
+    pub(crate) reported_omitted: bool,
 }
 
 impl Session {
@@ -41,6 +43,7 @@ impl Session {
             }),
             slow_folder: None,
             qresync_enabled: false,
+            reported_omitted: false,
         }
     }
 

@@ -20,7 +20,7 @@ pub enum Error {
     /// The member can see the folder but does not have this right on the folder.
     #[error("{}", permissions::lacking(*.0))]
     Denied(Right),
-    /// The message exceeds a size limit. The text can be shown to users.
+    /// The message or the mailbox exceeds a size limit. The text can be shown to users.
     #[error("{0}")]
     TooLarge(String),
     /// The search query is invalid. The text can be shown to users.
@@ -49,6 +49,7 @@ impl From<latchmail_imap::Error> for Error {
             latchmail_imap::Error::Refused => Self::CredentialRefused,
             latchmail_imap::Error::Unavailable(why) => Self::Unavailable(why),
             latchmail_imap::Error::Lost(_) => Self::Unavailable(error.to_string()),
+            latchmail_imap::Error::TooManyFolders => Self::TooLarge(error.to_string()),
             // Dovecot 2.3 returns this text without a code if another client deletes the open folder.
             latchmail_imap::Error::No(text) if text.contains("deleted under us") => {
                 Self::Unavailable(text)

@@ -97,6 +97,24 @@ async fn the_index_finds_what_the_mail_server_found_before_it_was_complete() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn folders_with_long_paths_do_not_prevent_the_index() {
+    with_index(async |test, _folder| {
+        let mut client = test.dovecot.client("ada");
+        let nested = |levels: usize| vec!["x".repeat(200); levels].join("/");
+        // The path of the second folder is too long for the service.
+        for levels in [6, 12] {
+            client.ok(&format!("CREATE \"{}\"", nested(levels)));
+            client.append(&nested(levels), "()", &short_message("long", "needle"));
+        }
+        ready(&test).await;
+        let found = find(&test, None, "needle").await;
+        assert_eq!((found.index, found.total), (IndexStatus::Ready, 1));
+        assert_eq!(found.hits[0].folder, nested(6));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn changes_of_another_client_are_in_the_next_search() {
     with_index(async |test, _folder| {
         test.append("INBOX", &["red 1"]).await;

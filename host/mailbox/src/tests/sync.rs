@@ -358,6 +358,42 @@ async fn a_member_sees_only_the_changes_of_granted_folders() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_folder_with_a_long_path_does_not_block_the_mailbox() {
+    with_mailbox(async |test| {
+        let mut cursor = test.cursor().await;
+        let mut client = test.dovecot.client("ada");
+        let nested = |name: &str, levels: usize| vec![name; levels].join("/");
+        // 1,205 bytes, and 1,023 bytes in UTF-8.
+        let usable = nested(&"x".repeat(200), 6);
+        let japanese = nested(&"受".repeat(68), 5);
+        let too_long = nested(&"y".repeat(200), 12);
+        for path in [&usable, &japanese, &too_long] {
+            client.ok(&format!(
+                "CREATE \"{}\"",
+                latchmail_imap::utf7::encode(path)
+            ));
+        }
+        let uids = test.append(&usable, &["a"]).await;
+        let mut changes = test.since(&mut cursor).await;
+        // The server also lists the parents of the folders.
+        changes.retain(|change| !change.ends_with(&"y".repeat(200)));
+        for expected in [
+            format!("folderCreated {usable}"),
+            format!("folderCreated {japanese}"),
+            format!("created {} {usable} ()", uids[0]),
+        ] {
+            assert!(changes.contains(&expected), "{expected}");
+        }
+        client.ok(&format!("RENAME \"{usable}\" Short"));
+        client.ok(&format!("RENAME \"{too_long}\" Long"));
+        let changes = test.since(&mut cursor).await;
+        assert!(changes.contains(&format!("folderRenamed {usable} Short")));
+        assert!(changes.contains(&"folderCreated Long".to_owned()));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_or_foreign_cursor_is_expired() {
     with_mailbox(async |test| {
         test.fresh
