@@ -386,8 +386,11 @@ impl Known {
 }
 
 pub use changes::{copied_folders, copies_in, moved, remove, remove_lost};
+#[cfg(any(test, feature = "testing"))]
+pub use folders::folders;
 pub use folders::{
-    IndexedFolder, ListedFolder, folders, has_folders, set_uid_next, update_folders,
+    IndexedFolder, ListedFolder, existing_folders, has_folders, occupied_folders, set_uid_next,
+    update_folders,
 };
 pub use history::{FolderHistory, MessageChange, MessageState, folder_histories, message_changes};
 pub use log::{LogState, log_state};

@@ -20,5 +20,5 @@ pub(crate) async fn run<T: Send + 'static>(
 ) -> Result<T, String> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|error| format!("parsing a message failed: {error}"))
+        .map_err(|error| format!("a computation failed: {error}"))
 }

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use latchmail_core::permissions::{Right, Rights};
-use latchmail_directory::message_index;
+use latchmail_core::permissions::{GrantedFolder, Right, Rights};
+use latchmail_directory::message_index::{self, IndexedFolder};
 use latchmail_imap::MessageRef;
 
 use crate::access::Access;
@@ -46,14 +46,16 @@ impl Mail {
         let all = member.grants.over_every_folder();
         let mut folders: HashMap<String, Vec<(u32, Rights)>> = HashMap::new();
         if member.grants.folders().next().is_some() {
-            let indexed = message_index::folders(self.db(), &access.account).await?;
+            let indexed = message_index::existing_folders(self.db(), &access.account).await?;
+            let by_id: HashMap<&str, &IndexedFolder> = indexed
+                .iter()
+                .map(|folder| (folder.public_id(), folder))
+                .collect();
             for (granted, rights) in member.grants.folders() {
-                // An id from the mail server is sufficient to identify a folder. If the id is from the service, the UIDVALIDITY must also match the grant,
-                // because a new folder can have the same name.
-                let found = indexed.iter().find(|folder| {
-                    folder.public_id() == granted.id
-                        && (folder.object_id().is_some()
-                            || folder.uid_validity() == granted.uid_validity)
+                let found = by_id.get(granted.id.as_str());
+                let found = found.filter(|folder| {
+                    let has_object_id = folder.object_id().is_some();
+                    applies(granted, has_object_id, folder.uid_validity())
                 });
                 if let Some(folder) = found {
                     let entries = folders.entry(folder.path.clone()).or_default();
@@ -94,6 +96,13 @@ impl Mail {
         let folder_access = self.folder_access(access).await?;
         Ok(folder_access.authorize_path(path, Right::MailRead) != Decision::Hidden)
     }
+}
+
+/// Returns `true` if a grant on the folder with this id applies to the folder. An id from the mail
+/// server is sufficient to identify a folder. If the id is from the service, the UIDVALIDITY must
+/// also match the grant, because a new folder can have the same name.
+pub(crate) fn applies(granted: &GrantedFolder, has_object_id: bool, uid_validity: u32) -> bool {
+    has_object_id || granted.uid_validity == uid_validity
 }
 
 impl FolderAccess {

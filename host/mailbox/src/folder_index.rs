@@ -76,7 +76,7 @@ impl Mail {
         states: &[FolderState],
     ) -> Result<Vec<IndexedFolder>, Error> {
         let account = &access.account;
-        let indexed = message_index::folders(self.db(), account).await?;
+        let indexed = message_index::existing_folders(self.db(), account).await?;
         let mut indexed: HashMap<String, IndexedFolder> = indexed
             .into_iter()
             .map(|folder| (folder.path.clone(), folder))

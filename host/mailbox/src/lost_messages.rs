@@ -3,7 +3,7 @@
 //!
 //! A folder has certainly lost no message if its number of messages and its UIDNEXT have grown by the same number. A listing returns these two values.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use latchmail_directory::message_index::{self, IndexedMessage};
 use latchmail_imap::Opened;
@@ -54,9 +54,10 @@ impl Mail {
             return Ok(false);
         }
         let with_copies = message_index::copied_folders(self.db(), account).await?;
+        let complete = self.complete_folders(account, states);
         if !with_copies
             .iter()
-            .all(|path| self.is_complete(account, states, path))
+            .all(|path| complete.contains(path.as_str()))
         {
             return Ok(true);
         }
@@ -64,11 +65,11 @@ impl Mail {
         Ok(false)
     }
 
-    /// Returns `true` if `states` contains the folder and the folder has certainly lost no message.
-    fn is_complete(&self, account: &str, states: &[FolderState], path: &str) -> bool {
-        states
-            .iter()
-            .any(|state| state.path == path && self.lost_no_message(account, state))
+    /// Returns the paths of the folders that have certainly lost no message.
+    fn complete_folders<'s>(&self, account: &str, states: &'s [FolderState]) -> HashSet<&'s str> {
+        let complete = states.iter();
+        let complete = complete.filter(|state| self.lost_no_message(account, state));
+        complete.map(|state| state.path.as_str()).collect()
     }
 
     fn lost_no_message(&self, account: &str, state: &FolderState) -> bool {
@@ -107,8 +108,9 @@ impl Mail {
     ) -> Result<Vec<IndexedMessage>, Error> {
         let account = &access.account;
         let mut missing = Vec::new();
+        let complete = self.complete_folders(account, states);
         for path in message_index::copied_folders(self.db(), account).await? {
-            if !self.is_complete(account, states, &path) {
+            if !complete.contains(path.as_str()) {
                 let copies = message_index::copies_in(self.db(), account, &path).await?;
                 missing.extend(self.missing(access, copies).await?);
             }

@@ -1,6 +1,6 @@
 //! Searches messages. The search index of the account serves a search if the index is complete. Otherwise the mail server searches.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use latchmail_core::permissions::Right;
 use latchmail_imap::INBOX;
@@ -127,13 +127,10 @@ impl Mail {
         request: SearchRequest<'_>,
     ) -> Result<SearchResult, Error> {
         let (folder_access, folders, roles) = self.readable_folders(access).await?;
-        let is_searched = |path: &str| {
-            let is_named = || {
-                let mut named = query.named_folders();
-                named.any(|named| named.to_lowercase() == path.to_lowercase())
-            };
-            !is_junk_or_trash(path, &roles) || is_named()
-        };
+        let named: HashSet<String> = query.named_folders().map(str::to_lowercase).collect();
+        let unwanted = UnwantedFolders::new(&roles);
+        let is_searched =
+            |path: &str| !unwanted.contain(path) || named.contains(&path.to_lowercase());
         let served = self.search_current_index(access, &query, request, &folders, |index| {
             index.folders(&folder_access, is_searched)
         });
@@ -232,18 +229,43 @@ impl Mail {
     }
 }
 
-/// Returns `true` if the folder is for junk or deleted mail: if it has one of these roles, or if no folder has the role and the folder has a usual name.
-fn is_junk_or_trash(path: &str, roles: &HashMap<String, Option<Role>>) -> bool {
-    let names = [(Role::Junk, &JUNK_NAMES[..]), (Role::Trash, &TRASH_NAMES)];
-    names.into_iter().any(|(role, names)| {
-        if roles.values().any(|other| *other == Some(role)) {
-            return roles.get(path) == Some(&Some(role));
+/// The folders for junk and deleted mail.
+struct UnwantedFolders<'a> {
+    /// The folders that have one of these roles.
+    paths: HashSet<&'a str>,
+    /// The usual names of the roles that no folder has.
+    names: Vec<&'static str>,
+}
+
+impl<'a> UnwantedFolders<'a> {
+    /// Selects the folders by their roles. `roles` contains the role of each folder, by path.
+    fn new(roles: &'a HashMap<String, Option<Role>>) -> Self {
+        let mut unwanted = Self {
+            paths: HashSet::new(),
+            names: Vec::new(),
+        };
+        for (role, names) in [(Role::Junk, &JUNK_NAMES[..]), (Role::Trash, &TRASH_NAMES)] {
+            let with_role = roles.iter().filter(|(_, other)| **other == Some(role));
+            let count = unwanted.paths.len();
+            unwanted
+                .paths
+                .extend(with_role.map(|(path, _)| path.as_str()));
+            if unwanted.paths.len() == count {
+                unwanted.names.extend(names);
+            }
         }
+        unwanted
+    }
+
+    /// Returns `true` if the folder has one of the roles, or if no folder has the role and this
+    /// folder has a usual name.
+    fn contain(&self, path: &str) -> bool {
         let name = path.strip_prefix(INBOX).map_or(path, |name| {
             name.trim_start_matches(|c: char| !c.is_alphanumeric())
         });
-        names.iter().any(|usual| name.eq_ignore_ascii_case(usual))
-    })
+        let is_usual = |usual: &&str| name.eq_ignore_ascii_case(usual);
+        self.paths.contains(path) || self.names.iter().any(is_usual)
+    }
 }
 
 #[cfg(test)]
@@ -263,9 +285,12 @@ mod tests {
             ("Spam", None),
             ("Trash", None),
         ]);
-        assert!(is_junk_or_trash("Spam", &named) && is_junk_or_trash("Trash", &named));
-        assert!(is_junk_or_trash("INBOX.Trash", &named) && !is_junk_or_trash("INBOX", &named));
+        let named = UnwantedFolders::new(&named);
+        assert!(named.contain("Spam") && named.contain("Trash"));
+        assert!(named.contain("INBOX.Trash") && !named.contain("INBOX"));
         let with_role = roles(&[("Old", Some(Role::Trash)), ("Trash", None)]);
-        assert!(is_junk_or_trash("Old", &with_role) && !is_junk_or_trash("Trash", &with_role));
+        let with_role = UnwantedFolders::new(&with_role);
+        assert!(with_role.contain("Old") && !with_role.contain("Trash"));
+        assert!(with_role.contain("spam"));
     }
 }

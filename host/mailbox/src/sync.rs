@@ -18,6 +18,7 @@ use latchmail_directory::message_index::{
 use latchmail_imap::{MessageRef, Opened};
 
 use crate::access::Access;
+use crate::blocking;
 use crate::error::Error;
 use crate::folder_index::FolderState;
 use crate::identity::identity;
@@ -31,6 +32,8 @@ const ATTEMPTS: usize = 6;
 const BATCH: usize = 500;
 /// Like [`BATCH`], for a server without message ids. Each message then needs up to 256 KiB of memory for its header.
 const BATCH_WITH_HEADERS: usize = 100;
+/// Estimated memory of a message while its flags are compared, in bytes.
+const BYTES_PER_MESSAGE: usize = 64;
 /// Maximum number of messages in one SEARCH.
 const SEARCH_BATCH: usize = 1000;
 
@@ -118,24 +121,18 @@ impl Mail {
             return Ok(None);
         };
         let at = synced_folder(folder);
-        // If a message is listed twice, the last flags are the newest.
-        let flags: BTreeMap<u32, Arc<str>> = changes.flags.into_iter().collect();
         let stored = if changes.vanished.is_some() {
-            let uids: Vec<u32> = flags.keys().copied().collect();
+            let uids: Vec<u32> = changes.flags.iter().map(|(uid, _)| *uid).collect();
             message_index::flags_at(db, &at, &uids).await?
         } else {
             message_index::folder_flags(db, &at).await?
         };
-        let is_new = |uid: &&u32| !stored.contains_key(uid);
-        let new: Vec<u32> = flags.keys().filter(is_new).copied().collect();
-        self.number_messages(access, path, changes.opened, &new)
+        let bytes = (changes.flags.len() + stored.count()) * BYTES_PER_MESSAGE;
+        let compared = blocking::run_sized(bytes, move || Differences::new(changes.flags, stored));
+        let compared = compared.await.map_err(Error::Internal)?;
+        self.number_messages(access, path, changes.opened, &compared.new)
             .await?;
-        let different: Vec<(u32, Arc<str>)> = flags
-            .iter()
-            .filter(|(uid, flags)| stored.get(uid).and_then(Option::as_ref) != Some(flags))
-            .map(|(uid, flags)| (*uid, Arc::clone(flags)))
-            .collect();
-        if !message_index::set_flags(db, account, &at, &different).await? {
+        if !message_index::set_flags(db, account, &at, &compared.flags).await? {
             return Ok(None);
         }
         let messages = match &changes.vanished {
@@ -143,30 +140,24 @@ impl Mail {
                 let selection = FolderMessages::Ranges(uid_validity, ranges);
                 message_index::folder_messages(db, account, &folder.id, selection).await?
             }
-            None => self.not_found(access, folder, &stored, &flags).await?,
+            None => self.not_found(access, folder, &compared.unlisted).await?,
         };
         vanished.messages.extend(messages);
         Ok(Some(changes.highest_modseq.unwrap_or(0)))
     }
 
-    /// Returns the messages of a folder that are in the index but not in `flags`.
+    /// Returns the messages of a folder that are in the index but not in the folder. `unlisted`
+    /// contains the UIDs that the server has not listed.
     async fn not_found(
         &self,
         access: &Access,
         folder: &IndexedFolder,
-        stored: &StoredFlags,
-        flags: &BTreeMap<u32, Arc<str>>,
+        unlisted: &[RangeInclusive<u32>],
     ) -> Result<Vec<IndexedMessage>, Error> {
         let (db, account) = (self.db(), &access.account);
         let uid_validity = folder.uid_validity();
-        let mut missing: Vec<RangeInclusive<u32>> = stored
-            .keys()
-            .filter(|uid| !flags.contains_key(uid))
-            .map(|uid| *uid..=*uid)
-            .collect();
-        missing.sort_unstable_by_key(|range| *range.start());
         let mut messages = Vec::new();
-        for ranges in missing.chunks(SEARCH_BATCH) {
+        for ranges in unlisted.chunks(SEARCH_BATCH) {
             let selection = FolderMessages::Ranges(uid_validity, ranges);
             let found = message_index::folder_messages(db, account, &folder.id, selection).await?;
             // A message can have arrived between the FETCH and the query.
@@ -187,8 +178,13 @@ impl Mail {
         vanished: &mut Vanished,
     ) -> Result<(), Error> {
         let (db, account) = (self.db(), &access.account);
-        for folder in message_index::folders(db, account).await? {
-            if listed.contains(folder.id.as_str()) || (folder.listed_path().is_none() && !again) {
+        let folders = if again {
+            message_index::occupied_folders(db, account).await?
+        } else {
+            message_index::existing_folders(db, account).await?
+        };
+        for folder in folders {
+            if listed.contains(folder.id.as_str()) {
                 continue;
             }
             // The list can omit a folder if the server fails to open it. This command returns an error in that case.
@@ -243,6 +239,39 @@ impl Mail {
             }
         }
         Ok(())
+    }
+}
+
+/// The differences between the messages that the server has listed and the stored messages.
+struct Differences {
+    /// The UIDs of the messages that are not stored.
+    new: Vec<u32>,
+    /// The new messages and the messages with other flags, with their flags.
+    flags: Vec<(u32, Arc<str>)>,
+    /// The UIDs of the stored messages that are not listed.
+    unlisted: Vec<RangeInclusive<u32>>,
+}
+
+impl Differences {
+    fn new(listed: Vec<(u32, Arc<str>)>, stored: StoredFlags) -> Self {
+        // If a message is listed twice, the last flags are the newest.
+        let listed: BTreeMap<u32, Arc<str>> = listed.into_iter().collect();
+        let stored = stored.into_map();
+        let mut unlisted: Vec<RangeInclusive<u32>> = stored
+            .keys()
+            .filter(|uid| !listed.contains_key(uid))
+            .map(|uid| *uid..=*uid)
+            .collect();
+        unlisted.sort_unstable_by_key(|range| *range.start());
+        let new = listed.keys().filter(|uid| !stored.contains_key(uid));
+        Self {
+            new: new.copied().collect(),
+            unlisted,
+            flags: listed
+                .into_iter()
+                .filter(|(uid, flags)| stored.get(uid).and_then(Option::as_ref) != Some(flags))
+                .collect(),
+        }
     }
 }
 

@@ -137,13 +137,21 @@ impl MailboxState {
 
     /// Removes a folder and the messages in it.
     pub fn remove_folder(&mut self, folder: u16) {
-        let entries = self.entries.iter();
-        let uids: Vec<u64> = entries
-            .filter(|(_, entry)| entry.folder == folder)
-            .map(|(uid, _)| uid)
-            .collect();
-        for uid in uids {
-            self.remove(uid);
+        let is_empty = |folder: &Folder| folder.uids.len() == 0;
+        let known = self
+            .folders
+            .get(usize::from(folder))
+            .and_then(Option::as_ref);
+        // Many folders can be removed at once, and each search for messages reads the whole state.
+        if !known.is_none_or(is_empty) {
+            let entries = self.entries.iter();
+            let uids: Vec<u64> = entries
+                .filter(|(_, entry)| entry.folder == folder)
+                .map(|(uid, _)| uid)
+                .collect();
+            for uid in uids {
+                self.remove(uid);
+            }
         }
         if let Some(folder) = self.folders.get_mut(usize::from(folder)) {
             *folder = None;

@@ -3,6 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use sqlx::QueryBuilder;
+
+use super::MAX_PER_STATEMENT;
 use super::log::{self, LoggedChange};
 use crate::db::{Error, FromLookup, Tx, on, on_tx};
 use crate::hexadecimal;
@@ -10,6 +13,18 @@ use crate::{Db, db};
 
 const ALL: &str = "SELECT id, path, listed_path, uid_validity, uid_next, highest_modseq, object_id FROM folders \
      WHERE account_id = $1 ORDER BY path";
+const LISTED: &str = "SELECT id, path, listed_path, uid_validity, uid_next, highest_modseq, \
+     object_id FROM folders WHERE account_id = $1 AND listed_path IS NOT NULL ORDER BY path";
+const OCCUPIED: &str = "SELECT id, path, listed_path, uid_validity, uid_next, highest_modseq, \
+     object_id FROM folders f WHERE account_id = $1 AND (listed_path IS NOT NULL \
+     OR EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id)) ORDER BY path";
+/// Returns the deleted folders that no change in the log refers to.
+const FORGETTABLE: &str = "SELECT id FROM folders f WHERE account_id = $1 AND listed_path IS NULL \
+     AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id) \
+     EXCEPT SELECT folder_id FROM mailbox_changes WHERE account_id = $1 AND uid = 0";
+/// Callers append ids and `)`.
+const FORGET: &str = "DELETE FROM folders WHERE listed_path IS NULL \
+     AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = folders.id) AND account_id = ";
 const ANY: &str = "SELECT 1 FROM folders WHERE account_id = $1 LIMIT 1";
 const ADD: &str = "INSERT INTO folders (account_id, id, path, listed_path, uid_validity, uid_next, object_id, highest_modseq) \
      VALUES ($1, $2, $3, $3, $4, $5, $6, $7)";
@@ -18,9 +33,11 @@ const CHANGE: &str = "UPDATE folders \
      WHERE account_id = $1 AND id = $2";
 const SET_UID_NEXT: &str = "UPDATE folders SET uid_next = $4 \
      WHERE account_id = $1 AND path = $2 AND uid_validity = $3 AND uid_next < $4";
-/// Replaces the path of a folder with a path that no folder can have, because folder names contain no line feed. The index keeps the row of a deleted folder
-/// and the rows of the folder's messages.
-const CLEAR_PATH: &str = "UPDATE folders SET path = '\n' || id WHERE id = $1";
+/// Replaces the paths of folders with paths that no folder can have, because folder names contain
+/// no line feed. The index keeps the row of a deleted folder and the rows of the folder's messages.
+///
+/// Callers append ids and `)`.
+const CLEAR_PATHS: &str = "UPDATE folders SET path = '\n' || id WHERE account_id = ";
 
 /// A folder in the index.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
@@ -134,12 +151,31 @@ pub async fn has_folders(db: &Db, account: &str) -> Result<bool, Error> {
     Ok(any.is_some())
 }
 
-/// Returns the account's indexed folders, sorted by path.
+/// Returns the account's indexed folders including deleted folders, sorted by path.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
+#[cfg(any(test, feature = "testing"))]
 pub async fn folders(db: &Db, account: &str) -> Result<Vec<IndexedFolder>, Error> {
     Ok(on!(db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?)
+}
+
+/// Returns the account's indexed folders except deleted folders, sorted by path. The index can
+/// contain any number of deleted folders.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn existing_folders(db: &Db, account: &str) -> Result<Vec<IndexedFolder>, Error> {
+    Ok(on!(db, pool => sqlx::query_as(LISTED).bind(account).fetch_all(pool).await)?)
+}
+
+/// Returns the same folders as [`existing_folders`], and the deleted folders with messages in the
+/// index.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn occupied_folders(db: &Db, account: &str) -> Result<Vec<IndexedFolder>, Error> {
+    Ok(on!(db, pool => sqlx::query_as(OCCUPIED).bind(account).fetch_all(pool).await)?)
 }
 
 /// Updates the index with all listed folders of an account. Returns the index entries of these folders, in the listed order.
@@ -169,13 +205,23 @@ pub async fn update_folders(
     let now = matched(folders, &indexed)?;
     let are: HashMap<&str, &IndexedFolder> = now.iter().map(|n| (n.id.as_str(), n)).collect();
     let taken: HashMap<&str, &IndexedFolder> = now.iter().map(|n| (n.path.as_str(), n)).collect();
-    for was in &indexed {
-        // Folders may have swapped their paths. Therefore all old paths are cleared before new paths are written.
+    let loses_path = |was: &&IndexedFolder| {
         let moves = are.get(was.id.as_str()).is_some_and(|n| n.path != was.path);
-        let displaced = taken.get(was.path.as_str()).is_some_and(|n| n.id != was.id);
-        if moves || displaced {
-            on_tx!(&mut tx, tx => sqlx::query(CLEAR_PATH).bind(&was.id).execute(tx).await.map(drop))?;
-        }
+        moves || taken.get(was.path.as_str()).is_some_and(|n| n.id != was.id)
+    };
+    let cleared: Vec<&IndexedFolder> = indexed.iter().filter(loses_path).collect();
+    // Folders may have swapped their paths. Therefore all old paths are cleared before new paths
+    // are written.
+    for folders in cleared.chunks(MAX_PER_STATEMENT) {
+        on_tx!(&mut tx, tx => {
+            let mut query = QueryBuilder::new(CLEAR_PATHS);
+            query.push_bind(account.to_owned()).push(" AND id IN (");
+            let mut ids = query.separated(", ");
+            for folder in folders {
+                ids.push_bind(folder.id.clone());
+            }
+            query.push(")").build().execute(tx).await.map(drop)
+        })?;
     }
     let had: HashMap<&str, &IndexedFolder> = indexed.iter().map(|n| (n.id.as_str(), n)).collect();
     let mut written = HashSet::new();
@@ -289,6 +335,31 @@ pub async fn set_uid_next(
         .execute(pool)
         .await
         .map(drop))?;
+    Ok(())
+}
+
+/// Removes the deleted folders that no change in the log refers to. Otherwise the index would
+/// contain every folder that a mailbox ever had.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails. Some folders can be removed in that case.
+pub(super) async fn forget_deleted(db: &Db, account: &str) -> Result<(), Error> {
+    let ids: Vec<String> =
+        on!(db, pool => sqlx::query_scalar(FORGETTABLE).bind(account).fetch_all(pool).await)?;
+    for ids in ids.chunks(MAX_PER_STATEMENT) {
+        let mut tx = db.begin().await?;
+        tx.lock_account(account).await?;
+        on_tx!(&mut tx, tx => {
+            let mut query = QueryBuilder::new(FORGET);
+            query.push_bind(account.to_owned()).push(" AND id IN (");
+            let mut list = query.separated(", ");
+            for id in ids {
+                list.push_bind(id.clone());
+            }
+            query.push(")").build().execute(tx).await.map(drop)
+        })?;
+        tx.commit().await?;
+    }
     Ok(())
 }
 

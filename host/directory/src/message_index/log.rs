@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sqlx::QueryBuilder;
 
-use super::{MAX_PER_STATEMENT, number};
+use super::{MAX_PER_STATEMENT, folders, number};
 use crate::clock::{Clock, Timestamp};
 use crate::db::{Error, Tx, on, on_tx};
 use crate::{Db, Directory};
@@ -174,7 +174,7 @@ pub async fn log_state(db: &Db, account: &str) -> Result<Option<LogState>, Error
 }
 
 impl Directory {
-    /// Deletes old changes from the change logs.
+    /// Deletes old changes from the change logs, and then deleted folders.
     pub(crate) async fn sweep_changes(&self, now: Timestamp) -> Result<(), Error> {
         let before = now.minus(RETENTION).millis();
         let mut after = String::new();
@@ -192,6 +192,7 @@ impl Directory {
             after.clone_from(last);
             for account in &accounts {
                 while prune(&self.db, account, before).await? {}
+                folders::forget_deleted(&self.db, account).await?;
             }
         }
     }

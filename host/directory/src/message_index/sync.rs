@@ -62,15 +62,31 @@ pub enum FolderMessages<'a> {
     Ranges(u32, &'a [RangeInclusive<u32>]),
 }
 
-#[derive(sqlx_macros::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 struct FlagsRow {
     imap_uid: i64,
     uid: i64,
     flags: Option<String>,
 }
 
-/// The stored flags of messages, by IMAP UID. The flags are `None` if the message was never synced.
-pub type StoredFlags = HashMap<u32, Option<Arc<str>>>;
+/// The stored flags of messages. A folder can have a million messages, so the rows are converted
+/// outside of asynchronous code.
+#[derive(Debug, Default)]
+pub struct StoredFlags(Vec<FlagsRow>);
+
+impl StoredFlags {
+    /// Returns the flags by IMAP UID. The flags are `None` if the message was never synced.
+    #[must_use]
+    pub fn into_map(self) -> HashMap<u32, Option<Arc<str>>> {
+        self.0.into_iter().filter_map(FlagsRow::stored).collect()
+    }
+
+    /// Returns the number of messages.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
 
 /// Returns the stored flags of those messages that have a number.
 ///
@@ -81,14 +97,14 @@ pub async fn flags_at(
     folder: &SyncedFolder<'_>,
     imap_uids: &[u32],
 ) -> Result<StoredFlags, Error> {
-    let mut flags = StoredFlags::with_capacity(imap_uids.len());
+    let mut flags = Vec::new();
     for imap_uids in imap_uids.chunks(MAX_PER_STATEMENT) {
         let rows: Vec<FlagsRow> = on!(db, pool => {
             flags_query(folder, imap_uids.iter().copied()).build_query_as().fetch_all(pool).await
         })?;
-        flags.extend(rows.into_iter().filter_map(FlagsRow::stored));
+        flags.extend(rows);
     }
-    Ok(flags)
+    Ok(StoredFlags(flags))
 }
 
 /// Returns the stored flags of all messages of a folder that have a number.
@@ -102,7 +118,7 @@ pub async fn folder_flags(db: &Db, folder: &SyncedFolder<'_>) -> Result<StoredFl
         query.push_bind(i64::from(folder.uid_validity));
         query.build_query_as().fetch_all(pool).await
     })?;
-    Ok(rows.into_iter().filter_map(FlagsRow::stored).collect())
+    Ok(StoredFlags(rows))
 }
 
 impl FlagsRow {
@@ -282,8 +298,16 @@ pub async fn folder_messages(
 /// Adds the deletion of folders to the log. Skips a folder with messages. The caller must have removed the messages from the index.
 ///
 /// # Errors
-/// Returns [`Error`] if the database fails.
+/// Returns [`Error`] if the database fails. Some folders can be removed in that case.
 pub async fn remove_folders(db: &Db, account: &str, folders: &[String]) -> Result<(), Error> {
+    // On SQLite, other writers wait for each transaction.
+    for folders in folders.chunks(MAX_PER_STATEMENT) {
+        remove_some_folders(db, account, folders).await?;
+    }
+    Ok(())
+}
+
+async fn remove_some_folders(db: &Db, account: &str, folders: &[String]) -> Result<(), Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
     let mut changes = Vec::new();

@@ -1,6 +1,6 @@
 //! An open index with the current state of the mailbox.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,8 +25,10 @@ pub(super) struct Mailbox {
     /// The version of the change log.
     pub(super) version: u64,
     pub(super) state: MailboxState,
-    /// The folders of the mailbox, with their positions in `state`.
-    pub(super) folders: Vec<(u16, ReplicaFolder)>,
+    /// The folders of the mailbox, by their positions in `state`.
+    folders: HashMap<u16, ReplicaFolder>,
+    /// The positions of `folders`, by path.
+    paths: HashMap<String, u16>,
     /// The positions of all folders that `state` has or had, by folder id.
     positions: HashMap<String, u16>,
     next_position: u16,
@@ -37,7 +39,8 @@ impl Mailbox {
         let mut mailbox = Self {
             version: replica.version,
             state: MailboxState::new(),
-            folders: Vec::new(),
+            folders: HashMap::new(),
+            paths: HashMap::new(),
             positions: HashMap::new(),
             next_position: 0,
         };
@@ -68,13 +71,14 @@ impl Mailbox {
     }
 
     fn set_folders(&mut self, folders: &[ReplicaFolder]) {
-        for (position, folder) in &self.folders {
-            if !folders.iter().any(|other| other.id == folder.id) {
-                self.state.remove_folder(*position);
+        let ids: HashSet<&str> = folders.iter().map(|folder| folder.id.as_str()).collect();
+        for (position, folder) in self.folders.drain() {
+            if !ids.contains(folder.id.as_str()) {
+                self.state.remove_folder(position);
                 self.positions.remove(&folder.id);
             }
         }
-        self.folders.clear();
+        self.paths.clear();
         for folder in folders {
             let known = self.positions.get(&folder.id).copied();
             let position = known.unwrap_or(self.next_position);
@@ -86,7 +90,8 @@ impl Mailbox {
                 self.next_position = next;
                 self.positions.insert(folder.id.clone(), position);
             }
-            self.folders.push((position, folder.clone()));
+            self.paths.insert(folder.path.clone(), position);
+            self.folders.insert(position, folder.clone());
         }
         // Folders can swap their paths. Therefore the state is updated after all positions are known.
         for (position, folder) in &self.folders {
@@ -94,16 +99,27 @@ impl Mailbox {
         }
     }
 
+    /// Returns the folders with their positions in `state`, in any order.
+    pub(super) fn folders(&self) -> impl Iterator<Item = (u16, &ReplicaFolder)> {
+        let folders = self.folders.iter();
+        folders.map(|(position, folder)| (*position, folder))
+    }
+
+    /// Returns the folder with this position in `state`.
+    pub(super) fn folder_at(&self, position: u16) -> Option<&ReplicaFolder> {
+        self.folders.get(&position)
+    }
+
     /// Returns the folder with this path.
-    pub(super) fn folder(&self, path: &str) -> Option<&(u16, ReplicaFolder)> {
-        self.folders.iter().find(|(_, folder)| folder.path == path)
+    fn folder(&self, path: &str) -> Option<&ReplicaFolder> {
+        self.folder_at(*self.paths.get(path)?)
     }
 
     /// Returns `true` if the state of one folder is current. New, changed and expunged messages increase HIGHESTMODSEQ (RFC 7162). Returns `false` if the server
     /// has no HIGHESTMODSEQ.
     pub(super) fn is_current_in(&self, now: &FolderState) -> bool {
         now.highest_modseq.is_some()
-            && self.folder(&now.path).is_some_and(|(_, folder)| {
+            && self.folder(&now.path).is_some_and(|folder| {
                 folder.highest_modseq == now.highest_modseq
                     && folder.uid_validity == now.opened.uid_validity
             })

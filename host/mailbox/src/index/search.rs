@@ -171,13 +171,13 @@ impl CurrentIndex {
         let Some(content) = &*self.0 else {
             return FolderSet::default();
         };
-        let folders = content.mailbox.folders.iter();
+        let folders = content.mailbox.folders();
         folders
             .filter(|(_, folder)| {
                 folder_access.can_read(&folder.path, folder.uid_validity)
                     && is_searched(&folder.path)
             })
-            .map(|(position, _)| *position)
+            .map(|(position, _)| position)
             .collect()
     }
 }

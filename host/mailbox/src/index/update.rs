@@ -429,8 +429,7 @@ impl Content {
                 return None;
             }
             let location = state.get(*uid)?;
-            let mut folders = self.mailbox.folders.iter();
-            let (_, folder) = folders.find(|(position, _)| *position == location.folder)?;
+            let folder = self.mailbox.folder_at(location.folder)?;
             Some(Missing::new(*uid, folder, location.imap_uid))
         });
         new.chain(unchanged).collect()
