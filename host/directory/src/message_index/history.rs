@@ -1,29 +1,55 @@
 //! Reads the change log: the states of folders and messages at two versions.
 //!
-//! The state at a version is the state before the first later change. If there is no later change, it is the current state. The functions read the current
-//! state first and the changes after that. So a concurrent change does not affect the result.
+//! The state at a version is the state before the first later change. If there is no later change,
+//! it is the current state. The current state is read in the same statement as the changes, or
+//! before the changes. So a concurrent change does not affect the result.
+//!
+//! A folder or message can have any number of changes. Therefore the queries return only the first
+//! change after a version.
 
 use std::collections::HashMap;
 
 use sqlx::QueryBuilder;
 
 use super::log::stored;
-use super::{IndexedFolder, MAX_PER_STATEMENT, folders, number};
+use super::{IndexedFolder, MAX_PER_STATEMENT, number};
 use crate::Db;
 use crate::db::{Error, on};
 
-const FOLDER_CHANGES: &str = "SELECT version, folder_id, path FROM mailbox_changes \
-     WHERE account_id = $1 AND uid = 0 AND version > $2 ORDER BY version";
+/// Returns the folders that exist now (kind 0), those with changes after the version $2 (kind 1),
+/// and those with changes after the version $3 (kind 2). Omits folders that exist neither now nor
+/// before the change. The joins use primary keys, because PostgreSQL can join other columns in
+/// quadratic time.
+const FOLDERS: &str = "SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid_next, f.highest_modseq, \
+     f.object_id, 0 AS kind, f.listed_path AS logged_path FROM folders f \
+     WHERE f.account_id = $1 AND f.listed_path IS NOT NULL \
+     UNION ALL SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid_next, f.highest_modseq, \
+     f.object_id, 1, c.path FROM (SELECT folder_id, MIN(version) AS version \
+     FROM mailbox_changes WHERE account_id = $1 AND uid = 0 AND version > $2 GROUP BY folder_id) s \
+     JOIN mailbox_changes c ON c.account_id = $1 AND c.version = s.version \
+     JOIN folders f ON f.id = s.folder_id WHERE c.path IS NOT NULL OR f.listed_path IS NOT NULL \
+     UNION ALL SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid_next, f.highest_modseq, \
+     f.object_id, 2, c.path FROM (SELECT folder_id, MIN(version) AS version \
+     FROM mailbox_changes WHERE account_id = $1 AND uid = 0 AND version > $3 GROUP BY folder_id) s \
+     JOIN mailbox_changes c ON c.account_id = $1 AND c.version = s.version \
+     JOIN folders f ON f.id = s.folder_id WHERE c.path IS NOT NULL OR f.listed_path IS NOT NULL";
 /// Returns the first change of each message after the version $2, if its version is greater than $3 and at most $4.
 const FIRST_CHANGES: &str = "SELECT c.version, c.uid, c.folder_id, c.flags FROM mailbox_changes c \
      WHERE c.account_id = $1 AND c.version > $3 AND c.version <= $4 AND c.uid > 0 AND NOT EXISTS ( \
      SELECT 1 FROM mailbox_changes e WHERE e.account_id = c.account_id AND e.uid = c.uid AND e.version > $2 AND e.version < c.version) \
      ORDER BY c.version";
-/// Callers append conditions to `CURRENT` and `LATER`.
+/// Callers append conditions.
 const CURRENT: &str =
     "SELECT uid, folder_id, flags FROM messages WHERE flags IS NOT NULL AND account_id = ";
-const LATER: &str =
-    "SELECT version, uid, folder_id, flags FROM mailbox_changes WHERE account_id = ";
+/// Returns the first change of each message after a version. Callers append the messages, then
+/// these parts with the account, the version and the account. The inner query must not refer to the
+/// outer table. Otherwise PostgreSQL executes it for each change of the account.
+const LATER: &str = "WITH m (uid) AS (VALUES (0)";
+const LATER_OF: &str = ") SELECT c.version, c.uid, c.folder_id, c.flags \
+     FROM m JOIN mailbox_changes c ON c.version = (SELECT MIN(l.version) FROM mailbox_changes l \
+     WHERE l.uid = m.uid AND l.account_id = ";
+const LATER_THAN: &str = " AND l.version > ";
+const LATER_IN: &str = ") WHERE m.uid > 0 AND c.account_id = ";
 
 /// The paths of a folder at two versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,13 +94,31 @@ pub struct MessageChange {
 
 #[derive(sqlx_macros::FromRow)]
 struct FolderRow {
-    version: i64,
-    folder_id: String,
-    path: Option<String>,
+    #[sqlx(flatten)]
+    folder: IndexedFolder,
+    kind: i32,
+    /// The path before the change. `None` if the folder did not exist.
+    logged_path: Option<String>,
+}
+
+impl FolderHistory {
+    /// Returns the history of a folder without changes.
+    fn unchanged(folder: IndexedFolder) -> Self {
+        let now = folder.listed_path().map(ToOwned::to_owned);
+        Self {
+            before: now.clone(),
+            after: now.clone(),
+            now,
+            public_id: folder.public_id().to_owned(),
+            has_object_id: folder.object_id().is_some(),
+            uid_validity: folder.uid_validity(),
+            id: folder.id,
+        }
+    }
 }
 
 #[derive(sqlx_macros::FromRow)]
-struct ChangeRow {
+pub(super) struct ChangeRow {
     version: i64,
     uid: i64,
     #[sqlx(flatten)]
@@ -103,7 +147,8 @@ impl StateRow {
     }
 }
 
-/// Returns the paths of all folders at the versions `since` and `until`, in any order.
+/// Returns the paths of folders at the versions `since` and `until`, in any order. Omits folders
+/// that exist neither at one of these versions nor now.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -113,38 +158,25 @@ pub async fn folder_histories(
     since: u64,
     until: u64,
 ) -> Result<Vec<FolderHistory>, Error> {
-    let current = folders(db, account).await?;
-    let changes: Vec<FolderRow> = on!(db, pool => sqlx::query_as(FOLDER_CHANGES)
+    let rows: Vec<FolderRow> = on!(db, pool => sqlx::query_as(FOLDERS)
         .bind(account)
         .bind(stored(since))
+        .bind(stored(until))
         .fetch_all(pool)
         .await)?;
-    let mut before: HashMap<&str, &Option<String>> = HashMap::new();
-    let mut after: HashMap<&str, &Option<String>> = HashMap::new();
-    for change in &changes {
-        before.entry(&change.folder_id).or_insert(&change.path);
-        if change.version > stored(until) {
-            after.entry(&change.folder_id).or_insert(&change.path);
+    let mut histories: HashMap<String, FolderHistory> = HashMap::with_capacity(rows.len());
+    for row in rows {
+        let id = row.folder.id.clone();
+        let history = histories
+            .entry(id)
+            .or_insert_with(|| FolderHistory::unchanged(row.folder));
+        match row.kind {
+            1 => history.before = row.logged_path,
+            2 => history.after = row.logged_path,
+            _ => {}
         }
     }
-    let history = |folder: IndexedFolder| {
-        let now = folder.listed_path().map(ToOwned::to_owned);
-        let path = |paths: &HashMap<&str, &Option<String>>| {
-            paths
-                .get(folder.id.as_str())
-                .map_or_else(|| now.clone(), |path| (*path).clone())
-        };
-        FolderHistory {
-            before: path(&before),
-            after: path(&after),
-            now: now.clone(),
-            public_id: folder.public_id().to_owned(),
-            has_object_id: folder.object_id().is_some(),
-            uid_validity: folder.uid_validity(),
-            id: folder.id,
-        }
-    };
-    Ok(current.into_iter().map(history).collect())
+    Ok(histories.into_values().collect())
 }
 
 /// Returns the messages that were changed between the versions `since` and `until`. Omits a message if its first change after `since` is not greater than `from`
@@ -178,16 +210,7 @@ pub async fn message_changes(
             }
             query.push(")").build_query_as().fetch_all(pool).await
         })?;
-        let later: Vec<ChangeRow> = on!(db, pool => {
-            let mut query = QueryBuilder::new(LATER);
-            query.push_bind(account.to_owned()).push(" AND version > ").push_bind(stored(until));
-            query.push(" AND uid IN (0");
-            for uid in &uids {
-                query.push(", ").push_bind(*uid);
-            }
-            query.push(") ORDER BY version DESC").build_query_as().fetch_all(pool).await
-        })?;
-        // The rows of `later` are in descending order. Therefore the first later change of a message replaces the others.
+        let later = first_changes_after(db, account, until, &uids).await?;
         let mut after: HashMap<i64, Option<MessageState>> = HashMap::new();
         after.extend(current.into_iter().map(|row| (row.uid, row.state.state())));
         after.extend(later.into_iter().map(|row| (row.uid, row.state.state())));
@@ -199,4 +222,23 @@ pub async fn message_changes(
         }));
     }
     Ok(changes)
+}
+
+/// Returns the first change of each of these messages after a version.
+pub(super) async fn first_changes_after(
+    db: &Db,
+    account: &str,
+    version: u64,
+    uids: &[i64],
+) -> Result<Vec<ChangeRow>, Error> {
+    Ok(on!(db, pool => {
+        let mut query = QueryBuilder::new(LATER);
+        for uid in uids {
+            query.push(", (").push_bind(*uid).push(")");
+        }
+        query.push(LATER_OF).push_bind(account.to_owned());
+        query.push(LATER_THAN).push_bind(stored(version));
+        query.push(LATER_IN).push_bind(account.to_owned());
+        query.build_query_as().fetch_all(pool).await
+    })?)
 }

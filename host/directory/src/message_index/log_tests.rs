@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::clock::Clock;
 use crate::testing::{Fresh, MONTH, NOW, both, execute};
 
 const ACCOUNT: &str = "ada";
@@ -186,6 +187,70 @@ async fn a_state_between_two_versions_is_read_after_later_changes(fresh: Fresh) 
     assert!(delta.changed.is_empty() && delta.removed.len() == 2 && delta.version == 6);
 }
 
+async fn the_work_for_a_page_does_not_depend_on_the_number_of_changes(fresh: Fresh) {
+    let folders = with_log(&fresh).await;
+    let db = fresh.directory.db();
+    let uids = add(db, &folders[0], &[(1, ""), (2, "")]).await;
+    flag(db, &folders[0], &[(1, "\\Seen")]).await;
+    // Adds 30,000 changes of the first message and of the first folder, and 1,000 folders that
+    // existed for a short time.
+    let folder = &folders[0].id;
+    let numbers = |end: u32| {
+        format!("WITH RECURSIVE s (n) AS (SELECT 4 UNION ALL SELECT n + 1 FROM s WHERE n < {end}) ")
+    };
+    let columns = "INSERT INTO mailbox_changes \
+         (account_id, version, uid, folder_id, flags, path, changed_at)";
+    for statement in [
+        format!(
+            "{}{columns} SELECT 'ada', n, {}, '{folder}', 'x', NULL, 0 FROM s",
+            numbers(30_000),
+            uids[0]
+        ),
+        format!(
+            "{}{columns} SELECT 'ada', 30000 + n, 0, '{folder}', NULL, 'old' || n, 0 FROM s",
+            numbers(30_000)
+        ),
+        format!(
+            "{}INSERT INTO folders (account_id, id, path, uid_validity, uid_next) \
+             SELECT 'ada', 'gone' || n, 'gone' || n, 1, 1 FROM s",
+            numbers(1_003)
+        ),
+        format!(
+            "{}{columns} SELECT 'ada', 60000 + n, 0, 'gone' || n, NULL, NULL, 0 FROM s",
+            numbers(1_003)
+        ),
+        "UPDATE mailboxes SET version = 70000".to_owned(),
+    ] {
+        execute(db, statement.leak()).await.unwrap();
+    }
+    let messages: Vec<i64> = uids.iter().map(|uid| uid.cast_signed()).collect();
+    for (version, expected) in [(0, 2), (2, 1), (20_000, 1), (60_000, 0)] {
+        let later = history::first_changes_after(db, ACCOUNT, version, &messages).await;
+        assert_eq!(later.unwrap().len(), expected, "{version}");
+    }
+    let changes = message_changes(db, ACCOUNT, (2, 20_000), (2, 20_000))
+        .await
+        .unwrap();
+    let flags = |state: &Option<MessageState>| state.as_ref().unwrap().flags.clone();
+    assert_eq!(changes.len(), 1);
+    assert_eq!(
+        (
+            changes[0].uid,
+            flags(&changes[0].before),
+            flags(&changes[0].after)
+        ),
+        (uids[0], String::new(), "x".to_owned())
+    );
+    let histories = folder_histories(db, ACCOUNT, 30_005, 40_005).await.unwrap();
+    assert_eq!(histories.len(), 2);
+    let found = histories.iter().find(|found| found.id == *folder).unwrap();
+    let path = |path: &str| Some(path.to_owned());
+    assert_eq!(
+        (&found.before, &found.after, &found.now),
+        (&path("old6"), &path("old10006"), &path("a"))
+    );
+}
+
 async fn a_write_of_an_outdated_sync_does_nothing(fresh: Fresh) {
     let folders = with_log(&fresh).await;
     let db = fresh.directory.db();
@@ -256,6 +321,30 @@ async fn folders_are_logged_and_a_deletion_only_without_messages(fresh: Fresh) {
     );
 }
 
+async fn a_deleted_folder_is_removed_with_the_last_change_that_refers_to_it(fresh: Fresh) {
+    let folders = with_log(&fresh).await;
+    let db = fresh.directory.db();
+    update_folders(db, ACCOUNT, &[listed("a", "F1")])
+        .await
+        .unwrap();
+    remove_folders(db, ACCOUNT, &[folders[1].id.clone()])
+        .await
+        .unwrap();
+    let ids = async || -> Vec<String> {
+        let folders = super::folders(db, ACCOUNT).await.unwrap();
+        folders.into_iter().map(|folder| folder.id).collect()
+    };
+    // The log still contains the deletion of `b`.
+    fresh.directory.sweep(Clock::default().now()).await.unwrap();
+    assert_eq!(ids().await.len(), 2);
+    fresh
+        .directory
+        .sweep(Clock::default().now().plus(2 * MONTH))
+        .await
+        .unwrap();
+    assert_eq!(ids().await, [folders[0].id.clone()]);
+}
+
 async fn old_changes_are_deleted(fresh: Fresh) {
     let folders = with_log(&fresh).await;
     let db = fresh.directory.db();
@@ -308,7 +397,9 @@ both!(
     changes_before_the_first_sync_are_not_logged,
     a_message_without_flags_is_not_in_the_log,
     a_state_between_two_versions_is_read_after_later_changes,
+    the_work_for_a_page_does_not_depend_on_the_number_of_changes,
     a_write_of_an_outdated_sync_does_nothing,
     folders_are_logged_and_a_deletion_only_without_messages,
+    a_deleted_folder_is_removed_with_the_last_change_that_refers_to_it,
     old_changes_are_deleted,
 );
