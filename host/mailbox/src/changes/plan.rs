@@ -4,7 +4,8 @@
 //! deleted folder, the deletion must come before that rename or creation. The messages that were moved from such a deleted folder are reported before its
 //! deletion.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use latchmail_directory::message_index::FolderHistory;
 
@@ -33,73 +34,100 @@ pub(super) struct Plan {
     pub(super) deleted: HashSet<String>,
 }
 
-/// The folders in the order in which they are renamed, with the paths that the client knows.
-struct Renames<'a> {
+/// The paths that the client knows while it applies the changes.
+struct KnownPaths<'a> {
     /// The folders by their current path.
-    taken: BTreeMap<String, &'a str>,
-    pending: Vec<&'a FolderHistory>,
+    taken: HashMap<Cow<'a, str>, &'a str>,
+    /// The current paths of the folders, by id.
+    paths: HashMap<&'a str, Cow<'a, str>>,
+    /// The folders that wait for their new path, by that path.
+    waiting: HashMap<&'a str, VecDeque<NewPath<'a>>>,
 }
 
-impl<'a> Renames<'a> {
-    /// Renames the pending folders whose new path is free, until no more folder can be renamed.
-    fn run(&mut self, changes: &mut Vec<Change>) {
-        loop {
-            let before = self.pending.len();
-            for folder in std::mem::take(&mut self.pending) {
-                let (Some(from), Some(to)) = (self.path(&folder.id), folder.after.as_deref())
-                else {
-                    continue;
-                };
-                if self.taken.contains_key(to) {
-                    self.pending.push(folder);
+/// A folder that must be renamed or created, and its new path.
+#[derive(Clone, Copy)]
+struct NewPath<'a> {
+    folder: &'a FolderHistory,
+    to: &'a str,
+}
+
+impl<'a> KnownPaths<'a> {
+    /// Renames the folders whose new path is free. Each rename frees a path, so the folder that
+    /// waits for this path is next. The other folders wait.
+    fn run(&mut self, renames: impl IntoIterator<Item = NewPath<'a>>, changes: &mut Vec<Change>) {
+        for rename in renames {
+            let mut next = Some(rename);
+            while let Some(rename) = next.take() {
+                if self.taken.contains_key(rename.to) {
+                    self.waiting.entry(rename.to).or_default().push_back(rename);
                 } else {
-                    self.rename(folder, from, to.to_owned(), changes);
+                    next = self.rename(rename.folder, Cow::Borrowed(rename.to), changes);
                 }
             }
-            if self.pending.len() == before {
-                return;
-            }
         }
     }
 
-    /// Works like [`Renames::run`], but also renames folders that exchanged their paths. One of these folders first gets a temporary path.
-    fn run_all(&mut self, changes: &mut Vec<Change>) {
-        self.run(changes);
-        while let Some(folder) = self.pending.first().copied() {
-            let Some(from) = self.path(&folder.id) else {
-                self.pending.remove(0);
+    /// Renames all folders that were not renamed before, including folders that exchanged their
+    /// paths. One of these folders first gets a temporary path.
+    fn run_all(&mut self, mut renames: Vec<NewPath<'a>>, changes: &mut Vec<Change>) {
+        renames.retain(|rename| !self.has_new_path(rename));
+        self.waiting.clear();
+        self.run(renames.iter().copied(), changes);
+        for rename in renames {
+            if self.has_new_path(&rename) {
+                continue;
+            }
+            let Some(from) = self.paths.get(rename.folder.id.as_str()) else {
                 continue;
             };
-            let mut temporary = format!("{from}-{}", folder.public_id);
-            while self.taken.contains_key(&temporary) {
+            let mut temporary = format!("{from}-{}", rename.folder.public_id);
+            while self.taken.contains_key(temporary.as_str()) {
                 temporary.push('-');
             }
-            self.rename(folder, from, temporary, changes);
-            self.run(changes);
+            let next = self.rename(rename.folder, Cow::Owned(temporary), changes);
+            self.run(next, changes);
         }
     }
 
+    /// Renames a folder. Returns the next folder that waits for the old path.
     fn rename(
         &mut self,
         folder: &'a FolderHistory,
-        from: String,
-        to: String,
+        to: Cow<'a, str>,
         changes: &mut Vec<Change>,
-    ) {
+    ) -> Option<NewPath<'a>> {
+        let path = self.paths.get_mut(folder.id.as_str())?;
+        let from = std::mem::replace(path, to.clone());
         self.taken.remove(&from);
         self.taken.insert(to.clone(), &folder.id);
+        let next = self.waiting.get_mut(&*from).and_then(VecDeque::pop_front);
         changes.push(Change::FolderRenamed {
-            folder: to,
-            from,
+            folder: to.into_owned(),
+            from: from.into_owned(),
             id: folder.public_id.clone(),
+        });
+        next
+    }
+
+    /// Creates the folders whose paths are free, and removes them from `created`.
+    fn create(&mut self, created: &mut Vec<NewPath<'a>>, changes: &mut Vec<Change>) {
+        created.retain(|NewPath { folder, to }| {
+            if self.taken.contains_key(*to) {
+                return true;
+            }
+            self.taken.insert(Cow::Borrowed(*to), &folder.id);
+            changes.push(Change::FolderCreated {
+                folder: (*to).to_owned(),
+                id: folder.public_id.clone(),
+            });
+            false
         });
     }
 
-    /// Returns the current path of a folder.
-    fn path(&self, id: &str) -> Option<String> {
-        let mut entries = self.taken.iter();
-        let found = entries.find(|(_, folder)| **folder == id);
-        found.map(|(path, _)| path.clone())
+    /// Returns `true` if the folder has its new path.
+    fn has_new_path(&self, rename: &NewPath<'_>) -> bool {
+        let path = self.paths.get(rename.folder.id.as_str());
+        path.is_some_and(|path| path == rename.to)
     }
 }
 
@@ -116,14 +144,17 @@ impl Plan {
             .filter(|folder| folder.before != folder.after)
             .filter_map(|folder| folder.after.as_deref())
             .collect();
-        let mut renames = Renames {
-            taken: folders
-                .iter()
-                .filter_map(|folder| Some((folder.before.clone()?, folder.id.as_str())))
-                .collect(),
-            pending: Vec::new(),
+        let before = folders.iter().filter_map(|folder| {
+            let path = folder.before.as_deref()?;
+            Some((Cow::Borrowed(path), folder.id.as_str()))
+        });
+        let taken: HashMap<Cow<'_, str>, &str> = before.collect();
+        let mut paths = KnownPaths {
+            paths: taken.iter().map(|(path, id)| (*id, path.clone())).collect(),
+            taken,
+            waiting: HashMap::new(),
         };
-        let mut created = Vec::new();
+        let (mut created, mut renamed) = (Vec::new(), Vec::new());
         for folder in folders {
             match (&folder.before, &folder.after) {
                 (Some(before), None) => {
@@ -140,74 +171,126 @@ impl Plan {
                         plan.late_deletions.push(change);
                     }
                 }
-                (None, Some(_)) => created.push(folder),
-                (Some(before), Some(after)) if before != after => renames.pending.push(folder),
+                (None, Some(to)) => created.push(NewPath { folder, to }),
+                (Some(before), Some(to)) if before != to => renamed.push(NewPath { folder, to }),
                 _ => {}
             }
         }
-        renames.run(&mut plan.first);
-        plan.create(&mut renames, &mut created, false);
-        plan.paths_after_first = renames
+        paths.run(renamed.iter().copied(), &mut plan.first);
+        paths.create(&mut created, &mut plan.first);
+        plan.paths_after_first = paths
             .taken
             .iter()
             .filter(|(_, id)| !plan.deleted.contains(**id))
-            .map(|(path, id)| ((*id).to_owned(), path.clone()))
+            .map(|(path, id)| ((*id).to_owned(), path.to_string()))
             .collect();
-        renames
+        paths
             .taken
             .retain(|_, id| !plan.deleted_early.contains(*id));
-        renames.run_all(&mut plan.second);
+        paths.run_all(renamed, &mut plan.second);
         plan.second_renames = plan.second.len();
-        plan.create(&mut renames, &mut created, true);
-        for (path, id) in &renames.taken {
-            plan.paths.insert((*id).to_owned(), path.clone());
+        paths.create(&mut created, &mut plan.second);
+        for (path, id) in paths.taken {
+            plan.paths.insert(id.to_owned(), path.into_owned());
         }
         plan
-    }
-
-    /// Creates the folders whose paths are free.
-    fn create<'a>(
-        &mut self,
-        renames: &mut Renames<'a>,
-        created: &mut Vec<&'a FolderHistory>,
-        second: bool,
-    ) {
-        for folder in std::mem::take(created) {
-            let path = folder.after.clone().unwrap_or_default();
-            if renames.taken.contains_key(&path) {
-                created.push(folder);
-                continue;
-            }
-            renames.taken.insert(path.clone(), &folder.id);
-            let change = Change::FolderCreated {
-                folder: path,
-                id: folder.public_id.clone(),
-            };
-            if second {
-                self.second.push(change);
-            } else {
-                self.first.push(change);
-            }
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::time::{Duration, Instant};
+
     use super::*;
+
+    fn history(id: &str, before: Option<&str>, after: Option<&str>, now: &str) -> FolderHistory {
+        FolderHistory {
+            id: id.to_owned(),
+            public_id: format!("public-{id}"),
+            has_object_id: true,
+            uid_validity: 1,
+            before: before.map(ToOwned::to_owned),
+            after: after.map(ToOwned::to_owned),
+            now: Some(now.to_owned()),
+        }
+    }
+
+    /// Returns the paths after the changes. Panics if a change does not fit the paths before.
+    fn applied(folders: &[FolderHistory], plan: &Plan) -> BTreeSet<String> {
+        let mut paths: BTreeSet<String> = folders.iter().filter_map(|f| f.before.clone()).collect();
+        let all = [
+            &plan.first,
+            &plan.early_deletions,
+            &plan.second,
+            &plan.late_deletions,
+        ];
+        for change in all.into_iter().flatten() {
+            match change {
+                Change::FolderRenamed { folder, from, .. } => {
+                    assert!(
+                        paths.remove(from) && paths.insert(folder.clone()),
+                        "{change:?}"
+                    );
+                }
+                Change::FolderCreated { folder, .. } => {
+                    assert!(paths.insert(folder.clone()), "{change:?}");
+                }
+                Change::FolderDeleted { folder, .. } => {
+                    assert!(paths.remove(folder), "{change:?}");
+                }
+                _ => panic!("{change:?}"),
+            }
+        }
+        paths
+    }
+
+    #[test]
+    fn the_time_for_renames_is_proportional_to_their_number() {
+        const FOLDERS: usize = 5_000;
+        // The path of folder `n` before and after. Chains in both directions, one cycle, many
+        // cycles, and a chain behind a deleted folder.
+        let orders: [fn(usize) -> (usize, usize); 5] = [
+            |n| (n, n + 1),
+            |n| (n + 1, n),
+            |n| (n, (n + 1) % FOLDERS),
+            |n| (n, n ^ 1),
+            |n| (n, n.wrapping_sub(1).min(FOLDERS)),
+        ];
+        for (number, order) in orders.into_iter().enumerate() {
+            let path = |n: usize| format!("folder-{n:05}");
+            let folders: Vec<_> = (0..FOLDERS)
+                .map(|n| {
+                    let (before, after) = order(n);
+                    let after = (number < 4 || n > 0).then(|| path(after));
+                    history(&n.to_string(), Some(&path(before)), after.as_deref(), "x")
+                })
+                .collect();
+            let started = Instant::now();
+            let plan = Plan::new(&folders);
+            // This takes about 30 ms in a debug build. With quadratic time it took minutes.
+            assert!(started.elapsed() < Duration::from_secs(2), "{number}");
+            let after: BTreeSet<String> = folders.iter().filter_map(|f| f.after.clone()).collect();
+            assert_eq!(applied(&folders, &plan), after, "{number}");
+            let renamed = plan.first.len() + plan.second.len();
+            let temporary = [0, 0, 1, FOLDERS / 2, 0][number];
+            let expected = FOLDERS + temporary - usize::from(number == 4);
+            assert_eq!(renamed, expected, "{number}");
+        }
+    }
+
+    #[test]
+    fn folders_with_the_same_new_path_do_not_block_the_plan() {
+        let folders = [
+            history("1", Some("a"), Some("c"), "c"),
+            history("2", Some("b"), Some("c"), "c"),
+        ];
+        let plan = Plan::new(&folders);
+        assert_eq!((plan.first.len(), plan.second.len()), (1, 1));
+    }
 
     #[test]
     fn the_plan_does_not_depend_on_the_current_paths() {
-        let history =
-            |id: &str, before: Option<&str>, after: Option<&str>, now: &str| FolderHistory {
-                id: id.to_owned(),
-                public_id: format!("public-{id}"),
-                has_object_id: true,
-                uid_validity: 1,
-                before: before.map(ToOwned::to_owned),
-                after: after.map(ToOwned::to_owned),
-                now: Some(now.to_owned()),
-            };
         let mut folders = [
             history("1", Some("a"), Some("b"), "x"),
             history("2", Some("c"), Some("d"), "y"),
