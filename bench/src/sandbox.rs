@@ -179,7 +179,7 @@ impl sdk::Mailbox for Memory {
         Err(sdk::ThreadsError::IndexNotReady)
     }
 
-    fn get_thread(&self, _: &str) -> Result<Vec<sdk::Hit>, sdk::ThreadsError> {
+    fn get_thread(&self, _: &str, _: sdk::Page) -> Result<sdk::ThreadMessages, sdk::ThreadsError> {
         Err(sdk::ThreadsError::IndexNotReady)
     }
 
@@ -368,7 +368,8 @@ impl host::mailbox::Host for Memory {
     async fn get_thread(
         &mut self,
         _: String,
-    ) -> wasmtime::Result<Result<Vec<host::mailbox::Hit>, host::mailbox::ThreadsError>> {
+        _: host::mailbox::Page,
+    ) -> wasmtime::Result<Result<host::mailbox::ThreadMessages, host::mailbox::ThreadsError>> {
         Ok(Err(host::mailbox::ThreadsError::IndexNotReady))
     }
 

@@ -1,6 +1,6 @@
 //! Threads as JSON: a page of threads, and the messages of a thread.
 
-use latchmail_sdk::capability::{self, Caller, Mailbox, ThreadsError};
+use latchmail_sdk::capability::{self, Caller, Mailbox, Page, ThreadsError};
 use latchmail_sdk::{Failure, Paging};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -9,6 +9,9 @@ use crate::model::{Address, FoundMessage, addresses};
 use crate::reading::{NO_FOLDER, page};
 
 const NO_THREAD: &str = "Thread not found";
+
+/// The number of messages of a thread that are returned without paging.
+const NEWEST: u32 = 100;
 
 /// The time after which a client can repeat a request that needs the search index, in seconds.
 const RETRY_AFTER: u32 = 10;
@@ -37,19 +40,29 @@ pub struct Thread {
     pub count: u32,
     /// The number of unread messages in all folders.
     pub unread: u32,
-    /// The senders, in the order of their first message.
+    /// The senders, in the order of their first message. At most 50.
+    #[schema(max_items = 50)]
     pub participants: Vec<Address>,
     /// The newest message.
     pub newest: FoundMessage,
 }
 
-/// A thread with its messages.
+/// A thread with a page of its messages.
 #[derive(Serialize, ToSchema)]
 pub struct ThreadMessages {
     /// The id of the thread.
     pub id: String,
-    /// The messages of the thread in all folders, oldest first.
+    /// The messages on this page from all folders, oldest first.
+    #[schema(max_items = 100)]
     pub messages: Vec<FoundMessage>,
+    /// The total number of messages of the thread.
+    pub total: u32,
+    /// The number of the page, from 1. Missing if the request has neither `page` nor `limit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
+    /// The number of messages per page. Missing if the request has neither `page` nor `limit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
 }
 
 impl From<capability::Thread> for Thread {
@@ -85,21 +98,34 @@ pub fn list(
     })
 }
 
-/// Returns the messages of a thread.
+/// Returns a page of the messages of a thread. The first page has the newest messages. Without
+/// `paging`, returns the newest 100 messages.
 ///
 /// # Errors
-/// Returns 404 if the thread does not exist. Returns 503 if the search index is not ready. [`Failure::of`] converts any other error of the host.
-pub fn get(host: &(impl Mailbox + Caller), id: &str) -> Result<ThreadMessages, Failure> {
-    let messages = host
-        .get_thread(id)
+/// Returns 404 if the thread does not exist. Returns 503 if the search index is not ready.
+/// [`Failure::of`] converts any other error of the host.
+pub fn get(
+    host: &(impl Mailbox + Caller),
+    id: &str,
+    paging: Option<Paging>,
+) -> Result<ThreadMessages, Failure> {
+    let newest = Page {
+        offset: 0,
+        limit: NEWEST,
+    };
+    let thread = host
+        .get_thread(id, paging.map_or(newest, page))
         .map_err(|error| failure(error, NO_THREAD, host))?;
-    // The requested id can be an earlier id of the thread.
-    let id = messages
-        .first()
-        .map_or_else(|| id.into(), |first| first.summary.thread_id.clone());
     Ok(ThreadMessages {
-        id,
-        messages: messages.into_iter().map(FoundMessage::from).collect(),
+        id: thread.id,
+        messages: thread
+            .messages
+            .into_iter()
+            .map(FoundMessage::from)
+            .collect(),
+        total: thread.total,
+        page: paging.map(|paging| paging.page),
+        limit: paging.map(|paging| paging.limit),
     })
 }
 

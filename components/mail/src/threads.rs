@@ -1,4 +1,5 @@
-//! GET `/api/v1/mail/threads`: returns a page of threads. GET `/api/v1/mail/threads/{id}`: returns the messages of a thread.
+//! GET `/api/v1/mail/threads`: returns a page of threads. GET `/api/v1/mail/threads/{id}`: returns
+//! a page of the messages of a thread.
 
 use latchmail_common::reading;
 use latchmail_common::threads::{self, ThreadList, ThreadMessages};
@@ -45,21 +46,30 @@ pub(crate) fn list_threads(
 
 /// Read a thread
 ///
-/// Returns the messages of a thread from all folders, oldest first.
+/// Returns a page of the messages of a thread from all folders. Pages count from the newest
+/// message: page 1 has the newest messages, and the last page has the oldest. The messages on a
+/// page are oldest first. Without `page` and `limit`, the response has the newest 100 messages.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/threads/{id}",
     operation_id = "getThread",
     tag = "Mail",
     extensions(("x-latchmail" = json!(true))),
-    params(("id" = String, Path, description = "The thread's id: the `threadId` of its messages")),
+    params(
+        ("id" = String, Path, description = "The thread's id: the `threadId` of its messages"),
+        ("page" = Option<u32>, Query, minimum = 1, description = "The number of the page, from 1; \
+        the default is 1. Page 1 has the newest messages"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "The number of \
+        messages per page; the default is 50")
+    ),
     responses(
         (
             status = 200,
-            description = "The messages",
+            description = "The messages on the page",
             body = ThreadMessages,
             links(("getMessage" = (operation_id = "getMessage", parameters(("uid" = "$response.body#/messages/0/uid")))))
         ),
+        (status = 400, description = "`Invalid paging parameters`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Thread not found`", body = latchmail_sdk::Failed)
     )
 )]
@@ -67,7 +77,13 @@ pub(crate) fn get_thread(
     host: &(impl Mailbox + Caller),
     request: &Request,
 ) -> Result<Reply, Failure> {
-    Reply::json(&threads::get(host, request.path("id"))?)
+    let is_paged = request.query("page").is_some() || request.query("limit").is_some();
+    let paging = is_paged.then(|| request.paging(50, reading::BAD_PAGING));
+    Reply::json(&threads::get(
+        host,
+        request.path("id"),
+        paging.transpose()?,
+    )?)
 }
 
 #[cfg(test)]
@@ -132,8 +148,60 @@ mod tests {
         let messages = response["messages"].as_array().unwrap().iter();
         let uids: Vec<_> = messages.map(|message| &message["uid"]).collect();
         assert_eq!(uids, [2, 3]);
+        let fields: Vec<_> = response.as_object().unwrap().keys().collect();
+        assert_eq!(fields, ["id", "messages", "total"]);
         let missing = get("none").unwrap_err();
         assert_eq!(missing, Failure::not_found("Thread not found"));
+    }
+
+    #[test]
+    fn pages_of_a_thread_count_from_the_newest_message() {
+        let host = FakeHost::new();
+        for number in 1..=130 {
+            let letter = Letter::from("Bo <bo@example.org>").subject("Plan");
+            let letter = letter.date(number).message_id(&format!("<{number}@x>"));
+            host.deliver(match number {
+                1 => letter,
+                _ => letter.in_reply_to(&format!("<{}@x>", number - 1)),
+            });
+        }
+        let id = list(&host, &[])["threads"][0]["id"].clone();
+        let id = id.as_str().unwrap();
+        let get = |query: &[(&str, &str)]| get_thread(&host, &request(&[("id", id)], query, ""));
+        let uids = |query: &[(&str, &str)]| -> Vec<u64> {
+            let response = json(get(query));
+            assert_eq!(
+                (&response["id"], &response["total"]),
+                (&id.into(), &130.into())
+            );
+            let messages = response["messages"].as_array().unwrap().iter();
+            messages
+                .map(|message| message["uid"].as_u64().unwrap())
+                .collect()
+        };
+        let range = |range: std::ops::RangeInclusive<u64>| range.collect::<Vec<_>>();
+        assert_eq!(uids(&[]), range(31..=130));
+        assert_eq!(uids(&[("page", "1")]), range(81..=130));
+        assert_eq!(uids(&[("page", "3")]), range(1..=30));
+        assert_eq!(uids(&[("limit", "100")]), range(31..=130));
+        assert_eq!(uids(&[("page", "2"), ("limit", "100")]), range(1..=30));
+        assert_eq!(uids(&[("page", "4")]), [0; 0]);
+        assert_eq!(uids(&[("page", "99999999999")]), [0; 0]);
+        let response = json(get(&[("limit", "7")]));
+        assert_eq!(
+            (&response["page"], &response["limit"]),
+            (&1.into(), &7.into())
+        );
+        for invalid in [
+            ("page", "0"),
+            ("page", ""),
+            ("limit", "0"),
+            ("limit", "101"),
+            ("limit", "x"),
+        ] {
+            let failure = Failure::bad_request("Invalid paging parameters");
+            assert_eq!(get(&[invalid]).unwrap_err(), failure);
+        }
     }
 
     #[test]

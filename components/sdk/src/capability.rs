@@ -34,8 +34,8 @@ pub use self::mailbox::{
     Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
     ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, Hit, IndexState,
     Listing, Mailbox, Match, MovedMessage, Page, QuerySyntax, RenamedFolder, Role, Search,
-    SearchError, SearchResult, Snippet, SortOrder, Summary, Thread, ThreadList, ThreadsError,
-    Verdict,
+    SearchError, SearchResult, Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages,
+    ThreadsError, Verdict,
 };
 pub use self::outbox::{Draft, File, Outbox, Sent};
 pub use self::profile::{Changes, Details, PasswordChange, Profile};

@@ -21,7 +21,7 @@ pub struct Thread {
     pub count: u32,
     /// The number of unread messages.
     pub unread: u32,
-    /// The senders, in the order of their first message.
+    /// The senders, in the order of their first message. At most 50.
     pub participants: Vec<Address>,
     /// The newest message. Its snippet is `None`.
     pub newest: Hit,
@@ -33,6 +33,17 @@ pub struct ThreadPage {
     /// The threads on the page, newest first.
     pub threads: Vec<Thread>,
     /// The number of threads on all pages.
+    pub total: u32,
+}
+
+/// A page of the messages of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadMessages {
+    /// The current id of the thread.
+    pub id: String,
+    /// The messages on the page, oldest first. Their snippets are `None`.
+    pub messages: Vec<Hit>,
+    /// The number of messages on all pages.
     pub total: u32,
 }
 
@@ -66,18 +77,25 @@ impl Mail {
         Ok(Some(page.await?))
     }
 
-    /// Returns the messages of a thread, oldest first. Returns `None` if the thread does not exist.
+    /// Returns at most `limit` messages of a thread, oldest first. Skips the newest `offset`
+    /// messages. Returns `None` if the thread does not exist.
     ///
     /// # Errors
     /// Returns [`Error::IndexNotReady`] if the search index is disabled or being built. Returns another [`Error`] if the operation fails.
-    pub async fn thread(&self, access: &Access, id: &str) -> Result<Option<Vec<Hit>>, Error> {
+    pub async fn thread(
+        &self,
+        access: &Access,
+        id: &str,
+        offset: u32,
+        limit: u32,
+    ) -> Result<Option<ThreadMessages>, Error> {
         if id.parse::<ThreadId>().is_err() {
             return Ok(None);
         }
         let (folder_access, folders, _) = self.readable_folders(access).await?;
         let index = self.current_index(access, &folders, true).await;
         let index = index.map_err(not_ready)?;
-        self.thread_messages(index, &folder_access, id.to_owned())
+        self.thread_messages(index, &folder_access, id.to_owned(), offset, limit)
             .await
     }
 }

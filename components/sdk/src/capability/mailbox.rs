@@ -6,7 +6,7 @@ pub use crate::bindings::latchmail::host::mailbox::{
     Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
     ChangesError, DeletedMessage, Detail, FlagAction, Folder, Hit, IndexState, Listing, Match,
     MovedMessage, Page, QuerySyntax, RenamedFolder, Role, Search, SearchError, SearchResult,
-    Snippet, SortOrder, Summary, Thread, ThreadList, ThreadsError, Verdict,
+    Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 
 /// A message whose texts stay with the host.
@@ -91,11 +91,14 @@ pub trait Mailbox {
     /// Returns [`Error::Invalid`] if the limit is not 1 to 100.
     fn list_threads(&self, folder: Option<&str>, page: Page) -> Result<ThreadList, ThreadsError>;
 
-    /// Returns the messages of a thread from all folders, oldest first.
+    /// Returns a page of the messages of a thread from all folders, oldest first. The offset counts
+    /// from the newest message.
     ///
     /// # Errors
-    /// Returns [`ThreadsError::IndexNotReady`] if the search index is disabled or being built. Returns [`Error::NotFound`] if the thread does not exist.
-    fn get_thread(&self, id: &str) -> Result<Vec<Hit>, ThreadsError>;
+    /// Returns [`ThreadsError::IndexNotReady`] if the search index is disabled or being built.
+    /// Returns [`Error::NotFound`] if the thread does not exist. Returns [`Error::Invalid`] if the
+    /// limit is not 1 to 100.
+    fn get_thread(&self, id: &str, page: Page) -> Result<ThreadMessages, ThreadsError>;
 
     /// Returns at most `limit` changes since a cursor, in one folder or in all folders. Without a cursor, returns the current cursor and no changes. A cursor
     /// is valid only with the folder with which it was obtained.
@@ -170,8 +173,8 @@ impl Mailbox for Host {
         mailbox::list_threads(folder, page)
     }
 
-    fn get_thread(&self, id: &str) -> Result<Vec<Hit>, ThreadsError> {
-        mailbox::get_thread(id)
+    fn get_thread(&self, id: &str, page: Page) -> Result<ThreadMessages, ThreadsError> {
+        mailbox::get_thread(id, page)
     }
 
     fn list_changes(

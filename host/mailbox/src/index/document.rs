@@ -162,17 +162,38 @@ impl From<&Summary> for StoredSummary {
     }
 }
 
+/// The senders in a [`StoredSummary`].
+#[derive(Deserialize)]
+struct StoredSenders {
+    #[serde(rename = "f")]
+    from: Vec<(String, String)>,
+}
+
+fn parse<'s, T: Deserialize<'s>>(stored: &'s [u8]) -> Result<T, Error> {
+    serde_json::from_slice(stored)
+        .map_err(|error| Error::Internal(format!("invalid summary in the index: {error}")))
+}
+
+fn addresses(pairs: Vec<(String, String)>) -> Vec<Address> {
+    let address = |(name, address)| Address { name, address };
+    pairs.into_iter().map(address).collect()
+}
+
+/// Returns the senders in the summary that a document contains.
+///
+/// # Errors
+/// Returns an error if the stored data are invalid.
+pub(super) fn stored_senders(stored: &[u8]) -> Result<Vec<Address>, Error> {
+    let stored: StoredSenders = parse(stored)?;
+    Ok(addresses(stored.from))
+}
+
 /// Returns the summary that a document contains, without flags, position and thread.
 ///
 /// # Errors
 /// Returns an error if the stored data are invalid.
 pub(super) fn stored_summary(uid: u64, stored: &[u8]) -> Result<Summary, Error> {
-    let stored: StoredSummary = serde_json::from_slice(stored)
-        .map_err(|error| Error::Internal(format!("invalid summary in the index: {error}")))?;
-    let addresses = |pairs: Vec<(String, String)>| {
-        let address = |(name, address)| Address { name, address };
-        pairs.into_iter().map(address).collect()
-    };
+    let stored: StoredSummary = parse(stored)?;
     Ok(Summary {
         uid,
         seq: 0,

@@ -125,9 +125,10 @@ impl Host for Call {
     async fn get_thread(
         &mut self,
         id: String,
-    ) -> wasmtime::Result<Result<Vec<wit::Hit>, wit::ThreadsError>> {
+        page: wit::Page,
+    ) -> wasmtime::Result<Result<wit::ThreadMessages, wit::ThreadsError>> {
         let _span = host_call("mailbox.get-thread");
-        Ok(self.thread(&id).await)
+        Ok(self.thread(&id, page).await)
     }
 
     async fn list_changes(

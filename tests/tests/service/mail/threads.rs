@@ -67,8 +67,10 @@ async fn messages(person: &Person<'_>, id: &str) -> Vec<Value> {
     let line = format!("GET /api/v1/mail/threads/{id}");
     let thread = person.send(&line).await.succeeds(200);
     let fields: Vec<_> = thread.as_object().unwrap().keys().collect();
-    assert_eq!(fields, ["id", "messages"]);
-    thread["messages"].as_array().unwrap().clone()
+    assert_eq!(fields, ["id", "messages", "total"]);
+    let messages = thread["messages"].as_array().unwrap().clone();
+    assert_eq!(thread["total"], messages.len());
+    messages
 }
 
 fn text(value: &Value) -> String {
@@ -155,6 +157,54 @@ async fn all_routes_return_the_same_thread_id() {
     let listed: BTreeSet<String> = listed.iter().map(|thread| text(&thread["id"])).collect();
     assert_eq!(listed, seen);
     assert_eq!(seen.len(), 2);
+}
+
+#[tokio::test]
+async fn pages_of_a_thread_count_from_the_newest_message() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    for (hour, id) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+        let letter = Letter {
+            id,
+            references: &["root"],
+            subject: "Plan",
+            hour: u32::try_from(hour).unwrap(),
+            folder: if id == "b" { "Archive" } else { "INBOX" },
+            ..LETTER
+        };
+        append(&mut client, letter).await;
+    }
+    ada.wait_for_index().await;
+    let id = text(&threads(&ada, "*").await["threads"][0]["id"]);
+    let get = async |query: &str| {
+        let line = format!("GET /api/v1/mail/threads/{id}{query}");
+        ada.send(&line).await
+    };
+    for (query, expected) in [
+        ("?page=1&limit=2", &["d", "e"][..]),
+        ("?limit=2", &["d", "e"]),
+        ("?page=3&limit=2", &["a"]),
+        ("?page=4&limit=2", &[]),
+        ("?page=1", &["a", "b", "c", "d", "e"]),
+    ] {
+        let page = get(query).await.succeeds(200);
+        assert_eq!(
+            (&page["id"], &page["total"]),
+            (&json!(id), &json!(5)),
+            "{query}"
+        );
+        assert!(page["page"].is_u64() && page["limit"].is_u64(), "{query}");
+        assert_eq!(
+            ids(page["messages"].as_array().unwrap()),
+            expected,
+            "{query}"
+        );
+    }
+    for query in ["?page=0", "?limit=101", "?limit=x", "?page=", "?page=-1"] {
+        let refused = get(query).await;
+        refused.fails(400, "Invalid paging parameters");
+    }
 }
 
 #[tokio::test]

@@ -3,12 +3,15 @@
 use super::messages::{Messages, Stored, check_page, paged};
 use crate::capability::{
     Address, Error, Hit, IndexState, Match, QuerySyntax, Role, Search, SearchError, SearchResult,
-    Snippet, SortOrder, Thread, ThreadList, ThreadsError,
+    Snippet, SortOrder, Thread, ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::capability::{Detail, Page};
 
 /// Maximum length of a search query in bytes.
 const MAX_QUERY: usize = 1000;
+
+/// Maximum number of participants of a thread.
+const MAX_PARTICIPANTS: usize = 50;
 
 const SEEN: &str = "\\Seen";
 
@@ -88,15 +91,23 @@ impl Messages {
         Ok(ThreadList { threads, total })
     }
 
-    /// Returns the messages of a thread, oldest first.
-    pub(crate) fn thread(&self, id: &str) -> Result<Vec<Hit>, ThreadsError> {
+    /// Returns a page of the messages of a thread, oldest first.
+    pub(crate) fn thread(&self, id: &str, page: Page) -> Result<ThreadMessages, ThreadsError> {
+        check_page(page).map_err(ThreadsError::Failed)?;
         self.check_index()?;
         let mut messages = self.all();
         messages.retain(|hit| hit.summary.thread_id == id);
         if messages.is_empty() {
             return Err(ThreadsError::Failed(Error::NotFound));
         }
-        Ok(messages)
+        messages.reverse();
+        let (mut messages, total) = paged(messages, page);
+        messages.reverse();
+        Ok(ThreadMessages {
+            id: id.to_owned(),
+            messages,
+            total,
+        })
     }
 
     /// Returns all messages, oldest first.
@@ -146,6 +157,7 @@ fn thread(newest: &Hit, messages: &[&Hit]) -> Thread {
             participants.push(sender.clone());
         }
     }
+    participants.truncate(MAX_PARTICIPANTS);
     let is_unread = |one: &&&Hit| one.summary.flags.iter().all(|flag| flag != SEEN);
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Thread {

@@ -2,8 +2,9 @@
 
 use super::{FakeHost, Need};
 use crate::capability::{
-    Attachment, Blob, ChangeList, ChangesError, Detail, Error, FlagAction, Folder, Hit, IndexState,
-    Listing, Mailbox, Page, Scope, Search, SearchError, SearchResult, ThreadList, ThreadsError,
+    Attachment, Blob, ChangeList, ChangesError, Detail, Error, FlagAction, Folder, IndexState,
+    Listing, Mailbox, Page, Scope, Search, SearchError, SearchResult, ThreadList, ThreadMessages,
+    ThreadsError,
 };
 use crate::testing::account::messages::Messages;
 use crate::testing::letter::Letter;
@@ -86,8 +87,8 @@ impl Mailbox for FakeHost {
         self.read_mail(ThreadsError::Failed, |mail| mail.threads(folder, page))
     }
 
-    fn get_thread(&self, id: &str) -> Result<Vec<Hit>, ThreadsError> {
-        self.read_mail(ThreadsError::Failed, |mail| mail.thread(id))
+    fn get_thread(&self, id: &str, page: Page) -> Result<ThreadMessages, ThreadsError> {
+        self.read_mail(ThreadsError::Failed, |mail| mail.thread(id, page))
     }
 
     fn list_changes(

@@ -76,13 +76,25 @@ impl Call {
         })
     }
 
-    pub(super) async fn thread(&mut self, id: &str) -> Result<Vec<wit::Hit>, wit::ThreadsError> {
+    pub(super) async fn thread(
+        &mut self,
+        id: &str,
+        page: wit::Page,
+    ) -> Result<wit::ThreadMessages, wit::ThreadsError> {
         let failed = wit::ThreadsError::Failed;
         let access = self.mailbox_access(Scope::MailRead).map_err(failed)?;
+        check_page(page).map_err(failed)?;
         let mail = &self.services.mail;
-        let messages = mail.thread(&access, id).await.map_err(threads_error)?;
-        let messages = messages.ok_or(failed(Error::NotFound))?;
-        Ok(messages.into_iter().map(hit).collect())
+        let found = mail
+            .thread(&access, id, page.offset, page.limit)
+            .await
+            .map_err(threads_error)?;
+        let found = found.ok_or(failed(Error::NotFound))?;
+        Ok(wit::ThreadMessages {
+            id: found.id,
+            messages: found.messages.into_iter().map(hit).collect(),
+            total: found.total,
+        })
     }
 
     pub(super) async fn changes(
