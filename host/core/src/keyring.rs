@@ -164,6 +164,22 @@ impl Keyring {
         Ok([key.id.as_slice(), &sealed].concat())
     }
 
+    /// Seals bytes in the same way as [`Keyring::seal_bytes`], but the result is the same for the
+    /// same purpose, row and bytes until the current key changes.
+    ///
+    /// # Errors
+    /// Returns an internal error if the key cannot be used.
+    pub fn seal_repeatably(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        bytes: &[u8],
+    ) -> Result<Vec<u8>, Failure> {
+        let key = self.current();
+        let sealed = key.sealing.seal_repeatably(purpose, row, bytes)?;
+        Ok([key.id.as_slice(), &sealed].concat())
+    }
+
     /// Returns `true` if the current key sealed these bytes.
     #[must_use]
     pub fn is_current(&self, sealed: &[u8]) -> bool {
@@ -336,6 +352,30 @@ mod tests {
             Some("app password")
         );
         assert_ne!(sealed(&ring), sealed(&ring), "no two nonces are the same");
+    }
+
+    #[test]
+    fn repeatably_sealed_bytes_are_equal_only_for_equal_values() {
+        let (ring, other) = (keyring(&[1]), keyring(&[2]));
+        let seal = |ring: &Keyring, purpose, row: &str, bytes: &[u8]| {
+            let sealed = ring.seal_repeatably(purpose, row, bytes).unwrap();
+            let opened = ring.open_bytes(purpose, row, &sealed).unwrap();
+            assert_eq!(opened.as_slice(), bytes);
+            sealed
+        };
+        let (one, two) = (Purpose::ChangeCursor, Purpose::TwoFactor);
+        let first = seal(&ring, one, "row", b"bytes");
+        assert_eq!(seal(&ring, one, "row", b"bytes"), first);
+        // The part after the key's id starts with the nonce.
+        let nonce = |sealed: &[u8]| sealed[KEY_ID_LENGTH..KEY_ID_LENGTH + 24].to_vec();
+        for different in [
+            seal(&ring, two, "row", b"bytes"),
+            seal(&ring, one, "rowb", b"ytes"),
+            seal(&ring, one, "row", b"bytez"),
+            seal(&other, one, "row", b"bytes"),
+        ] {
+            assert_ne!(nonce(&different), nonce(&first));
+        }
     }
 
     #[test]

@@ -213,6 +213,8 @@ impl Resource {
 /// A resource and the rights that are granted on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
+    /// The id of the grant. Empty if the caller does not need the id, and for an owner.
+    pub id: String,
     /// The resource.
     pub resource: Resource,
     /// The granted rights.
@@ -234,6 +236,7 @@ impl Grants {
     #[must_use]
     pub fn owner() -> Self {
         Self(vec![Granted {
+            id: String::new(),
             resource: Resource::Mailbox,
             rights: Rights::ALL,
         }])
@@ -262,6 +265,11 @@ impl Grants {
     pub fn over_some_folder(&self) -> Rights {
         let folders = self.union(|resource| matches!(resource, Resource::Folder(_)));
         self.over_every_folder().and(folders)
+    }
+
+    /// Iterates over all grants.
+    pub fn iter(&self) -> impl Iterator<Item = &Granted> {
+        self.0.iter()
     }
 
     /// Iterates over the grants on single folders. Each item contains the folder and the granted rights.

@@ -8,6 +8,7 @@
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use hkdf::Hkdf;
+use hmac::{Hmac, Mac as _};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::Sha256;
 use zeroize::Zeroizing;
@@ -16,6 +17,9 @@ use crate::error::Failure;
 use crate::secrets;
 
 const NONCE_LENGTH: usize = 24;
+
+/// The HKDF label of the key for the nonces of [`SealingKey::seal_repeatably`].
+const NONCES: &str = "latchmail v1 nonces HMAC-SHA-256";
 
 /// Purpose of sealed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub enum Purpose {
     OAuthGrant,
     /// State that is stored in the HTML form on a sign-in page. The state is bound to the secret in the browser's cookie instead of the id of a row.
     SignInPage,
+    /// Cursor of the change log. The row is the mailbox, and the grants of a member.
+    ChangeCursor,
     /// The cookie of the operator's page. The row is the constant name of the cookie.
     OperatorPage,
 }
@@ -51,6 +57,7 @@ impl Purpose {
             Self::IndexKey => "index_key",
             Self::OAuthGrant => "oauth_grant",
             Self::SignInPage => "sign_in_page",
+            Self::ChangeCursor => "change_cursor",
             Self::OperatorPage => "operator_page",
         }
     }
@@ -98,9 +105,41 @@ impl SealingKey {
         secret: &[u8],
     ) -> Result<Vec<u8>, Failure> {
         let nonce = secrets::random::<NONCE_LENGTH>()?;
+        self.seal_with(*nonce, purpose, row, secret)
+    }
+
+    /// Seals bytes in the same way as [`SealingKey::seal`], but the result is the same for the same
+    /// purpose, row and bytes. The nonce is an HMAC of these values, so different values have
+    /// different nonces.
+    pub(crate) fn seal_repeatably(
+        &self,
+        purpose: Purpose,
+        row: &str,
+        bytes: &[u8],
+    ) -> Result<Vec<u8>, Failure> {
+        let key = Self::derive(self.0.as_slice(), NONCES)?;
+        let mut mac = Hmac::<Sha256>::new_from_slice(key.0.as_slice())
+            .map_err(|error| Failure::internal(error.to_string()))?;
+        let bound_to = purpose.bound_to(row);
+        mac.update(&(bound_to.len() as u64).to_be_bytes());
+        mac.update(&bound_to);
+        mac.update(bytes);
+        let mac: [u8; 32] = mac.finalize().into_bytes().into();
+        let mut nonce = [0; NONCE_LENGTH];
+        nonce.copy_from_slice(&mac[..NONCE_LENGTH]);
+        self.seal_with(nonce, purpose, row, bytes)
+    }
+
+    fn seal_with(
+        &self,
+        nonce: [u8; NONCE_LENGTH],
+        purpose: Purpose,
+        row: &str,
+        secret: &[u8],
+    ) -> Result<Vec<u8>, Failure> {
         let ciphertext = XChaCha20Poly1305::new((&*self.0).into())
             .encrypt(
-                &XNonce::from(*nonce),
+                &XNonce::from(nonce),
                 Payload {
                     msg: secret,
                     aad: &purpose.bound_to(row),

@@ -10,7 +10,8 @@ use crate::permissions::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rig
 
 /// Returns one row for each grant of a member. For a member without a grant, returns one row without a grant. Returns no row if the mailbox is not shared. A
 /// mailbox is not shared if its owner is disabled or if the mailbox has no key.
-const SHARED: &str = "SELECT a.address, k.app_password_id, k.sealed_password, g.resource_kind, g.resource_id, g.uid_validity, g.rights \
+const SHARED: &str = "SELECT a.address, k.app_password_id, k.sealed_password, \
+    g.id AS grant_id, g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox JOIN team_keys k ON k.mailbox = m.mailbox \
     LEFT JOIN team_grants g ON g.membership = m.id \
     WHERE m.mailbox = $1 AND m.member = $2 AND a.active";
@@ -42,6 +43,7 @@ struct Row {
     address: String,
     app_password_id: String,
     sealed_password: Vec<u8>,
+    grant_id: Option<String>,
     #[sqlx(flatten)]
     grant: GrantRow,
 }
@@ -69,7 +71,13 @@ impl Directory {
             .bind(mailbox)
             .bind(member)
             .fetch_all(pool).await)?;
-        let grants: Vec<Granted> = rows.iter().filter_map(|row| row.grant.granted()).collect();
+        let granted = |row: &Row| {
+            Some(Granted {
+                id: row.grant_id.clone()?,
+                ..row.grant.granted()?
+            })
+        };
+        let grants: Vec<Granted> = rows.iter().filter_map(granted).collect();
         Ok(rows.into_iter().next().map(|row| SharedMailbox {
             address: row.address,
             app_password_id: row.app_password_id,
@@ -88,6 +96,7 @@ impl GrantRow {
             self.uid_validity,
         )?;
         Some(Granted {
+            id: String::new(),
             rights: rights(self.rights.as_deref()?).only(resource.takes()),
             resource,
         })

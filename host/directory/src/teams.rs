@@ -87,6 +87,7 @@ impl Member {
     #[must_use]
     pub fn held(&self) -> Grants {
         let granted = self.grants.iter().map(|grant| Granted {
+            id: grant.id.clone(),
             resource: grant.resource.clone(),
             rights: grant.rights,
         });

@@ -7,15 +7,20 @@ mod cursor;
 mod page;
 mod plan;
 
-use latchmail_core::permissions::{GrantedFolder, Grants, Right};
+use std::collections::HashMap;
+
+use latchmail_core::permissions::{GrantedFolder, Resource, Right};
 use latchmail_directory::message_index::{self, FolderHistory};
 
 use crate::access::Access;
+use crate::blocking;
 use crate::error::Error;
+use crate::folder_access::applies;
 use crate::folder_path;
 use crate::mail::Mail;
 use cursor::{Cursor, Tag, tag};
 use page::page;
+use plan::Plan;
 
 /// A change of a mailbox. Paths are valid at the position of the change in its page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +100,8 @@ pub struct ChangePage {
 /// The folders that a caller can see.
 enum Visible<'a> {
     All,
-    Granted(&'a Grants),
+    /// The folders that are granted to a member, by id.
+    Granted(HashMap<&'a str, Vec<&'a GrantedFolder>>),
 }
 
 impl Mail {
@@ -113,15 +119,15 @@ impl Mail {
     ) -> Result<Option<ChangePage>, Error> {
         let visible = Visible::of(access)?;
         let folder = folder.map(folder_path::normalize);
-        let scope = visible.scope(&access.account);
+        let row = cursor_row(access);
         let cursor = since.map(|text| {
-            let cursor = Cursor::decode(text).filter(|cursor| cursor.scope == scope);
+            let cursor = Cursor::open(&self.keys, &row, text);
             let matches = |cursor: &Cursor| cursor.folder.is_some() == folder.is_some();
             cursor.filter(matches).ok_or(Error::CursorExpired)
         });
         let cursor = cursor.transpose()?;
         let version = self.sync(access).await?;
-        let mut cursor = cursor.unwrap_or_else(|| Cursor::at(scope, version));
+        let mut cursor = cursor.unwrap_or_else(|| Cursor::at(version));
         if cursor.until > version {
             return Err(Error::CursorExpired);
         }
@@ -139,14 +145,59 @@ impl Mail {
             folders = vec![found.clone()];
         }
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let page = page(db, account, &folders, cursor, version, limit).await?;
+        let plan = plan(folders).await?;
+        let page = page(db, account, plan, cursor, version, limit).await?;
         // The sweep can delete changes at any time. Therefore check after the changes were read.
         let log = message_index::log_state(db, account).await?;
         if log.is_none_or(|log| log.pruned_version > cursor.since) {
             return Err(Error::CursorExpired);
         }
-        Ok(Some(page))
+        Ok(Some(ChangePage {
+            cursor: page
+                .cursor
+                .seal(&self.keys, &row, access.member.is_some())?,
+            more: page.more,
+            changes: page.changes,
+        }))
     }
+}
+
+/// Returns the plan for these folders.
+async fn plan(folders: Vec<FolderHistory>) -> Result<Plan, Error> {
+    let bytes = folders.len() * size_of::<FolderHistory>();
+    let plan = blocking::run_sized(bytes, move || Plan::new(&folders));
+    plan.await.map_err(Error::Internal)
+}
+
+/// Returns the text to which the cursors of a caller are bound: the mailbox, and the grants of a
+/// member. If a grant with the right to read mail is added or revoked, the member's cursors expire.
+/// So no cursor of a member has a version before the grant.
+fn cursor_row(access: &Access) -> String {
+    let Some(member) = &access.member else {
+        return access.account.clone();
+    };
+    let readable = member
+        .grants
+        .iter()
+        .filter(|granted| granted.rights.hold(Right::MailRead));
+    let mut grants: Vec<String> = readable
+        .filter_map(|granted| match &granted.resource {
+            Resource::Mailbox => Some(format!("{} mailbox", granted.id)),
+            Resource::Folder(folder) => {
+                let GrantedFolder { id, uid_validity } = folder;
+                Some(format!("{} folder {uid_validity} {id}", granted.id))
+            }
+            Resource::Alias(_) | Resource::AliasSet(_) => None,
+        })
+        .collect();
+    grants.sort_unstable();
+    grants.dedup();
+    format!(
+        "{}\0{}\0{}",
+        access.account,
+        member.account,
+        grants.join("\0")
+    )
 }
 
 /// Returns the folder of a request. `cursor.folder` is `None` if the request has no cursor. Returns `None` if the folder does not exist.
@@ -164,7 +215,13 @@ fn find_folder<'f>(
         return Ok(now);
     };
     let found = folders.iter().find(|folder| folder_tag(folder) == tag);
-    let found = found.ok_or(Error::CursorExpired)?;
+    let Some(found) = found else {
+        // The folder was deleted before the version of the cursor.
+        return match now {
+            Some(_) => Err(Error::CursorExpired),
+            None => Ok(None),
+        };
+    };
     // The client may not know yet that the folder was renamed.
     let is_named = [&found.before, &found.after, &found.now]
         .into_iter()
@@ -179,7 +236,7 @@ fn find_folder<'f>(
 }
 
 fn folder_tag(folder: &FolderHistory) -> Tag {
-    tag([folder.id.as_bytes()])
+    tag(&folder.id)
 }
 
 impl<'a> Visible<'a> {
@@ -194,43 +251,31 @@ impl<'a> Visible<'a> {
         if !member.grants.over_some_folder().hold(Right::MailRead) {
             return Err(Error::Denied(Right::MailRead));
         }
-        Ok(if member.grants.over_every_folder().hold(Right::MailRead) {
-            Self::All
-        } else {
-            Self::Granted(&member.grants)
-        })
+        if member.grants.over_every_folder().hold(Right::MailRead) {
+            return Ok(Self::All);
+        }
+        let mut granted: HashMap<&str, Vec<&GrantedFolder>> = HashMap::new();
+        for (folder, rights) in member.grants.folders() {
+            if rights.hold(Right::MailRead) {
+                granted.entry(&folder.id).or_default().push(folder);
+            }
+        }
+        Ok(Self::Granted(granted))
     }
 
     /// Returns `true` if the caller is allowed to read the folder. See [`crate::folder_access`].
     fn contains(&self, folder: &FolderHistory) -> bool {
         match self {
             Self::All => true,
-            Self::Granted(grants) => readable(grants).any(|granted| {
-                granted.id == folder.public_id
-                    && (folder.has_object_id || granted.uid_validity == folder.uid_validity)
-            }),
+            Self::Granted(granted) => {
+                let granted = granted.get(folder.public_id.as_str());
+                granted.is_some_and(|granted| {
+                    let mut granted = granted.iter();
+                    granted.any(|one| applies(one, folder.has_object_id, folder.uid_validity))
+                })
+            }
         }
     }
-
-    /// Returns the hash of the mailbox and the visible folders. If other folders are granted to a member, the member's cursors expire.
-    fn scope(&self, account: &str) -> Tag {
-        let mut granted: Vec<String> = match self {
-            Self::All => Vec::new(),
-            Self::Granted(grants) => readable(grants)
-                .map(|folder| format!("{} {}", folder.uid_validity, folder.id))
-                .collect(),
-        };
-        granted.sort_unstable();
-        granted.dedup();
-        let granted = granted.iter().map(String::as_bytes);
-        tag([account.as_bytes()].into_iter().chain(granted))
-    }
-}
-
-/// Returns the folders that a member is allowed to read.
-fn readable(grants: &Grants) -> impl Iterator<Item = &GrantedFolder> {
-    let folders = grants.folders();
-    folders.filter_map(|(folder, rights)| rights.hold(Right::MailRead).then_some(folder))
 }
 
 /// Reads pages without a mail server.
@@ -253,16 +298,18 @@ pub(crate) mod testing {
         limit: usize,
         visible: impl Fn(&FolderHistory) -> bool,
     ) -> Result<(ChangePage, Position), Error> {
-        let mut cursor = position.map_or_else(
-            || Cursor::at(Tag::default(), version),
-            |position| position.0,
-        );
+        let mut cursor = position.map_or_else(|| Cursor::at(version), |position| position.0);
         cursor.begin(version);
         let (since, until) = (cursor.since, cursor.until);
         let mut folders = message_index::folder_histories(db, account, since, until).await?;
         folders.retain(visible);
-        let page = page(db, account, &folders, cursor, version, limit).await?;
-        let position = Cursor::decode(&page.cursor).ok_or(Error::CursorExpired)?;
-        Ok((page, Position(position)))
+        let page = page(db, account, plan(folders).await?, cursor, version, limit).await?;
+        let position = Position(page.cursor);
+        let page = ChangePage {
+            cursor: String::new(),
+            more: page.more,
+            changes: page.changes,
+        };
+        Ok((page, position))
     }
 }

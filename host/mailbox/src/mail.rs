@@ -10,7 +10,9 @@ use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::changes::Changes;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
+use latchmail_core::keyring::Keyring;
 use latchmail_core::metrics;
+use latchmail_core::secrets;
 use latchmail_directory::{Db, Directory};
 use latchmail_imap::Connector;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -50,6 +52,8 @@ pub struct Mail {
     pub(crate) close_callbacks: Mutex<Vec<CloseCallback>>,
     /// Ends open sessions at the mail server. `None` if doveadm is not configured.
     pub(crate) doveadm: Option<Arc<Doveadm>>,
+    /// The keys that seal cursors.
+    pub(crate) keys: Arc<Keyring>,
     /// Whether sessions at the mail server have the names of app passwords or of users.
     pub(crate) session_names: config::SessionNames,
     /// The settings with the log-in names of users.
@@ -75,12 +79,14 @@ impl fmt::Debug for Mail {
 }
 
 impl Mail {
-    /// Creates the mailboxes of the configured mail server. Does not connect.
+    /// Creates the mailboxes of the configured mail server. Does not connect. Cursors are valid
+    /// only in this value, unless [`Mail::with_keys`] sets their keys.
     ///
     /// # Errors
     /// Returns an error if an address, the doveadm key or TLS in the configuration is invalid.
     pub fn new(config: &config::Imap, directory: Directory) -> Result<Self, StartError> {
         let connector = Connector::new(config)?;
+        let key = secrets::random().map_err(|error| StartError::new(error.to_string()))?;
         Ok(Self {
             pool: Pool::new(
                 connector.clone(),
@@ -103,6 +109,7 @@ impl Mail {
             changes: Changes::default(),
             close_callbacks: Mutex::default(),
             doveadm: Doveadm::new(config)?.map(Arc::new),
+            keys: Arc::new(Keyring::of(&[key])?),
             session_names: config.session_names,
             sign_in: config::SignIn::default(),
             timeout: config.timeout,
@@ -115,6 +122,13 @@ impl Mail {
     /// Returns the database with the index of messages.
     pub(crate) fn db(&self) -> &Db {
         self.directory.db()
+    }
+
+    /// Sets the keys of the service, so that cursors are valid on all hosts and after a restart.
+    #[must_use]
+    pub fn with_keys(mut self, keys: Arc<Keyring>) -> Self {
+        self.keys = keys;
+        self
     }
 
     /// Sets the settings with the log-in names of users.

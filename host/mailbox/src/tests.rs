@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
+use latchmail_core::keyring::testing::keyring;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
@@ -69,6 +70,7 @@ async fn with_dovecot<F>(
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         let dovecot = start();
         let mail = Mail::new(&dovecot.config(), fresh.directory.clone()).unwrap();
+        let mail = mail.with_keys(Arc::new(keyring(&[1])));
         body(TestMailbox {
             mail: Arc::new(mail),
             access: access("ada", "first"),

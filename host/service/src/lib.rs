@@ -188,6 +188,7 @@ async fn build(
     let service_keys = keys::open(&config, &directory, &host_id).await?;
     let mail = Mail::new(&config.imap, directory.clone())?;
     let mail = mail
+        .with_keys(service_keys.keyring())
         .with_authserv_id(&config.inbound.authserv_id)
         .with_sign_in(&config.sign_in)
         .with_index(&config.index);

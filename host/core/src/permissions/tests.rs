@@ -14,6 +14,7 @@ fn folder(id: &str) -> Resource {
 
 fn grants(grants: &[(Resource, Rights)]) -> Grants {
     let granted = |(resource, rights): &(Resource, Rights)| Granted {
+        id: String::new(),
         resource: resource.clone(),
         rights: *rights,
     };

@@ -1,21 +1,25 @@
-//! Encodes and decodes cursors of the change log. A cursor is not secret and not authenticated. It only selects versions of a mailbox that the caller can read.
+//! Seals and opens cursors of the change log. The service's key authenticates and encrypts a
+//! cursor, so a client can neither choose versions nor read them. A member could learn from a
+//! version how many changes hidden folders have.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use latchmail_core::keyring::Keyring;
+use latchmail_core::sealing::Purpose;
 use sha2::{Digest as _, Sha256};
 
-/// The version of the encoding.
-const FORMAT: u8 = 1;
-/// The number of bytes of an encoded cursor.
-const LENGTH: usize = 42;
+use crate::error::Error;
+
+/// The number of bytes of a cursor before it is sealed.
+const LENGTH: usize = 33;
+/// Maximum length of the text of a cursor.
+const MAX_TEXT: usize = 200;
 
 /// A position in the change log.
 ///
 /// Pages with `more` have the same `since` and `until`. They contain the differences between these two versions, in several segments (see [`super::page`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// Identifies the mailbox and the folders that the caller can see.
-    pub(super) scope: Tag,
     /// Identifies the folder for which the cursor was requested. `None` for all folders.
     pub(super) folder: Option<Tag>,
     /// The version that the client has.
@@ -31,25 +35,19 @@ pub(super) struct Cursor {
 /// The beginning of a SHA-256 hash.
 pub(super) type Tag = [u8; 8];
 
-/// Returns the hash of some texts.
-pub(super) fn tag<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> Tag {
-    let mut digest = Sha256::new();
-    for text in texts {
-        digest.update((text.len() as u64).to_be_bytes());
-        digest.update(text);
-    }
+/// Returns the hash of the id of a folder.
+pub(super) fn tag(folder: &str) -> Tag {
     let mut tag = Tag::default();
-    tag.copy_from_slice(&digest.finalize()[..8]);
-    // The encoding uses 0 for "no folder".
+    tag.copy_from_slice(&Sha256::digest(folder)[..8]);
+    // A cursor contains 0 for "no folder".
     tag[0] |= 1;
     tag
 }
 
 impl Cursor {
     /// Returns the cursor of a client that has the state of this version.
-    pub(super) fn at(scope: Tag, version: u64) -> Self {
+    pub(super) fn at(version: u64) -> Self {
         Self {
-            scope,
             folder: None,
             since: version,
             until: version,
@@ -65,79 +63,109 @@ impl Cursor {
         }
     }
 
-    pub(super) fn encode(&self) -> String {
+    /// Returns the text of the cursor for a client. `row` identifies the mailbox and the grants of
+    /// the caller (see `cursor_row`).
+    ///
+    /// The text for an owner is the same for the same cursor, so an owner can compare cursors. The
+    /// text for a member is always different. Otherwise a member would learn of changes in hidden
+    /// folders, because they increase the version.
+    pub(super) fn seal(&self, keys: &Keyring, row: &str, member: bool) -> Result<String, Error> {
         let mut bytes = Vec::with_capacity(LENGTH);
-        bytes.push(FORMAT);
-        bytes.extend(self.scope);
         bytes.extend(self.folder.unwrap_or_default());
         bytes.extend(self.since.to_be_bytes());
         bytes.extend(self.until.to_be_bytes());
         bytes.push(self.segment);
         bytes.extend(self.position.to_be_bytes());
-        URL_SAFE_NO_PAD.encode(bytes)
+        let sealed = if member {
+            keys.seal_bytes(Purpose::ChangeCursor, row, &bytes)
+        } else {
+            keys.seal_repeatably(Purpose::ChangeCursor, row, &bytes)
+        };
+        let sealed = sealed.map_err(|failure| Error::Internal(failure.to_string()))?;
+        Ok(URL_SAFE_NO_PAD.encode(sealed))
     }
 
-    /// Returns `None` if the text is not an encoded cursor.
-    pub(super) fn decode(text: &str) -> Option<Self> {
-        if text.len() > 2 * LENGTH {
+    /// Returns `None` if [`Cursor::seal`] did not create this text with one of these keys and for
+    /// this row.
+    pub(super) fn open(keys: &Keyring, row: &str, text: &str) -> Option<Self> {
+        if text.len() > MAX_TEXT {
             return None;
         }
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let bytes = keys.open_bytes(Purpose::ChangeCursor, row, &sealed)?;
         let bytes: &[u8; LENGTH] = bytes.as_slice().try_into().ok()?;
-        let (format, rest) = bytes.split_first()?;
-        let (scope, rest) = rest.split_first_chunk()?;
-        let (folder, rest) = rest.split_first_chunk()?;
+        let (folder, rest) = bytes.split_first_chunk()?;
         let (since, rest) = rest.split_first_chunk()?;
         let (until, rest) = rest.split_first_chunk()?;
         let (segment, rest) = rest.split_first()?;
         let position = rest.first_chunk()?;
-        let cursor = Self {
-            scope: *scope,
+        Some(Self {
             folder: Some(*folder).filter(|folder| *folder != Tag::default()),
             since: u64::from_be_bytes(*since),
             until: u64::from_be_bytes(*until),
             segment: *segment,
             position: u64::from_be_bytes(*position),
-        };
-        (*format == FORMAT && cursor.since <= cursor.until).then_some(cursor)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use latchmail_core::keyring::testing::keyring;
+
     use super::*;
 
+    const CURSOR: Cursor = Cursor {
+        folder: None,
+        since: 7,
+        until: 300,
+        segment: 3,
+        position: 9,
+    };
+
     #[test]
-    fn an_encoded_cursor_is_decoded() {
-        let cursor = Cursor {
-            scope: tag([&b"ada"[..]]),
-            folder: None,
-            since: 7,
-            until: u64::MAX,
-            segment: 3,
-            position: 9,
-        };
+    fn a_sealed_cursor_is_opened_for_its_row_only() {
+        let keys = keyring(&[1]);
         let in_folder = Cursor {
-            folder: Some(tag([&b"a"[..]])),
-            ..cursor
+            folder: Some(tag("a")),
+            ..CURSOR
         };
-        for cursor in [cursor, in_folder] {
-            assert_eq!(Cursor::decode(&cursor.encode()), Some(cursor));
+        for cursor in [CURSOR, in_folder] {
+            for member in [false, true] {
+                let text = cursor.seal(&keys, "ada", member).unwrap();
+                assert_eq!(Cursor::open(&keys, "ada", &text), Some(cursor));
+                assert_eq!(Cursor::open(&keys, "bob", &text), None);
+            }
         }
     }
 
     #[test]
-    fn other_texts_are_not_cursors() {
-        let valid = Cursor {
-            scope: Tag::default(),
-            folder: None,
-            since: 8,
-            until: 8,
-            segment: 0,
-            position: 0,
-        };
-        let backwards = Cursor { until: 7, ..valid };
-        let valid = valid.encode();
+    fn a_cursor_is_valid_until_its_key_is_removed() {
+        let text = CURSOR.seal(&keyring(&[1]), "ada", false).unwrap();
+        assert_eq!(Cursor::open(&keyring(&[2, 1]), "ada", &text), Some(CURSOR));
+        assert_eq!(Cursor::open(&keyring(&[2]), "ada", &text), None);
+    }
+
+    #[test]
+    fn only_the_text_for_an_owner_shows_that_nothing_has_changed() {
+        let keys = keyring(&[1]);
+        let seal = |member| CURSOR.seal(&keys, "ada", member).unwrap();
+        assert_eq!(seal(false), seal(false));
+        assert_ne!(seal(true), seal(true));
+    }
+
+    #[test]
+    fn forged_and_changed_texts_are_not_cursors() {
+        let keys = keyring(&[1]);
+        let valid = CURSOR.seal(&keys, "ada", false).unwrap();
+        let bytes = URL_SAFE_NO_PAD.decode(&valid).unwrap();
+        for index in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[index] ^= 1;
+            let changed = URL_SAFE_NO_PAD.encode(changed);
+            assert_eq!(Cursor::open(&keys, "ada", &changed), None, "byte {index}");
+        }
+        // The last text is a cursor of a version without seals.
         for text in [
             "",
             "a",
@@ -145,9 +173,8 @@ mod tests {
             &valid[1..],
             &format!("{valid}A"),
             &"A".repeat(56),
-            &backwards.encode(),
         ] {
-            assert_eq!(Cursor::decode(text), None, "{text}");
+            assert_eq!(Cursor::open(&keys, "ada", text), None, "{text}");
         }
     }
 }

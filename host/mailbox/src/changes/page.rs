@@ -4,11 +4,11 @@
 //! cursor. The work for a page is limited, so a page can be shorter than its limit although more pages follow.
 
 use latchmail_directory::Db;
-use latchmail_directory::message_index::{self, FolderHistory, MessageChange};
+use latchmail_directory::message_index::{self, MessageChange};
 
+use super::Change;
 use super::cursor::Cursor;
 use super::plan::Plan;
-use super::{Change, ChangePage};
 use crate::error::Error;
 
 /// The renames and creations before the early deletions.
@@ -34,17 +34,28 @@ struct Page {
     versions: u64,
 }
 
-/// Returns a page of changes. `folders` contains the visible folders. `version` is the version of the mailbox after the last sync.
+/// A page of changes before its cursor is sealed.
+#[derive(Debug)]
+pub(super) struct UnsealedPage {
+    /// The cursor after this page.
+    pub(super) cursor: Cursor,
+    /// `true` if another page follows.
+    pub(super) more: bool,
+    pub(super) changes: Vec<Change>,
+}
+
+/// Returns a page of changes. `plan` contains the visible folders. `version` is the version of the
+/// mailbox after the last sync.
 pub(super) async fn page(
     db: &Db,
     account: &str,
-    folders: &[FolderHistory],
+    plan: Plan,
     mut cursor: Cursor,
     version: u64,
     limit: usize,
-) -> Result<ChangePage, Error> {
+) -> Result<UnsealedPage, Error> {
     let mut page = Page {
-        plan: Plan::new(folders),
+        plan,
         changes: Vec::new(),
         limit,
         versions: MAX_VERSIONS,
@@ -61,7 +72,7 @@ pub(super) async fn page(
             _ => page.messages(db, account, &mut cursor).await?,
         };
         if !ended {
-            return Ok(page.into_page(&cursor, true));
+            return Ok(page.into_page(cursor, true));
         }
         cursor.segment += 1;
         cursor.position = 0;
@@ -72,7 +83,7 @@ pub(super) async fn page(
         position: 0,
         ..cursor
     };
-    Ok(page.into_page(&cursor, cursor.until < version))
+    Ok(page.into_page(cursor, cursor.until < version))
 }
 
 fn renames_follow(page: &Page, cursor: &Cursor) -> bool {
@@ -82,9 +93,9 @@ fn renames_follow(page: &Page, cursor: &Cursor) -> bool {
 }
 
 impl Page {
-    fn into_page(self, cursor: &Cursor, more: bool) -> ChangePage {
-        ChangePage {
-            cursor: cursor.encode(),
+    fn into_page(self, cursor: Cursor, more: bool) -> UnsealedPage {
+        UnsealedPage {
+            cursor,
             more,
             changes: self.changes,
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use latchmail_core::caller::Origin;
+use latchmail_core::keyring::testing::keyring;
 use latchmail_core::permissions::{Granted, GrantedFolder, Resource, Rights};
 
 use super::dovecot::Dovecot;
@@ -35,10 +36,10 @@ impl TestMailbox {
         }
     }
 
-    /// Replaces the service by a new one, which has no connections and no caches.
+    /// Replaces the service by a new one, which has no connections, no caches, and a new key.
     fn restart(&mut self) {
         let mail = Mail::new(&self.dovecot.config(), self.fresh.directory.clone());
-        self.mail = Arc::new(mail.unwrap());
+        self.mail = Arc::new(mail.unwrap().with_keys(Arc::new(keyring(&[2, 1]))));
     }
 }
 
@@ -294,11 +295,12 @@ async fn a_member_sees_only_the_changes_of_granted_folders() {
         client.ok("CREATE Work");
         let uids = test.append("INBOX", &["a", "b"]).await;
         let folders = test.mail.folders(&test.access).await.unwrap();
-        let granted = |paths: &[&str]| {
+        let granted = |grant: &str, paths: &[&str]| {
             let granted = folders
                 .iter()
                 .filter(|(folder, _)| paths.contains(&folder.path.as_str()))
                 .map(|(_, id)| Granted {
+                    id: grant.to_owned(),
                     resource: Resource::Folder(GrantedFolder {
                         id: id.to_string(),
                         uid_validity: 0,
@@ -315,7 +317,7 @@ async fn a_member_sees_only_the_changes_of_granted_folders() {
                 ..test.access.clone()
             }
         };
-        let bob = granted(&["Work"]);
+        let bob = granted("1", &["Work"]);
         let page = async |access: &Access, since: Option<&str>, folder| {
             test.mail.changes(access, since, folder, 100).await
         };
@@ -343,15 +345,22 @@ async fn a_member_sees_only_the_changes_of_granted_folders() {
         assert_eq!(changes, expected);
         // Neither the owner's cursor nor the cursor of other grants is valid.
         let owners = test.cursor().await;
-        let other = granted(&["Work", "Trash"]);
-        for (access, cursor) in [(&bob, &owners), (&other, &left.cursor)] {
+        let other = granted("1", &["Work", "Trash"]);
+        // Bob lost the folder and got it back with a new grant.
+        let later = granted("2", &["Work"]);
+        for (access, cursor) in [
+            (&bob, &owners),
+            (&test.access, &left.cursor),
+            (&other, &left.cursor),
+            (&later, &left.cursor),
+        ] {
             let expired = page(access, Some(cursor), None).await;
             assert!(matches!(expired, Err(Error::CursorExpired)), "{expired:?}");
         }
         for hidden in ["INBOX", "Nowhere"] {
             assert_eq!(page(&bob, None, Some(hidden)).await.unwrap(), None);
         }
-        let denied = page(&granted(&[]), None, None).await;
+        let denied = page(&granted("1", &[]), None, None).await;
         assert!(matches!(denied, Err(Error::Denied(_))), "{denied:?}");
     })
     .await;
