@@ -12,6 +12,9 @@ use crate::clock::Timestamp;
 /// The time for which a key is stored.
 pub const RETENTION: Duration = Duration::from_hours(24);
 
+/// Maximum number of attempts to record a sending while other hosts release the same key.
+const ATTEMPTS: usize = 8;
+
 const BEGIN: &str = "INSERT INTO sendings (account_id, key_hash, fingerprint, process, state, begun_at, message_id) \
     VALUES ($1, $2, $3, $4, 'begun', $5, $6) ON CONFLICT (account_id, key_hash) DO NOTHING";
 const FIND: &str = "SELECT fingerprint, process, state, begun_at, message_id, saved_to FROM sendings \
@@ -75,7 +78,8 @@ impl Directory {
     /// Otherwise returns `None`.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails. The caller must not send the message in that case.
+    /// Returns [`Error`] if the database fails, or if other hosts released the key during every
+    /// attempt. The caller must not send the message in that case.
     pub async fn begin_sending(
         &self,
         key: &Key,
@@ -92,20 +96,27 @@ impl Directory {
             .execute(pool)
             .await
             .map(drop))?;
-        let begun = on!(&self.db, pool => sqlx::query(BEGIN)
-            .bind(&key.account)
-            .bind(&key.hash)
-            .bind(fingerprint)
-            .bind(process)
-            .bind(now.millis())
-            .bind(message_id)
-            .execute(pool)
-            .await
-            .map(|done| done.rows_affected()))?;
-        if begun == 1 {
-            return Ok(None);
+        for _ in 0..ATTEMPTS {
+            let begun = on!(&self.db, pool => sqlx::query(BEGIN)
+                .bind(&key.account)
+                .bind(&key.hash)
+                .bind(fingerprint)
+                .bind(process)
+                .bind(now.millis())
+                .bind(message_id)
+                .execute(pool)
+                .await
+                .map(|done| done.rows_affected()))?;
+            if begun == 1 {
+                return Ok(None);
+            }
+            // If there is no row, another host has released the key after the INSERT. Only a row of
+            // this request allows it to send.
+            if let Some(earlier) = self.sending(key).await? {
+                return Ok(Some(earlier));
+            }
         }
-        self.sending(key).await
+        Err(sqlx::Error::RowNotFound.into())
     }
 
     /// Returns the sending with a key, or `None` if the key is not in use.
@@ -236,5 +247,42 @@ mod tests {
         assert_eq!(fresh.number("SELECT COUNT(*) FROM sendings").await, 1);
     }
 
-    both!(a_key_is_taken_until_it_is_released_or_a_day_is_over);
+    async fn a_request_that_begins_has_a_row_while_another_host_releases_the_key(fresh: Fresh) {
+        const SENDS: usize = 100;
+        let directory = &fresh.directory;
+        directory.with("ada", "ada@example.org", &[]).await;
+        let begin = async |process| {
+            let now = Timestamp::from_millis(1000);
+            let key = key("ada");
+            let begun = directory.begin_sending(&key, b"one", process, "<1@x>", now);
+            begun.await
+        };
+        let other = async {
+            loop {
+                if matches!(begin("other").await, Ok(None)) {
+                    directory.release_sending(&key("ada")).await.unwrap();
+                }
+            }
+        };
+        let this = async {
+            let mut sends = 0;
+            while sends < SENDS {
+                if matches!(begin("this").await, Ok(None)) {
+                    let row = directory.sending(&key("ada")).await.unwrap();
+                    assert_eq!(row.map(|row| row.process).as_deref(), Some("this"));
+                    directory.release_sending(&key("ada")).await.unwrap();
+                    sends += 1;
+                }
+            }
+        };
+        tokio::select! {
+            () = other => {}
+            () = this => {}
+        }
+    }
+
+    both!(
+        a_key_is_taken_until_it_is_released_or_a_day_is_over,
+        a_request_that_begins_has_a_row_while_another_host_releases_the_key,
+    );
 }
