@@ -28,11 +28,12 @@ const KNOWN: &str = "SELECT f.id, f.uid_validity, m.imap_uid, m.uid FROM folders
      LEFT JOIN messages m ON m.folder_id = f.id AND m.uid_validity = ";
 const LOCATION: &str = "SELECT f.path, m.uid_validity, m.imap_uid FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = $1 AND m.uid = $2";
-/// Callers append conditions to `LOCATIONS` and `WITH_IDENTITIES`.
+/// Callers append conditions to `LOCATIONS`, `WITH_IDENTITIES` and `HAS_IDENTITY`.
 const LOCATIONS: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
 const WITH_IDENTITIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
+const HAS_IDENTITY: &str = "SELECT uid FROM messages WHERE account_id = ";
 /// Changes a message's location, unless a concurrent request changed the location.
 const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8 RETURNING flags";
@@ -42,10 +43,20 @@ const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) \
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
 const ADD_MESSAGES: &str =
     "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";
-/// Marks each message that has copies and whose number is at least $2. Also marks the copies.
-const MARK_COPIES: &str = "UPDATE messages SET copied = TRUE WHERE account_id = $1 AND NOT copied AND identity IN \
-     (SELECT n.identity FROM messages n JOIN messages o \
-     ON o.account_id = n.account_id AND o.identity = n.identity AND o.uid <> n.uid WHERE n.account_id = $1 AND n.uid >= $2)";
+/// Marks each message whose number is at least $2 and that has the identity of another message.
+/// Reads at most two messages of each identity, because the statement runs under the write lock of
+/// SQLite.
+const MARK_COPIES: &str = "UPDATE messages SET copied = TRUE \
+     WHERE account_id = $1 AND uid >= $2 AND EXISTS \
+     (SELECT 1 FROM messages o \
+     WHERE o.account_id = $1 AND o.identity = messages.identity AND o.uid <> messages.uid)";
+/// Marks the first copied message of each identity. All messages of an identity are marked, except
+/// an only message. So it is enough to read one message with a number below $2.
+const MARK_ORIGINALS: &str = "UPDATE messages SET copied = TRUE \
+     WHERE account_id = $1 AND NOT copied AND uid IN \
+     (SELECT (SELECT o.uid FROM messages o \
+     WHERE o.account_id = $1 AND o.identity = n.identity AND o.uid < $2 LIMIT 1) \
+     FROM messages n WHERE n.account_id = $1 AND n.uid >= $2 AND n.copied)";
 
 /// Maximum number of rows in one statement. SQLite and PostgreSQL limit the number of parameters.
 pub(crate) const MAX_PER_STATEMENT: usize = 500;
@@ -91,6 +102,17 @@ pub struct IndexedMessage {
 }
 
 impl Location {
+    /// Returns a location, for tests.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn for_tests(path: &str, uid_validity: u32, imap_uid: u32) -> Self {
+        Self {
+            path: path.to_owned(),
+            uid_validity: uid_validity.into(),
+            imap_uid: imap_uid.into(),
+        }
+    }
+
     /// Returns the UIDVALIDITY that belongs to [`Location::imap_uid`].
     #[must_use]
     pub fn uid_validity(&self) -> u32 {
@@ -189,17 +211,50 @@ pub async fn with_identities(
     for identities in identities.chunks(MAX_PER_STATEMENT) {
         let rows: Vec<IndexedMessage> = on!(db, pool => {
             let mut query = QueryBuilder::new(WITH_IDENTITIES);
-            query.push_bind(account.to_owned()).push(" AND m.identity IN (");
-            let mut list = query.separated(", ");
-            for identity in identities {
-                list.push_bind(identity.to_vec());
-            }
-            query.push(") ORDER BY m.imap_uid, m.uid");
+            push_identities(&mut query, account, " AND m.identity IN (", identities);
+            query.push(" ORDER BY m.imap_uid, m.uid");
             query.build_query_as().fetch_all(pool).await
         })?;
         messages.extend(rows);
     }
     Ok(messages)
+}
+
+/// Returns `true` if the index contains a message with one of these identities.
+///
+/// # Errors
+/// Returns [`Error`] if the database fails.
+pub async fn has_identity(db: &Db, account: &str, identities: &[Identity]) -> Result<bool, Error> {
+    for identities in identities.chunks(MAX_PER_STATEMENT) {
+        let found: Option<i64> = on!(db, pool => {
+            let mut query = QueryBuilder::new(HAS_IDENTITY);
+            push_identities(&mut query, account, " AND identity IN (", identities);
+            query.push(" LIMIT 1").build_query_scalar().fetch_optional(pool).await
+        })?;
+        if found.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Appends the account, `condition` and the identities in parentheses.
+fn push_identities<D>(
+    query: &mut QueryBuilder<D>,
+    account: &str,
+    condition: &str,
+    identities: &[Identity],
+) where
+    D: sqlx::Database,
+    String: sqlx::Type<D> + for<'q> sqlx::Encode<'q, D>,
+    Vec<u8>: sqlx::Type<D> + for<'q> sqlx::Encode<'q, D>,
+{
+    query.push_bind(account.to_owned()).push(condition);
+    let mut list = query.separated(", ");
+    for identity in identities {
+        list.push_bind(identity.to_vec());
+    }
+    query.push(")");
 }
 
 /// Assigns numbers to those messages of a folder that have no number, in one transaction. Returns the numbers of `messages` by IMAP UID. Returns `None` if the
@@ -270,12 +325,14 @@ pub async fn assign_numbers(
                 insert.build().execute(tx).await.map(drop)
             })?;
         }
-        on_tx!(&mut tx, tx => sqlx::query(MARK_COPIES)
-            .bind(account)
-            .bind(next - count)
-            .execute(tx)
-            .await
-            .map(drop))?;
+        for mark in [MARK_COPIES, MARK_ORIGINALS] {
+            on_tx!(&mut tx, tx => sqlx::query(mark)
+                .bind(account)
+                .bind(next - count)
+                .execute(tx)
+                .await
+                .map(drop))?;
+        }
         let new = rows
             .iter()
             .map(|(uid, (imap_uid, _))| (*imap_uid, u64::try_from(*uid).unwrap_or(0)));
@@ -304,11 +361,7 @@ impl IndexedMessage {
     pub fn for_tests(uid: i64, identity: Identity) -> Self {
         Self {
             uid,
-            location: Location {
-                path: String::new(),
-                uid_validity: 0,
-                imap_uid: 0,
-            },
+            location: Location::for_tests("", 0, 0),
             folder_id: String::new(),
             identity: identity.to_vec(),
         }

@@ -16,7 +16,7 @@
 //!
 //! docs/http-api.md has a table of the cases.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use latchmail_directory::message_index::{self, IndexedFolder, IndexedMessage};
 use latchmail_imap::{Fetched, MessageRef, Opened};
@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::folder_index::FolderState;
 use crate::identity::{Identity, identity};
 use crate::mail::Mail;
-use crate::moved_messages::find_moved;
+use crate::moved_messages::{Candidates, find_moved};
 use crate::retry::retry_read;
 
 /// Maximum number of arrivals that are processed together.
@@ -96,24 +96,43 @@ impl Mail {
         opened: Opened,
         messages: &[(u32, Identity)],
     ) -> Result<HashMap<u32, u64>, Error> {
+        let mut checked = HashSet::new();
+        self.numbers_of_part(access, path, opened, messages, &mut checked)
+            .await
+    }
+
+    /// Like [`Mail::numbers`], for a part of the messages of one list of a folder. `checked`
+    /// contains the identities of the parts before. Their copies are not checked again. Otherwise
+    /// the work for a folder with many copies of one message would be quadratic.
+    pub(crate) async fn numbers_of_part(
+        &self,
+        access: &Access,
+        path: &str,
+        opened: Opened,
+        messages: &[(u32, Identity)],
+        checked: &mut HashSet<Identity>,
+    ) -> Result<HashMap<u32, u64>, Error> {
         let (db, account) = (self.db(), &access.account);
         let uids: Vec<u32> = messages.iter().map(|(uid, _)| *uid).collect();
         let known = message_index::known(db, account, path, opened.uid_validity, &uids).await?;
-        let unnumbered = without_number(messages, &known.numbers);
+        let unnumbered = identities_without_number(messages, &known.numbers);
         if known.folder.is_some() && unnumbered.is_empty() {
             return Ok(known.numbers);
         }
-        if known.folder.is_none() || !self.same_identity(access, &unnumbered).await?.is_empty() {
+        let unchecked: Vec<Identity> = unnumbered.difference(checked).copied().collect();
+        if known.folder.is_none() || message_index::has_identity(db, account, &unchecked).await? {
             let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
             self.reconcile_locked(access, &BTreeSet::new()).await?;
             // A message is not an arrival if it was in the folder before the folder was first indexed. Therefore check here whether such a message is a copy of
             // a lost message.
             let known = message_index::known(db, account, path, opened.uid_validity, &uids).await?;
-            let unnumbered = without_number(messages, &known.numbers);
-            let candidates = self.same_identity(access, &unnumbered).await?;
-            self.remove_lost(account, self.missing(access, candidates).await?)
+            let unnumbered = identities_without_number(messages, &known.numbers);
+            let unchecked: Vec<Identity> = unnumbered.difference(checked).copied().collect();
+            let copies = message_index::with_identities(db, account, &unchecked).await?;
+            self.remove_lost(account, self.missing(access, copies).await?)
                 .await?;
         }
+        checked.extend(unchecked);
         let numbers =
             message_index::assign_numbers(db, account, path, opened.uid_validity, messages, &[])
                 .await?;
@@ -202,63 +221,103 @@ impl Mail {
         missing: &mut MissingMessages,
     ) -> Result<bool, Error> {
         let mut arrived = false;
+        let mut arrivals = Vec::new();
         for (FolderState { path, opened, .. }, indexed) in states.iter().zip(indexed) {
             let (from, next) = (indexed.uid_next(), opened.uid_next);
             if (1..=from).contains(&next) || (next == 0 && opened.exists == 0) {
                 continue;
             }
-            let found = self
-                .process_arrivals(access, path, from, expunged, missing)
-                .await?;
+            let found = {
+                let mut lease = self.pool.lease(access, Some(path)).await?;
+                retry_read!(lease, session => session.arrivals(path, from))
+            };
             // An arrival that has left the folder again is in another folder. If the server does not report UIDNEXT, such an arrival is not detected.
-            arrived |= found || next > 0;
+            arrived |= next > 0;
+            if let Some((opened, uids)) = found {
+                arrived |= !uids.is_empty();
+                arrivals.push((path, from, opened, uids));
+            }
+        }
+        // All arrivals are listed before the first check of a stored location. Therefore one check
+        // of a location is valid for all arrivals.
+        let mut candidates = HashMap::new();
+        for (path, from, opened, uids) in arrivals {
+            let uid_validity = opened.uid_validity;
+            let mut next = from;
+            for uids in uids.chunks(BATCH) {
+                let arrived = self.fetch_arrivals(access, path, opened, uids).await?;
+                if !arrived.is_empty() {
+                    let candidates = &mut candidates;
+                    self.find_candidates(access, &arrived, expunged, candidates, missing)
+                        .await?;
+                    self.number_arrivals(access, path, opened, &arrived, candidates, missing)
+                        .await?;
+                }
+                next = uids.last().map_or(next, |last| last.saturating_add(1));
+                self.set_uid_next(access, path, uid_validity, next).await?;
+            }
+            self.set_uid_next(access, path, uid_validity, opened.uid_next)
+                .await?;
         }
         Ok(arrived)
     }
 
-    /// Processes the messages of a folder from the UID `from` upwards. Returns `true` if the folder has such messages.
-    async fn process_arrivals(
+    /// Reads the identities of those arrivals in a folder that have no number.
+    async fn fetch_arrivals(
         &self,
         access: &Access,
         path: &str,
-        from: u32,
+        opened: Opened,
+        uids: &[u32],
+    ) -> Result<Vec<Fetched>, Error> {
+        let (account, uid_validity) = (&access.account, opened.uid_validity);
+        let known = message_index::known(self.db(), account, path, uid_validity, uids).await?;
+        let unnumbered: Vec<MessageRef<'_>> = uids
+            .iter()
+            .filter(|uid| !known.numbers.contains_key(uid))
+            .map(|uid| MessageRef {
+                path,
+                uid_validity,
+                uid: *uid,
+            })
+            .collect();
+        let mut lease = self.pool.lease(access, Some(path)).await?;
+        Ok(retry_read!(lease, session => session.identities_at(&unnumbered)))
+    }
+
+    /// Adds an entry to `candidates` for the identity of each arrival. Adds the messages that are
+    /// not at their stored locations to `missing`.
+    async fn find_candidates(
+        &self,
+        access: &Access,
+        arrived: &[Fetched],
         expunged: &BTreeSet<u64>,
+        candidates: &mut HashMap<Identity, Candidates>,
         missing: &mut MissingMessages,
-    ) -> Result<bool, Error> {
-        let (db, account) = (self.db(), &access.account);
-        let arrivals = {
-            let mut lease = self.pool.lease(access, Some(path)).await?;
-            retry_read!(lease, session => session.arrivals(path, from))
-        };
-        let Some((opened, uids)) = arrivals else {
-            return Ok(false);
-        };
-        let uid_validity = opened.uid_validity;
-        for uids in uids.chunks(BATCH) {
-            let known = message_index::known(db, account, path, uid_validity, uids).await?;
-            let unnumbered: Vec<MessageRef<'_>> = uids
-                .iter()
-                .filter(|uid| !known.numbers.contains_key(uid))
-                .map(|uid| MessageRef {
-                    path,
-                    uid_validity,
-                    uid: *uid,
-                })
-                .collect();
-            let arrived = {
-                let mut lease = self.pool.lease(access, Some(path)).await?;
-                retry_read!(lease, session => session.identities_at(&unnumbered))
-            };
-            if !arrived.is_empty() {
-                self.number_arrivals(access, path, uid_validity, &arrived, expunged, missing)
-                    .await?;
-            }
-            let next = uids.last().map_or(from, |last| last.saturating_add(1));
-            message_index::set_uid_next(db, account, path, uid_validity, next).await?;
+    ) -> Result<(), Error> {
+        let identities: BTreeSet<Identity> = arrived.iter().map(identity).collect();
+        let new = |identity: &Identity| !candidates.contains_key(identity);
+        let identities: Vec<Identity> = identities.into_iter().filter(new).collect();
+        for identity in &identities {
+            candidates.insert(*identity, Candidates::default());
         }
-        let next = opened.uid_next;
-        message_index::set_uid_next(db, account, path, uid_validity, next).await?;
-        Ok(!uids.is_empty())
+        let indexed =
+            message_index::with_identities(self.db(), &access.account, &identities).await?;
+        for message in &indexed {
+            candidates.entry(message.identity()).or_default().indexed += 1;
+        }
+        let not_found = self.missing(access, indexed).await?;
+        missing.add(&not_found);
+        for message in not_found {
+            let candidates = candidates.entry(message.identity()).or_default();
+            let queue = if expunged.contains(&message.number()) {
+                &mut candidates.expunged
+            } else {
+                &mut candidates.missing
+            };
+            queue.push_back(message);
+        }
+        Ok(())
     }
 
     /// Assigns a number to each arrival in a folder. The number is the number of a moved message, or a new number.
@@ -266,30 +325,27 @@ impl Mail {
         &self,
         access: &Access,
         path: &str,
-        uid_validity: u32,
+        opened: Opened,
         arrived: &[Fetched],
-        expunged: &BTreeSet<u64>,
+        candidates: &mut HashMap<Identity, Candidates>,
         missing: &mut MissingMessages,
     ) -> Result<(), Error> {
-        let account = &access.account;
+        let (account, uid_validity) = (&access.account, opened.uid_validity);
         let messages: Vec<_> = arrived.iter().map(|m| (m.uid, identity(m))).collect();
-        let same_identity = self.same_identity(access, &messages).await?;
-        let mut candidates = self.missing(access, same_identity.clone()).await?;
-        missing.add(&candidates);
-        // Another client might have moved a message just before the expunge. The moved message also has the flag `\Deleted` at its new location. An older copy
-        // does not have this flag.
-        candidates.sort_by_key(|message| expunged.contains(&message.number()));
         let deleted: BTreeSet<u32> = arrived
             .iter()
             .filter(|m| m.flags.iter().any(|f| f.eq_ignore_ascii_case("\\Deleted")))
             .map(|m| m.uid)
             .collect();
-        let can_match = |uid: u32, message: &IndexedMessage| {
-            deleted.contains(&uid) || !expunged.contains(&message.number())
-        };
-        let moved = find_moved(&messages, &same_identity, candidates, can_match);
+        let moved = find_moved(&messages, &deleted, candidates);
         message_index::assign_numbers(self.db(), account, path, uid_validity, &messages, &moved)
             .await?;
+        let moved_uids: HashSet<u32> = moved.iter().map(|(uid, _)| *uid).collect();
+        for (uid, identity) in &messages {
+            if !moved_uids.contains(uid) {
+                candidates.entry(*identity).or_default().indexed += 1;
+            }
+        }
         for (_, message) in &moved {
             self.cache.remove_location(account, message.number());
             missing.0.remove(&message.number());
@@ -297,26 +353,27 @@ impl Mail {
         Ok(())
     }
 
-    /// Returns the indexed messages with the same identities as `messages`.
-    async fn same_identity(
+    /// Stores the first UID of a folder that is not reconciled.
+    async fn set_uid_next(
         &self,
         access: &Access,
-        messages: &[(u32, Identity)],
-    ) -> Result<Vec<IndexedMessage>, Error> {
-        let identities: BTreeSet<Identity> =
-            messages.iter().map(|(_, identity)| *identity).collect();
-        let identities: Vec<Identity> = identities.into_iter().collect();
-        Ok(message_index::with_identities(self.db(), &access.account, &identities).await?)
+        path: &str,
+        uid_validity: u32,
+        next: u32,
+    ) -> Result<(), Error> {
+        let (db, account) = (self.db(), &access.account);
+        Ok(message_index::set_uid_next(db, account, path, uid_validity, next).await?)
     }
 }
 
-/// Returns the messages without a number. Each message consists of its IMAP UID and its identity.
-fn without_number(
+/// Returns the identities of the messages without a number. Each message consists of its IMAP UID
+/// and its identity.
+fn identities_without_number(
     messages: &[(u32, Identity)],
     numbers: &HashMap<u32, u64>,
-) -> Vec<(u32, Identity)> {
+) -> HashSet<Identity> {
     let unnumbered = messages
         .iter()
         .filter(|(uid, _)| !numbers.contains_key(uid));
-    unnumbered.copied().collect()
+    unnumbered.map(|(_, identity)| *identity).collect()
 }

@@ -211,6 +211,7 @@ impl Mail {
         let (db, account) = (self.db(), &access.account);
         let uid_validity = opened.uid_validity;
         let mut rest = uids;
+        let mut checked = HashSet::new();
         while !rest.is_empty() {
             let mut lease = self.pool.lease(access, Some(path)).await?;
             let has_ids = lease.session().await?.has_message_ids();
@@ -235,7 +236,8 @@ impl Mail {
             drop(lease);
             let messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
             if !messages.is_empty() {
-                self.numbers(access, path, opened, &messages).await?;
+                self.numbers_of_part(access, path, opened, &messages, &mut checked)
+                    .await?;
             }
         }
         Ok(())

@@ -204,6 +204,47 @@ async fn messages_with_copies_are_known_as_such(fresh: Fresh) {
     assert_eq!(copied_folders(db, "bob").await.unwrap(), [""; 0]);
 }
 
+/// Adds `count` copies of the message with this identity to the folder INBOX, without
+/// [`assign_numbers`].
+async fn add_copies(fresh: &Fresh, identity: Identity, count: i64) {
+    let copies = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1) \
+        INSERT INTO messages \
+        (account_id, uid, folder_id, uid_validity, imap_uid, identity, copied) \
+        SELECT 'ada', i, (SELECT id FROM folders WHERE path = 'INBOX'), 7, i, $2, TRUE FROM n";
+    let next = "INSERT INTO mailboxes (account_id, next_uid) VALUES ('ada', $1)";
+    on!(fresh.directory.db(), pool => {
+        let identity = identity.to_vec();
+        sqlx::query(copies).bind(count).bind(identity).execute(pool).await.unwrap();
+        sqlx::query(next).bind(count + 1).execute(pool).await.unwrap();
+    });
+}
+
+/// SQLite has one write lock. So the time of this statement delays all accounts.
+async fn the_time_to_number_a_copy_does_not_depend_on_the_number_of_copies(fresh: Fresh) {
+    const COPIES: u32 = 64_000;
+    const NEW: u32 = 500;
+    /// The time on an idle machine is below 50 ms.
+    const LIMIT: std::time::Duration = std::time::Duration::from_millis(250);
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let db = fresh.directory.db();
+    let inbox = [seen("INBOX", FIRST, None)];
+    update_folders(db, "ada", &inbox).await.unwrap();
+    add_copies(&fresh, [9; 16], COPIES.into()).await;
+    let new: Vec<_> = (COPIES..COPIES + NEW)
+        .map(|uid| (uid + 1, [9; 16]))
+        .collect();
+    let started = std::time::Instant::now();
+    let numbers = assign_numbers(db, "ada", "INBOX", FIRST, &new, &[]);
+    let numbers = numbers.await.unwrap().unwrap();
+    let elapsed = started.elapsed();
+    assert!(elapsed < LIMIT, "{elapsed:?}");
+    assert_eq!(numbers.len(), new.len());
+    let copies = copies_in(db, "ada", "INBOX").await.unwrap();
+    assert_eq!(copies.len(), (COPIES + NEW) as usize);
+    assert!(has_identity(db, "ada", &[[8; 16], [9; 16]]).await.unwrap());
+    assert!(!has_identity(db, "ada", &[[8; 16]]).await.unwrap());
+}
+
 async fn a_move_takes_numbers_along_and_deleted_ones_never_come_again(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     let db = fresh.directory.db();
@@ -307,6 +348,7 @@ both!(
     a_folder_that_is_listed_twice_is_one,
     a_message_that_moved_takes_its_number_along,
     messages_with_copies_are_known_as_such,
+    the_time_to_number_a_copy_does_not_depend_on_the_number_of_copies,
     a_move_takes_numbers_along_and_deleted_ones_never_come_again,
     of_parallel_listings_all_answer_the_same_numbers,
     more_messages_than_fit_one_statement_are_numbered,
