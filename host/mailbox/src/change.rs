@@ -282,6 +282,13 @@ impl Mail {
         change: &Change,
     ) -> Result<FolderResult, Error> {
         let uids: Vec<u32> = messages.iter().map(|(_, uid)| *uid).collect();
+        // Prevent other reconciliations until the result of an expunge has been checked. Another
+        // client might have moved a message just before the expunge. The lock is acquired before
+        // the connection, because the holder of the lock may need the last connection.
+        let _lock = match change {
+            Change::Delete => self.reconcile_locks.acquire(&access.account).await,
+            Change::Flag { .. } | Change::Move { .. } => None,
+        };
         let mut lease = self.pool.lease(access, Some(path)).await?;
         if matches!(change, Change::Move { to } if to == path) {
             let existing =
@@ -307,9 +314,6 @@ impl Mail {
                 Ok(FolderResult::Changed(uids))
             }
             Change::Delete => {
-                // Prevent other reconciliations until the result of the expunge has been checked. Another client might have moved a message just before the
-                // expunge.
-                let _lock = self.reconcile_locks.acquire(&access.account).await;
                 let Some((session, _)) = select(&mut lease, path, uid_validity).await? else {
                     return Ok(FolderResult::Changed(BTreeSet::new()));
                 };

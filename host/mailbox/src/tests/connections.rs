@@ -245,3 +245,28 @@ async fn idle_connections_of_all_accounts_are_limited() {
     })
     .await;
 }
+
+/// A reconciliation holds its lock while it waits for a connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_waits_for_a_reconciliation_uses_no_connection() {
+    with_mailbox(async |test| {
+        let config = latchmail_core::config::Imap {
+            connections_per_account: 1,
+            timeout: Duration::from_secs(2),
+            ..test.dovecot.config()
+        };
+        let mail = Arc::new(Mail::new(&config, test.fresh.directory.clone()).unwrap());
+        test.append("INBOX", &["a"]).await;
+        let listing = mail.messages(&test.access, "INBOX", 0, 1).await;
+        let number = listing.unwrap().unwrap().messages[0].uid;
+        let lock = mail.reconcile_locks.acquire("ada").await;
+        let (deleting, access) = (Arc::clone(&mail), test.access.clone());
+        let deletion = tokio::spawn(async move { deleting.delete(&access, &[number]).await });
+        for _ in 0..30 {
+            mail.folder_states(&test.access).await.unwrap();
+        }
+        drop(lock);
+        assert_eq!(deletion.await.unwrap().unwrap(), [number]);
+    })
+    .await;
+}
