@@ -3,6 +3,7 @@
 //! The cache does not check rights. Each request with cached data also logs in at the mail server and checks that the message exists.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use latchmail_core::metrics::{CACHE_LOOKUPS, CounterSeries};
 use latchmail_directory::message_index::Location;
@@ -27,6 +28,8 @@ const ENTRY_OVERHEAD: u64 = 128;
 pub(crate) struct MailboxCache {
     messages: Cache<(String, u64), Message, EstimatedSize>,
     summaries: Cache<(FolderKey, u32), Arc<Summary>, EstimatedSize>,
+    /// The number of calls of [`MailboxCache::remove_moved_summaries`].
+    moves: AtomicU64,
     /// The number of folders of each account, or 0 if the number is unknown. If an account has an entry, the index contains all folders of the account.
     folder_counts: Cache<String, usize>,
     /// The number of messages and the UIDNEXT of each folder at the last check for lost messages.
@@ -145,6 +148,7 @@ impl MailboxCache {
         Self {
             messages: Cache::with_weighter(entries, MAX_BYTES, EstimatedSize),
             summaries: Cache::with_weighter(entries, MAX_BYTES, EstimatedSize),
+            moves: AtomicU64::new(0),
             folder_counts: Cache::new(MAX_ACCOUNTS),
             message_counts: Cache::new(MAX_FOLDERS),
             sent_folders: Cache::new(MAX_ACCOUNTS),
@@ -210,13 +214,46 @@ impl MailboxCache {
         self.lookups.summaries.count(summary)
     }
 
-    pub(crate) fn insert_summary(&self, folder: FolderKey, uid: u32, summary: &Summary) {
-        let without_flags = Summary {
-            flags: Vec::new(),
-            ..summary.clone()
-        };
-        self.summaries
-            .insert((folder, uid), Arc::new(without_flags));
+    /// Adds the summaries of messages of a folder, with their IMAP UIDs. `moves` is the value of
+    /// [`MailboxCache::moves`] before the numbers of the messages were read.
+    pub(crate) fn insert_summaries<'s>(
+        &self,
+        folder: FolderKey,
+        summaries: impl Iterator<Item = (&'s u32, &'s Summary)> + Clone,
+        moves: u64,
+    ) {
+        for (uid, summary) in summaries.clone() {
+            let without_flags = Summary {
+                flags: Vec::new(),
+                ..summary.clone()
+            };
+            self.summaries
+                .insert((folder, *uid), Arc::new(without_flags));
+        }
+        // A concurrent move may have removed an entry before it was added.
+        if self.moves() != moves {
+            for (uid, _) in summaries {
+                self.summaries.remove(&(folder, *uid));
+            }
+        }
+    }
+
+    /// Returns a value that changes with each move of messages.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves.load(Ordering::SeqCst)
+    }
+
+    /// Removes the summaries of messages that were moved to a folder. While a message was moved, a
+    /// listing may have found it in this folder and cached it with another number.
+    pub(crate) fn remove_moved_summaries(
+        &self,
+        folder: FolderKey,
+        uids: impl Iterator<Item = u32>,
+    ) {
+        self.moves.fetch_add(1, Ordering::SeqCst);
+        for uid in uids {
+            self.summaries.remove(&(folder, uid));
+        }
     }
 
     /// Returns the number of an account's folders, or 0 if the number is unknown. Returns `None` if the index might not contain all folders.
@@ -301,9 +338,12 @@ impl std::fmt::Debug for MailboxCache {
 mod tests {
     use std::sync::Arc;
 
+    use latchmail_core::clock::Timestamp;
+    use latchmail_directory::message_index::Location;
     use latchmail_mime::StructureParser;
 
     use super::{FolderKey, MailboxCache};
+    use crate::types::Summary;
 
     #[test]
     fn a_cached_structure_is_found_only_by_account_and_number() {
@@ -324,6 +364,57 @@ mod tests {
         cache.insert_structure("ada", 7, &structure);
         cache.remove_location("ada", 7);
         assert!(cache.structure("ada", 7).is_some());
+    }
+
+    fn summary() -> Summary {
+        Summary {
+            uid: 1,
+            seq: 1,
+            from: Vec::new(),
+            to: Vec::new(),
+            subject: String::new(),
+            date: Timestamp::from_millis(0),
+            flags: Vec::new(),
+            size: 1,
+            preview: String::new(),
+            thread_id: String::new(),
+        }
+    }
+
+    fn location(path: &str) -> Location {
+        Location::for_tests(path, 7, 5)
+    }
+
+    #[test]
+    fn nothing_remains_of_a_removed_message() {
+        let cache = MailboxCache::new();
+        let folder = FolderKey::new("ada", "INBOX", 7);
+        let structure = Arc::new(StructureParser::default().finish(true));
+        let summary = summary();
+        for number in [1, 2] {
+            cache.insert_location("ada", number, &Arc::new(location("INBOX")));
+            cache.insert_structure("ada", number, &structure);
+        }
+        cache.insert_summaries(folder, [(&5, &summary), (&6, &summary)].into_iter(), 0);
+        cache.remove_message("ada", 1, &location("INBOX"));
+        assert!(cache.location("ada", 1).is_none() && cache.structure("ada", 1).is_none());
+        assert!(cache.location("ada", 2).is_some() && cache.structure("ada", 2).is_some());
+        assert!(cache.summary(folder, 5).is_none() && cache.summary(folder, 6).is_some());
+    }
+
+    #[test]
+    fn a_listing_during_a_move_leaves_no_summary() {
+        let cache = MailboxCache::new();
+        let folder = FolderKey::new("ada", "INBOX", 7);
+        let summary = summary();
+        let moves = cache.moves();
+        cache.insert_summaries(folder, [(&5, &summary)].into_iter(), moves);
+        cache.remove_moved_summaries(folder, [5].into_iter());
+        assert!(cache.summary(folder, 5).is_none());
+        cache.insert_summaries(folder, [(&5, &summary)].into_iter(), moves);
+        assert!(cache.summary(folder, 5).is_none());
+        cache.insert_summaries(folder, [(&5, &summary)].into_iter(), cache.moves());
+        assert!(cache.summary(folder, 5).is_some());
     }
 
     #[test]

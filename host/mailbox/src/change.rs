@@ -14,6 +14,7 @@ use latchmail_imap::flag::Flag;
 use latchmail_imap::{Connector, Session, Writable};
 
 use crate::access::Access;
+use crate::cache::FolderKey;
 use crate::error::Error;
 use crate::folder_access::Decision;
 use crate::folder_path;
@@ -330,7 +331,7 @@ impl Mail {
 
     /// Stores the new locations of moved messages. Returns the former IMAP UIDs of these messages. If the locations cannot be stored, a later reconciliation
     /// finds the messages by identity.
-    async fn store_moved(
+    pub(crate) async fn store_moved(
         &self,
         access: &Access,
         messages: &[(u64, u32)],
@@ -363,9 +364,12 @@ impl Mail {
                 tracing::error!(%error, "failed to store the new locations of moved messages");
             }
         }
-        for (number, _) in new_uids {
-            self.cache.remove_location(account, number);
+        for (number, _) in &new_uids {
+            self.cache.remove_location(account, *number);
         }
+        let folder = FolderKey::new(account, to, moved.uid_validity);
+        let new_uids = new_uids.iter().map(|(_, uid)| *uid);
+        self.cache.remove_moved_summaries(folder, new_uids);
         moved.uids.iter().map(|(old, _)| *old).collect()
     }
 

@@ -123,12 +123,12 @@ impl Mail {
         }
         self.reconcile_if_copy_lost(access, path, page.opened)
             .await?;
+        let moves = self.cache.moves();
         let mut summaries = self
             .assign_numbers(access, path, page.opened, page.uncached)
             .await?;
-        for (uid, summary) in &summaries {
-            self.cache.insert_summary(page.folder, *uid, summary);
-        }
+        self.cache
+            .insert_summaries(page.folder, summaries.iter(), moves);
         let to_summary = |(message, cached): (Fetched, Option<Arc<Summary>>)| {
             let summary = match cached {
                 Some(cached) => Summary::clone(&cached),

@@ -1,5 +1,7 @@
 //! Tests that messages keep their numbers after changes by other clients.
 
+use latchmail_imap::change::Moved;
+
 use super::with_mailbox;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,6 +122,33 @@ async fn messages_moved_together_are_found_beyond_the_newest_page() {
         assert_eq!(test.subject(uids[0]).await.as_deref(), Some("m0"));
         let count = "SELECT COUNT(*) FROM messages";
         assert_eq!(test.fresh.number(count).await, 130);
+    })
+    .await;
+}
+
+/// A server can copy a message to its new folder some time before it removes the original.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_during_a_move_does_not_change_the_number() {
+    with_mailbox(async |test| {
+        let number = test.append("INBOX", &["a"]).await[0];
+        let mut client = test.dovecot.client("ada");
+        client.ok("SELECT INBOX");
+        client.ok("COPY 1 Archive");
+        let copy = test.listing("Archive", 0, 1).await.messages[0].uid;
+        assert_ne!(copy, number);
+        client.ok("STORE 1 +FLAGS (\\Deleted)");
+        client.ok("EXPUNGE");
+        let states = test.mail.folder_states(&test.access).await.unwrap();
+        let archive = states.iter().find(|state| state.path == "Archive").unwrap();
+        let moved = Moved {
+            uid_validity: archive.opened.uid_validity,
+            uids: vec![(1, 1)],
+        };
+        test.mail
+            .store_moved(&test.access, &[(number, 1)], "Archive", &moved)
+            .await;
+        assert_eq!(test.listing("Archive", 0, 1).await.messages[0].uid, number);
+        assert_eq!(test.detail(number).await.summary.uid, number);
     })
     .await;
 }
