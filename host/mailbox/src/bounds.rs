@@ -36,5 +36,9 @@ pub(crate) const DOWNLOADS_PER_ACCOUNT: usize = 16;
 /// Time that a download waits for its client before it releases its connection.
 pub(crate) const SLOW_CLIENT: Duration = Duration::from_millis(100);
 
+/// Time in which the client of a download must take a piece of 64 KiB. After this time, the
+/// download releases its memory.
+pub(crate) const VERY_SLOW_CLIENT: Duration = Duration::from_secs(1);
+
 /// Maximum size of one decoded header field in a listing, in bytes. The summaries of a hundred messages must fit into a sandbox's memory.
 pub(crate) const LISTED_FIELD: usize = 4 * 1024;

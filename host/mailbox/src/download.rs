@@ -1,7 +1,12 @@
 //! Streams the bytes of an attachment. Reads chunks from the mail server, decodes them and passes them to the client. The memory use does not depend on the
 //! size of the attachment.
 //!
-//! If the client of a download is slower than the mail server, the download releases its connection to the mail server while it waits for the client.
+//! If the client of a download is slower than the mail server, the download releases its connection
+//! to the mail server while it waits for the client. If the client is very slow, the download also
+//! discards the bytes that the client has not taken, and releases their memory. Later it reads
+//! these bytes again. Therefore slow clients do not use up the memory that all accounts share.
+
+mod buffer;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, mem};
@@ -12,7 +17,7 @@ use latchmail_core::traces::in_request;
 use latchmail_directory::message_index::Location;
 use latchmail_imap::Connector;
 use latchmail_mime::{Decoder, Section};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::access::Access;
@@ -22,6 +27,7 @@ use crate::locations::message_ref;
 use crate::mail::Mail;
 use crate::pool::Lease;
 use crate::retry::retry_read;
+use buffer::{PIECE, Receiver, Sender, State, buffer};
 
 /// An attachment whose decoded bytes can be read.
 pub struct Download {
@@ -41,8 +47,8 @@ impl fmt::Debug for Download {
 
 /// An attachment whose first chunk has been read.
 struct Started {
+    /// The encoded bytes of the first chunk.
     first: Bytes,
-    decoder: Decoder,
     reader: Reader,
 }
 
@@ -62,7 +68,12 @@ struct Reader {
     connection: Connection,
     /// `true` if the client was slower than the mail server.
     is_client_slow: bool,
-    _permits: Option<Permits>,
+    /// The permit for more than one download of the account. `None` if the attachment has only one
+    /// chunk.
+    _download: Option<OwnedSemaphorePermit>,
+    /// The permit for the memory of the chunks that the client has not taken. `None` if the
+    /// attachment has only one chunk.
+    memory: Option<OwnedSemaphorePermit>,
 }
 
 /// The connection for the next bytes.
@@ -75,12 +86,6 @@ enum Connection {
     FolderOpen(Lease<Connector>),
     /// A leased connection on which the mail server is sending the bytes.
     Streaming(Lease<Connector>),
-}
-
-/// The permits for a download of more than [`bounds::DOWNLOAD_CHUNK`] encoded bytes.
-struct Permits {
-    _download: OwnedSemaphorePermit,
-    _memory: OwnedSemaphorePermit,
 }
 
 impl Download {
@@ -111,7 +116,9 @@ impl Download {
     pub fn whole(&self) -> Option<Bytes> {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         let started = started.as_ref()?;
-        started.reader.is_done().then(|| started.first.clone())
+        let mut decoder = Decoder::new(self.source.section.encoding);
+        let is_whole = started.reader.is_done();
+        is_whole.then(|| decoder.decode(&started.first, true).into())
     }
 
     /// Returns all bytes as a stream. The stream has exactly [`crate::Attachment::size`] bytes, or ends with an error.
@@ -128,8 +135,7 @@ impl Download {
                 Some(started) => started,
                 None => source.start().await?.ok_or_else(message_deleted)?,
             };
-            let first = started.first.clone();
-            Ok::<_, Error>(stream::once(async { Ok(first) }).chain(started.remaining_chunks()))
+            Ok::<_, Error>(started.decoded())
         })
         .try_flatten()
         .boxed()
@@ -139,12 +145,8 @@ impl Download {
 impl Source {
     /// Acquires the permits and reads the first chunk. Returns `None` if the message no longer exists.
     async fn start(&self) -> Result<Option<Started>, Error> {
-        let permits = if self.section.range.len() > bounds::DOWNLOAD_CHUNK {
-            let (mail, account) = (&self.mail, self.access.caller());
-            Some(Permits {
-                _download: mail.acquire_download(account).await?,
-                _memory: mail.acquire_message_memory(bounds::DOWNLOAD_MIB).await?,
-            })
+        let download = if self.needs_permits() {
+            Some(self.mail.acquire_download(self.access.caller()).await?)
         } else {
             None
         };
@@ -153,24 +155,77 @@ impl Source {
             source: self.clone(),
             connection: Connection::None,
             is_client_slow: false,
-            _permits: permits,
+            _download: download,
+            memory: None,
         };
-        let Some(encoded) = reader.next().await? else {
+        let Some(first) = reader.next().await? else {
             return Ok(None);
         };
-        let mut decoder = Decoder::new(self.section.encoding);
-        let first = decoder.decode(&encoded, reader.is_done()).into();
-        Ok(Some(Started {
-            first,
-            decoder,
-            reader,
-        }))
+        Ok(Some(Started { first, reader }))
+    }
+
+    fn needs_permits(&self) -> bool {
+        self.section.range.len() > bounds::DOWNLOAD_CHUNK
     }
 }
 
 impl Reader {
     fn is_done(&self) -> bool {
         self.position >= self.source.section.range.end
+    }
+
+    /// Reads the bytes that the client needs, until the client has taken all bytes or has ended.
+    async fn run(mut self, client: &Sender) -> Result<(), Error> {
+        while self.wait_for_client(client).await && !self.is_done() {
+            let chunk = self.next().await?.ok_or_else(message_deleted)?;
+            client.send(Ok(chunk));
+        }
+        Ok(())
+    }
+
+    /// Acquires the memory for the next chunk. The caller must have a connection. Otherwise
+    /// downloads would use memory while they wait for the connections of one account.
+    async fn acquire_memory(&mut self) -> Result<(), Error> {
+        if self.memory.is_none() && self.source.needs_permits() {
+            let memory = self
+                .source
+                .mail
+                .acquire_message_memory(bounds::DOWNLOAD_MIB);
+            self.memory = Some(memory.await?);
+        }
+        Ok(())
+    }
+
+    /// Waits until the client needs the next chunk. After the last chunk, waits until the client
+    /// has taken all bytes. Returns `false` if the client has ended.
+    async fn wait_for_client(&mut self, client: &Sender) -> bool {
+        loop {
+            let (is_done, is_slow) = (self.is_done(), self.is_client_slow);
+            let is_ready = |state: &State| match (is_done, is_slow) {
+                (true, _) => state.length == 0,
+                (false, true) => state.length <= PIECE,
+                (false, false) => state.length <= bounds::DOWNLOAD_CHUNK,
+            };
+            if let Ok(is_open) = timeout(bounds::SLOW_CLIENT, client.wait(is_ready)).await {
+                if is_slow {
+                    // Other requests that wait for memory come first.
+                    self.memory = None;
+                }
+                return is_open;
+            }
+            self.connection = Connection::None;
+            self.is_client_slow = true;
+            let taken = client.taken();
+            let is_progress = |state: &State| state.taken != taken || is_ready(state);
+            let progress = timeout(bounds::VERY_SLOW_CLIENT, client.wait(is_progress));
+            if progress.await.is_err() {
+                self.position -= client.take_back();
+                self.memory = None;
+                if !client.wait(|state| state.is_awaited).await {
+                    return false;
+                }
+            }
+        }
     }
 
     /// Returns the next bytes. Returns `None` if the message no longer exists.
@@ -180,12 +235,14 @@ impl Reader {
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let end = self.source.section.range.end;
         let chunk = self.position..end.min(self.position + bounds::DOWNLOAD_CHUNK);
-        let message = message_ref(&self.source.location);
+        let location = Arc::clone(&self.source.location);
+        let message = message_ref(&location);
         let (bytes, connection) = match mem::take(&mut self.connection) {
             Connection::None => {
                 let access = &self.source.access;
                 let pool = &self.source.mail.pool;
                 let mut lease = pool.lease(access, Some(message.path)).await?;
+                self.acquire_memory().await?;
                 let rest = self.position..end;
                 let stream_length = if self.is_client_slow || chunk.end == end {
                     None
@@ -210,6 +267,7 @@ impl Reader {
                 }
             }
             Connection::FolderOpen(mut lease) => {
+                self.acquire_memory().await?;
                 let session = lease.session().await?;
                 let Some(bytes) = session.read_range(message.uid, &chunk).await? else {
                     return Ok(None);
@@ -242,43 +300,26 @@ fn check_length(length: usize, expected: usize) -> Result<(), Error> {
 }
 
 impl Started {
-    /// Returns the chunks after the first chunk. Reads up to two chunks ahead.
-    fn remaining_chunks(self) -> BoxStream<'static, Result<Bytes, Error>> {
-        let Self {
-            mut decoder,
-            mut reader,
-            ..
-        } = self;
-        if reader.is_done() {
-            return stream::empty().boxed();
-        }
-        // The next chunks can arrive while one chunk is decoded.
-        let (sender, chunks) = mpsc::channel::<Result<(Bytes, bool), Error>>(2);
+    /// Returns the decoded bytes.
+    fn decoded(self) -> BoxStream<'static, Result<Bytes, Error>> {
+        let Self { first, reader } = self;
+        let section = &reader.source.section;
+        let (mut decoder, mut remaining) = (Decoder::new(section.encoding), section.range.len());
+        let (client, chunks) = buffer();
+        client.send(Ok(first));
         let read = async move {
-            while !reader.is_done() {
-                let slot = if let Ok(slot) = timeout(bounds::SLOW_CLIENT, sender.reserve()).await {
-                    slot
-                } else {
-                    reader.connection = Connection::None;
-                    reader.is_client_slow = true;
-                    sender.reserve().await
-                };
-                // The receiver might have been dropped.
-                let Ok(slot) = slot else { return };
-                let chunk = reader.next().await;
-                let chunk = chunk.and_then(|chunk| chunk.ok_or_else(message_deleted));
-                let failed = chunk.is_err();
-                slot.send(chunk.map(|chunk| (chunk, reader.is_done())));
-                if failed {
-                    return;
-                }
+            if let Err(error) = reader.run(&client).await {
+                client.send(Err(error));
             }
         };
         tokio::spawn(in_request(read));
-        stream::unfold(chunks, async |mut chunks| {
-            Some((chunks.recv().await?, chunks))
+        stream::unfold(chunks, async |chunks: Receiver| {
+            Some((chunks.next().await?, chunks))
         })
-        .map_ok(move |(chunk, is_last)| Bytes::from(decoder.decode(&chunk, is_last)))
+        .map_ok(move |chunk| {
+            remaining = remaining.saturating_sub(chunk.len());
+            Bytes::from(decoder.decode(&chunk, remaining == 0))
+        })
         .boxed()
     }
 }

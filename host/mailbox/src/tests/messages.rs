@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::TryStreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::{TestMailbox, with_mailbox};
-use crate::bounds::LARGE_MESSAGE_MIB;
+use crate::bounds::{DOWNLOADS_PER_ACCOUNT, LARGE_MESSAGE_MIB};
 use crate::{Access, Attachment, AttachmentContent, Error, Mail};
 
 const MESSAGE: &[u8] = b"From: =?utf-8?Q?B=C3=B6?= <bo@example.net>\r\n\
@@ -306,6 +307,34 @@ async fn memory_for_large_messages_is_released_and_waited_for() {
             let _ = tokio::time::timeout(Duration::from_millis(millis), call).await;
         }
         assert!(mail.message(&test.access, uid).await.unwrap().is_some());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn downloads_of_slow_clients_do_not_use_up_the_memory() {
+    const LINES: usize = 60_000;
+    with_mailbox(async |test| {
+        let uid = append_large(&test, LINES).await;
+        let mut mail = Mail::new(&test.dovecot.config(), test.fresh.directory.clone()).unwrap();
+        mail.message_memory = Arc::new(Semaphore::new(DOWNLOADS_PER_ACCOUNT));
+        let mail = Arc::new(mail);
+        let mut downloads = Vec::new();
+        for _ in 0..DOWNLOADS_PER_ACCOUNT {
+            let found = mail.attachment(&test.access, uid, 0).await.unwrap();
+            let mut stream = found.unwrap().unwrap().content.open();
+            let first = stream.next().await.unwrap().unwrap();
+            downloads.push((first, stream));
+        }
+        // The clients read no further bytes for now.
+        let started = Instant::now();
+        assert!(mail.message(&test.access, uid).await.unwrap().is_some());
+        println!("message read after {:?}", started.elapsed());
+        for (first, stream) in downloads {
+            let rest: Vec<Bytes> = stream.try_collect().await.unwrap();
+            let content = [&first[..], &rest.concat()].concat();
+            assert_eq!(content, b"0123456789abcdef\r\n".repeat(LINES));
+        }
     })
     .await;
 }
