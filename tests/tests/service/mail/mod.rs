@@ -2,6 +2,7 @@
 
 mod capabilities;
 mod changes;
+mod deleted_flag;
 mod isolation;
 mod mail_bounds;
 mod mail_corpus;
