@@ -85,10 +85,18 @@ impl Session {
         let opening = self
             .open_path(OpenMode::Examine, first.path, Some(&command))
             .await?;
-        Ok(opening
-            .filter(|opening| opening.opened.uid_validity == first.uid_validity)
-            .map(|opening| opening.collected.with_body())
-            .unwrap_or_default())
+        let Some(opening) =
+            opening.filter(|opening| opening.opened.uid_validity == first.uid_validity)
+        else {
+            return Ok(Vec::new());
+        };
+        // After this code, messages are missing because they were expunged (RFC 5530). After
+        // another NO, the server failed to read one of them.
+        match opening.outcome {
+            Some(outcome) if !outcome.has_code("EXPUNGEISSUED") => drop(outcome.ok()?),
+            _ => {}
+        }
+        Ok(opening.collected.with_body())
     }
 
     /// Runs a FETCH for `message` in its folder, in one round trip. Needs a second round trip if INBOX is open but does not contain the message.

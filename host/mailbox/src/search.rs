@@ -69,7 +69,7 @@ pub enum IndexStatus {
     Ready,
     /// The index is being built. The mail server searched.
     Building,
-    /// The index is disabled. The mail server searched.
+    /// The index is disabled, or the mailbox is too large for an index. The mail server searched.
     Off,
 }
 

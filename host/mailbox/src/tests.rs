@@ -17,6 +17,7 @@ mod search_index;
 mod searches;
 mod sync;
 mod token_login;
+mod unreadable;
 
 use std::sync::Arc;
 

@@ -17,7 +17,8 @@ pub struct Index {
     pub enabled: bool,
     /// The path of the folder with the indexes. The default is `index` in `cache_dir`.
     pub path: PathBuf,
-    /// The maximum size of all indexes on the disk, in bytes. Above this size, the indexes of the least recently used accounts are deleted.
+    /// The maximum size of all indexes on the disk, in bytes. Above this size, the indexes of the
+    /// least recently used accounts are deleted. One index can use a quarter.
     pub max_bytes: u64,
 }
 

@@ -1,7 +1,8 @@
-//! The files of the indexes: one folder for each account. Deletes the indexes of deleted accounts and, if the disk space is used up, of the accounts that were not
-//! used for the longest time.
+//! The files of the indexes: one folder for each account. Deletes the indexes of deleted accounts,
+//! the indexes that are too large and, if the disk space is used up, the indexes that were not used
+//! for the longest time.
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -11,7 +12,8 @@ use std::time::SystemTime;
 use latchmail_core::metrics;
 use serde::Serialize;
 
-use super::Indexes;
+use super::update::delete_excess;
+use super::{ACCOUNT_DIVISOR, IDLE, Indexes};
 use crate::blocking;
 use crate::mail::Mail;
 
@@ -77,30 +79,60 @@ struct Stored {
     used: SystemTime,
 }
 
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// Returns the size of an index.
+pub(super) fn size(folder: &Path) -> u64 {
+    let files = entries(folder);
+    let sizes = files.iter().filter_map(|file| fs::metadata(file).ok());
+    sizes.map(|file| file.len()).sum()
+}
+
 /// Returns all indexes on the disk.
 fn list(root: &Path) -> Vec<Stored> {
-    let entries = |folder: &Path| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect::<Vec<_>>()
-    };
     let mut stored = Vec::new();
     for group in entries(root) {
         for folder in entries(&group) {
-            let files = entries(&folder);
-            let sizes = files.iter().filter_map(|file| fs::metadata(file).ok());
             let used = fs::metadata(&folder).and_then(|folder| folder.modified());
             stored.push(Stored {
                 name: folder
                     .file_name()
                     .map(|name| name.to_string_lossy().into_owned())
                     .unwrap_or_default(),
-                bytes: sizes.map(|file| file.len()).sum(),
+                bytes: size(&folder),
                 used: used.unwrap_or(SystemTime::UNIX_EPOCH),
                 folder,
             });
         }
     }
     stored
+}
+
+/// Returns the indexes to delete, so that each has at most a share of `max_bytes` and all together
+/// have at most `max_bytes`: the unused ones first, beginning with the longest time without use,
+/// and then the used ones, beginning with the largest. Otherwise one mailbox could displace the
+/// indexes of all others.
+fn excess(stored: Vec<Stored>, is_used: impl Fn(&str) -> bool, max_bytes: u64) -> Vec<Stored> {
+    let share = max_bytes / ACCOUNT_DIVISOR;
+    let (mut excess, others): (Vec<_>, Vec<_>) =
+        stored.into_iter().partition(|index| index.bytes > share);
+    let (mut used, mut unused): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|index| is_used(&index.name));
+    unused.sort_by_key(|index| index.used);
+    used.sort_by_key(|index| Reverse(index.bytes));
+    let candidates: Vec<Stored> = unused.into_iter().chain(used).collect();
+    let mut total: u64 = candidates.iter().map(|index| index.bytes).sum();
+    for index in candidates {
+        if total <= max_bytes {
+            break;
+        }
+        total -= index.bytes;
+        excess.push(index);
+    }
+    excess
 }
 
 impl Mail {
@@ -110,8 +142,7 @@ impl Mail {
         let Ok(stored) = blocking::run(move || list(&root)).await else {
             return;
         };
-        let mut total: u64 = stored.iter().map(|index| index.bytes).sum();
-        metrics::INDEX_BYTES.set([], total);
+        metrics::INDEX_BYTES.set([], stored.iter().map(|index| index.bytes).sum::<u64>());
         if stored.is_empty() {
             return;
         }
@@ -123,35 +154,86 @@ impl Mail {
                 return;
             }
         };
-        let open: HashSet<String> = indexes.lock().keys().cloned().collect();
-        let mut sorted = stored;
-        sorted.sort_by_key(|index| index.used);
-        for index in sorted {
-            let is_deleted = !existing.contains(&index.name);
-            let is_excess = total > indexes.max_bytes && !open.contains(&index.name);
-            if !(is_deleted || is_excess) {
-                continue;
-            }
-            total -= index.bytes;
-            let folder = index.folder.clone();
-            match blocking::run(move || remove(&folder)).await {
-                Ok(Ok(())) => {
-                    tracing::info!(
-                        index = index.name,
-                        bytes = index.bytes,
-                        reason = if is_deleted {
-                            "account deleted"
-                        } else {
-                            "disk space"
-                        },
-                        "search index deleted"
-                    );
+        let (stored, of_deleted_accounts): (Vec<_>, Vec<_>) = stored
+            .into_iter()
+            .partition(|index| existing.contains(&index.name));
+        for index in &of_deleted_accounts {
+            delete(index, "account deleted").await;
+        }
+        let used = |account: &str| {
+            let index = indexes.open(account);
+            index.filter(|index| index.used().elapsed() <= IDLE)
+        };
+        let is_used = |account: &str| used(account).is_some();
+        for index in excess(stored, is_used, indexes.max_bytes) {
+            match used(&index.name) {
+                Some(account) => {
+                    // A longer update also checks the size.
+                    if let Ok(_lock) = account.update.try_lock() {
+                        delete_excess(&account).await;
+                    }
                 }
-                Ok(Err(error)) => {
-                    tracing::warn!(index = index.name, %error, "failed to delete a search index");
-                }
-                Err(_) => {}
+                None => delete(&index, "disk space").await,
             }
         }
+    }
+}
+
+async fn delete(index: &Stored, reason: &str) {
+    let folder = index.folder.clone();
+    match blocking::run(move || remove(&folder)).await {
+        Ok(Ok(())) => {
+            tracing::info!(
+                index = index.name,
+                bytes = index.bytes,
+                reason,
+                "search index deleted"
+            );
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(index = index.name, %error, "failed to delete a search index");
+        }
+        Err(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Returns the names of the indexes to delete. The names of used indexes are in upper case.
+    /// Each index was used after the one before it.
+    fn deleted(sizes: &[(&str, u64)], max_bytes: u64) -> Vec<String> {
+        let stored = sizes
+            .iter()
+            .enumerate()
+            .map(|(position, (name, bytes))| Stored {
+                name: (*name).into(),
+                folder: PathBuf::new(),
+                bytes: *bytes,
+                used: SystemTime::UNIX_EPOCH + Duration::from_secs(position as u64),
+            });
+        let is_used = |name: &str| name.to_uppercase() == name;
+        let excess = excess(stored.collect(), is_used, max_bytes);
+        excess.into_iter().map(|index| index.name).collect()
+    }
+
+    #[test]
+    fn one_index_cannot_displace_the_others() {
+        let small = [("a", 10), ("b", 10), ("C", 10)];
+        assert_eq!(deleted(&small, 40), [""; 0]);
+        // An index of more than a quarter is deleted, even if it is in use.
+        let with_large = [("a", 10), ("b", 10), ("C", 10), ("LARGE", 5_000)];
+        assert_eq!(deleted(&with_large, 100), ["LARGE"]);
+    }
+
+    #[test]
+    fn unused_indexes_are_deleted_before_used_ones() {
+        let sizes = [("A", 20), ("b", 20), ("C", 25), ("d", 25), ("E", 24)];
+        assert_eq!(deleted(&sizes, 100), ["b"]);
+        let sizes = [("A", 20), ("B", 24), ("C", 25), ("D", 22), ("E", 24)];
+        assert_eq!(deleted(&sizes, 100), ["C"]);
     }
 }

@@ -9,8 +9,10 @@
 mod content;
 mod document;
 mod files;
+mod reading;
 mod search;
 mod threads;
+mod unreadable;
 mod update;
 
 use std::collections::HashMap;
@@ -19,15 +21,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, StreamExt as _};
 use latchmail_core::clock::Clock;
 use latchmail_core::config;
 use latchmail_core::metrics;
-use tokio::sync::{RwLock, mpsc};
+use tokio::sync::{RwLock, Semaphore, mpsc};
+use tokio::time::timeout;
 
 use crate::blocking;
+use crate::error::Error;
 use crate::mail::Mail;
+use crate::search::IndexStatus;
 use content::Content;
 pub(crate) use search::CurrentIndex;
+use unreadable::UnreadableMessages;
+use update::Update;
 
 /// The time after which the memory of an unused index is released.
 const IDLE: Duration = Duration::from_mins(5);
@@ -44,6 +53,30 @@ const VERIFY_INTERVAL: Duration = Duration::from_hours(1);
 /// Maximum number of open indexes.
 const MAX_OPEN: usize = 256;
 
+/// Maximum number of concurrent builds. A build that waits for the mail server does not delay the
+/// builds of other accounts.
+const BUILDS: usize = 16;
+
+/// Maximum number of concurrent builds that add messages to an index, which needs memory and CPU
+/// time.
+const WRITERS: usize = 2;
+
+/// Time for which a build adds messages. Then the other waiting builds come first.
+const TIME_SLICE: Duration = Duration::from_secs(20);
+
+/// Maximum time until a build has used a time slice, including the sync of the mailbox.
+const BUILD_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// Maximum number of concurrent periodic updates, and the maximum time of each.
+const REFRESHES: usize = 4;
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Divisor of the disk space that determines the maximum size of one index.
+const ACCOUNT_DIVISOR: u64 = 4;
+
+/// The time after the deletion of an index for lack of disk space in which the index is not built.
+const TOO_LARGE_INTERVAL: Duration = Duration::from_hours(24);
+
 /// The search indexes of this host.
 pub(crate) struct Indexes {
     root: PathBuf,
@@ -53,6 +86,7 @@ pub(crate) struct Indexes {
     queue: mpsc::UnboundedSender<Arc<AccountIndex>>,
     /// The receiver of `queue`, until the indexer runs.
     queued: Mutex<Option<mpsc::UnboundedReceiver<Arc<AccountIndex>>>>,
+    writer_permits: Semaphore,
     fallbacks: AtomicU64,
 }
 
@@ -60,6 +94,8 @@ pub(crate) struct Indexes {
 pub(crate) struct AccountIndex {
     account: String,
     folder: PathBuf,
+    /// The maximum size of the index on the disk.
+    max_bytes: u64,
     /// Serializes the updates of the index.
     update: tokio::sync::Mutex<()>,
     /// The open index. `None` if the index is closed or not complete.
@@ -69,8 +105,33 @@ pub(crate) struct AccountIndex {
     used: Mutex<Instant>,
     /// The time of the last successful update, or of the first use.
     updated: Mutex<Instant>,
-    /// The time of the last failed update or build.
-    failed: Mutex<Option<Instant>>,
+    /// The reason why the mail server serves the searches for some time.
+    pause: Mutex<Option<Pause>>,
+    /// The messages that the mail server failed to return.
+    unreadable: Mutex<UnreadableMessages>,
+}
+
+/// The reason why the index is not used or built, and the time of the event.
+#[derive(Clone, Copy)]
+enum Pause {
+    /// The last update or build failed.
+    Failed(Instant),
+    /// The index needed too much disk space.
+    TooLarge(Instant),
+}
+
+impl Pause {
+    /// Returns the status of the index during the pause. Returns `None` after the pause.
+    fn status(self) -> Option<IndexStatus> {
+        match self {
+            Self::Failed(time) => {
+                (time.elapsed() < RETRY_INTERVAL).then_some(IndexStatus::Building)
+            }
+            Self::TooLarge(time) => {
+                (time.elapsed() < TOO_LARGE_INTERVAL).then_some(IndexStatus::Off)
+            }
+        }
+    }
 }
 
 impl Indexes {
@@ -82,6 +143,7 @@ impl Indexes {
             accounts: Mutex::default(),
             queue,
             queued: Mutex::new(Some(queued)),
+            writer_permits: Semaphore::new(WRITERS),
             fallbacks: AtomicU64::new(0),
         }
     }
@@ -98,12 +160,14 @@ impl Indexes {
             Arc::new(AccountIndex {
                 account: account.to_owned(),
                 folder: files::account_folder(&self.root, account),
+                max_bytes: self.max_bytes / ACCOUNT_DIVISOR,
                 update: tokio::sync::Mutex::default(),
                 content: Arc::default(),
                 is_queued: AtomicBool::new(false),
                 used: Mutex::new(Instant::now()),
                 updated: Mutex::new(Instant::now()),
-                failed: Mutex::default(),
+                pause: Mutex::default(),
+                unreadable: Mutex::default(),
             })
         });
         index.touch();
@@ -169,6 +233,11 @@ impl Indexes {
                 open.push(index);
             } else if !index.is_queued.load(Ordering::SeqCst) {
                 *index.content.write().await = None;
+                // The next search must not build an index that is too large again, or read messages
+                // again that cannot be read.
+                if index.paused() == Some(IndexStatus::Off) || !index.unreadable().is_empty() {
+                    continue;
+                }
                 let mut accounts = self.lock();
                 // Keep the entry if a request uses it.
                 if Arc::strong_count(&index) <= 2 {
@@ -188,11 +257,14 @@ impl AccountIndex {
     /// Records the outcome of an update.
     fn set_updated(&self, succeeded: bool) {
         let now = Instant::now();
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        *failed = (!succeeded).then_some(now);
+        self.set_pause((!succeeded).then_some(Pause::Failed(now)));
         if succeeded {
             *self.updated.lock().unwrap_or_else(PoisonError::into_inner) = now;
         }
+    }
+
+    fn set_pause(&self, pause: Option<Pause>) {
+        *self.pause.lock().unwrap_or_else(PoisonError::into_inner) = pause;
     }
 
     /// Returns the time since the last successful update.
@@ -201,10 +273,16 @@ impl AccountIndex {
         updated.elapsed()
     }
 
-    /// Returns `true` if the last update failed a short time ago.
-    fn has_failed(&self) -> bool {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.is_some_and(|failed| failed.elapsed() < RETRY_INTERVAL)
+    /// Returns the status of the index if the mail server serves the searches for some time.
+    fn paused(&self) -> Option<IndexStatus> {
+        let pause = *self.pause.lock().unwrap_or_else(PoisonError::into_inner);
+        pause.and_then(Pause::status)
+    }
+
+    fn unreadable(&self) -> MutexGuard<'_, UnreadableMessages> {
+        self.unreadable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn used(&self) -> Instant {
@@ -225,14 +303,16 @@ impl Mail {
                 .unwrap_or_else(PoisonError::into_inner);
             queued.take()
         };
-        let Some(mut queued) = queued else {
+        let Some(queued) = queued else {
             return;
         };
-        let build = async {
-            while let Some(index) = queued.recv().await {
-                self.build_index(&index).await;
-            }
-        };
+        let queued = stream::unfold(queued, async |mut queued| {
+            Some((queued.recv().await?, queued))
+        });
+        let build = queued.for_each_concurrent(BUILDS, |index| {
+            // Without the box, the compiler cannot prove that the future is `Send`.
+            self.build_index(indexes, index).boxed()
+        });
         let refresh = async {
             loop {
                 tokio::time::sleep(TICK).await;
@@ -242,12 +322,19 @@ impl Mail {
         tokio::join!(build, refresh);
     }
 
-    async fn build_index(&self, index: &Arc<AccountIndex>) {
+    /// Builds an index for at most one time slice. If the index is not complete then, it goes to
+    /// the end of the queue.
+    async fn build_index(&self, indexes: &Indexes, index: Arc<AccountIndex>) {
         let started = Instant::now();
-        let built = self.update_index(index, usize::MAX).await;
-        index.is_queued.store(false, Ordering::SeqCst);
         let account = &index.account;
+        let update = timeout(BUILD_TIMEOUT, self.update_index(&index, usize::MAX));
+        let built = update.await.unwrap_or_else(|_| {
+            index.set_updated(false);
+            Err(Error::Unavailable("timeout".into()))
+        });
+        index.is_queued.store(false, Ordering::SeqCst);
         match built {
+            Ok(Update::TimeSliceUsed) => indexes.build(&index),
             Ok(_) => tracing::info!(account, duration = ?started.elapsed(), "search index built"),
             Err(error) => {
                 tracing::warn!(account, %error, "failed to build the search index");
@@ -257,10 +344,19 @@ impl Mail {
 
     /// Updates the indexes in use, closes and deletes others.
     async fn refresh_indexes(&self, indexes: &Indexes) {
-        for index in indexes.close_idle().await {
-            if index.content.read().await.is_none() {
-                continue;
-            }
+        let open = stream::iter(indexes.close_idle().await);
+        let refresh =
+            open.for_each_concurrent(REFRESHES, |index| self.refresh_index(index).boxed());
+        refresh.await;
+        self.delete_indexes(indexes).await;
+        indexes.write_status().await;
+    }
+
+    async fn refresh_index(&self, index: Arc<AccountIndex>) {
+        if index.content.read().await.is_none() {
+            return;
+        }
+        let refresh = async {
             if let Err(error) = self.update_index(&index, update::MAX_FOREGROUND).await {
                 tracing::debug!(account = index.account, %error, "failed to update the search index");
             }
@@ -268,8 +364,9 @@ impl Mail {
                 tracing::warn!(account = index.account, %error, "failed to store the threads");
             }
             self.verify_index(&index).await;
+        };
+        if timeout(REFRESH_TIMEOUT, refresh).await.is_err() {
+            tracing::warn!(account = index.account, "search index not updated in time");
         }
-        self.delete_indexes(indexes).await;
-        indexes.write_status().await;
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::OwnedRwLockReadGuard;
 
 use super::content::Content;
 use super::document::stored_summary;
-use super::update::MAX_FOREGROUND;
+use super::update::{MAX_FOREGROUND, Update};
 use super::{AccountIndex, Indexes};
 use crate::access::Access;
 use crate::blocking;
@@ -37,6 +37,10 @@ impl Mail {
             return Err(IndexStatus::Off);
         };
         let index = indexes.account(&access.account);
+        if let Some(status) = index.paused() {
+            indexes.count_fallback();
+            return Err(status);
+        }
         match self.updated_index(indexes, &index, folders, all).await {
             Ok(true) => {
                 let content = Arc::clone(&index.content).read_owned().await;
@@ -65,7 +69,7 @@ impl Mail {
         folders: &[FolderState],
         all: bool,
     ) -> Result<bool, Error> {
-        if index.is_queued.load(Ordering::SeqCst) || index.has_failed() {
+        if index.is_queued.load(Ordering::SeqCst) {
             return Ok(false);
         }
         if let Some(content) = &*index.content.read().await {
@@ -82,11 +86,11 @@ impl Mail {
             indexes.build(index);
             return Ok(false);
         }
-        let is_updated = self.update_index(index, MAX_FOREGROUND).await?;
-        if !is_updated {
+        let updated = self.update_index(index, MAX_FOREGROUND).await?;
+        if updated != Update::Current {
             indexes.build(index);
         }
-        Ok(is_updated)
+        Ok(updated == Update::Current)
     }
 
     /// Searches the index. Returns `None` if the index cannot be read. In this case, the index is closed, and built again if it is damaged.

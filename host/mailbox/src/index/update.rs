@@ -13,13 +13,11 @@ use latchmail_search::{Index, Writer};
 use super::content::{Content, Mailbox};
 use super::document::MessageDocument;
 use super::threads::MailboxThreads;
-use super::{AccountIndex, VERIFY_INTERVAL, files};
+use super::{AccountIndex, Pause, TIME_SLICE, VERIFY_INTERVAL, files};
 use crate::access::Access;
+use crate::blocking;
 use crate::error::Error;
 use crate::mail::Mail;
-use crate::message::MessageParts;
-use crate::retry::retry_read;
-use crate::{blocking, bounds};
 
 /// Maximum number of missing messages that a search adds to the index. If more messages are missing, the index is built in the background.
 pub(super) const MAX_FOREGROUND: usize = 200;
@@ -30,9 +28,6 @@ const ATTEMPTS: usize = 3;
 /// The number of messages that are read with one command.
 const BATCH: usize = 50;
 
-/// The number of bytes that the first command reads of each message.
-const BEGINNING: usize = 64 * 1024;
-
 /// Memory for the messages of a writer, in bytes.
 const WRITER_MEMORY: usize = 16 * 1024 * 1024;
 
@@ -42,22 +37,39 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of messages after which a build stores its progress.
 const COMMIT: usize = 5_000;
 
+/// The result of an update without an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Update {
+    /// The index is current.
+    Current,
+    /// The index must be built in the background.
+    BuildNeeded,
+    /// The build has used its time slice. The next update continues it.
+    TimeSliceUsed,
+}
+
 impl Mail {
-    /// Brings an index to the current state of the mailbox. Returns `false` and changes nothing if more than `limit` messages are missing.
+    /// Brings an index to the current state of the mailbox. Returns [`Update::BuildNeeded`] and
+    /// changes nothing if more than `limit` messages are missing.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the mail server, the directory or the index fails. A damaged index is deleted.
+    /// Returns an [`Error`] if the mail server, the directory or the index fails. An index that is
+    /// damaged or too large is deleted.
     pub(super) async fn update_index(
         &self,
         account: &AccountIndex,
         limit: usize,
-    ) -> Result<bool, Error> {
+    ) -> Result<Update, Error> {
         let _lock = account.update.lock().await;
         let updated = self.update_locked(account, limit).await;
         account.set_updated(updated.is_ok());
-        if let Err(IndexError::Damaged(reason)) = &updated {
-            *account.content.write().await = None;
-            delete_damaged(account, reason).await;
+        match &updated {
+            Err(IndexError::Damaged(reason)) => {
+                *account.content.write().await = None;
+                delete_damaged(account, reason).await;
+            }
+            Err(IndexError::TooLarge) => delete_excess(account).await,
+            _ => {}
         }
         Ok(updated?)
     }
@@ -66,27 +78,34 @@ impl Mail {
         &self,
         account: &AccountIndex,
         limit: usize,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<Update, IndexError> {
         let access = self.index_access(&account.account).await?;
         let access = access.ok_or_else(|| Error::Unavailable("the account is disabled".into()))?;
         for _ in 0..ATTEMPTS {
             self.sync(&access).await?;
             let is_open = account.content.read().await.is_some();
             let is_updated = is_open && self.apply_changes(account, &access).await?;
-            if !is_updated && !self.open_index(account, &access, limit).await? {
-                return Ok(false);
+            if !is_updated {
+                let opened = self.open_index(account, &access, limit).await?;
+                if opened != Update::Current {
+                    return Ok(opened);
+                }
             }
             let content = account.content.read().await;
-            let is_complete = |content: &Content| content.unindexed.is_empty();
+            let is_complete = |content: &Content| {
+                let unreadable = account.unreadable();
+                let mut unindexed = content.unindexed.iter();
+                unindexed.all(|uid| unreadable.is_skipped(*uid))
+            };
             if content.as_ref().is_none_or(is_complete) {
-                return Ok(true);
+                return Ok(Update::Current);
             }
         }
         tracing::warn!(
             account = account.account,
-            "the search index does not contain messages that cannot be read"
+            "the search index does not contain messages that were moved during every attempt"
         );
-        Ok(true)
+        Ok(Update::Current)
     }
 
     /// Applies the changes since the last update to an open index. Returns `false` if the index must be opened again.
@@ -115,16 +134,17 @@ impl Mail {
             };
             content.missing(&delta)
         };
+        let uids: BTreeSet<u64> = missing.iter().map(|missing| missing.uid).collect();
+        let missing = account.readable(missing);
         // A larger number of messages is added to a closed index.
         if missing.len() > MAX_FOREGROUND {
             *account.content.write().await = None;
             return Ok(false);
         }
-        let uids: BTreeSet<u64> = missing.iter().map(|missing| missing.uid).collect();
         let new = if missing.is_empty() && delta.removed.is_empty() {
             Vec::new()
         } else {
-            let added = self.index_messages(access, &index, missing, &delta.removed);
+            let added = self.index_messages(account, access, &index, missing, &delta.removed);
             added.await?.documents
         };
         // A removed message can have a long thread, and a removed folder can have many messages.
@@ -141,15 +161,16 @@ impl Mail {
         Ok(true)
     }
 
-    /// Opens an index and adds all missing messages. Returns `false` if more than `limit` messages are missing.
+    /// Opens an index and adds all missing messages. Returns [`Update::BuildNeeded`] if more than
+    /// `limit` messages are missing.
     async fn open_index(
         &self,
         account: &AccountIndex,
         access: &Access,
         limit: usize,
-    ) -> Result<bool, IndexError> {
+    ) -> Result<Update, IndexError> {
         let Some(replica) = message_index::replica(&self.directory, &account.account).await? else {
-            return Ok(false);
+            return Ok(Update::BuildNeeded);
         };
         let folder = account.folder.clone();
         let opened = blocking::run(move || {
@@ -176,13 +197,18 @@ impl Mail {
             Ok::<_, latchmail_search::Error>((Arc::new(index), mailbox, missing, removed))
         });
         let (index, mailbox, missing, removed) = opened.await.map_err(IndexError::Damaged)??;
-        if missing.len() > limit {
-            return Ok(false);
-        }
         let mut unindexed: BTreeSet<u64> = missing.iter().map(|missing| missing.uid).collect();
+        let missing = account.readable(missing);
+        if missing.len() > limit {
+            return Ok(Update::BuildNeeded);
+        }
         if !missing.is_empty() || !removed.is_empty() {
-            let added = self.index_messages(access, &index, missing, &removed);
-            for uid in added.await?.uids {
+            let added = self.index_messages(account, access, &index, missing, &removed);
+            let added = added.await?;
+            if added.time_slice_used {
+                return Ok(Update::TimeSliceUsed);
+            }
+            for uid in added.uids {
                 unindexed.remove(&uid);
             }
         }
@@ -198,18 +224,26 @@ impl Mail {
             unindexed,
             verified: Instant::now(),
         });
-        Ok(true)
+        Ok(Update::Current)
     }
 
-    /// Adds messages to the index and removes others. Omits messages that are not at their locations.
+    /// Adds messages to the index and removes others. Omits messages that are not at their
+    /// locations or that the mail server fails to return. If there are more than [`MAX_FOREGROUND`]
+    /// messages, ends after a time slice.
     async fn index_messages(
         &self,
+        account: &AccountIndex,
         access: &Access,
         index: &Arc<Index>,
         missing: Vec<Missing>,
         removed: &[u64],
     ) -> Result<Added, IndexError> {
         let keep = missing.len() <= MAX_FOREGROUND;
+        let _permit = match self.indexes() {
+            Some(indexes) if !keep => indexes.writer_permits.acquire().await.ok(),
+            _ => None,
+        };
+        let started = Instant::now();
         let opened = Arc::clone(index);
         let removed = removed.to_vec();
         let writer = blocking::run(move || {
@@ -222,7 +256,11 @@ impl Mail {
         let mut writer = writer.await.map_err(IndexError::Damaged)??;
         let (mut added, mut since_commit) = (Added::default(), 0);
         for batch in missing.chunks(BATCH) {
-            let documents = self.read_documents(access, batch).await?;
+            if !keep && started.elapsed() > TIME_SLICE {
+                added.time_slice_used = true;
+                break;
+            }
+            let documents = self.read_documents(account, access, batch).await?;
             since_commit += documents.len();
             let end = if since_commit >= COMMIT {
                 since_commit = 0;
@@ -232,6 +270,9 @@ impl Mail {
             };
             let (returned, documents) = write(writer, documents, end).await?;
             writer = returned;
+            if matches!(end, End::Commit) {
+                check_size(account).await?;
+            }
             added
                 .uids
                 .extend(documents.iter().map(|document| document.uid));
@@ -239,64 +280,14 @@ impl Mail {
                 added.documents.extend(documents);
             }
         }
-        let end = if keep { End::Commit } else { End::Optimize };
+        let end = if keep || added.time_slice_used {
+            End::Commit
+        } else {
+            End::Optimize
+        };
         write(writer, Vec::new(), end).await?;
+        check_size(account).await?;
         Ok(added)
-    }
-
-    /// Reads messages and converts them to documents.
-    async fn read_documents(
-        &self,
-        access: &Access,
-        batch: &[Missing],
-    ) -> Result<Vec<MessageDocument>, IndexError> {
-        let mut folders: Vec<(&str, u32)> = Vec::new();
-        for missing in batch {
-            let folder = (&*missing.path, missing.uid_validity);
-            if !folders.contains(&folder) {
-                folders.push(folder);
-            }
-        }
-        let mut documents = Vec::with_capacity(batch.len());
-        for (path, uid_validity) in folders {
-            let of_folder: Vec<&Missing> = batch
-                .iter()
-                .filter(|missing| &*missing.path == path && missing.uid_validity == uid_validity)
-                .collect();
-            let refs: Vec<MessageRef<'_>> = of_folder.iter().map(|m| m.message_ref()).collect();
-            let mut lease = self.pool.lease(access, Some(path)).await?;
-            let fetched = retry_read!(lease, session => session.beginnings_at(&refs, BEGINNING));
-            for message in fetched {
-                let Some(missing) = of_folder.iter().find(|m| m.imap_uid == message.uid) else {
-                    continue;
-                };
-                let uid = missing.uid;
-                if message.whole.len() < BEGINNING {
-                    let work = message.whole.len();
-                    let document = blocking::run_sized(work, move || {
-                        MessageDocument::new(uid, &MessageParts::of_complete(message))
-                    });
-                    documents.push(document.await.map_err(IndexError::Internal)?);
-                    continue;
-                }
-                let memory = self
-                    .acquire_message_memory(bounds::LARGE_MESSAGE_MIB)
-                    .await?;
-                let at = missing.message_ref();
-                let whole = retry_read!(lease, session => session.message(at));
-                let Some(whole) = whole else { continue };
-                let session = lease.session().await?;
-                let parts = MessageParts::read(session, whole, None).await?;
-                let Some(parts) = parts else { continue };
-                let document = blocking::run(move || {
-                    let document = MessageDocument::new(uid, &parts);
-                    drop(memory);
-                    document
-                });
-                documents.push(document.await.map_err(IndexError::Internal)?);
-            }
-        }
-        Ok(documents)
     }
 
     /// Verifies the checksums of an open index if the last verification was some time ago. Closes and deletes a damaged index.
@@ -337,6 +328,15 @@ impl Mail {
     }
 }
 
+impl AccountIndex {
+    /// Returns the messages without those that the mail server failed to return.
+    fn readable(&self, mut missing: Vec<Missing>) -> Vec<Missing> {
+        let unreadable = self.unreadable();
+        missing.retain(|missing| !unreadable.is_skipped(missing.uid));
+        missing
+    }
+}
+
 /// Deletes the files of a damaged index, which is closed.
 async fn delete_damaged(account: &AccountIndex, reason: &str) {
     tracing::warn!(
@@ -350,10 +350,36 @@ async fn delete_damaged(account: &AccountIndex, reason: &str) {
     }
 }
 
+/// Closes and deletes an index that uses too much disk space. The next searches do not build it.
+pub(super) async fn delete_excess(account: &AccountIndex) {
+    *account.content.write().await = None;
+    account.set_pause(Some(Pause::TooLarge(Instant::now())));
+    let folder = account.folder.clone();
+    tracing::warn!(
+        account = account.account,
+        "the search index needs too much disk space and is deleted"
+    );
+    if let Ok(Err(error)) = blocking::run(move || files::remove(&folder)).await {
+        tracing::warn!(account = account.account, %error, "failed to delete a search index");
+    }
+}
+
+/// Returns [`IndexError::TooLarge`] if the index is larger than one account may use.
+async fn check_size(account: &AccountIndex) -> Result<(), IndexError> {
+    let folder = account.folder.clone();
+    let bytes = blocking::run(move || files::size(&folder)).await;
+    match bytes {
+        Ok(bytes) if bytes > account.max_bytes => Err(IndexError::TooLarge),
+        _ => Ok(()),
+    }
+}
+
 /// The messages that were added to an index.
 #[derive(Default)]
 struct Added {
     uids: Vec<u64>,
+    /// `true` if messages are missing because the time slice was used.
+    time_slice_used: bool,
     /// The documents of the messages, if there are at most [`MAX_FOREGROUND`].
     documents: Vec<MessageDocument>,
 }
@@ -406,11 +432,11 @@ async fn write(
 }
 
 /// A message that the index does not contain.
-struct Missing {
-    uid: u64,
-    path: Arc<str>,
-    uid_validity: u32,
-    imap_uid: u32,
+pub(super) struct Missing {
+    pub(super) uid: u64,
+    pub(super) path: Arc<str>,
+    pub(super) uid_validity: u32,
+    pub(super) imap_uid: u32,
 }
 
 impl Content {
@@ -446,7 +472,7 @@ impl Missing {
         }
     }
 
-    fn message_ref(&self) -> MessageRef<'_> {
+    pub(super) fn message_ref(&self) -> MessageRef<'_> {
         MessageRef {
             path: &self.path,
             uid_validity: self.uid_validity,
@@ -464,9 +490,23 @@ pub(super) enum IndexError {
     /// The mail server or the directory failed.
     #[error(transparent)]
     Mail(#[from] Error),
+    /// The index is larger than one account may use.
+    #[error("the search index needs too much disk space")]
+    TooLarge,
     /// The index cannot be written, for example because the disk is full.
     #[error("{0}")]
     Internal(String),
+}
+
+impl IndexError {
+    /// Returns `true` if the mail server rejected the command or closed the connection. Both can be
+    /// the consequence of a damaged message.
+    pub(super) fn may_be_caused_by_message(&self) -> bool {
+        matches!(
+            self,
+            Self::Mail(Error::Internal(_) | Error::Unavailable(_) | Error::Rejected(_))
+        )
+    }
 }
 
 impl From<latchmail_search::Error> for IndexError {
@@ -494,6 +534,7 @@ impl From<IndexError> for Error {
     fn from(error: IndexError) -> Self {
         match error {
             IndexError::Mail(error) => error,
+            error @ IndexError::TooLarge => Self::Unavailable(error.to_string()),
             IndexError::Damaged(reason) | IndexError::Internal(reason) => Self::Internal(reason),
         }
     }

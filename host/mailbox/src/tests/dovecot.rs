@@ -74,6 +74,10 @@ impl Dovecot {
         super::config(self.port)
     }
 
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(super) fn stop(&mut self) {
         let pid = Pid::from_child(&self.child);
         let _ = kill_process(pid, Signal::TERM);

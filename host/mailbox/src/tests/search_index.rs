@@ -22,11 +22,17 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 struct Credentials;
 
 impl IndexCredentials for Credentials {
+    /// The credential of `bob` is never available, so the build of this index hangs.
     fn credential<'a>(
         &'a self,
         account: &'a str,
     ) -> BoxFuture<'a, Result<Option<MailCredential>, Error>> {
-        Box::pin(async move { Ok(Some(access(account, "index").credential)) })
+        Box::pin(async move {
+            if account == "bob" {
+                std::future::pending::<()>().await;
+            }
+            Ok(Some(access(account, "index").credential))
+        })
     }
 }
 
@@ -35,12 +41,37 @@ async fn with_index<F>(body: impl FnOnce(TestMailbox, TempDir) -> F + Send + 'st
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    with_mailbox(async |mut test| {
+    with_index_behind(|port| port, body).await;
+}
+
+/// Works like [`with_index`]. The service connects to the port that `proxy` returns for the port of
+/// the mail server.
+pub(super) async fn with_index_behind<F>(
+    proxy: impl FnOnce(u16) -> u16 + Send + 'static,
+    body: impl FnOnce(TestMailbox, TempDir) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    with_settings(proxy, config::Index::default(), body).await;
+}
+
+async fn with_settings<F>(
+    proxy: impl FnOnce(u16) -> u16 + Send + 'static,
+    settings: config::Index,
+    body: impl FnOnce(TestMailbox, TempDir) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    with_mailbox(async move |mut test| {
         let folder = tempfile::tempdir().unwrap();
-        let mail = Mail::new(&test.dovecot.config(), test.fresh.directory.clone()).unwrap();
+        let server = config::Imap {
+            address: format!("127.0.0.1:{}", proxy(test.dovecot.port())),
+            ..test.dovecot.config()
+        };
+        let mail = Mail::new(&server, test.fresh.directory.clone()).unwrap();
         let mail = mail.with_index(&config::Index {
             path: folder.path().to_owned(),
-            ..config::Index::default()
+            ..settings
         });
         mail.set_index_credentials(Arc::new(Credentials));
         test.mail = Arc::new(mail);
@@ -51,7 +82,7 @@ where
     .await;
 }
 
-async fn find(test: &TestMailbox, folder: Option<&str>, query: &str) -> SearchResult {
+pub(super) async fn find(test: &TestMailbox, folder: Option<&str>, query: &str) -> SearchResult {
     let request = SearchRequest {
         query,
         operators: true,
@@ -65,7 +96,7 @@ async fn find(test: &TestMailbox, folder: Option<&str>, query: &str) -> SearchRe
 }
 
 /// Waits until the index is complete.
-async fn ready(test: &TestMailbox) {
+pub(super) async fn ready(test: &TestMailbox) {
     let started = Instant::now();
     while find(test, Some("INBOX"), "x").await.index != IndexStatus::Ready {
         assert!(started.elapsed() < TIMEOUT, "the index is not complete");
@@ -73,7 +104,7 @@ async fn ready(test: &TestMailbox) {
     }
 }
 
-fn uids(result: &SearchResult) -> Vec<u64> {
+pub(super) fn uids(result: &SearchResult) -> Vec<u64> {
     result.hits.iter().map(|hit| hit.summary.uid).collect()
 }
 
@@ -140,5 +171,58 @@ async fn changes_of_another_client_are_in_the_next_search() {
         );
         assert_eq!(found.hits[0].folder, "Other");
     })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_hangs_does_not_delay_other_builds() {
+    with_index(async |test, _folder| {
+        let directory = &test.fresh.directory;
+        directory.with("bob", "bob@example.org", &[]).await;
+        let bob = access("bob", "first");
+        let request = SearchRequest {
+            query: "red",
+            operators: true,
+            folder: Some("INBOX"),
+            sort: Sort::Newest,
+            offset: 0,
+            limit: 10,
+        };
+        let found = test.mail.find(&bob, request).await.unwrap().unwrap();
+        assert_eq!(found.index, IndexStatus::Building);
+        test.append("INBOX", &["red 1"]).await;
+        ready(&test).await;
+        let found = test.mail.find(&bob, request).await.unwrap().unwrap();
+        assert_eq!(found.index, IndexStatus::Building);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_is_too_large_is_deleted_and_not_built_again() {
+    let settings = config::Index {
+        max_bytes: 4096,
+        ..config::Index::default()
+    };
+    with_settings(
+        |port| port,
+        settings,
+        async |test, folder| {
+            let number = test.append("INBOX", &["red 1"]).await;
+            let started = Instant::now();
+            let found = loop {
+                let found = find(&test, Some("INBOX"), "red").await;
+                if found.index == IndexStatus::Off {
+                    break found;
+                }
+                assert!(started.elapsed() < TIMEOUT, "{:?}", found.index);
+                sleep(Duration::from_millis(20)).await;
+            };
+            assert_eq!(uids(&found), number);
+            assert!(!folder.path().join("ad").join("ada").exists());
+            let found = find(&test, Some("INBOX"), "red").await;
+            assert_eq!(found.index, IndexStatus::Off);
+        },
+    )
     .await;
 }
