@@ -2,6 +2,7 @@
 
 mod address;
 mod fields;
+mod ids;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -14,6 +15,7 @@ use super::{date, words};
 use crate::Address;
 use crate::bounds;
 use address::addresses;
+use ids::ids;
 
 /// The parser for the fields in [`Header`].
 static HEADER_PARSER: LazyLock<MessageParser> = LazyLock::new(|| {
@@ -24,9 +26,9 @@ static HEADER_PARSER: LazyLock<MessageParser> = LazyLock::new(|| {
         .header_address(HeaderName::To)
         .header_address(HeaderName::Cc)
         .header_address(HeaderName::ReplyTo)
-        .header_raw(HeaderName::MessageId)
-        .header_raw(HeaderName::InReplyTo)
-        .header_raw(HeaderName::References)
+        .header_text(HeaderName::MessageId)
+        .header_text(HeaderName::InReplyTo)
+        .header_text(HeaderName::References)
         .default_header_ignore()
 });
 
@@ -125,7 +127,7 @@ impl Header {
             },
             date: date::parse(raw(HeaderName::Date)),
             message_id: take_within(
-                ids(raw(HeaderName::MessageId)).take(1),
+                ids(raw(HeaderName::MessageId)).into_iter().take(1),
                 String::len,
                 field,
                 cut,
@@ -133,13 +135,18 @@ impl Header {
             .pop()
             .unwrap_or_default(),
             in_reply_to: take_within(
-                ids(raw(HeaderName::InReplyTo)).take(1),
+                ids(raw(HeaderName::InReplyTo)).into_iter().take(1),
                 String::len,
                 field,
                 cut,
             )
             .pop(),
-            references: take_within(ids(raw(HeaderName::References)), String::len, field, cut),
+            references: take_within(
+                ids(raw(HeaderName::References)).into_iter(),
+                String::len,
+                field,
+                cut,
+            ),
             truncated,
         }
     }
@@ -298,34 +305,6 @@ fn to_single_line(text: &str) -> String {
     } else {
         text.trim().to_owned()
     }
-}
-
-/// Returns the message ids of a field (RFC 5322, section 3.6.4), with angle brackets. Without angle brackets in the field, each word is an id.
-fn ids(field: &str) -> impl Iterator<Item = String> {
-    let bracketed = field.contains('<');
-    field
-        .split_inclusive(move |c: char| {
-            if bracketed {
-                c == '>'
-            } else {
-                c.is_whitespace()
-            }
-        })
-        .filter_map(move |piece| {
-            let piece = if bracketed {
-                piece
-                    .get(piece.rfind('<')?..)
-                    .filter(|id| id.ends_with('>'))?
-            } else {
-                piece
-            };
-            // Folding can insert white space into an id.
-            let id: String = piece
-                .chars()
-                .filter(|c| !c.is_whitespace() && !c.is_control())
-                .collect();
-            (id.len() > 2 || !bracketed && !id.is_empty()).then_some(id)
-        })
 }
 
 fn is_token(text: &str) -> bool {

@@ -93,10 +93,10 @@ async fn one_hostile_message_fits_into_a_response() {
         ]
     }) {
         let list = entry.repeat(45 * 1024 / entry.len());
-        let ids = "<\"\"\"\"\">".repeat(30 * 1024 / 7);
+        let ids = "<\"\"@\"\">".repeat(30 * 1024 / 7);
         let body = fill.repeat(2 * 1024 * 1024 / fill.len());
         let mut whole_message = format!(
-            "{}Reply-To: {list}\r\nReferences: {ids}\r\nMessage-ID: {}\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n\
+            "{}Reply-To: {list}\r\nReferences: {ids}\r\nMessage-ID: <{}@1>\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n\
              --b\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{body}\r\n--b\r\nContent-Type: text/html; charset=utf-8\r\n\r\n{body}\r\n",
             header(entry),
             "\"".repeat(10_000),
