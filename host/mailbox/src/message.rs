@@ -1,5 +1,6 @@
 //! Reads a single message and converts the message to the form for API clients. [`latchmail_mime`] parses the parts of the message.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -115,7 +116,8 @@ impl Mail {
 pub(crate) struct MessageParts {
     pub(crate) message: Fetched,
     pub(crate) structure: Arc<Structure>,
-    pub(crate) texts: [Option<Bytes>; 2],
+    /// The parts of the plain text and of the HTML.
+    pub(crate) texts: [Vec<Bytes>; 2],
 }
 
 impl MessageParts {
@@ -124,7 +126,8 @@ impl MessageParts {
         let mut parser = StructureParser::default();
         parser.push(&message.whole);
         let structure = Arc::new(parser.finish(true));
-        let texts = mime::texts(&structure).map(|range| Some(message.whole.slice(range?)));
+        let slice = |range: Range<usize>| message.whole.slice(range);
+        let texts = mime::texts(&structure).map(|ranges| ranges.into_iter().map(slice).collect());
         Self {
             message,
             structure,
@@ -146,17 +149,21 @@ impl MessageParts {
                 None => return Ok(None),
             },
         };
-        let mut texts = [None, None];
-        for (text, range) in texts.iter_mut().zip(mime::texts(&structure)) {
-            let Some(range) = range else { continue };
-            *text = if range.end <= message.whole.len() {
-                Some(message.whole.slice(range))
-            } else {
-                let Some(bytes) = session.read_range(message.uid, &range).await? else {
-                    return Ok(None);
-                };
-                Some(bytes)
-            };
+        let mut texts = [Vec::new(), Vec::new()];
+        for (parts, ranges) in texts.iter_mut().zip(mime::texts(&structure)) {
+            for range in ranges {
+                parts.push(if range.is_empty() {
+                    // IMAP does not allow an empty range (RFC 3501, section 9).
+                    Bytes::new()
+                } else if range.end <= message.whole.len() {
+                    message.whole.slice(range)
+                } else {
+                    let Some(bytes) = session.read_range(message.uid, &range).await? else {
+                        return Ok(None);
+                    };
+                    bytes
+                });
+            }
         }
         Ok(Some(Self {
             message,
@@ -244,8 +251,7 @@ fn detail(number: u64, parts: MessageParts, authserv_id: &str) -> (Detail, Arc<S
     let header = Header::of(head, bounds::FIELD);
     let is_complete = message.whole.len() < bounds::FIRST;
     let preview = Preview::of_message(&structure, &message.whole, is_complete).text;
-    let texts = texts.each_ref().map(Option::as_deref);
-    let content = mime::content(&structure, texts);
+    let content = mime::content(&structure, &texts);
     let new_text = mime::new_text(content.text.as_deref(), content.html.as_deref());
     let detail = Detail {
         authentication: Authentication::from_header(head, authserv_id, &header.from),

@@ -32,3 +32,6 @@ pub const BODY: usize = 1024 * 1024;
 
 /// Maximum length of an attachment's file name, in characters.
 pub const FILENAME: usize = 200;
+
+/// Maximum number of parts of the text and of the HTML. Further parts are attachments.
+pub const BODY_PARTS: usize = 100;

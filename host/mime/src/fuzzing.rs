@@ -95,7 +95,11 @@ pub fn read(bytes: &[u8], complete: bool) -> Found {
         assert_eq!(content.len() as u64, file.size, "{file:?}");
         files.push((file.filename, file.content_type, content));
     }
-    let content = crate::content(&structure, ranges.map(|range| Some(&bytes[range?])));
+    let texts = ranges.map(|ranges| {
+        let texts = ranges.into_iter().map(|range| &bytes[range]);
+        texts.collect::<Vec<_>>()
+    });
+    let content = crate::content(&structure, &texts);
     assert!(complete || content.truncated);
     for text in [&content.text, &content.html].into_iter().flatten() {
         assert!(text.len() <= bounds::BODY);

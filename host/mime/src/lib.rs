@@ -11,7 +11,9 @@
 //! let mut walker = StructureParser::default();
 //! walker.push(message);
 //! let structure = walker.finish(true);
-//! let found = content(&structure, texts(&structure).map(|range| Some(&message[range?])));
+//! let found = content(&structure, &texts(&structure).map(|ranges| {
+//!     ranges.into_iter().map(|range| &message[range]).collect()
+//! }));
 //! assert_eq!(found.text.as_deref(), Some("Text\r\n"));
 //! assert_eq!(sections(&structure).count(), 0);
 //! ```
@@ -36,6 +38,8 @@ mod words;
 
 use std::ops::Range;
 
+use latchmail_shape::invisible;
+
 pub use header::Header;
 pub use html::{to_text as html_to_text, to_visible_text as html_to_visible_text};
 pub use new_text::new_text;
@@ -52,7 +56,8 @@ pub struct Address {
     pub address: String,
 }
 
-/// An attachment of a message. The chosen plain text and the chosen HTML are not attachments.
+/// An attachment of a message. The parts of the chosen plain text and of the chosen HTML are not
+/// attachments, except a following part of one of the two without an alternative in the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// The index among the attachments of the message, from 0. The attachments have the order of the parts.
@@ -65,7 +70,9 @@ pub struct Attachment {
     pub size: u64,
 }
 
-/// The plain text and the HTML that were chosen from the parts of a message.
+/// The plain text and the HTML that were chosen from the parts of a message. Both consist of all
+/// their parts, for example the text before and after a picture. Blank parts are omitted unless all
+/// parts are blank.
 #[derive(Debug, Default)]
 pub struct Content {
     /// The chosen plain text.
@@ -104,34 +111,67 @@ pub struct Section {
     pub complete: bool,
 }
 
-/// Returns the positions of the chosen plain text and the chosen HTML in the message, in bytes. Each range is limited to the number of bytes that is read for
-/// one text.
+/// Returns the positions of the parts of the chosen plain text and of the chosen HTML in the
+/// message, in bytes. The ranges of each of the two are limited to the number of bytes that is read
+/// for one text.
 #[must_use]
-pub fn texts(structure: &Structure) -> [Option<Range<usize>>; 2] {
-    [structure.text(), structure.html()].map(|leaf| {
-        let range = &leaf?.range;
-        Some(range.start..range.end.min(range.start + ENCODED_BODY))
+pub fn texts(structure: &Structure) -> [Vec<Range<usize>>; 2] {
+    structure.bodies().map(|leaves| {
+        let mut left = ENCODED_BODY;
+        let ranges = leaves.map(|leaf| {
+            let length = leaf.range.len().min(left);
+            left -= length;
+            leaf.range.start..leaf.range.start + length
+        });
+        ranges.collect()
     })
 }
 
 /// Decodes the chosen plain text and the chosen HTML. The parameter `texts` contains the bytes at the positions from the function [`texts`].
 #[must_use]
-pub fn content(structure: &Structure, texts: [Option<&[u8]>; 2]) -> Content {
+pub fn content<B: AsRef<[u8]>>(structure: &Structure, texts: &[Vec<B>; 2]) -> Content {
     let mut truncated = structure.truncated;
-    let leaves = [structure.text(), structure.html()];
-    let mut texts = leaves.into_iter().zip(texts).map(|(leaf, bytes)| {
-        let (text, cut) = decode_leaf(leaf?, bytes?, bounds::BODY);
-        let (text, too_long) = printable(text, bounds::BODY);
-        truncated |= cut || too_long;
+    let bodies = structure.bodies().into_iter().zip(texts);
+    let mut joined = bodies.map(|(leaves, parts)| {
+        let (text, cut) = join(leaves.zip(parts.iter().map(AsRef::as_ref)))?;
+        truncated |= cut;
         Some(text)
     });
-    let (text, html) = (texts.next().flatten(), texts.next().flatten());
-    drop(texts);
+    let (text, html) = (joined.next().flatten(), joined.next().flatten());
+    drop(joined);
     Content {
         text,
         html,
         truncated,
     }
+}
+
+/// Decodes the parts of a text and joins them with blank lines. Omits blank parts unless all parts
+/// are blank. The second returned value is `true` if the text is incomplete.
+fn join<'a>(parts: impl Iterator<Item = (&'a Leaf, &'a [u8])>) -> Option<(String, bool)> {
+    let (mut joined, mut cut): (Option<String>, bool) = (None, false);
+    for (leaf, bytes) in parts {
+        let (text, is_cut) = decode_leaf(leaf, bytes, bounds::BODY);
+        cut |= is_cut;
+        match &mut joined {
+            Some(_) if is_blank(&text) => {}
+            Some(joined) if !is_blank(joined) => {
+                while !joined.ends_with("\n\r\n") && !joined.ends_with("\n\n") {
+                    joined.push_str("\r\n");
+                }
+                joined.push_str(&text);
+            }
+            _ => joined = Some(text),
+        }
+        if joined
+            .as_ref()
+            .is_some_and(|text| text.len() > bounds::BODY)
+        {
+            break;
+        }
+    }
+    let (text, too_long) = printable(joined?, bounds::BODY);
+    Some((text, cut || too_long))
 }
 
 /// Returns the attachments in the order of their indexes.
@@ -156,8 +196,10 @@ pub fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
         })
 }
 
-/// Returns the plain text of a message, or the HTML if the plain text is missing or blank. `body` is the beginning of the body. `complete` is `true` if `body`
-/// is the complete body. The second returned value is `true` if the returned text is complete.
+/// Returns the first part of the plain text that is not blank, or the first part of the HTML that
+/// is not blank. If there is none, returns a blank part. `body` is the beginning of the body.
+/// `complete` is `true` if `body` is the complete body. The second returned value is `true` if the
+/// returned text is complete.
 #[must_use]
 pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginning, bool)> {
     let mut walker = StructureParser::after_header(header);
@@ -173,22 +215,29 @@ pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginnin
         }
         (text, whole)
     };
-    let html = || {
-        let (html, whole) = structure.html().map(read)?;
-        Some((Beginning::Html(html), whole))
-    };
-    let Some((text, whole)) = structure.text().map(read) else {
-        return html();
-    };
-    (whole && is_blank(&text))
-        .then(html)
-        .flatten()
-        .or(Some((Beginning::Text(text), whole)))
+    let [texts, htmls] = structure.bodies();
+    let mut blank = None;
+    for (text, whole) in texts.map(read) {
+        if !whole || !is_blank(&text) {
+            return Some((Beginning::Text(text), whole));
+        }
+        blank.get_or_insert((Beginning::Text(text), whole));
+    }
+    let mut htmls = htmls.peekable();
+    while let Some(leaf) = htmls.next() {
+        let (html, whole) = read(leaf);
+        // A picture between two parts can follow a part without text.
+        if !whole || htmls.peek().is_none() || !is_blank(&html_to_text(&html)) {
+            return Some((Beginning::Html(html), whole));
+        }
+    }
+    blank
 }
 
-/// Returns `true` if the text contains only white space and byte order marks.
+/// Returns `true` if the text contains only white space and invisible characters.
 fn is_blank(text: &str) -> bool {
-    text.chars().all(|c| c.is_whitespace() || c == '\u{feff}')
+    text.chars()
+        .all(|c| c.is_whitespace() || invisible(c).is_some())
 }
 
 /// Maximum number of encoded bytes that are read for one text. Quoted-printable uses at most three bytes for a decoded byte, and adds line breaks.

@@ -6,8 +6,7 @@ use memchr::memrchr;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{
-    Beginning, Decoder, Structure, beginning, bounds, decode_leaf, html_to_text, is_blank, split,
-    words,
+    Beginning, Decoder, Structure, beginning, bounds, decode_leaf, html_to_text, split, words,
 };
 
 /// Maximum length of a grapheme cluster that is not split, in code points. The longest emoji have ten code points.
@@ -37,7 +36,8 @@ impl Preview {
             Beginning::Html(html) => collapse(&html_to_text(&html)),
         };
         Self {
-            is_final: whole || full,
+            // Another part can follow a blank part.
+            is_final: full || whole && (complete || !text.is_empty()),
             text,
         }
     }
@@ -87,8 +87,9 @@ impl Preview {
             return None;
         }
         let (text, cut) = decode_leaf(leaf, first.get(leaf.range.clone())?, bounds::BODY);
-        (!cut && !is_blank(&text)).then(|| Self {
-            text: collapse(&text).0,
+        let (text, _) = collapse(&text);
+        (!cut && !text.is_empty()).then_some(Self {
+            text,
             is_final: true,
         })
     }

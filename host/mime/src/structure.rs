@@ -19,17 +19,41 @@ pub(crate) struct Leaf {
     pub(super) part: Part,
     /// The position of the encoded content in the input, in bytes.
     pub(super) range: Range<usize>,
-    /// The decoded size of the content, in bytes. For the chosen plain text and the chosen HTML, the encoded size.
+    /// The decoded size of the content, in bytes. For the first part of the plain text and of the
+    /// HTML, the encoded size.
     pub(super) size: usize,
     /// `true` if the end of the part was found.
     pub(super) complete: bool,
     /// `true` if the part is an alternative of another part (RFC 2046, section 5.1.4).
     alternative: bool,
+    place: Place,
+}
+
+/// The place of a part in the multiparts that contain the part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// The outermost multipart/alternative that contains the part, and the number of its part that
+    /// contains this part.
+    branch: Option<(usize, usize)>,
+    /// `true` if the part is a resource of another part in a multipart/related (RFC 2387).
+    is_resource: bool,
 }
 
 impl Leaf {
     pub(super) fn is_named(&self) -> bool {
         is_named(&self.part, self.alternative)
+    }
+
+    /// Returns `true` if a client shows only one of the two parts, because they are in different
+    /// parts of a multipart/alternative.
+    fn is_alternative_of(&self, other: &Self) -> bool {
+        match (self.place.branch, other.place.branch) {
+            (Some((multipart, part)), Some((other_multipart, other_part))) => {
+                multipart == other_multipart
+                    && (part != other_part || self.alternative || other.alternative)
+            }
+            _ => false,
+        }
     }
 }
 
@@ -42,8 +66,10 @@ fn is_named(part: &Part, alternative: bool) -> bool {
 #[derive(Debug, Default)]
 pub struct Structure {
     leaves: Vec<Leaf>,
-    text: Option<usize>,
-    html: Option<usize>,
+    /// The indexes of the leaves of the plain text and of the HTML, ascending.
+    bodies: [Vec<usize>; 2],
+    /// The indexes of the leaves that are not attachments, ascending.
+    not_attached: Vec<usize>,
     /// `true` if the message exceeded a limit. The structure is then incomplete.
     pub(super) truncated: bool,
 }
@@ -60,10 +86,12 @@ impl Structure {
             // If the message has no other text, use a text part with a file name.
             (text, html) = (first("text/plain", true), first("text/html", true));
         }
+        let bodies = [text, html].map(|first| body(&leaves, first));
+        let not_attached = not_attached(&leaves, &bodies);
         Self {
             leaves,
-            text,
-            html,
+            bodies,
+            not_attached,
             truncated,
         }
     }
@@ -75,27 +103,72 @@ impl Structure {
         let leaves: usize = leaves
             .map(|leaf| size_of::<Leaf>() + leaf.part.text_length())
             .sum();
-        size_of::<Self>() + leaves
+        let [texts, htmls] = &self.bodies;
+        let indexes = texts.len() + htmls.len() + self.not_attached.len();
+        size_of::<Self>() + leaves + indexes * size_of::<usize>()
     }
 
-    /// Returns the chosen plain text.
+    /// Returns the parts of the plain text and the parts of the HTML.
+    pub(super) fn bodies(&self) -> [impl Iterator<Item = &Leaf>; 2] {
+        self.bodies
+            .each_ref()
+            .map(|body| body.iter().filter_map(|index| self.leaves.get(*index)))
+    }
+
+    /// Returns the first part of the plain text.
     pub(super) fn text(&self) -> Option<&Leaf> {
-        self.leaves.get(self.text?)
+        let [mut texts, _] = self.bodies();
+        texts.next()
     }
 
-    /// Returns the chosen HTML.
-    pub(super) fn html(&self) -> Option<&Leaf> {
-        self.leaves.get(self.html?)
-    }
-
-    /// Returns all leaves except the chosen plain text and the chosen HTML.
+    /// Returns the attachments.
     pub(super) fn attachments(&self) -> impl Iterator<Item = &Leaf> {
         self.leaves
             .iter()
             .enumerate()
-            .filter(|(index, _)| Some(*index) != self.text && Some(*index) != self.html)
+            .filter(|(index, _)| self.not_attached.binary_search(index).is_err())
             .map(|(_, leaf)| leaf)
     }
+}
+
+/// Returns the leaves of a body that begins with the leaf `first`: the leaf, and the following
+/// leaves of the same type that a client shows below it (RFC 8621, section 4.1.4).
+fn body(leaves: &[Leaf], first: Option<usize>) -> Vec<usize> {
+    let Some(first) = first else {
+        return Vec::new();
+    };
+    let mut body = vec![first];
+    for (index, leaf) in leaves.iter().enumerate().skip(first + 1) {
+        let is_text = leaf.part.media == leaves[first].part.media
+            && !leaf.part.is_attachment
+            && !leaf.is_named()
+            && !leaf.place.is_resource;
+        let is_shown = |other: &usize| !leaf.is_alternative_of(&leaves[*other]);
+        if is_text && body.iter().all(is_shown) {
+            body.push(index);
+        }
+        if body.len() == bounds::BODY_PARTS {
+            break;
+        }
+    }
+    body
+}
+
+/// Returns the leaves of the two bodies that are not attachments. If the message has both bodies, a
+/// following part of one body that has no alternative in the other body is also an attachment.
+/// Otherwise the part would be lost for a client that shows only the other body.
+fn not_attached(leaves: &[Leaf], bodies: &[Vec<usize>; 2]) -> Vec<usize> {
+    let mut not_attached = Vec::new();
+    for (body, other) in [(&bodies[0], &bodies[1]), (&bodies[1], &bodies[0])] {
+        for (position, index) in body.iter().enumerate() {
+            let is_alternative = |other: &usize| leaves[*index].is_alternative_of(&leaves[*other]);
+            if position == 0 || other.is_empty() || other.iter().any(is_alternative) {
+                not_attached.push(*index);
+            }
+        }
+    }
+    not_attached.sort_unstable();
+    not_attached
 }
 
 /// Maximum length of a delimiter line, in bytes. A longer line is not a delimiter. RFC 2046, section 5.1.1, allows 70 characters.
@@ -123,6 +196,10 @@ pub struct StructureParser {
 struct Multipart {
     media: String,
     boundary: Vec<u8>,
+    /// The offset of the body, which identifies the multipart.
+    start: usize,
+    /// The number of parts that have begun.
+    parts: usize,
     /// `true` if the next part is an alternative of the text.
     alternative: bool,
     /// `true` if the first delimiter was found. The parser treats a multipart without a delimiter as text.
@@ -152,9 +229,11 @@ struct Body {
     start: usize,
     /// The line break of the previous line. The line break belongs to the delimiter if a delimiter follows, otherwise to the body.
     line_break: &'static [u8],
-    /// `None` if the content is not encoded. Also `None` for the chosen plain text and the chosen HTML, because their decoded sizes are not needed.
+    /// `None` if the content is not encoded. Also `None` for the first part of the plain text and
+    /// of the HTML, because their decoded sizes are not needed.
     size: Option<DecodedSize>,
     alternative: bool,
+    place: Place,
     /// Whether the header (first value) and the body (second value) contain only white space.
     blank: [bool; 2],
 }
@@ -178,6 +257,7 @@ impl Body {
             size,
             complete,
             alternative: self.alternative,
+            place: self.place,
         }
     }
 }
@@ -350,6 +430,7 @@ impl StructureParser {
     fn start_body(&mut self, header: &[u8], in_digest: bool, alternative: bool, start: usize) {
         let mut part = Part::of(header, in_digest);
         self.truncated |= part.truncated;
+        let place = self.place();
         if let Some(boundary) = part.boundary.take() {
             if self.open.len() >= bounds::DEPTH {
                 self.truncated = true;
@@ -358,6 +439,8 @@ impl StructureParser {
                 self.open.push(Multipart {
                     media: part.media.clone(),
                     boundary: boundary.into_bytes(),
+                    start,
+                    parts: 0,
                     alternative: match part.media.as_str() {
                         "multipart/alternative" => true,
                         "multipart/related" => alternative,
@@ -380,8 +463,21 @@ impl StructureParser {
             start,
             line_break: b"",
             alternative,
+            place,
             blank: [header.trim_ascii().is_empty(), true],
         }));
+    }
+
+    /// Returns the place of the current part.
+    fn place(&self) -> Place {
+        let is_alternative = |multipart: &&Multipart| multipart.media == "multipart/alternative";
+        let alternative = self.open.iter().find(is_alternative);
+        let is_resource =
+            |multipart: &Multipart| multipart.media == "multipart/related" && multipart.parts > 1;
+        Place {
+            branch: alternative.map(|multipart| (multipart.start, multipart.parts)),
+            is_resource: self.open.last().is_some_and(is_resource),
+        }
     }
 
     /// Processes a delimiter line (RFC 2046, section 5.1.1): ends the current part and starts the next part. The delimiter of an outer multipart also ends the
@@ -443,6 +539,7 @@ impl StructureParser {
             return;
         }
         let multipart = &mut self.open[index];
+        multipart.parts += 1;
         let alternative = multipart.alternative;
         // Only the first part of a multipart/related can be the text. The other parts are images and other resources of the text (RFC 2387).
         multipart.alternative &= multipart.media != "multipart/related";

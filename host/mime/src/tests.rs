@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -20,8 +21,11 @@ fn structure(message: &[u8], complete: bool) -> Structure {
 
 fn content(message: &[u8], complete: bool) -> Shown {
     let structure = structure(message, complete);
-    let slices = texts(&structure).map(|range| Some(&message[range?]));
-    let content = super::content(&structure, slices);
+    let slices = texts(&structure).map(|ranges| {
+        let slices = ranges.into_iter().map(|range| &message[range]);
+        slices.collect::<Vec<_>>()
+    });
+    let content = super::content(&structure, &slices);
     Shown {
         text: content.text,
         html: content.html,
@@ -107,6 +111,192 @@ fn parts_are_counted_in_order_and_a_message_within_is_one() {
     let third = attachment(message, true, 2).unwrap();
     assert_eq!((third.0.index, &third.1[..]), (2, &b"notes"[..]));
     assert_eq!(attachment(message, true, 4), None);
+}
+
+/// Returns a multipart with a part for each of `parts`: a header field and the content.
+fn multipart(subtype: &str, boundary: &str, parts: &[(&str, &str)]) -> String {
+    let mut message = format!("Content-Type: multipart/{subtype}; boundary={boundary}\r\n\r\n");
+    for (header, content) in parts {
+        write!(message, "--{boundary}\r\n{header}\r\n\r\n{content}\r\n").unwrap();
+    }
+    message + &format!("--{boundary}--\r\n")
+}
+
+const TEXT: &str = "Content-Type: text/plain";
+const HTML: &str = "Content-Type: text/html";
+const PICTURE: &str = "Content-Type: image/png; name=a.png\r\nContent-Disposition: inline";
+const FILE: &str = "Content-Disposition: attachment; filename=b.pdf";
+
+/// Returns the text, the HTML, the names of the attachments, the new text and the preview.
+fn bodies(message: &str) -> (Option<String>, Option<String>, Vec<String>, String, String) {
+    let read = read(message.as_bytes());
+    let names = read
+        .attachments
+        .iter()
+        .map(|a| a.filename.clone())
+        .collect();
+    let new_text = new_text(read.text.as_deref(), read.html.as_deref());
+    let (header, body) = split(message.as_bytes());
+    let preview = preview::Preview::of_body(header, body, true).text;
+    (
+        read.text,
+        read.html,
+        names,
+        new_text.unwrap_or_default(),
+        preview,
+    )
+}
+
+#[test]
+fn blank_parts_before_the_text_are_skipped() {
+    for blank in ["", "\r\n", " \u{feff}\r\n\t"] {
+        let mixed = [
+            (TEXT, blank),
+            (PICTURE, "x"),
+            (FILE, "y"),
+            (TEXT, "the text"),
+        ];
+        let (text, _, files, new, preview) = bodies(&multipart("mixed", "m", &mixed));
+        assert_eq!(text.as_deref(), Some("the text"));
+        assert_eq!(files, ["a.png", "b.pdf"]);
+        assert_eq!((new.as_str(), preview.as_str()), ("the text", "the text"));
+
+        let mixed = [(HTML, blank), (PICTURE, "x"), (HTML, "<p>the text</p>")];
+        let (text, html, files, new, preview) = bodies(&multipart("mixed", "m", &mixed));
+        assert_eq!((text, html.as_deref()), (None, Some("<p>the text</p>")));
+        assert_eq!(files, ["a.png"]);
+        assert_eq!((new.as_str(), preview.as_str()), ("the text", "the text"));
+
+        let mixed = [(TEXT, blank), (PICTURE, "x"), (HTML, "<p>the text</p>")];
+        let (_, html, _, new, preview) = bodies(&multipart("mixed", "m", &mixed));
+        assert_eq!(html.as_deref(), Some("<p>the text</p>"));
+        assert_eq!((new.as_str(), preview.as_str()), ("the text", "the text"));
+
+        // If all parts are blank, the text is the first part.
+        let mixed = [(TEXT, blank), (PICTURE, "x"), (TEXT, " ")];
+        let (text, _, files, ..) = bodies(&multipart("mixed", "m", &mixed));
+        let first = blank.trim_start_matches('\u{feff}');
+        assert_eq!(
+            (text.as_deref(), files),
+            (Some(first), vec!["a.png".to_owned()])
+        );
+    }
+    // HTML without text before a picture.
+    let mixed = [
+        (HTML, "<html><br></html>"),
+        (PICTURE, "x"),
+        (HTML, "<p>the text</p>"),
+    ];
+    let (_, _, _, new, preview) = bodies(&multipart("mixed", "m", &mixed));
+    assert_eq!((new.as_str(), preview.as_str()), ("the text", "the text"));
+}
+
+#[test]
+fn the_text_before_and_after_files_is_one_text() {
+    let mixed = [
+        (TEXT, "one"),
+        (PICTURE, "x"),
+        (TEXT, "two\r\n"),
+        (FILE, "y"),
+        (TEXT, " "),
+        (TEXT, "three"),
+    ];
+    let (text, html, files, new, preview) = bodies(&multipart("mixed", "m", &mixed));
+    assert_eq!(
+        (text.as_deref(), html),
+        (Some("one\r\n\r\ntwo\r\n\r\nthree"), None)
+    );
+    assert_eq!(files, ["a.png", "b.pdf"]);
+    assert_eq!(
+        (new.as_str(), preview.as_str()),
+        ("one\n\ntwo\n\nthree", "one")
+    );
+
+    // Nested multiparts.
+    let inner = multipart("mixed", "i", &[(TEXT, "two"), (FILE, "y"), (TEXT, "three")]);
+    let (header, content) = inner.split_once("\r\n\r\n").unwrap();
+    let mixed = [(TEXT, "one"), (header, content)];
+    let (text, _, files, ..) = bodies(&multipart("mixed", "m", &mixed));
+    assert_eq!(text.as_deref(), Some("one\r\n\r\ntwo\r\n\r\nthree"));
+    assert_eq!(files, ["b.pdf"]);
+
+    // A named text, an attached text and a resource of another part are not part of the text.
+    let named = "Content-Type: text/plain; name=notes.txt";
+    let attached = "Content-Type: text/plain\r\nContent-Disposition: attachment";
+    let mixed = [(TEXT, "one"), (named, "two"), (attached, "three")];
+    let (text, _, files, ..) = bodies(&multipart("mixed", "m", &mixed));
+    assert_eq!(text.as_deref(), Some("one"));
+    assert_eq!(files, ["notes.txt", "attachment-2.txt"]);
+    let related = [(TEXT, "one"), (PICTURE, "x"), (TEXT, "two")];
+    let (text, _, files, ..) = bodies(&multipart("related", "r", &related));
+    assert_eq!(text.as_deref(), Some("one"));
+    assert_eq!(files, ["a.png", "attachment-2.txt"]);
+}
+
+#[test]
+fn a_text_and_its_html_are_alternatives() {
+    // Apple Mail writes the HTML around a file as several parts.
+    let html = multipart(
+        "mixed",
+        "i",
+        &[(HTML, "<p>one</p>"), (FILE, "y"), (HTML, "<p>two</p>")],
+    );
+    let (header, content) = html.split_once("\r\n\r\n").unwrap();
+    let alternative = [(TEXT, "one two"), (header, content)];
+    let (text, html, files, ..) = bodies(&multipart("alternative", "a", &alternative));
+    assert_eq!(text.as_deref(), Some("one two"));
+    assert_eq!(html.as_deref(), Some("<p>one</p>\r\n\r\n<p>two</p>"));
+    assert_eq!(files, ["b.pdf"]);
+
+    let alternatives = [
+        (TEXT, "one"),
+        (TEXT, "another form of one"),
+        (HTML, "<p>one</p>"),
+    ];
+    let (text, _, files, ..) = bodies(&multipart("alternative", "a", &alternatives));
+    assert_eq!(text.as_deref(), Some("one"));
+    assert_eq!(files, ["attachment-1.txt"]);
+
+    // A text that the HTML does not contain is also an attachment.
+    let alternative = multipart("alternative", "a", &[(TEXT, "one"), (HTML, "<p>one</p>")]);
+    let (header, content) = alternative.split_once("\r\n\r\n").unwrap();
+    let mixed = [
+        (header, content),
+        (PICTURE, "x"),
+        (TEXT, "two"),
+        (FILE, "y"),
+    ];
+    let (text, html, files, ..) = bodies(&multipart("mixed", "m", &mixed));
+    assert_eq!(text.as_deref(), Some("one\r\n\r\ntwo"));
+    assert_eq!(html.as_deref(), Some("<p>one</p>"));
+    assert_eq!(files, ["a.png", "attachment-2.txt", "b.pdf"]);
+
+    // Two texts with their HTML.
+    let mixed = [(header, content), (FILE, "y"), (header, content)];
+    let (text, html, files, ..) = bodies(&multipart("mixed", "m", &mixed));
+    assert_eq!(text.as_deref(), Some("one\r\n\r\none"));
+    assert_eq!(html.as_deref(), Some("<p>one</p>\r\n\r\n<p>one</p>"));
+    assert_eq!(files, ["b.pdf"]);
+}
+
+#[test]
+fn the_parts_of_a_text_are_limited() {
+    let long = "x".repeat(bounds::BODY);
+    let mixed = [(TEXT, long.as_str()), (PICTURE, "x"), (TEXT, "rest")];
+    let message = multipart("mixed", "m", &mixed);
+    let cut = read(message.as_bytes());
+    assert!(cut.truncated && cut.text.unwrap().len() == bounds::BODY);
+    let message = multipart("mixed", "m", &[(TEXT, "x"); 2 * bounds::BODY_PARTS]);
+    let read = read(message.as_bytes());
+    assert_eq!(read.text.unwrap().matches('x').count(), bounds::BODY_PARTS);
+    assert_eq!(read.attachments.len(), bounds::BODY_PARTS);
+    let encoded = format!("{TEXT}\r\nContent-Transfer-Encoding: base64");
+    let long = "eHh4\r\n".repeat(ENCODED_BODY / 6 / 5);
+    let message = multipart("mixed", "m", &[(encoded.as_str(), long.as_str()); 8]);
+    let structure = structure(message.as_bytes(), true);
+    let [texts, _] = texts(&structure);
+    let lengths: usize = texts.iter().map(ExactSizeIterator::len).sum();
+    assert!(texts.len() == 8 && lengths <= ENCODED_BODY, "{lengths}");
 }
 
 #[test]

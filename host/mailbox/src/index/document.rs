@@ -40,7 +40,7 @@ impl MessageDocument {
         let header = Header::of(head, bounds::LISTED_FIELD);
         let is_complete = message.whole.len() < bounds::FIRST;
         let preview = Preview::of_message(structure, &message.whole, is_complete).text;
-        let content = mime::content(structure, texts.each_ref().map(Option::as_deref));
+        let content = mime::content(structure, texts);
         // A long References field does not fit into the limit for summaries.
         let thread = if header.truncated {
             thread_fields(&Header::of(head, bounds::FIELD)).keys(uid)
