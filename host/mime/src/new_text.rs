@@ -1,6 +1,8 @@
 //! Extracts the new part of a reply: the text without quoted messages, signature and disclaimer.
 //!
-//! The rules are heuristics for what mail clients write in English, German, French, Spanish, Italian and Dutch. They prefer to keep too much:
+//! The rules are heuristics for what mail clients write in English, German, French, Spanish,
+//! Italian, Dutch, Czech, Hungarian, Finnish, Romanian, Greek, Ukrainian, Hebrew, Arabic and
+//! Korean. They prefer to keep too much:
 //!
 //! - A line with `>` at the beginning is a quote, and the line that introduces the quote belongs to it. Answers between quotes are kept, in order.
 //! - Everything after the header of a message (`From:`, `Sent:`, `To:`, `Subject:`) or after a line like `-----Original Message-----` is a quote, unless that
@@ -10,13 +12,17 @@
 //!
 //! Time and memory are linear in the length of the text.
 
+mod disclaimer_phrases;
 mod html;
 mod quote_phrases;
 mod quotes;
 mod signature;
 mod signature_phrases;
 
+use std::borrow::Cow;
 use std::ops::Range;
+
+use latchmail_shape::invisible;
 
 /// The meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +40,10 @@ enum Kind {
 /// A line of a text.
 #[derive(Clone, Copy, Debug)]
 struct Line<'a> {
-    /// The line without trailing white space.
+    /// The line as the text contains it, without trailing white space.
+    original: &'a str,
+    /// The line without trailing white space and characters that can be omitted. Mail clients in
+    /// Hebrew and Arabic add invisible direction marks to lines.
     text: &'a str,
     /// `true` if the line is the separator of a signature (RFC 3676, section 4.3), with its space.
     is_separator: bool,
@@ -42,10 +51,12 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(line: &'a str, kind: Kind) -> Self {
+    /// Creates a line. `visible` is the line without invisible characters.
+    fn new(line: &'a str, visible: &'a str, kind: Kind) -> Self {
         Self {
-            text: line.trim_end(),
-            is_separator: line.trim_end_matches('\r') == "-- ",
+            original: line.trim_end(),
+            text: visible.trim_end(),
+            is_separator: visible.trim_end_matches('\r') == "-- ",
             kind,
         }
     }
@@ -68,12 +79,30 @@ impl<'a> Line<'a> {
 #[must_use]
 pub fn new_text(text: Option<&str>, html: Option<&str>) -> Option<String> {
     if let Some(text) = text.filter(|text| !crate::is_blank(text) || html.is_none()) {
-        let lines = text.split('\n').map(|line| Line::new(line, Kind::Text));
+        let visible = without_invisible(text);
+        let lines = text.split('\n').zip(visible.split('\n'));
+        let lines = lines.map(|(line, visible)| Line::new(line, visible, Kind::Text));
         return Some(new_part(lines.collect()));
     }
     let lines = html::lines(html?);
-    let lines = lines.iter().map(|(line, kind)| Line::new(line, *kind));
+    let visible: Vec<_> = lines
+        .iter()
+        .map(|line| without_invisible(&line.0))
+        .collect();
+    let lines = lines.iter().zip(&visible);
+    let lines = lines.map(|((line, kind), visible)| Line::new(line, visible, *kind));
     Some(new_part(lines.collect()))
+}
+
+/// Removes characters that do not change the meaning of a text.
+fn without_invisible(text: &str) -> Cow<'_, str> {
+    // Arabic vowel marks and the elongation character are optional.
+    let is_optional = |c: char| matches!(c, '\u{640}' | '\u{64b}'..='\u{652}');
+    let is_invisible = |c: char| invisible(c).is_some() || is_optional(c);
+    if text.is_ascii() || !text.contains(is_invisible) {
+        return text.into();
+    }
+    text.replace(is_invisible, "").into()
 }
 
 fn new_part(mut lines: Vec<Line<'_>>) -> String {
@@ -113,7 +142,7 @@ fn append(text: &mut String, lines: &[Line<'_>]) {
             0 => text.push_str("\n\n"),
             _ => text.push('\n'),
         }
-        text.push_str(line.text);
+        text.push_str(line.original);
     }
 }
 

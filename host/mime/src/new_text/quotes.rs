@@ -11,6 +11,12 @@ const INTRODUCTION: usize = 4;
 /// Maximum length of a line of an introduction or header, in bytes.
 const MAX_LINE: usize = 400;
 
+/// Maximum length of the name of a header field with its colon, in bytes.
+const MAX_FIELD_NAME: usize = 60;
+
+/// Maximum number of words of a name in an introduction without a date and an address.
+const MAX_NAME: usize = 4;
+
 /// Maximum number of lines of a header.
 const HEADER: usize = 14;
 
@@ -168,9 +174,10 @@ fn is_separator(line: &str) -> bool {
 
 /// The kind of a field in the header of a message.
 fn field(line: &str) -> Option<u8> {
-    let line = line.trim_start_matches([' ', '\t', '*']);
-    let colon = line.bytes().take(40).position(|b| b == b':')?;
-    let name = line[..colon].trim_end_matches([' ', '\u{a0}', '\u{202f}', '*']);
+    let line = line.trim_start_matches([' ', '\t', '*', '\u{a0}']);
+    let start = &line[..line.floor_char_boundary(MAX_FIELD_NAME)];
+    let name = &line[..start.find([':', '：'])?];
+    let name = name.trim_end_matches([' ', '\u{a0}', '\u{202f}', '*', '.']);
     let name = name.to_lowercase();
     let kinds = [FROM, DATE, TO, COPY, SUBJECTS];
     let kind = kinds
@@ -240,7 +247,32 @@ fn introduction_before(lines: &[Line<'_>]) -> usize {
         .find(with_first_word)
         .or_else(|| introductions.clone().find(with_date))
         .or_else(|| introductions.clone().next())
-        .unwrap_or(lines.len())
+        .unwrap_or_else(|| {
+            let is_short = paragraph > 0 && is_name_and_verb(lines[lines.len() - 1].text);
+            lines.len() - usize::from(is_short)
+        })
+}
+
+/// Returns `true` for introductions without a date and an address, for example `Ada Lovelace
+/// wrote:`.
+fn is_name_and_verb(line: &str) -> bool {
+    let Some(text) = line.trim().strip_suffix([':', '：']) else {
+        return false;
+    };
+    let words: Vec<_> = text.split_whitespace().collect();
+    let is_name = |words: &[&str]| {
+        let is_lower_case = |word: &&str| word.starts_with(char::is_lowercase);
+        (1..=MAX_NAME).contains(&words.len()) && !words.iter().any(is_lower_case)
+    };
+    WROTE.iter().any(|verb| {
+        let length = verb.split_whitespace().count();
+        let is_verb = |words: &[&str]| words.join(" ").to_lowercase() == *verb;
+        words.len() > length && words.len() <= length + MAX_NAME && {
+            let (name, last) = words.split_at(words.len() - length);
+            let (first, other_name) = words.split_at(length);
+            is_verb(last) && is_name(name) || is_verb(first) && is_name(other_name)
+        }
+    })
 }
 
 /// Returns the number of lines of an introduction at the beginning of `lines`. An introduction without a following mark of a quote must be precise, because all
@@ -249,7 +281,7 @@ fn introduction_at(lines: &[Line<'_>]) -> Option<usize> {
     let has_first_word = has_first_word(lines[0].text);
     // Otherwise the line must begin with a date or a day of the week.
     let mut first = lines[0].text.trim_start().chars().take(12);
-    if !has_first_word && !first.any(|c| c.is_ascii_digit()) {
+    if !has_first_word && !first.any(char::is_numeric) {
         return None;
     }
     let paragraph = lines
@@ -265,23 +297,35 @@ fn introduction_at(lines: &[Line<'_>]) -> Option<usize> {
                 && has_date(&text)
                 && (text.contains('@') || has_time(&text))
         } else {
-            let ends = text.ends_with(">:")
-                || text.contains('<') && ends_with_verb(text.trim_end_matches(':'));
-            ends && *count <= 2 && text.contains('@') && has_time(&text) && text.contains("20")
+            let with_verb = ends_with_verb(text.trim_end_matches([':', '：']));
+            let ends = with_verb || text.ends_with(">:") && text.contains('@');
+            ends && *count <= 2 && has_time(&text) && text.contains("20")
         }
     })
 }
 
+/// Joins lines, in lower case and with ASCII digits.
 fn join(lines: &[Line<'_>]) -> String {
     let lines: Vec<_> = lines.iter().map(|line| line.text.trim()).collect();
-    lines.join(" ").to_lowercase()
+    let text = lines.join(" ").to_lowercase();
+    if text.is_ascii() {
+        return text;
+    }
+    let to_ascii_digit = |c: char| {
+        let zeros = ['\u{660}', '\u{6f0}'].into_iter().map(u32::from);
+        let mut digits = zeros.filter_map(|zero| u32::from(c).checked_sub(zero));
+        digits.find_map(|digit| char::from_digit(digit, 10))
+    };
+    text.chars()
+        .map(|c| to_ascii_digit(c).unwrap_or(c))
+        .collect()
 }
 
 /// Returns `true` if the line starts with a word like `On`, possibly after dashes.
 fn has_first_word(line: &str) -> bool {
     let line = line.trim_start_matches([' ', '\t', '-', '\u{a0}']);
     let word = line.split([' ', '\u{a0}']).next().unwrap_or_default();
-    word.len() <= 8 && INTRODUCTIONS.contains(&word.to_lowercase().as_str())
+    word.len() <= 16 && INTRODUCTIONS.contains(&word.to_lowercase().as_str())
 }
 
 /// Returns `true` if a text in lower case introduces a quote: it ends with a colon, and contains a date or an address.

@@ -1,8 +1,9 @@
 //! Removes signatures, disclaimers and the lines that mail clients add.
 
+use super::disclaimer_phrases::{DISCLAIMER_WORDS, DISCLAIMERS};
 use super::signature_phrases::{
-    CLIENT_LINES, CLIENTS, CLOSINGS, DISCLAIMER_WORDS, DISCLAIMERS, ENVIRONMENT, MESSAGE, OUTSIDE,
-    PHONE_LABELS, PRINT, WARNINGS,
+    CLIENT_ENDS, CLIENT_LINES, CLIENTS, CLOSINGS, ENVIRONMENT, MESSAGE, OUTSIDE, PHONE_LABELS,
+    PRINT, WARNINGS,
 };
 use super::{Line, trim};
 
@@ -14,6 +15,9 @@ const SIGNATURE: usize = 15;
 
 /// Maximum number of lines of a signature after a separator without its space.
 const SHORT_SIGNATURE: usize = 8;
+
+/// Maximum number of lines that a line of a mail client can be wrapped to.
+const CLIENT: usize = 3;
 
 /// Maximum number of lines of a contact block after a closing phrase, and of the name and the blank lines before it.
 const CONTACT: usize = 20;
@@ -89,20 +93,55 @@ fn client_line(lines: &[Line<'_>]) -> Option<usize> {
     if matches!(last.text, "--" | "—") {
         return Some(lines.len() - 1);
     }
-    if last.text.len() > 2 * MAX_LINE {
-        return None;
+    // A line with a long link can be wrapped.
+    let paragraph = lines
+        .iter()
+        .rev()
+        .take(CLIENT)
+        .take_while(|line| !line.is_blank());
+    (1..=paragraph.count())
+        .map(|count| lines.len() - count)
+        .find(|start| is_client_line(&lines[*start..]))
+}
+
+fn is_client_line(lines: &[Line<'_>]) -> bool {
+    let text = without_links(&lower(lines));
+    let text = text.trim().trim_end_matches('.');
+    if text.len() > 2 * MAX_LINE {
+        return false;
     }
-    let text = last.text.to_lowercase();
     let text = text.trim_start_matches([' ', '\u{a0}', '*', '_', '-', '[', '(']);
     let words = text.split_whitespace().count();
     let is_client = words <= 12
-        && starts_with(text, CLIENT_LINES)
+        && (starts_with(text, CLIENT_LINES) || ends_with(text, CLIENT_ENDS))
         && contains(text, CLIENTS)
         && (!text.starts_with("von mein") || text.contains("gesendet"))
         && !text.contains([',', '?', '!']) | text.contains("proton");
     let is_request =
         contains(text, PRINT) && contains(text, ENVIRONMENT) && contains(text, MESSAGE);
-    (is_client || is_request).then_some(lines.len() - 1)
+    is_client || lines.len() == 1 && is_request
+}
+
+/// Removes the targets of links, for example in `Sent from Mail<https://example.org> for Windows`.
+fn without_links(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("http") {
+        let (before, link) = rest.split_at(at);
+        if !(link.starts_with("http://") || link.starts_with("https://")) {
+            kept.push_str(before);
+            kept.push_str("http");
+            rest = &link["http".len()..];
+            continue;
+        }
+        kept.push_str(before.trim_end_matches(['<', '(', '[']));
+        kept.push(' ');
+        let is_end = |c: char| c.is_whitespace() || matches!(c, '<' | '>' | ')' | ']');
+        rest = &link[link.find(is_end).unwrap_or(link.len())..];
+        rest = rest.strip_prefix(['>', ')', ']']).unwrap_or(rest);
+    }
+    kept.push_str(rest);
+    kept
 }
 
 /// Returns the start of the disclaimer at the end.
@@ -161,7 +200,11 @@ fn contact(lines: &[Line<'_>]) -> Option<usize> {
     };
     let rest = &lines[start..];
     let is_sentence = |line: &Line<'_>| {
-        line.text.ends_with(['.', '!', '?']) && line.text.split_whitespace().count() >= 5
+        // In some languages, a full stop follows the number of a house.
+        let end = line.text.trim_end_matches('.');
+        line.text.ends_with(['.', '!', '?'])
+            && !end.ends_with(|c: char| c.is_ascii_digit())
+            && line.text.split_whitespace().count() >= 5
     };
     let is_postscript = |line: &Line<'_>| {
         let first = line.text.split_whitespace().next().unwrap_or_default();
@@ -249,6 +292,10 @@ fn lower(lines: &[Line<'_>]) -> String {
 
 fn starts_with(text: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| text.starts_with(phrase))
+}
+
+fn ends_with(text: &str, phrases: &[&str]) -> bool {
+    phrases.iter().any(|phrase| text.ends_with(phrase))
 }
 
 fn contains(text: &str, phrases: &[&str]) -> bool {

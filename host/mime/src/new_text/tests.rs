@@ -78,7 +78,7 @@ fn corpus() -> Vec<Reply> {
 
 #[test]
 #[expect(clippy::print_stdout, reason = "prints the failures")]
-fn the_new_text_of_replies_in_six_languages_is_found() {
+fn the_new_text_of_replies_in_fifteen_languages_is_found() {
     let replies = corpus();
     let mut failures = 0;
     for reply in &replies {
@@ -159,6 +159,54 @@ fn text_that_resembles_a_quote_or_a_signature_is_kept() {
     // The answer follows a quoted question without a blank line.
     let long = "x".repeat(70);
     assert_eq!(of_text(&format!("> {long}?\nyes\n> and you?")), "yes");
+}
+
+#[test]
+fn links_do_not_keep_the_line_of_a_mail_client() {
+    for line in [
+        "Sent from Mail<https://go.microsoft.com/fwlink/?LinkId=550986> for Windows",
+        "Sent from [Mail](https://go.microsoft.com/fwlink/?LinkId=550986) for Windows 10",
+        "Get Outlook for iOS (https://aka.ms/o0ukef?a=1,2)",
+        "Sent from Outlook https://example.org/?a!b",
+        "Sent from Mail <https://go.microsoft.com/fwlink/?LinkId=550986> for\nWindows",
+    ] {
+        assert_eq!(of_text(&format!("Yes.\n\n{line}\n")), "Yes.", "{line}");
+    }
+    let long = format!(
+        "Sent from Mail<https://a.example/?{}> for Windows",
+        "x".repeat(900)
+    );
+    assert_eq!(of_text(&format!("Yes.\n\n{long}")), "Yes.");
+    let kept = "Sent from my office: https://example.org/?a=b";
+    assert_eq!(of_text(kept), kept);
+}
+
+#[test]
+fn an_introduction_can_have_no_address() {
+    for introduction in [
+        "Ada Lovelace wrote:",
+        "Ada Lovelace a écrit :",
+        "schrieb Ada Lovelace:",
+        "이영희 작성:",
+        "רות כהן כתב/ה:",
+    ] {
+        let text = format!("Yes.\n\n{introduction}\n> Really?\n");
+        assert_eq!(of_text(&text), "Yes.", "{introduction}");
+    }
+    let text = "Yes.\n\n2026-11-09 16:12, Ada Lovelace wrote:\n\nReally?";
+    assert_eq!(of_text(text), "Yes.");
+    let kept = "This is what she wrote:";
+    assert_eq!(of_text(&format!("{kept}\n> Really?")), kept);
+}
+
+#[test]
+fn invisible_characters_hide_nothing_and_are_kept_in_the_text() {
+    let mark = '\u{200f}';
+    let text = format!(
+        "{mark}Yes.{mark}\n\n{mark}\u{202a}On 9 Nov 2026 16:12 Ada <a@b.c> wrote:\u{202c}\n\n{mark}> Really?\n"
+    );
+    assert_eq!(of_text(&text), format!("{mark}Yes.{mark}"));
+    assert_eq!(of_text(&format!("Yes.\n{mark}-- \nAda")), "Yes.");
 }
 
 #[test]
