@@ -1,6 +1,6 @@
 //! The part of a message's text with the matches of a query.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use crate::matching::Plan;
@@ -9,6 +9,10 @@ use crate::words::Words;
 
 /// The length of a snippet, in code points.
 const LENGTH: usize = 200;
+
+/// The maximum length of a snippet that ends after a match, in code points. A match can be a phrase
+/// with many words.
+const MAX_LENGTH: usize = 800;
 
 /// The maximum number of words before the first match.
 const WORDS_BEFORE: usize = 8;
@@ -29,49 +33,83 @@ pub struct Snippet {
 }
 
 /// The words and phrases of a query, to find them in texts.
+///
+/// The phrases form a tree: a path from the root contains the words of a phrase. So the time for a
+/// word of a text does not depend on the number of phrases.
 pub(crate) struct Highlighter {
-    phrases: Vec<Phrase>,
+    nodes: Vec<Node>,
+    /// The nodes that the last words of the text reach, and the numbers of these words, longest
+    /// first.
+    reached: Vec<(usize, usize)>,
 }
 
-struct Phrase {
-    words: Vec<String>,
-    prefix: bool,
-    /// Bit N is set if the last words of the text are the first N + 1 words of the phrase.
-    state: u64,
+/// The beginning of a phrase.
+#[derive(Default)]
+struct Node {
+    /// The nodes with one more word.
+    next: HashMap<String, usize>,
+    /// The prefixes that can follow as the last word.
+    prefixes: HashSet<String>,
+    /// The lengths of the prefixes, in bytes, ascending.
+    prefix_lengths: Vec<usize>,
+    /// Whether the node is a complete phrase.
+    is_phrase: bool,
 }
 
-impl Phrase {
-    /// Reads the next word of a text. Returns `true` if the phrase ends with the word.
-    fn advance(&mut self, word: &str) -> bool {
-        let last = self.words.len() - 1;
-        let mut equal = 0;
-        for (index, expected) in self.words.iter().enumerate() {
-            let matches = if index == last && self.prefix {
-                word.starts_with(expected.as_str())
-            } else {
-                word == expected
-            };
-            equal |= u64::from(matches) << index;
-        }
-        self.state = (self.state << 1 | 1) & equal;
-        self.state & (1 << last) != 0
+impl Node {
+    /// Returns the length of the longest prefix that a word has.
+    fn prefix_of(&self, word: &str) -> Option<usize> {
+        let mut lengths = self.prefix_lengths.iter().rev().copied();
+        lengths.find(|&length| {
+            word.get(..length)
+                .is_some_and(|prefix| self.prefixes.contains(prefix))
+        })
     }
+}
+
+/// How a phrase ends with a word.
+struct End {
+    /// The number of words of the phrase.
+    words: usize,
+    /// Whether the phrase ends with the first letter of the word.
+    is_first_letter: bool,
 }
 
 impl Highlighter {
     /// Creates a highlighter for the words of a query that are searched in the text.
     pub(crate) fn new(plan: &Plan) -> Self {
+        let mut nodes = vec![Node::default()];
         let phrases = plan
             .positive_words()
             .filter(|words| words.fields.contains(&TextField::Body))
-            .filter(|words| (1..=MAX_PHRASE).contains(&words.words.words.len()))
-            .map(|words| Phrase {
-                words: words.words.words.clone(),
-                prefix: words.words.prefix,
-                state: 0,
-            })
-            .collect();
-        Self { phrases }
+            .filter(|words| (1..=MAX_PHRASE).contains(&words.words.words.len()));
+        for phrase in phrases {
+            let words = &phrase.words.words;
+            let complete = words.len() - usize::from(phrase.words.prefix);
+            let mut node = 0;
+            for word in &words[..complete] {
+                let new = nodes.len();
+                let next = *nodes[node].next.entry(word.clone()).or_insert(new);
+                if next == new {
+                    nodes.push(Node::default());
+                }
+                node = next;
+            }
+            let node = &mut nodes[node];
+            match words.get(complete) {
+                Some(prefix) => {
+                    node.prefixes.insert(prefix.clone());
+                    if let Err(at) = node.prefix_lengths.binary_search(&prefix.len()) {
+                        node.prefix_lengths.insert(at, prefix.len());
+                    }
+                }
+                None => node.is_phrase = true,
+            }
+        }
+        Self {
+            nodes,
+            reached: Vec::new(),
+        }
     }
 
     /// Returns the part of `text` with the first matches.
@@ -80,15 +118,40 @@ impl Highlighter {
         render(text, start, &matches)
     }
 
+    /// Reads the next word of a text. Returns the longest phrase that ends with the word.
+    fn advance(&mut self, words: &Words<'_>) -> Option<End> {
+        let mut longest: Option<End> = None;
+        self.reached.push((0, 0));
+        self.reached.retain_mut(|(node, length)| {
+            let at = &self.nodes[*node];
+            *length += 1;
+            let next = at.next.get(&words.word).copied();
+            let is_phrase = next.is_some_and(|next| self.nodes[next].is_phrase);
+            let prefix = at.prefix_of(&words.word);
+            if is_phrase || prefix.is_some() {
+                // A word of paired letters can have one letter more than a prefix.
+                let is_letter = |prefix: usize| words.word[..prefix].chars().nth(1).is_none();
+                let is_first_letter = !is_phrase && words.paired && prefix.is_some_and(is_letter);
+                let end = longest.get_or_insert(End {
+                    words: *length,
+                    is_first_letter,
+                });
+                end.is_first_letter &= is_first_letter;
+            }
+            *node = next.unwrap_or_default();
+            next.is_some()
+        });
+        longest
+    }
+
     /// Returns the start of the snippet and the ranges of matches after it, in bytes.
     fn find(&mut self, text: &str) -> (usize, Vec<Range<usize>>) {
         let mut matches: Vec<Range<usize>> = Vec::new();
-        if self.phrases.is_empty() {
+        let root = &self.nodes[0];
+        if root.next.is_empty() && root.prefixes.is_empty() {
             return (0, matches);
         }
-        for phrase in &mut self.phrases {
-            phrase.state = 0;
-        }
+        self.reached.clear();
         // The starts of the last words: those of a phrase, and those before it.
         let mut starts = VecDeque::with_capacity(MAX_PHRASE + WORDS_BEFORE);
         let mut snippet = 0..usize::MAX;
@@ -98,81 +161,96 @@ impl Highlighter {
                 starts.pop_front();
             }
             starts.push_back(words.start);
-            for phrase in &mut self.phrases {
-                if !phrase.advance(&words.word) {
-                    continue;
-                }
-                // A word of paired letters can have one letter more than a prefix.
-                let one_letter = phrase.prefix
-                    && words.paired
-                    && phrase
-                        .words
-                        .last()
-                        .is_some_and(|last| last.chars().nth(1).is_none());
-                let end = if one_letter {
-                    words.first_end
-                } else {
-                    words.end
-                };
-                let first = starts.len() - phrase.words.len();
-                if matches.is_empty() {
-                    let start = starts[first];
-                    let mut before = starts.range(first.saturating_sub(WORDS_BEFORE)..first);
-                    let is_near = |before: &&usize| {
-                        text[**before..start].chars().nth(LENGTH_BEFORE).is_none()
-                    };
-                    snippet.start = before.find(is_near).copied().unwrap_or(start);
-                    // Collapsed white space is ignored here, so this can end too late, but not too early for most texts.
-                    snippet.end = end.saturating_add(4 * LENGTH);
-                }
-                matches.push(starts[first]..end);
+            let Some(phrase) = self.advance(&words) else {
+                continue;
+            };
+            let end = if phrase.is_first_letter {
+                words.first_end
+            } else {
+                words.end
+            };
+            let first = starts.len() - phrase.words;
+            if matches.is_empty() {
+                let start = starts[first];
+                let mut before = starts.range(first.saturating_sub(WORDS_BEFORE)..first);
+                let is_near =
+                    |before: &&usize| text[**before..start].chars().nth(LENGTH_BEFORE).is_none();
+                snippet.start = before.find(is_near).copied().unwrap_or(start);
+                // Collapsed white space is ignored here, so this can end too late, but not too
+                // early for most texts.
+                snippet.end = end.saturating_add(4 * LENGTH);
             }
+            matches.push(starts[first]..end);
         }
-        matches.sort_unstable_by_key(|range| (range.start, range.end));
-        (snippet.start, matches)
+        matches.retain(|range| range.start >= snippet.start);
+        (snippet.start, merged(matches))
     }
 }
 
-/// Copies about [`LENGTH`] code points from `start`, collapses white space, and converts the ranges.
+/// Sorts ranges, and merges overlapping ranges.
+fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    ranges.dedup_by(|next, range| {
+        let overlaps = next.start < range.end;
+        if overlaps {
+            range.end = range.end.max(next.end);
+        }
+        overlaps
+    });
+    ranges
+}
+
+/// Copies about [`LENGTH`] code points from `start`, collapses white space, and converts the
+/// ranges. The copy ends after a complete match.
 fn render(text: &str, start: usize, matches: &[Range<usize>]) -> Snippet {
     let mut snippet = Snippet::default();
     let mut length = 0;
     let mut space = false;
-    let mut matches = matches
-        .iter()
-        .filter(|range| range.start >= start)
-        .peekable();
-    let mut current: Option<(u32, usize)> = None;
+    let mut matches = matches.iter().peekable();
+    // The start of the current match, its end in `text`, and the length of the snippet before it in
+    // bytes.
+    let mut current: Option<(u32, usize, usize)> = None;
+    let mut is_cut = false;
     for (index, character) in text[start..].char_indices() {
         let position = start + index;
-        if let Some((first, end)) = current
+        if let Some((first, end, _)) = current
             && position >= end
         {
             snippet.matches.push(first..length);
             current = None;
         }
-        if length as usize >= LENGTH {
+        let limit = if current.is_some() {
+            MAX_LENGTH
+        } else {
+            LENGTH
+        };
+        if length as usize >= limit {
+            is_cut = current.is_some();
             break;
         }
         if character.is_whitespace() || character.is_control() {
             space = length > 0;
             continue;
         }
+        let before = snippet.text.len();
         if space {
             snippet.text.push(' ');
             length += 1;
             space = false;
         }
-        // Overlapping matches become one.
-        while let Some(range) = matches.next_if(|range| range.start <= position) {
-            let (first, end) = current.unwrap_or((length, range.end));
-            current = Some((first, end.max(range.end)));
+        if let Some(range) = matches.next_if(|range| range.start <= position) {
+            current = Some((length, range.end, before));
         }
         snippet.text.push(character);
         length += 1;
     }
-    if let Some((first, _)) = current {
-        snippet.matches.push(first..length);
+    match current {
+        Some((_, _, before)) if is_cut && !snippet.matches.is_empty() => {
+            snippet.text.truncate(before);
+        }
+        // Only a first match above the limit is cut.
+        Some((first, _, _)) => snippet.matches.push(first..length),
+        None => {}
     }
     snippet
 }
@@ -257,8 +335,51 @@ mod tests {
     }
 
     #[test]
-    fn a_match_at_the_end_is_cut() {
-        let text = "a".repeat(300);
-        assert_eq!(snippet("a", &text).1, ["a".repeat(200)]);
+    fn a_snippet_ends_after_a_complete_match() {
+        assert_eq!(snippet("a", &"a".repeat(300)).1, ["a".repeat(300)]);
+        for before in 180..210 {
+            let text = format!("first {} needle in hay tail", "x".repeat(before));
+            let (snippet, matches) = snippet("first \"needle in hay\"", &text);
+            let mut expected = vec!["first"];
+            if before + 6 < LENGTH {
+                expected.push("needle in hay");
+            }
+            assert_eq!(matches, expected, "{before}");
+            assert!(snippet.chars().count() <= LENGTH + 13, "{before}");
+        }
+        // A match above the limit is omitted, or cut if it is the first match.
+        let long = "y".repeat(MAX_LENGTH + 1);
+        let text = format!("first {long}");
+        let found = snippet("first OR yy", &text);
+        assert_eq!(found, ("first".into(), vec!["first".into()]));
+        assert_eq!(snippet("yy", &long).1, ["y".repeat(MAX_LENGTH)]);
+    }
+
+    #[test]
+    fn overlapping_matches_are_one_match() {
+        let text = "a b c d e";
+        assert_eq!(snippet("\"a b\" \"b c\" c e", text).1, ["a b c", "e"]);
+        assert_eq!(snippet("\"b c d\" \"a b c\" \"c x\"", text).1, ["a b c d"]);
+        assert_eq!(snippet("京 \"x 京\" 京都", "x 京都").1, ["x 京都"]);
+        assert_eq!(snippet("京 \"x 京\"", "x 京都").1, ["x 京"]);
+    }
+
+    /// The limit is generous, because tests run without optimization and next to other programs.
+    #[test]
+    fn the_time_does_not_depend_on_the_number_of_phrases() {
+        let started = std::time::Instant::now();
+        let terms: Vec<_> = (0..151).map(|number| format!("w{number}")).collect();
+        let text = "some other words of a message ".repeat(64 * 1024 / 30);
+        let same = "a ".repeat(32 * 1024);
+        let phrases: Vec<_> = (0..60)
+            .map(|number| format!("\"a a a a b{number}\""))
+            .collect();
+        for (query, text) in [(&terms, &text), (&phrases, &same)] {
+            for _ in 0..5 {
+                assert_eq!(snippet(&query.join(" OR "), text).1, [""; 0]);
+            }
+        }
+        let elapsed = started.elapsed();
+        assert!(elapsed < std::time::Duration::from_secs(8), "{elapsed:?}");
     }
 }
