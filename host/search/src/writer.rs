@@ -1,5 +1,6 @@
 //! Adds messages to an index and removes them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::index::Shared;
 use crate::merging;
 use crate::schema::{FIELDS, TextField};
 use crate::threads::ThreadKeys;
+use crate::words::Class;
 
 /// The limits of what is indexed of one message, in bytes. The rest is ignored.
 const MAX_TEXT: usize = 1 << 20;
@@ -62,8 +64,11 @@ pub struct Document<'a> {
     pub has_attachment: bool,
     /// The names of the attachments.
     pub attachments: &'a [&'a str],
-    /// The visible text. The first 1 MiB is indexed.
+    /// The visible text.
     pub text: &'a str,
+    /// The visible text of another form of the message, if `text` lacks words of it. The first 1
+    /// MiB of both texts is indexed. No phrase spans both.
+    pub other_text: &'a str,
     /// The keys that determine the thread.
     pub thread: ThreadKeys,
     /// Data of the caller that search results contain.
@@ -112,7 +117,11 @@ impl Document<'_> {
             MAX_HEADER,
             &mut self.attachments.iter().copied(),
         );
-        add(TextField::Body, MAX_TEXT, &mut std::iter::once(self.text));
+        add(
+            TextField::Body,
+            MAX_TEXT,
+            &mut [self.text, self.other_text].into_iter(),
+        );
         (document, size)
     }
 }
@@ -121,6 +130,34 @@ impl Document<'_> {
 fn participants<'a>(list: &[Participant<'a>]) -> impl Iterator<Item = &'a str> {
     list.iter()
         .flat_map(|participant| [participant.name, participant.address])
+}
+
+/// Returns the beginning of the texts, at most [`MAX_STORED`] bytes. Does not end within a word,
+/// because a snippet would show a part of the word as a match.
+fn stored_text<'a>(text: &'a str, other_text: &str) -> Cow<'a, str> {
+    let mut stored: Cow<'a, str> = cut(text, MAX_STORED + 1).into();
+    if stored.len() == text.len() && !other_text.is_empty() {
+        let stored = stored.to_mut();
+        stored.push_str("\n\n");
+        stored.push_str(cut(other_text, MAX_STORED));
+    }
+    if stored.len() <= MAX_STORED {
+        return stored;
+    }
+    let beginning = cut(&stored, MAX_STORED);
+    let is_between = |c: char| Class::of(c) == Class::Separator;
+    let end = if stored[beginning.len()..].starts_with(is_between) {
+        beginning.len()
+    } else {
+        beginning.rfind(is_between).unwrap_or(beginning.len())
+    };
+    match stored {
+        Cow::Borrowed(stored) => stored[..end].into(),
+        Cow::Owned(mut stored) => {
+            stored.truncate(end);
+            stored.into()
+        }
+    }
 }
 
 /// Returns the beginning of a text, at most `limit` bytes.

@@ -404,6 +404,7 @@ fn build(folder: &Path, random: &mut Random) -> (Index, MailboxState, Vec<Messag
             has_attachment: message.has_attachment,
             attachments: &[&body_text[0], &body_text[1]],
             text: &body_text[2],
+            other_text: "",
             thread: ThreadKeys::default(),
             summary: &uid.to_be_bytes(),
         };

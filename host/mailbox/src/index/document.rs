@@ -25,6 +25,8 @@ pub(super) struct MessageDocument {
     cc: Vec<Address>,
     attachments: Vec<String>,
     text: String,
+    /// The visible text of the HTML if `text` lacks words of it.
+    other_text: String,
     pub(super) thread: ThreadKeys,
 }
 
@@ -47,10 +49,12 @@ impl MessageDocument {
         } else {
             thread_fields(&header).keys(uid)
         };
+        let (text, other_text) = searchable_texts(content.text, content.html.as_deref());
         Self {
             uid,
             arrival: message.internal_date.map_or(0, Timestamp::millis),
-            text: searchable_text(content.text, content.html.as_deref()),
+            text,
+            other_text,
             attachments: mime::sections(structure)
                 .map(|section| section.attachment.filename)
                 .collect(),
@@ -89,6 +93,7 @@ impl MessageDocument {
             has_attachment: !attachments.is_empty(),
             attachments: &attachments,
             text: &self.text,
+            other_text: &self.other_text,
             thread: self.thread.clone(),
             summary: &stored,
         }))
@@ -105,21 +110,18 @@ fn participants(addresses: &[Address]) -> Vec<Participant<'_>> {
         .collect()
 }
 
-/// Returns the plain text, followed by the visible text of the HTML if the HTML contains a word that the plain text does not contain.
-fn searchable_text(text: Option<String>, html: Option<&str>) -> String {
+/// Returns the plain text, and the visible text of the HTML if the HTML contains a word that the
+/// plain text does not contain.
+fn searchable_texts(text: Option<String>, html: Option<&str>) -> (String, String) {
     let html = html.map(mime::html_to_visible_text).unwrap_or_default();
-    let Some(mut text) = text else {
-        return html;
+    let Some(text) = text else {
+        return (html, String::new());
     };
     let is_contained = {
         let known: HashSet<&str> = words(&text).collect();
         words(&html).all(|word| known.contains(word))
     };
-    if !is_contained {
-        text.push_str("\n\n");
-        text.push_str(&html);
-    }
-    text
+    (text, if is_contained { String::new() } else { html })
 }
 
 /// Returns the words of a text without punctuation, because the two parts of a message often have different punctuation.
