@@ -1,5 +1,8 @@
 //! Runs computations on blocking threads. Therefore computations do not delay other tasks.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::bounds;
 
 /// Runs `work`, whose duration depends on `bytes`. Uses the current thread for few bytes, because a thread switch would take longer than the work.
@@ -21,4 +24,41 @@ pub(crate) async fn run<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|error| format!("a computation failed: {error}"))
+}
+
+/// Runs `work` on a blocking thread. If the caller is dropped, for example at the deadline of the
+/// request, the argument of `work` becomes `true`. Then `work` must end soon.
+pub(crate) async fn run_cancellable<T: Send + 'static>(
+    work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+) -> Result<T, String> {
+    struct CancelOnDrop(Arc<AtomicBool>);
+    impl Drop for CancelOnDrop {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let _cancel = CancelOnDrop(Arc::clone(&cancelled));
+    run(move || work(&cancelled)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn dropping_the_caller_cancels_the_work() {
+        let (started, ended) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+        let work = run_cancellable(move |cancelled| {
+            started.0.send(()).unwrap();
+            while !cancelled.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            ended.0.send(()).unwrap();
+        });
+        let task = tokio::spawn(work);
+        tokio::task::block_in_place(|| started.1.recv().unwrap());
+        task.abort();
+        tokio::task::block_in_place(|| ended.1.recv().unwrap());
+    }
 }

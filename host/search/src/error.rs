@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tantivy::TantivyError;
 use tantivy::directory::error::{LockError, OpenReadError, OpenWriteError};
 
-/// A failure of the index. After each of these errors, the caller closes the index and searches on the mail server.
+/// A failure of the index. After each of these errors except [`Error::Cancelled`], the caller
+/// closes the index and searches on the mail server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The files of the index are damaged or have another format. The caller deletes the folder and builds the index again.
@@ -19,6 +20,9 @@ pub enum Error {
     /// Another writer of the index exists, possibly in another process.
     #[error("another writer of the search index exists")]
     Locked,
+    /// The caller cancelled the search.
+    #[error("the search was cancelled")]
+    Cancelled,
 }
 
 impl From<TantivyError> for Error {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tantivy::index::SegmentComponent;
@@ -13,7 +14,7 @@ use tantivy::{IndexReader, ReloadPolicy, SegmentMeta, TantivyDocument, TantivyEr
 use crate::docs::{BLOCK, Docs};
 use crate::error::{Error, guard};
 use crate::files::Files;
-use crate::matching::Plan;
+use crate::matching::{Check, Plan};
 use crate::query::Query;
 use crate::ranking::{Ranked, Selection, scores};
 use crate::schema::{FIELDS, TOKENIZER, settings};
@@ -58,6 +59,8 @@ pub struct Search<'a> {
     pub offset: usize,
     /// The maximum number of messages.
     pub limit: usize,
+    /// If another thread sets the value to `true`, the search ends soon with [`Error::Cancelled`].
+    pub cancelled: &'a AtomicBool,
 }
 
 /// A page of a search result.
@@ -394,13 +397,18 @@ fn stored(document: &TantivyDocument) -> (Vec<u8>, &str) {
 /// Searches the messages in `segments` that are in `state`.
 fn find(segments: &[Segment], state: &MailboxState, search: &Search<'_>) -> Result<Found, Error> {
     let plan = Plan::new(search.query, search.folders, state);
+    let check = Check(search.cancelled);
     let docs = segments
         .iter()
-        .map(|segment| plan.evaluate(segment, state))
+        .map(|segment| plan.evaluate(segment, state, &check))
         .collect::<Result<Vec<_>, _>>()?;
     let scores = match search.sort {
         Sort::Newest => None,
-        Sort::Relevance => Some(scores(&plan, segments, &docs)?),
+        Sort::Relevance => {
+            let searched = segments.iter();
+            let searched: Vec<_> = searched.map(|one| plan.searched(one, state)).collect();
+            Some(scores(&plan, segments, &searched, &docs, &check)?)
+        }
     };
 
     let mut selection = Selection::new(search.offset.saturating_add(search.limit));
@@ -438,6 +446,7 @@ fn find(segments: &[Segment], state: &MailboxState, search: &Search<'_>) -> Resu
     let mut hits = Vec::new();
     let mut readers: Vec<_> = segments.iter().map(|_| None).collect();
     for ranked in selection.into_sorted().into_iter().skip(search.offset) {
+        check.run()?;
         let store = match &mut readers[ranked.segment] {
             Some(store) => store,
             empty => empty.insert(segments[ranked.segment].reader.get_store_reader(1)?),

@@ -7,6 +7,8 @@
 //! the others. So nothing is lost if a commit is lost.
 //!
 //! ```
+//! use std::sync::atomic::AtomicBool;
+//!
 //! use latchmail_search::{Document, Index, MailboxState, Order, Query, Search, Sort};
 //!
 //! # let folder = tempfile::tempdir()?;
@@ -26,6 +28,7 @@
 //!     order: Order::Folder,
 //!     offset: 0,
 //!     limit: 20,
+//!     cancelled: &AtomicBool::new(false),
 //! })?;
 //! assert_eq!((found.total, found.hits[0].uid), (1, 7));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -4,13 +4,28 @@
 //! of words. Words are evaluated first, then conditions on single documents, then phrases, so that the expensive steps see few documents.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::docs::{BLOCK, Docs};
+use crate::error::Error;
 use crate::query::{Condition, Query, Scope};
 use crate::schema::TextField;
 use crate::segment::{Segment, Values, add_phrase};
 use crate::state::{FolderSet, MailboxState};
 use crate::words::TermWords;
+
+/// Ends a search that nothing waits for any more.
+pub(crate) struct Check<'a>(pub(crate) &'a AtomicBool);
+
+impl Check<'_> {
+    /// Returns an error if the search is cancelled.
+    pub(crate) fn run(&self) -> Result<(), Error> {
+        if self.0.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        Ok(())
+    }
+}
 
 /// A query that was prepared for one state of the mailbox.
 pub(crate) struct Plan {
@@ -111,7 +126,12 @@ impl Plan {
     }
 
     /// Returns the documents of a segment that satisfy the query and are in one of the folders.
-    pub(crate) fn evaluate(&self, segment: &Segment, state: &MailboxState) -> io::Result<Docs> {
+    pub(crate) fn evaluate(
+        &self,
+        segment: &Segment,
+        state: &MailboxState,
+        check: &Check<'_>,
+    ) -> Result<Docs, Error> {
         let mut result = segment.alive();
         if self.matches_nothing {
             result.clear();
@@ -138,6 +158,7 @@ impl Plan {
                 in_folder = true;
             }
             if let [term] = &*clause.terms {
+                check.run()?;
                 matches.clear();
                 term.add(segment, state, &result, &mut matches)?;
                 result.intersect(&matches);
@@ -145,6 +166,7 @@ impl Plan {
             }
             clause_matches.clear();
             for term in &clause.terms {
+                check.run()?;
                 matches.clear();
                 term.add(segment, state, &result, &mut matches)?;
                 clause_matches.add(&matches);
@@ -155,6 +177,13 @@ impl Plan {
             self.retain_in_folders(segment, state, &mut result);
         }
         Ok(result)
+    }
+
+    /// Returns the documents of a segment that are in one of the folders.
+    pub(crate) fn searched(&self, segment: &Segment, state: &MailboxState) -> Docs {
+        let mut docs = segment.alive();
+        self.retain_in_folders(segment, state, &mut docs);
+        docs
     }
 
     /// Returns the phrases that each result has.

@@ -2,11 +2,12 @@
 
 use std::io;
 
+use tantivy::fieldnorm::FieldNormReader;
 use tantivy::schema::IndexRecordOption;
 
 use crate::docs::Docs;
 use crate::error::Error;
-use crate::matching::{Plan, WordsIn};
+use crate::matching::{Check, Plan, WordsIn};
 use crate::schema::{FIELDS, TextField};
 use crate::segment::Segment;
 
@@ -87,39 +88,74 @@ fn boost(field: TextField) -> f32 {
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
-/// Adds the scores of the documents of all segments. `docs` and the result have an element for each segment.
-///
-/// A complete word is scored with BM25. A phrase or a prefix counts as a word that occurs once.
-pub(crate) fn scores(
-    plan: &Plan,
-    segments: &[Segment],
-    docs: &[Docs],
-) -> Result<Vec<Vec<f32>>, Error> {
-    let mut scores: Vec<_> = segments
-        .iter()
-        .map(|segment| vec![0.0; segment.reader.max_doc() as usize])
-        .collect();
-    for words in plan.positive_words() {
-        for &field in words.fields {
-            if let [word] = &*words.words.words {
-                score_word(field, word, segments, docs, &mut scores)?;
-            }
-            if words.words.prefix || words.words.words.len() > 1 {
-                score_matches(field, words, segments, docs, &mut scores)?;
-            }
-        }
-    }
-    Ok(scores)
+/// The documents that determine how much a word counts. Other documents are in folders that the
+/// caller does not search and possibly must not know.
+struct Searched<'a> {
+    segments: &'a [Segment],
+    docs: &'a [Docs],
+    count: u32,
+    /// The average number of words in each field.
+    averages: [Option<f32>; 4],
 }
 
-/// Returns the weight of a word that `frequency` documents have.
-fn inverse_frequency(frequency: u32, segments: &[Segment]) -> f32 {
-    let documents: u32 = segments
-        .iter()
-        .map(|segment| segment.reader.max_doc())
-        .sum();
-    let (documents, frequency) = (f64::from(documents.max(frequency)), f64::from(frequency));
-    to_f32((1.0 + (documents - frequency + 0.5) / (frequency + 0.5)).ln())
+impl<'a> Searched<'a> {
+    fn new(segments: &'a [Segment], docs: &'a [Docs]) -> Self {
+        Self {
+            segments,
+            docs,
+            count: docs.iter().map(Docs::len).sum(),
+            averages: [None; 4],
+        }
+    }
+
+    /// Returns the average number of words in a field.
+    fn average(&mut self, field: TextField) -> Result<f32, Error> {
+        if let Some(average) = self.averages[field as usize] {
+            return Ok(average);
+        }
+        let mut words = 0;
+        for (segment, docs) in self.segments.iter().zip(self.docs) {
+            let lengths = lengths(segment, field)?;
+            docs.for_each(|doc| words += u64::from(lengths.fieldnorm(doc)));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "scores need no precision")]
+        let average = (words as f32 / self.count.max(1) as f32).max(1.0);
+        self.averages[field as usize] = Some(average);
+        Ok(average)
+    }
+
+    /// Returns the number of documents that have a word.
+    fn frequency(&self, field: TextField, word: &str) -> Result<u32, Error> {
+        let mut frequency = 0;
+        for (segment, docs) in self.segments.iter().zip(self.docs) {
+            let text = segment.text(field);
+            let Some(info) = text.terms().get(word)? else {
+                continue;
+            };
+            let option = IndexRecordOption::Basic;
+            let mut postings = text.read_block_postings_from_terminfo(&info, option)?;
+            while !postings.docs().is_empty() {
+                let found = postings.docs().iter().map(|&doc| docs.contains(doc));
+                frequency += found.map(u32::from).sum::<u32>();
+                postings.advance();
+            }
+        }
+        Ok(frequency)
+    }
+
+    /// Returns the weight of a word that `frequency` documents have.
+    fn inverse_frequency(&self, frequency: u32) -> f32 {
+        let documents = f64::from(self.count.max(frequency));
+        let frequency = f64::from(frequency);
+        to_f32((1.0 + (documents - frequency + 0.5) / (frequency + 0.5)).ln())
+    }
+}
+
+/// Returns the numbers of words of the documents in a field.
+fn lengths(segment: &Segment, field: TextField) -> Result<FieldNormReader, Error> {
+    Ok(segment
+        .reader
+        .get_fieldnorms_reader(FIELDS.texts[field as usize])?)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "scores need no precision")]
@@ -127,52 +163,70 @@ fn to_f32(value: f64) -> f32 {
     value as f32
 }
 
+/// Adds the scores of the documents of all segments. `searched` has the documents in the searched
+/// folders, and `docs` has those of them that satisfy the query. Both and the result have an
+/// element for each segment.
+///
+/// A complete word is scored with BM25. A phrase or a prefix counts as a word that occurs once.
+pub(crate) fn scores(
+    plan: &Plan,
+    segments: &[Segment],
+    searched: &[Docs],
+    docs: &[Docs],
+    check: &Check<'_>,
+) -> Result<Vec<Vec<f32>>, Error> {
+    let mut scores: Vec<_> = segments
+        .iter()
+        .map(|segment| vec![0.0; segment.reader.max_doc() as usize])
+        .collect();
+    let mut searched = Searched::new(segments, searched);
+    for words in plan.positive_words() {
+        for &field in words.fields {
+            check.run()?;
+            if let [word] = &*words.words.words {
+                score_word(field, word, &mut searched, docs, &mut scores)?;
+            }
+            if words.words.prefix || words.words.words.len() > 1 {
+                score_matches(field, words, &searched, docs, &mut scores)?;
+            }
+        }
+    }
+    Ok(scores)
+}
+
 fn score_word(
     field: TextField,
     word: &str,
-    segments: &[Segment],
+    searched: &mut Searched<'_>,
     docs: &[Docs],
     scores: &mut [Vec<f32>],
 ) -> Result<(), Error> {
-    let mut frequency = 0;
-    let mut words = 0;
-    let mut documents = 0;
-    for segment in segments {
-        let text = segment.text(field);
-        frequency += text.terms().get(word)?.map_or(0, |info| info.doc_freq);
-        words += text.total_num_tokens();
-        documents += u64::from(segment.reader.max_doc());
-    }
+    let frequency = searched.frequency(field, word)?;
     if frequency == 0 {
         return Ok(());
     }
-    #[expect(clippy::cast_precision_loss, reason = "scores need no precision")]
-    let average = (words as f32 / documents as f32).max(1.0);
-    let weight = boost(field) * inverse_frequency(frequency, segments) * (K1 + 1.0);
+    let average = searched.average(field)?;
+    let weight = boost(field) * searched.inverse_frequency(frequency) * (K1 + 1.0);
     // The part of the formula that depends on the length only, for each of the 256 lengths that tantivy distinguishes.
-    let lengths: Vec<f32> = (0..=u8::MAX)
+    let by_length: Vec<f32> = (0..=u8::MAX)
         .map(|id| {
-            let length = to_f32(f64::from(
-                tantivy::fieldnorm::FieldNormReader::id_to_fieldnorm(id),
-            ));
+            let length = to_f32(f64::from(FieldNormReader::id_to_fieldnorm(id)));
             K1 * (1.0 - B + B * length / average)
         })
         .collect();
-    for ((segment, docs), scores) in segments.iter().zip(docs).zip(scores) {
+    for ((segment, docs), scores) in searched.segments.iter().zip(docs).zip(scores) {
         let text = segment.text(field);
         let Some(info) = text.terms().get(word)? else {
             continue;
         };
-        let length = segment
-            .reader
-            .get_fieldnorms_reader(FIELDS.texts[field as usize])?;
+        let lengths = lengths(segment, field)?;
         let mut postings =
             text.read_block_postings_from_terminfo(&info, IndexRecordOption::WithFreqs)?;
         while !postings.docs().is_empty() {
             for (&doc, &count) in postings.docs().iter().zip(postings.freqs()) {
                 if docs.contains(doc) {
                     let count = to_f32(f64::from(count));
-                    let length = lengths[usize::from(length.fieldnorm_id(doc))];
+                    let length = by_length[usize::from(lengths.fieldnorm_id(doc))];
                     scores[doc as usize] += weight * count / (count + length);
                 }
             }
@@ -185,20 +239,20 @@ fn score_word(
 fn score_matches(
     field: TextField,
     words: &WordsIn,
-    segments: &[Segment],
+    searched: &Searched<'_>,
     docs: &[Docs],
     scores: &mut [Vec<f32>],
 ) -> io::Result<()> {
     let mut frequency = 0;
-    let mut all = Vec::with_capacity(segments.len());
-    for (segment, docs) in segments.iter().zip(docs) {
+    let mut all = Vec::with_capacity(searched.segments.len());
+    for (segment, docs) in searched.segments.iter().zip(docs) {
         let mut matches = Docs::empty(segment.reader.max_doc());
         words.add_field(segment, field, docs, &mut matches)?;
         matches.intersect(docs);
         frequency += matches.len();
         all.push(matches);
     }
-    let weight = boost(field) * inverse_frequency(frequency, segments);
+    let weight = boost(field) * searched.inverse_frequency(frequency);
     for (matches, scores) in all.iter().zip(scores) {
         matches.for_each(|doc| scores[doc as usize] += weight);
     }

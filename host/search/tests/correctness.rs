@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use latchmail_search::{
     Document, FolderSet, Index, MailboxState, Order, Participant, Query, Search, Sort, ThreadKeys,
@@ -473,6 +474,7 @@ fn a_thousand_queries_equal_a_scan_of_the_messages() {
             },
             offset: random.below(20),
             limit: random.below(30),
+            cancelled: &AtomicBool::new(false),
         };
         let found = index.search(&state, &search).unwrap();
         assert_eq!(found.total as usize, expected.len(), "{text}");

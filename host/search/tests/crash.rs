@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use latchmail_search::{Document, FolderSet, Index, MailboxState, Order, Query, Search, Sort};
@@ -75,6 +76,7 @@ fn long_a_killed_writer_leaves_the_last_commit() {
                 order: Order::Folder,
                 offset: 0,
                 limit: 1,
+                cancelled: &AtomicBool::new(false),
             };
             let found = index.search(&state, &search).unwrap();
             assert_eq!(found.total as usize, total);

@@ -109,7 +109,7 @@ impl Mail {
         };
         let sort = request.sort;
         let (offset, limit) = (to_usize(request.offset), to_usize(request.limit));
-        let found = blocking::run(move || {
+        let found = blocking::run_cancellable(move |cancelled| {
             let content = index.content()?;
             let found = content.index.search(
                 &content.mailbox.state,
@@ -120,6 +120,7 @@ impl Mail {
                     order,
                     offset,
                     limit,
+                    cancelled,
                 },
             );
             let found = match found {

@@ -1,6 +1,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::writer::{Document, Participant};
@@ -66,6 +66,7 @@ fn search(index: &Index, state: &MailboxState, query: &str) -> Result<(u32, Vec<
         order: Order::Folder,
         offset: 0,
         limit: 5,
+        cancelled: &AtomicBool::new(false),
     };
     let found = index.search(state, &search)?;
     for hit in &found.hits {
@@ -298,4 +299,115 @@ fn a_full_disk_is_an_error_and_the_index_can_be_built_again() {
         writer.commit().unwrap();
         assert_not_wrong(&index, &state);
     }
+}
+
+/// Creates an index of messages with a folder, a text and another text each. The number of a
+/// message is its position, from 1.
+fn index_of(folder: &Path, messages: &[(u16, &str, &str)]) -> (Index, MailboxState) {
+    let index = Index::open(folder).unwrap();
+    let mut state = MailboxState::new();
+    let mut writer = index.writer(MEMORY).unwrap();
+    for (uid, (folder, text, other_text)) in (1..).zip(messages) {
+        let document = Document {
+            uid,
+            text,
+            other_text,
+            ..Document::default()
+        };
+        writer.add(&document).unwrap();
+        state.set_folder(*folder, &folder.to_string());
+        state.set(uid, *folder, u32::try_from(uid).unwrap(), "");
+    }
+    writer.commit().unwrap();
+    (index, state)
+}
+
+fn in_first_folder<'a>(query: &'a Query, folders: &'a FolderSet, sort: Sort) -> Search<'a> {
+    static NOT_CANCELLED: AtomicBool = AtomicBool::new(false);
+    Search {
+        query,
+        folders,
+        sort,
+        order: Order::Folder,
+        offset: 0,
+        limit: 5,
+        cancelled: &NOT_CANCELLED,
+    }
+}
+
+#[test]
+fn the_relevance_does_not_depend_on_folders_that_are_not_searched() {
+    let query = Query::parse("alpha OR beta OR gam").unwrap();
+    let folders: FolderSet = [0].into_iter().collect();
+    let search = in_first_folder(&query, &folders, Sort::Relevance);
+    let order = |hidden: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut messages = vec![
+            (0, "alpha and some words", ""),
+            (0, "beta and some other words", ""),
+            (0, "gamma and some", ""),
+            (0, "nothing", ""),
+        ];
+        messages.extend([(1, hidden, ""); 20]);
+        let (index, state) = index_of(folder.path(), &messages);
+        let found = index.search(&state, &search).unwrap();
+        found.hits.iter().map(|hit| hit.uid).collect::<Vec<_>>()
+    };
+    let expected = order("nothing");
+    assert_eq!(expected.len(), 3);
+    let long = "word ".repeat(1000);
+    for hidden in ["alpha", "beta", "gamma", "alpha beta", "", &long] {
+        assert_eq!(order(hidden), expected, "{hidden:.10}");
+    }
+}
+
+#[test]
+fn no_phrase_spans_the_two_texts_of_a_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let messages = [(0, "the last", "first words"), (0, "the last first", "")];
+    let (index, state) = index_of(folder.path(), &messages);
+    let folders: FolderSet = [0].into_iter().collect();
+    for (query, expected) in [
+        ("\"last first\"", &[2][..]),
+        ("\"first words\"", &[1]),
+        ("last first", &[2, 1]),
+    ] {
+        let query = Query::parse(query).unwrap();
+        let search = in_first_folder(&query, &folders, Sort::Newest);
+        let found = index.search(&state, &search).unwrap();
+        let uids: Vec<_> = found.hits.iter().map(|hit| hit.uid).collect();
+        assert_eq!(uids, expected, "{query:?}");
+    }
+}
+
+#[test]
+fn a_stored_text_ends_with_a_complete_word() {
+    for length in [65_524, 65_530, 65_536] {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("{} wonderland {}", "x".repeat(length), "y ".repeat(100));
+        let (index, state) = index_of(folder.path(), &[(0, &text, ""), (0, "", &text)]);
+        let folders: FolderSet = [0].into_iter().collect();
+        let query = Query::parse("wond").unwrap();
+        let search = in_first_folder(&query, &folders, Sort::Newest);
+        for hit in index.search(&state, &search).unwrap().hits {
+            for matched in &hit.snippet.matches {
+                assert_eq!(matched.len(), "wonderland".len(), "{length}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_search_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = fill(folder.path());
+    let index = Index::open(folder.path()).unwrap();
+    let query = Query::parse("invoice").unwrap();
+    let folders: FolderSet = [0].into_iter().collect();
+    let search = Search {
+        cancelled: &AtomicBool::new(true),
+        ..in_first_folder(&query, &folders, Sort::Relevance)
+    };
+    let cancelled = index.search(&state, &search);
+    assert!(matches!(cancelled, Err(Error::Cancelled)), "{cancelled:?}");
 }
