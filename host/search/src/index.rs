@@ -303,6 +303,7 @@ impl Index {
                         message_id: segment.message_id.get_val(doc),
                         references: segment.references.values_for_doc(doc).collect(),
                         base_subject: segment.base_subject.get_val(doc),
+                        untagged_subject: segment.untagged_subject.get_val(doc),
                         is_reply: segment.is_reply.get_val(doc),
                     };
                     let (arrival, date) = (segment.arrival.get_val(doc), segment.date.get_val(doc));

@@ -29,6 +29,7 @@ pub(crate) struct Segment {
     pub(crate) message_id: Values<u64>,
     pub(crate) references: Column<u64>,
     pub(crate) base_subject: Values<u64>,
+    pub(crate) untagged_subject: Values<u64>,
     pub(crate) is_reply: Values<bool>,
 }
 
@@ -53,6 +54,7 @@ impl Segment {
             message_id: values(columns.u64("message_id")?, 0),
             references: references.unwrap_or_else(|| Column::build_empty_column(reader.max_doc())),
             base_subject: values(columns.u64("base_subject")?, 0),
+            untagged_subject: values(columns.u64("untagged_subject")?, 0),
             is_reply: values(columns.bool("is_reply")?, false),
             reader: reader.clone(),
         })

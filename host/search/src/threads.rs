@@ -8,6 +8,9 @@
 //!    references, the first of these references is the root, and so on.
 //! 3. The subject of a component is the subject of its root, or of its oldest message if the root does not exist. Components with the same subject form one
 //!    thread if at least one of the subjects has a reply prefix.
+//!    A reply whose subject has a tag, for example `[list] Re: Plan`, belongs to the subject
+//!    `[list] Plan` if another component has this subject without a reply prefix. Otherwise it
+//!    belongs to the subject `Plan`, if another component has that subject.
 //! 4. The id of a thread is the root of its oldest component.
 //!
 //! The oldest of several messages has the smallest date, and with equal dates the smallest keys. Therefore the threads do not depend on the order in which
@@ -46,6 +49,16 @@ pub struct Threads {
     by_subject: BTreeSet<SubjectEntry>,
     /// The number of components whose subject has a reply prefix, by subject.
     replies: HashMap<u64, u32>,
+    /// The number of components with a subject that does not depend on other components, by
+    /// subject.
+    fixed: HashMap<u64, u32>,
+    /// The components with two possible subjects, by each of the two.
+    tagged_replies: BTreeSet<(u64, u32)>,
+    /// Whether the subjects whose components have changed had fixed components before. Empty except
+    /// during a change.
+    changed: HashMap<u64, bool>,
+    /// The components without an entry in `by_subject`. Empty except during a change.
+    pending: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -76,7 +89,10 @@ struct Component {
     oldest: u32,
     root: u64,
     base_subject: u64,
+    untagged_subject: u64,
     is_reply: bool,
+    /// The subject of the entry in `by_subject`, or 0.
+    subject: u64,
 }
 
 /// The subject, the date and the Message-ID of the oldest message, and the node of a component. The first three values are unique.
@@ -98,21 +114,24 @@ impl Threads {
                 threads.link(uid, date, keys);
             }
         }
-        let mut entries = Vec::new();
         for node in 0..threads.nodes.len() {
             if threads.nodes[node].parent as usize == node {
-                entries.extend(threads.classify(to_index(node)));
+                threads.classify(to_index(node));
             }
         }
-        threads.by_subject = entries.into_iter().collect();
+        threads.settle();
         threads
     }
 
     /// Adds a message. The result is the same as if the message had been passed to [`Threads::build`]. Does nothing if the number is known.
     pub fn add(&mut self, uid: u64, date: i64, keys: ThreadKeys) {
-        if self.by_uid.contains_key(&uid) {
-            return;
+        if !self.by_uid.contains_key(&uid) {
+            self.insert(uid, date, keys);
+            self.settle();
         }
+    }
+
+    fn insert(&mut self, uid: u64, date: i64, keys: ThreadKeys) {
         let ids = [keys.message_id]
             .into_iter()
             .chain(keys.references.iter().copied());
@@ -125,8 +144,7 @@ impl Threads {
             self.unclassify(node);
         }
         let node = self.link(uid, date, keys);
-        let entry = self.classify(node);
-        self.by_subject.extend(entry);
+        self.classify(node);
     }
 
     /// Removes messages. The result is the same as if the messages had never been added. Unknown numbers are ignored. The time depends on the number of
@@ -167,8 +185,9 @@ impl Threads {
             }
         }
         for (uid, date, keys) in rest {
-            self.add(uid, date, keys);
+            self.insert(uid, date, keys);
         }
+        self.settle();
     }
 
     /// Returns the thread of a message. Returns `None` if the message is unknown.
@@ -241,7 +260,7 @@ impl Threads {
 
     /// Returns the components with the same subject, oldest first. Returns `None` if the component is a thread.
     fn components_with_subject_of(&self, node: u32) -> Option<impl Iterator<Item = u32>> {
-        let subject = self.nodes[node as usize].component.base_subject;
+        let subject = self.nodes[node as usize].component.subject;
         self.replies.get(&subject)?;
         let entries = self
             .by_subject
@@ -321,7 +340,9 @@ impl Threads {
             oldest: NONE,
             root: id,
             base_subject: 0,
+            untagged_subject: 0,
             is_reply: false,
+            subject: 0,
         };
         let node = Node {
             message: NONE,
@@ -381,11 +402,13 @@ impl Threads {
         }
     }
 
-    /// Computes the root and the subject of a component. Returns the entry for `by_subject` if the component has a subject.
-    fn classify(&mut self, node: u32) -> Option<SubjectEntry> {
+    /// Computes the root and the possible subjects of a component. [`Self::settle`] must follow.
+    fn classify(&mut self, node: u32) {
         let oldest = self.nodes[node as usize].component.oldest;
         // A removed node has no messages.
-        let message = self.messages.get(oldest as usize)?;
+        let Some(message) = self.messages.get(oldest as usize) else {
+            return;
+        };
         let first_of = |message: &Message| message.keys.references.first().copied();
         let mut root = message.keys.message_id;
         let mut reference = first_of(message);
@@ -401,42 +424,131 @@ impl Threads {
             with_subject = found.unwrap_or(message);
             reference = found.and_then(first_of);
         }
-        let (base_subject, is_reply) = (with_subject.keys.base_subject, with_subject.keys.is_reply);
-        let entry = (base_subject, message.date, message.keys.message_id, node);
+        let ThreadKeys {
+            base_subject,
+            untagged_subject,
+            is_reply,
+            ..
+        } = with_subject.keys;
         let component = &mut self.nodes[node as usize].component;
         component.root = root;
         component.base_subject = base_subject;
+        component.untagged_subject = untagged_subject;
         component.is_reply = is_reply;
+        component.subject = 0;
         if base_subject == 0 {
-            return None;
-        }
-        if is_reply {
-            *self.replies.entry(base_subject).or_default() += 1;
-        }
-        Some(entry)
-    }
-
-    /// Removes a component from the components with its subject.
-    fn unclassify(&mut self, node: u32) {
-        let component = self.nodes[node as usize].component;
-        if component.base_subject == 0 {
             return;
         }
-        let oldest = &self.messages[component.oldest as usize];
-        let entry = (
-            component.base_subject,
-            oldest.date,
-            oldest.keys.message_id,
-            node,
-        );
-        self.by_subject.remove(&entry);
-        if component.is_reply
-            && let Some(count) = self.replies.get_mut(&component.base_subject)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.replies.remove(&component.base_subject);
+        if untagged_subject == 0 {
+            self.note_change(base_subject);
+            *self.fixed.entry(base_subject).or_default() += 1;
+        } else {
+            self.tagged_replies
+                .extend([(base_subject, node), (untagged_subject, node)]);
+        }
+        self.pending.push(node);
+    }
+
+    /// Reverts [`Self::classify`]. [`Self::settle`] must follow.
+    fn unclassify(&mut self, node: u32) {
+        self.remove_entry(node);
+        let component = &mut self.nodes[node as usize].component;
+        let base_subject = std::mem::take(&mut component.base_subject);
+        let untagged_subject = component.untagged_subject;
+        if base_subject == 0 {
+            return;
+        }
+        if untagged_subject == 0 {
+            self.note_change(base_subject);
+            decrement(&mut self.fixed, base_subject);
+        } else {
+            self.tagged_replies.remove(&(base_subject, node));
+            self.tagged_replies.remove(&(untagged_subject, node));
+        }
+    }
+
+    fn note_change(&mut self, subject: u64) {
+        let has_fixed = self.fixed.contains_key(&subject);
+        self.changed.entry(subject).or_insert(has_fixed);
+    }
+
+    /// Updates `by_subject` after components were classified and unclassified.
+    fn settle(&mut self) {
+        let changed = std::mem::take(&mut self.changed);
+        for (subject, had_fixed) in changed {
+            if self.fixed.contains_key(&subject) == had_fixed {
+                continue;
             }
+            let range = (subject, 0)..=(subject, NONE);
+            let replies: Vec<_> = self.tagged_replies.range(range).copied().collect();
+            for (_, node) in replies {
+                let component = self.nodes[node as usize].component;
+                if component.subject != 0 && component.subject != self.subject_of(&component) {
+                    self.remove_entry(node);
+                    self.pending.push(node);
+                }
+            }
+        }
+        let mut entries = Vec::with_capacity(self.pending.len());
+        for node in std::mem::take(&mut self.pending) {
+            let component = self.nodes[node as usize].component;
+            // A later change can have united the component with another component.
+            if component.base_subject == 0 || component.subject != 0 {
+                continue;
+            }
+            let subject = self.subject_of(&component);
+            self.nodes[node as usize].component.subject = subject;
+            if component.is_reply {
+                *self.replies.entry(subject).or_default() += 1;
+            }
+            entries.push(self.entry(node));
+        }
+        if self.by_subject.is_empty() {
+            self.by_subject = entries.into_iter().collect();
+        } else {
+            self.by_subject.extend(entries);
+        }
+    }
+
+    /// Returns the subject that decides with which other components the component is merged.
+    fn subject_of(&self, component: &Component) -> u64 {
+        let (base, untagged) = (component.base_subject, component.untagged_subject);
+        let is_merged_without_tags =
+            untagged != 0 && !self.fixed.contains_key(&base) && self.fixed.contains_key(&untagged);
+        if is_merged_without_tags {
+            untagged
+        } else {
+            base
+        }
+    }
+
+    fn entry(&self, node: u32) -> SubjectEntry {
+        let component = &self.nodes[node as usize].component;
+        let oldest = &self.messages[component.oldest as usize];
+        (component.subject, oldest.date, oldest.keys.message_id, node)
+    }
+
+    /// Removes the entry of a component from `by_subject`, if there is one.
+    fn remove_entry(&mut self, node: u32) {
+        let component = self.nodes[node as usize].component;
+        if component.subject == 0 {
+            return;
+        }
+        let entry = self.entry(node);
+        self.by_subject.remove(&entry);
+        self.nodes[node as usize].component.subject = 0;
+        if component.is_reply {
+            decrement(&mut self.replies, component.subject);
+        }
+    }
+}
+
+/// Decrements a count. Removes a count of zero.
+fn decrement(counts: &mut HashMap<u64, u32>, key: u64) {
+    if let Some(count) = counts.get_mut(&key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&key);
         }
     }
 }

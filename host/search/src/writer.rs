@@ -90,9 +90,10 @@ impl Document<'_> {
             document.add_u64(fields.references, reference);
         }
         document.add_u64(fields.base_subject, self.thread.base_subject);
+        document.add_u64(fields.untagged_subject, self.thread.untagged_subject);
         document.add_bool(fields.is_reply, self.thread.is_reply);
         document.add_bytes(fields.summary, self.summary);
-        document.add_text(fields.text, cut(self.text, MAX_STORED));
+        document.add_text(fields.text, stored_text(self.text, self.other_text));
 
         let mut size = 1000 + self.summary.len();
         let mut add = |field: TextField, limit: usize, parts: &mut dyn Iterator<Item = &str>| {

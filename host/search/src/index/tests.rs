@@ -51,6 +51,7 @@ fn try_add(writer: &mut Writer, uid: u64) -> Result<(), Error> {
             message_id: uid << 50,
             references: vec![u64::MAX, 3, uid, 3],
             base_subject: 5,
+            untagged_subject: 6,
             is_reply: uid.is_multiple_of(2),
         },
         ..Document::default()
@@ -118,6 +119,7 @@ fn searches_find_messages_in_all_segments() {
         message_id: 12 << 50,
         references: vec![u64::MAX, 3, 12, 3],
         base_subject: 5,
+        untagged_subject: 6,
         is_reply: true,
     };
     assert_eq!(keys.keys, expected);

@@ -23,6 +23,8 @@ pub struct ThreadKeys {
     pub references: Vec<u64>,
     /// The hash of the subject without reply prefixes. 0 if the subject is empty.
     pub base_subject: u64,
+    /// The hash of the subject without tags too. 0 if the subject has no reply prefix or no tag.
+    pub untagged_subject: u64,
     /// `true` if the subject has a reply prefix.
     pub is_reply: bool,
 }
@@ -69,14 +71,15 @@ impl ThreadFields<'_> {
             }
         }
         let subject = BaseSubject::of(self.subject);
+        let hash_subject = |text: &str| match text {
+            "" => 0,
+            text => hash(b"subject", text.as_bytes()),
+        };
         ThreadKeys {
             message_id,
             references,
-            base_subject: if subject.text.is_empty() {
-                0
-            } else {
-                hash(b"subject", subject.text.as_bytes())
-            },
+            base_subject: hash_subject(&subject.text),
+            untagged_subject: subject.untagged().map_or(0, hash_subject),
             is_reply: subject.is_reply,
         }
     }

@@ -1,80 +1,134 @@
 //! Removes reply prefixes from subjects.
 //!
 //! The rules are those of RFC 5256, section 2.1, with prefixes of more languages. Unlike in the RFC, a tag in square brackets stays part of the subject.
-//! Therefore replies to `[Ticket 1] Printer` and `[Ticket 2] Printer` are not in the same thread.
+//! Therefore replies to `[Ticket 1] Printer` and `[Ticket 2] Printer` are not in the same thread. A
+//! reply has a second subject without tags, because a mailing list or a mail server can have added
+//! the tags to the reply only.
+
+use icu_normalizer::ComposingNormalizerBorrowed;
+use icu_properties::CodePointSetData;
+use icu_properties::props::DefaultIgnorableCodePoint;
 
 /// Reply prefixes and forward prefixes in lower case, without the colon.
-const PREFIXES: [&str; 57] = [
+const PREFIXES: &[&str] = &[
     // English, and used by most clients.
     "re",
     "fwd",
     "fw",
+    "reply",
+    "forward",
     // German.
     "aw",
     "antwort",
     "wg",
+    "weitergeleitet",
     // Danish, Norwegian, Swedish.
     "sv",
     "vs",
     "vb",
     "svar",
+    "vedr",
+    "videresendt",
     // Finnish.
     "vl",
+    "vast",
     // French.
     "tr",
     "rép",
+    "réf",
+    "rép. à",
     // Spanish.
     "rv",
     "reenv",
+    "resp",
+    "respuesta",
     // Portuguese.
     "res",
     "enc",
     // Italian.
     "r",
     "rif",
+    "i",
     // Dutch.
     "antw",
+    "betr",
     "doorst",
+    "doorgest",
     // Polish.
     "odp",
     "pd",
     // Hungarian.
     "vá",
-    "va\u{301}",
+    "válasz",
     "továbbítás",
+    "tov",
     // Turkish, with the different letters for I.
     "ynt",
     "i\u{307}lt",
     "ilt",
     "ılt",
-    // Latvian, Estonian.
+    // Latvian, Lithuanian, Estonian.
     "atb",
+    "pārs",
+    "ats",
     "edasi",
     // Romanian.
+    "răsp",
     "redir",
-    // Indonesian, Vietnamese.
+    // Indonesian, Welsh, Vietnamese.
     "bls",
     "trs",
     "tl",
-    // Croatian, Czech.
+    "yml",
+    "trả lời",
+    "chuyển tiếp",
+    // Croatian, Slovenian, Czech, Slovak.
     "odg",
+    "odgovor",
+    "proslj",
+    "posr",
+    "odpověď",
+    "odpoveď",
     "přep",
+    "přepo",
     // Greek.
     "απ",
     "σχετ",
     "πρθ",
-    // Russian, Ukrainian.
+    // Russian, Ukrainian, Bulgarian, Serbian.
     "ответ",
     "отв",
+    "на",
     "пересл",
+    "перенапр",
+    "пер",
     "відп",
-    // Hebrew, Arabic.
+    "відповідь",
+    "перес",
+    "переслано",
+    "отг",
+    "отговор",
+    "пр",
+    "препр",
+    "одг",
+    "одговор",
+    // Hebrew, Arabic, Persian.
     "השב",
+    "תשובה",
+    "תגובה",
     "הועבר",
+    "העברה",
     "رد",
+    "الرد",
+    "إعادة توجيه",
+    "اعادة توجيه",
+    "تحويل",
+    "پاسخ",
+    "ارجاع",
     // Chinese.
     "回复",
     "回覆",
+    "回復",
     "答复",
     "答覆",
     "转发",
@@ -83,6 +137,15 @@ const PREFIXES: [&str; 57] = [
     // Japanese.
     "返信",
     "転送",
+    // Korean.
+    "답장",
+    "회신",
+    "답변",
+    "전달",
+    // Thai.
+    "ตอบ",
+    "ตอบกลับ",
+    "ส่งต่อ",
 ];
 
 /// Maximum length of a prefix with its number of replies, in bytes.
@@ -96,15 +159,23 @@ const MAX_TAGS: usize = 8;
 pub(super) struct BaseSubject {
     /// The subject in lower case, without reply prefixes. Each sequence of white space is a single space.
     pub(super) text: String,
+    /// The length of the tags at the beginning of `text` with the following space, in bytes.
+    tags: usize,
     /// `true` if the subject had a reply prefix.
     pub(super) is_reply: bool,
 }
 
 impl BaseSubject {
     pub(super) fn of(subject: &str) -> Self {
-        let words: Vec<_> = subject.split_whitespace().collect();
+        let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
+        // Mail clients in Hebrew and Arabic add invisible direction marks to prefixes.
+        let is_visible = |c: &char| c.is_ascii() || !ignorable.contains(*c);
+        let visible: String = subject.chars().filter(is_visible).collect();
+        let words: Vec<_> = visible.split_whitespace().collect();
         let folded = words.join(" ").to_lowercase();
-        let (mut rest, mut is_reply) = (folded.as_str(), false);
+        let folded = ComposingNormalizerBorrowed::new_nfc().normalize(&folded);
+        let folded = folded.as_ref();
+        let (mut rest, mut is_reply) = (folded, false);
         let mut tags: Vec<&str> = Vec::new();
         loop {
             if let Some(shorter) = rest.strip_suffix("(fwd)") {
@@ -129,8 +200,20 @@ impl BaseSubject {
         if !text.is_empty() && !rest.is_empty() {
             text.push(' ');
         }
+        let tags = text.len();
         text.push_str(rest);
-        Self { text, is_reply }
+        Self {
+            text,
+            tags,
+            is_reply,
+        }
+    }
+
+    /// Returns the subject without tags. Returns `None` if the subject had no reply prefix, has no
+    /// tag, or has only tags.
+    pub(super) fn untagged(&self) -> Option<&str> {
+        let untagged = self.text.get(self.tags..)?;
+        (self.is_reply && self.tags > 0 && !untagged.is_empty()).then_some(untagged)
     }
 }
 
@@ -139,7 +222,7 @@ fn without_prefix(text: &str) -> Option<&str> {
     let start = &text[..text.floor_char_boundary(MAX_PREFIX)];
     let colon = start.find([':', '：'])?;
     let (before, after) = text.split_at(colon);
-    let name = without_count(before.trim_end());
+    let name = without_count(before.trim_end()).trim_end_matches('.');
     let is_prefix = PREFIXES.contains(&name);
     is_prefix.then(|| after.trim_start_matches([':', '：']).trim_start())
 }
@@ -179,7 +262,7 @@ mod tests {
     use super::*;
 
     fn base(subject: &str) -> (String, bool) {
-        let BaseSubject { text, is_reply } = BaseSubject::of(subject);
+        let BaseSubject { text, is_reply, .. } = BaseSubject::of(subject);
         (text, is_reply)
     }
 
@@ -226,6 +309,24 @@ mod tests {
             "רד: re: Plan".trim_start_matches("רד: "),
             "Ответ: PLAN",
             "RV: Plan",
+            "답장: Plan",
+            "전달: Plan",
+            "회신: Re: Plan",
+            "תשובה: Plan",
+            "\u{200f}תגובה:\u{200e} Plan",
+            "הועבר: Plan",
+            "Trả lời: Plan",
+            "Tra\u{309} lo\u{31b}\u{300}i: Plan",
+            "Chuyển tiếp: Plan",
+            "Réf. : Plan",
+            "ODP.: Plan",
+            "I: Plan",
+            "VL: Plan",
+            "Відп: Plan",
+            "НА: Plan",
+            "إعادة توجيه: Plan",
+            "回復：Plan",
+            "ตอบกลับ: Plan",
         ] {
             assert_eq!(base(subject), ("plan".into(), true), "{subject}");
         }
@@ -262,6 +363,17 @@ mod tests {
             assert_eq!(base(subject), (expected.into(), true), "{subject}");
         }
         assert_ne!(base("Re: [Ticket 1] Plan").0, base("[Ticket 2] Plan").0);
+        let untagged = |subject: &str| BaseSubject::of(subject).untagged().map(str::to_owned);
+        for subject in [
+            "[list] Re: Plan",
+            "Re: [list] Plan",
+            "[list] AW: [list] Plan",
+        ] {
+            assert_eq!(untagged(subject).as_deref(), Some("plan"), "{subject}");
+        }
+        for subject in ["[list] Plan", "Re: Plan", "Re: [list]", "Plan", ""] {
+            assert_eq!(untagged(subject), None, "{subject}");
+        }
         assert_eq!(base("[only a tag]"), ("[only a tag]".into(), false));
         assert_eq!(base("Re: [a[b] c"), ("[a[b] c".into(), true));
     }

@@ -30,7 +30,15 @@ fn keys(message_id: u64, references: &[u64], base_subject: u64, is_reply: bool) 
         message_id,
         references: references.to_vec(),
         base_subject,
+        untagged_subject: 0,
         is_reply,
+    }
+}
+
+fn with_untagged(untagged_subject: u64, keys: ThreadKeys) -> ThreadKeys {
+    ThreadKeys {
+        untagged_subject,
+        ..keys
     }
 }
 
@@ -50,7 +58,7 @@ fn reference(messages: &[Input]) -> BTreeMap<ThreadId, BTreeSet<u64>> {
             .min_by_key(age)
     };
     let mut visited = vec![false; messages.len()];
-    let mut by_subject: BTreeMap<u64, Vec<(Vec<usize>, u64, bool)>> = BTreeMap::new();
+    let mut with_subject: Vec<(Vec<usize>, u64, &ThreadKeys)> = Vec::new();
     let mut threads = BTreeMap::new();
     let mut insert = |root: u64, members: &[usize]| {
         let members = members.iter().map(|at| messages[*at].0).collect();
@@ -86,9 +94,20 @@ fn reference(messages: &[Input]) -> BTreeMap<ThreadId, BTreeSet<u64>> {
         if subject.base_subject == 0 {
             insert(root, &component);
         } else {
-            let same = by_subject.entry(subject.base_subject).or_default();
-            same.push((component, root, subject.is_reply));
+            with_subject.push((component, root, subject));
         }
+    }
+    let fixed: BTreeSet<_> = with_subject
+        .iter()
+        .filter(|(_, _, subject)| subject.untagged_subject == 0)
+        .map(|(_, _, subject)| subject.base_subject)
+        .collect();
+    let mut by_subject: BTreeMap<u64, Vec<(Vec<usize>, u64, bool)>> = BTreeMap::new();
+    for (component, root, subject) in with_subject {
+        let (base, untagged) = (subject.base_subject, subject.untagged_subject);
+        let is_untagged = untagged != 0 && fixed.contains(&untagged) && !fixed.contains(&base);
+        let same = by_subject.entry(if is_untagged { untagged } else { base });
+        same.or_default().push((component, root, subject.is_reply));
     }
     for mut components in by_subject.into_values() {
         components.sort_by_key(|(members, _, _)| age(&members[0]));
@@ -155,7 +174,10 @@ fn mailbox(count: u64, chance: &mut Chance) -> Vec<Input> {
         if recent.len() > 50 {
             recent.swap_remove(usize::try_from(chance.below(50)).unwrap());
         }
-        let keys = keys(id, &references, subject, is_reply);
+        let mut keys = keys(id, &references, subject, is_reply);
+        if is_reply && subject % 3 == 0 {
+            keys = with_untagged(1 + subject / 2, keys);
+        }
         match chance.below(20) {
             0 => {}
             1 => messages.extend([(2 * uid, date, keys.clone()), (2 * uid + 1, date, keys)]),
@@ -178,6 +200,12 @@ fn tangle(count: u64, ids: u64, chance: &mut Chance) -> Vec<Input> {
                 chance.below(6),
                 chance.below(3) == 0,
             );
+            let untagged = if keys.is_reply && keys.base_subject > 3 {
+                chance.below(3)
+            } else {
+                0
+            };
+            let keys = with_untagged(untagged, keys);
             (uid, i64::try_from(chance.below(5)).unwrap(), keys)
         })
         .collect()
@@ -299,6 +327,64 @@ fn components_are_merged_by_subject_only_if_one_has_a_reply_prefix() {
     let threads = Threads::build([empty(1, true), empty(2, true), empty(3, false)]);
     assert_ne!(threads.thread_of(1), threads.thread_of(2));
     assert_ne!(threads.thread_of(1), threads.thread_of(3));
+}
+
+#[test]
+fn a_reply_with_a_tag_joins_the_subject_with_the_tag_or_without() {
+    let message = |uid: u64, subject: &str| {
+        let fields = ThreadFields {
+            subject,
+            ..ThreadFields::default()
+        };
+        (uid, i64::try_from(uid).unwrap(), fields.keys(uid))
+    };
+    let grouped = |subjects: &[&str]| {
+        let messages = (1..).zip(subjects);
+        let messages = messages.map(|(uid, subject)| message(uid, subject));
+        let mut threads = Threads::default();
+        for (uid, date, keys) in messages {
+            threads.add(uid, date, keys);
+        }
+        let mut groups: BTreeMap<ThreadId, Vec<u64>> = BTreeMap::new();
+        for uid in 1..=subjects.len() as u64 {
+            groups
+                .entry(threads.thread_of(uid).unwrap())
+                .or_default()
+                .push(uid);
+        }
+        groups.into_values().collect::<BTreeSet<_>>()
+    };
+    let sets = |sets: &[&[u64]]| sets.iter().map(|set| set.to_vec()).collect::<BTreeSet<_>>();
+    assert_eq!(grouped(&["x", "[List] Re: x"]), sets(&[&[1, 2]]));
+    assert_eq!(
+        grouped(&["[List] Re: x", "x", "Re: [List] x"]),
+        sets(&[&[1, 2, 3]])
+    );
+    assert_eq!(grouped(&["[List] x", "[List] Re: x"]), sets(&[&[1, 2]]));
+    assert_eq!(
+        grouped(&["x", "[List] Re: x", "[List] x"]),
+        sets(&[&[1], &[2, 3]])
+    );
+    assert_eq!(grouped(&["[A] x", "[B] x"]), sets(&[&[1], &[2]]));
+    assert_eq!(grouped(&["[A] Re: x", "[B] Re: x"]), sets(&[&[1], &[2]]));
+    assert_eq!(
+        grouped(&["[A] x", "[B] x", "[A] Re: x", "Re: [B] x"]),
+        sets(&[&[1, 3], &[2, 4]])
+    );
+}
+
+/// The limit is generous, because tests run without optimization and next to other programs.
+#[test]
+fn many_tags_of_one_subject_take_little_time() {
+    let started = Instant::now();
+    let reply = |uid: u64| (uid, 0, with_untagged(1, keys(uid, &[], 1000 + uid, true)));
+    let mut threads = Threads::build((1..5_000).map(reply));
+    for uid in 5_000..10_000 {
+        threads.add(uid, 1, keys(uid, &[], 1, false));
+        threads.add(2 * uid, 1, keys(2 * uid, &[uid], 1, true));
+    }
+    assert_eq!(threads.merged().count(), 4_999 + 2 * 5_000 - 1);
+    assert!(started.elapsed() < Duration::from_secs(10));
 }
 
 #[test]
