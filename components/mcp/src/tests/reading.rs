@@ -355,7 +355,7 @@ fn invalid_arguments_have_the_error_messages_of_the_routes() {
         ),
         (
             "get_message",
-            json!({ "uid": "7" }),
+            json!({ "uid": "7.0" }),
             "uid must be an integer, at least 1".into(),
         ),
         (
@@ -371,6 +371,27 @@ fn invalid_arguments_have_the_error_messages_of_the_routes() {
     ] {
         let message = tool_error(&service, tool, arguments.clone());
         assert_eq!(message, sentence, "{tool} {arguments}");
+    }
+}
+
+#[test]
+fn an_integer_can_be_a_string_of_digits() {
+    let service = endpoint();
+    let arguments = |limit: &str| json!({ "page": "1", "limit": limit });
+    call(&service, "list_messages", arguments("10"));
+    let message = tool_error(&service, "list_messages", arguments("101"));
+    assert!(message.starts_with("Invalid paging"), "{message}");
+    let message = tool_error(&service, "get_message", json!({ "uid": "0" }));
+    assert_eq!(message, "Invalid message UID");
+    let not_decimal = [
+        "", "10.5", "10.0", " 10", "10 ", "1e1", "+10", "-10", "0x10", "010", "１０", "ten",
+    ];
+    for limit in not_decimal {
+        let message = tool_error(&service, "list_messages", arguments(limit));
+        assert_eq!(
+            message, "limit must be an integer from 1 to 100",
+            "{limit:?}"
+        );
     }
 }
 

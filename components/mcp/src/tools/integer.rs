@@ -1,4 +1,5 @@
-//! Parses integers in arguments, including `5.0`. Error messages contain the limits of the tool, not the limits of the Rust type.
+//! Parses integers in arguments, including `5.0` and `"5"`, because models write integers in these
+//! forms too. Error messages contain the limits of the tool, not the limits of the Rust type.
 
 use std::fmt;
 
@@ -65,6 +66,16 @@ impl Visitor<'_> for IntegerVisitor {
         match integer.flatten() {
             Some(integer) => self.visit_u64(integer),
             None => Err(E::invalid_value(Unexpected::Float(number), &self)),
+        }
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
+        let has_leading_zero = text.len() > 1 && text.starts_with('0');
+        let integer = (is_decimal && !has_leading_zero).then(|| text.parse().ok());
+        match integer.flatten() {
+            Some(integer) => self.visit_u64(integer),
+            None => Err(E::invalid_value(Unexpected::Str(text), &self)),
         }
     }
 
