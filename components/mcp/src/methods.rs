@@ -1,6 +1,7 @@
 //! Serves the methods of the protocol: server description, tool list and tool calls.
 
 use latchmail_sdk::capability::Config;
+use latchmail_sdk::scope;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -152,7 +153,7 @@ fn call_tool(
             RpcError::invalid_params(format!("Unknown tool: {name}"))
         })?;
     if !scopes.contains(&tool.scope) {
-        return Err(RpcError::insufficient_scope(tool.requested_scope()));
+        return Err(RpcError::insufficient_scope(scope::name(tool.scope)));
     }
     let arguments = match params.get("arguments") {
         None | Some(Value::Null) => "{}".into(),

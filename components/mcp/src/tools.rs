@@ -14,7 +14,6 @@ mod summaries;
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{Config, Scope};
-use latchmail_sdk::scope;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -85,15 +84,6 @@ impl<H: Config> Tool<H> {
 }
 
 impl<H> Tool<H> {
-    /// Returns the scope that a client must request to use the tool. Clients cannot request `aliases:write`. Instead, if a token for this endpoint has
-    /// `aliases:read`, the host adds `aliases:write` to the token.
-    pub(crate) fn requested_scope(&self) -> &'static str {
-        scope::name(match self.scope {
-            Scope::AliasesWrite => Scope::AliasesRead,
-            other => other,
-        })
-    }
-
     /// Returns the tool in the format of the tool list. If `structured` is `true`, adds the title and the output schema. Older revisions do not support these
     /// fields.
     pub(crate) fn listed(&self, structured: bool) -> ListedTool {

@@ -71,13 +71,13 @@ impl Scope {
     }
 
     /// Returns `true` if OAuth access tokens can have this scope (specification, section 5). `send` is `true` if the operator allows `mail:send` for OAuth
-    /// access tokens.
+    /// access tokens. `aliases:write` is valid only at the agent endpoint.
     #[must_use]
     pub const fn allowed_for_oauth(self, send: bool) -> bool {
         match self {
-            Self::MailRead | Self::MailWrite | Self::AliasesRead => true,
+            Self::MailRead | Self::MailWrite | Self::AliasesRead | Self::AliasesWrite => true,
             Self::MailSend => send,
-            Self::AliasesWrite | Self::ProfileRead => false,
+            Self::ProfileRead => false,
         }
     }
 
@@ -291,16 +291,12 @@ impl Origin {
 }
 
 impl Caller {
-    /// Adds the scope `aliases:write` if the credential is an OAuth token with `aliases:read`. The agent endpoint is the only endpoint where OAuth tokens can
-    /// create aliases (specification, section 4.9). The authorization server never grants `aliases:write`.
+    /// Removes the scope `aliases:write` if the credential is an OAuth token. The agent endpoint is
+    /// the only endpoint where OAuth tokens can create aliases (specification, section 4.9).
     #[must_use]
-    pub fn at_agent_endpoint(mut self) -> Self {
-        if let Credential::OAuth { scopes, .. } = &mut self.credential
-            && scopes.contains(&Scope::AliasesRead)
-            && !scopes.contains(&Scope::AliasesWrite)
-        {
-            scopes.push(Scope::AliasesWrite);
-            scopes.sort_unstable();
+    pub fn outside_agent_endpoint(mut self) -> Self {
+        if let Credential::OAuth { scopes, .. } = &mut self.credential {
+            scopes.retain(|scope| *scope != Scope::AliasesWrite);
         }
         self
     }

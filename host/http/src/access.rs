@@ -45,7 +45,9 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
 #[must_use]
 pub fn takes_oauth(access: Access, agents_send: bool) -> bool {
     match access {
-        Access::Scoped { scope, oauth } => oauth && scope.allowed_for_oauth(agents_send),
+        Access::Scoped { scope, oauth } => {
+            oauth && scope != Scope::AliasesWrite && scope.allowed_for_oauth(agents_send)
+        }
         Access::OAuth => true,
         Access::Public | Access::Session | Access::Admin => false,
     }
@@ -178,18 +180,18 @@ mod tests {
         let grant = caller(Credential::OAuth {
             id: "g".into(),
             audience: Audience::Service,
-            scopes: vec![Scope::AliasesRead],
+            scopes: vec![Scope::AliasesRead, Scope::AliasesWrite],
         });
-        assert!(!grant.holds(Scope::AliasesWrite));
-        assert!(grant.at_agent_endpoint().holds(Scope::AliasesWrite));
-        let narrow = caller(Credential::OAuth {
-            id: "g".into(),
-            audience: Audience::Service,
-            scopes: vec![Scope::MailRead],
+        let outside = grant.outside_agent_endpoint();
+        assert!(outside.holds(Scope::AliasesRead));
+        assert!(!outside.holds(Scope::AliasesWrite));
+        let token = caller(Credential::ApiToken {
+            id: "t".into(),
+            scopes: vec![Scope::AliasesWrite],
         });
-        assert!(!narrow.at_agent_endpoint().holds(Scope::AliasesWrite));
-        let session = caller(Credential::Session { sid: "s".into() });
-        let unchanged = session.clone().at_agent_endpoint();
-        assert_eq!(unchanged.credential, session.credential);
+        assert!(token.outside_agent_endpoint().holds(Scope::AliasesWrite));
+        let route = |scope| Access::Scoped { scope, oauth: true };
+        assert!(takes_oauth(route(Scope::AliasesRead), false));
+        assert!(!takes_oauth(route(Scope::AliasesWrite), false));
     }
 }

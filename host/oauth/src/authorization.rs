@@ -32,7 +32,8 @@ pub struct Authorization {
     state: Option<String>,
     challenge: String,
     resource: String,
-    /// The scopes that the client gets, separated by spaces.
+    /// The scopes that the client gets, in the form of
+    /// [`latchmail_accounts::auth::oauth_tokens::stored_scopes`].
     pub scope: String,
 }
 

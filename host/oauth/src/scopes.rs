@@ -1,5 +1,6 @@
 //! Determines the scopes that a client requests and the scopes that the client gets (RFC 6749, section 3.3).
 
+use latchmail_accounts::auth::oauth_tokens::stored_scopes;
 use latchmail_core::caller::Scope;
 
 use super::OAuth;
@@ -7,23 +8,23 @@ use super::error::Refusal;
 use super::parameters::Parameters;
 
 /// Reads the parameter `scope`. Returns the requested scopes in canonical order and without duplicates, or `None` if the request has no such parameter.
+/// Ignores unknown names, because many clients also request `openid` or `offline_access`.
 ///
 /// # Errors
-/// Returns `invalid_scope` if the parameter contains an unknown name. Returns `invalid_request` if the parameter is repeated.
+/// Returns `invalid_scope` if the parameter contains no known name. Returns `invalid_request` if
+/// the parameter is repeated.
 pub(crate) fn requested(parameters: &Parameters) -> Result<Option<Vec<Scope>>, Refusal> {
-    let Some(list) = parameters.one("scope")? else {
-        return Ok(None);
-    };
-    let mut scopes = Vec::new();
-    for name in list.split(' ').filter(|name| !name.is_empty()) {
-        scopes.push(Scope::named(name).ok_or_else(|| refused("scope contains an unknown scope"))?);
-    }
+    let list = parameters.one("scope")?;
+    list.map(known).transpose()
+}
+
+/// Returns the known scopes in a list.
+fn known(list: &str) -> Result<Vec<Scope>, Refusal> {
+    let scopes = Scope::read_list(list);
     if scopes.is_empty() {
-        return Err(refused("scope contains no scope"));
+        return Err(refused("scope contains no scope of this service"));
     }
-    scopes.sort_unstable();
-    scopes.dedup();
-    Ok(Some(scopes))
+    Ok(scopes)
 }
 
 /// Creates the error `invalid_scope`.
@@ -32,14 +33,32 @@ pub(crate) fn refused(why: &'static str) -> Refusal {
 }
 
 impl OAuth {
-    /// Returns the scopes that a client gets, separated by spaces. Without a parameter `scope`, the client gets all scopes that OAuth tokens can have.
-    /// Otherwise, the client gets each requested scope that OAuth tokens can have.
+    /// Returns the scopes that a client gets, in the form of [`stored_scopes`]. Without a parameter
+    /// `scope`, the client gets all scopes that OAuth tokens can have. Otherwise, the client gets
+    /// each requested scope that OAuth tokens can have.
     ///
     /// # Errors
     /// Returns the errors of [`requested`] under the same conditions. Returns `invalid_scope` if OAuth tokens can have none of the requested scopes.
     pub(crate) fn granted_scope(&self, parameters: &Parameters) -> Result<String, Refusal> {
+        let scopes = self.grantable(requested(parameters)?.as_deref())?;
+        Ok(stored_scopes(&scopes))
+    }
+
+    /// Returns the scopes that a client can request, separated by spaces. `list` is the member
+    /// `scope` of the client's metadata.
+    ///
+    /// # Errors
+    /// Returns `invalid_scope` if OAuth tokens can have none of the scopes in `list`.
+    pub(crate) fn registered_scope(&self, list: Option<&str>) -> Result<String, Refusal> {
+        let requested = list.map(known).transpose()?;
+        Ok(Scope::list(&self.grantable(requested.as_deref())?))
+    }
+
+    /// Returns the requested scopes that OAuth tokens can have. If `requested` is `None`, returns
+    /// all scopes that OAuth tokens can have.
+    fn grantable(&self, requested: Option<&[Scope]>) -> Result<Vec<Scope>, Refusal> {
         let mut scopes = self.auth.oauth_scopes();
-        if let Some(requested) = requested(parameters)? {
+        if let Some(requested) = requested {
             scopes.retain(|scope| requested.contains(scope));
         }
         if scopes.is_empty() {
@@ -47,7 +66,7 @@ impl OAuth {
                 "scope contains no scope that an application can be granted",
             ));
         }
-        Ok(Scope::list(&scopes))
+        Ok(scopes)
     }
 }
 
@@ -69,12 +88,23 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_scope_is_refused() {
+    fn unknown_scopes_are_ignored() {
+        for scope in [
+            "mail:read openid",
+            "offline_access mail:read profile email",
+            "mail:read mail:write,aliases:read",
+        ] {
+            assert_eq!(read(scope), Ok(Some(vec![Scope::MailRead])), "{scope:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_without_a_known_scope_is_refused() {
         for scope in [
             " ",
             "mail",
             "MAIL:READ",
-            "mail:read openid",
+            "openid offline_access",
             "mail:read,aliases:read",
             "mail:read\tmail:write",
         ] {

@@ -213,7 +213,8 @@ fn tools_are_listed_for_the_scopes_of_the_token_and_others_name_the_missing_scop
                 continue;
             }
             let scope = match tool {
-                "list_aliases" | "create_alias" => "aliases:read",
+                "list_aliases" => "aliases:read",
+                "create_alias" => "aliases:write",
                 "send_message" => "mail:send",
                 _ => "mail:read",
             };

@@ -29,6 +29,10 @@ pub const ACCESS_LIFETIME: Duration = Duration::from_hours(1);
 /// Lifetime of a grant after the last refresh of its tokens.
 pub const REFRESH_LIFETIME: Duration = Duration::from_hours(30 * 24);
 
+/// Marks a stored list of scopes without `aliases:write`. A list with `aliases:read` and without
+/// this mark is from an earlier version, whose grants with `aliases:read` can create aliases.
+const NO_ALIASES_WRITE: &str = "no-aliases:write";
+
 /// Label with which the sealing key is derived from a token.
 const SEALING: &str = "latchmail v1 oauth token XChaCha20-Poly1305";
 
@@ -62,6 +66,30 @@ impl Use {
     }
 }
 
+/// Returns the form in which the directory stores the scopes of an authorization, a grant or a
+/// token.
+#[must_use]
+pub fn stored_scopes(scopes: &[Scope]) -> String {
+    let list = Scope::list(scopes);
+    if scopes.contains(&Scope::AliasesRead) && !scopes.contains(&Scope::AliasesWrite) {
+        return format!("{list} {NO_ALIASES_WRITE}");
+    }
+    list
+}
+
+/// Parses a list of scopes from the directory.
+#[must_use]
+pub fn read_stored_scopes(list: &str) -> Vec<Scope> {
+    let mut scopes = Scope::read_list(list);
+    let is_marked = list.split(' ').any(|name| name == NO_ALIASES_WRITE);
+    if !is_marked && scopes.contains(&Scope::AliasesRead) {
+        scopes.push(Scope::AliasesWrite);
+        scopes.sort_unstable();
+        scopes.dedup();
+    }
+    scopes
+}
+
 /// A text with the form of a secret of the authorization server. The server did not necessarily issue this text.
 #[derive(Clone, Debug)]
 pub struct IssuedToken(Prefixed);
@@ -88,7 +116,7 @@ pub struct GrantRequest<'a> {
     pub client_name: &'a str,
     /// The URL of the resource for which the tokens are issued.
     pub resource: &'a str,
-    /// The scopes of the grant, separated by spaces.
+    /// The scopes of the grant, in the form of [`stored_scopes`].
     pub scope: &'a str,
 }
 
@@ -121,7 +149,8 @@ pub enum RefreshError {
     InvalidGrant,
     /// The client requested an audience that differs from the grant's audience. The refresh token remains valid.
     WrongAudience,
-    /// The client requested scopes that the grant does not have. The refresh token remains valid.
+    /// The client requested scopes that OAuth tokens can have and that the grant does not have, or
+    /// no scope of the grant. The refresh token remains valid.
     ExcessiveScope,
 }
 
@@ -216,7 +245,7 @@ impl Auth {
     /// `mail:send` since the grant.
     fn effective_scopes(&self, list: &str) -> Vec<Scope> {
         let mut scopes = self.oauth_scopes();
-        let granted = Scope::read_list(list);
+        let granted = read_stored_scopes(list);
         scopes.retain(|scope| granted.contains(scope));
         scopes
     }
@@ -366,11 +395,16 @@ impl Auth {
             return Ok(Err(WrongAudience));
         }
         let grant = found.grant;
-        let granted = Scope::read_list(&grant.scope);
-        if scopes.is_some_and(|scopes| scopes.iter().any(|scope| !granted.contains(scope))) {
+        let granted = read_stored_scopes(&grant.scope);
+        let grantable = self.oauth_scopes();
+        let is_excessive = |scope| grantable.contains(scope) && !granted.contains(scope);
+        if scopes.is_some_and(|scopes| scopes.iter().any(is_excessive)) {
             return Ok(Err(ExcessiveScope));
         }
-        let narrowed = scopes.map(Scope::list);
+        let narrowed = scopes.map(|scopes| {
+            let granted = scopes.iter().filter(|scope| granted.contains(scope));
+            stored_scopes(&granted.copied().collect::<Vec<_>>())
+        });
         let effective_scopes = self.effective_scopes(narrowed.as_deref().unwrap_or(&grant.scope));
         if scopes.is_some() && effective_scopes.is_empty() {
             return Ok(Err(ExcessiveScope));
@@ -463,4 +497,23 @@ fn new_tokens(
         scope: Scope::list(scopes),
     };
     Ok((stored, issued))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_list_of_an_earlier_version_can_create_aliases() {
+        let reading = vec![Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
+        let writing = [&reading[..], &[Scope::AliasesWrite]].concat();
+        assert_eq!(
+            read_stored_scopes("mail:read mail:write aliases:read"),
+            writing
+        );
+        assert_eq!(read_stored_scopes("mail:read"), [Scope::MailRead]);
+        for scopes in [reading, writing, vec![Scope::AliasesWrite], Vec::new()] {
+            assert_eq!(read_stored_scopes(&stored_scopes(&scopes)), scopes);
+        }
+    }
 }

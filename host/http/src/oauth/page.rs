@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use latchmail_accounts::auth::oauth_tokens::read_stored_scopes;
 use latchmail_core::caller::Scope;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::{Bucket, Key};
@@ -164,9 +165,10 @@ pub(super) async fn within_limit(
     Ok(response)
 }
 
-/// Renders the permissions that the scopes grant in each interface, and the condition under which the user should continue. `scope` is a list of scopes.
+/// Renders the permissions that the scopes grant in each interface, and the condition under which
+/// the user should continue. `scope` is a stored list of scopes.
 pub(super) fn consent(scope: &str, condition: &str) -> Markup {
-    let scopes = Scope::read_list(scope);
+    let scopes = read_stored_scopes(scope);
     html! {
         p { "The application gets access to your mailbox through these interfaces:" }
         dl {
@@ -199,7 +201,12 @@ fn rest_access(scopes: &[Scope]) -> Vec<&'static str> {
 fn mcp_access(scopes: &[Scope]) -> Vec<&'static str> {
     let has = |scope| scopes.contains(&scope);
     let mail = has(Scope::MailRead).then_some("read and search your mail");
-    let aliases = has(Scope::AliasesRead).then_some("list and create aliases");
+    let aliases = match (has(Scope::AliasesRead), has(Scope::AliasesWrite)) {
+        (true, true) => Some("list and create aliases"),
+        (true, false) => Some("list your aliases"),
+        (false, true) => Some("create aliases"),
+        (false, false) => None,
+    };
     let send = has(Scope::MailSend).then_some("send mail as you");
     [mail, aliases, send].into_iter().flatten().collect()
 }

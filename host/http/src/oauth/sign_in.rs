@@ -51,7 +51,7 @@ pub(crate) struct Credentials {
         ("code_challenge_method" = String, Query, pattern = "^S256$", description = "`S256`"),
         ("state" = Option<String>, Query, max_length = 2000, description = "Returned to the client unchanged"),
         ("resource" = Option<String>, Query, description = "The resource that the tokens are for"),
-        ("scope" = Option<String>, Query, description = "The scopes that the client requests, separated by spaces. The default is all scopes that the client can be granted. Scopes that the client cannot be granted are ignored. An unknown scope is rejected with `invalid_scope`")
+        ("scope" = Option<String>, Query, description = "The scopes that the client requests, separated by spaces. The default is all scopes that the client can be granted. Unknown scopes and scopes that the client cannot be granted are ignored. If no other scope remains, the request is rejected with `invalid_scope`")
     ),
     responses(
         (status = 200, description = "The page", content_type = "text/html"),

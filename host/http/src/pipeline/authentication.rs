@@ -88,11 +88,12 @@ pub(super) async fn reverify<S: State>(
 
 /// Checks that the route accepts the caller. Returns the caller with the permissions that apply to the route.
 fn authorize(access: Access, caller: Caller) -> Result<Caller, Rejection> {
+    let caller = match access {
+        Access::OAuth => caller,
+        _ => caller.outside_agent_endpoint(),
+    };
     access::authorize(access, &caller)?;
-    Ok(match access {
-        Access::OAuth => caller.at_agent_endpoint(),
-        _ => caller,
-    })
+    Ok(caller)
 }
 
 /// Switches the caller to the mailbox that the request selects. Returns the unchanged caller if `mailbox` is `None` or the caller's own mailbox.

@@ -1,15 +1,21 @@
 //! The scopes that a client requests, and what its tokens can do then (RFC 6749, sections 3.3 and 6).
 
-use latchmail_tests::{Agent, Client, PASSWORD, Person, Service, Setup};
+use latchmail_tests::{Agent, Client, PASSWORD, Person, Response, Service, Setup};
 use serde_json::{Value, json};
 
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 const ALIASES: &str = "GET /api/v1/aliases";
 const DELETE: &str = "DELETE /api/v1/mail/messages/1";
-const ALL: &str = "mail:read mail:write aliases:read";
+const ALL: &str = "mail:read mail:write aliases:read aliases:write";
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap()
+}
+
+/// Returns the scopes in a list that are valid for the REST API.
+fn rest_scopes(list: &str) -> Vec<&str> {
+    let scopes = list.split(' ');
+    scopes.filter(|scope| *scope != "aliases:write").collect()
 }
 
 /// Returns the scopes of the REST API that an access token has, as the routes show them.
@@ -46,14 +52,13 @@ async fn a_client_gets_the_scopes_that_it_requests_and_no_others() {
         ("mail:write", "mail:write"),
         ("aliases:read mail:read mail:read", "mail:read aliases:read"),
         // No application can be granted these.
-        (
-            "mail:send aliases:write profile:read mail:read",
-            "mail:read",
-        ),
+        ("mail:send profile:read mail:read", "mail:read"),
+        // The service does not know these.
+        ("openid mail:read offline_access", "mail:read"),
     ] {
         let tokens = agent.tokens_with(&ada, &[("scope", requested)]).await;
         assert_eq!(tokens["scope"], granted, "{requested:?}");
-        let granted: Vec<_> = granted.split(' ').collect();
+        let granted = rest_scopes(granted);
         let token = &tokens["access_token"];
         assert_eq!(opened(&service, token).await, granted, "{requested:?}");
         let next = agent.refresh(text(&tokens["refresh_token"])).await;
@@ -75,8 +80,10 @@ async fn the_sign_in_pages_list_only_the_scopes_that_are_granted() {
     for (scope, rest, mcp) in [
         ("mail:read", "read your mail", "read and search your mail"),
         ("mail:write", "flag, move and delete your mail", ""),
+        ("aliases:read", "list your aliases", "list your aliases"),
+        ("aliases:write", "", "create aliases"),
         (
-            "aliases:read",
+            "aliases:read aliases:write",
             "list your aliases",
             "list and create aliases",
         ),
@@ -112,10 +119,10 @@ async fn the_sign_in_pages_list_only_the_scopes_that_are_granted() {
 }
 
 #[tokio::test]
-async fn an_unknown_scope_is_refused() {
+async fn a_request_without_a_known_scope_is_refused() {
     let service = Service::with_mail().await;
     let agent = Client::register(&service).await;
-    for scope in ["mail", "mail:read openid", "profile:read", " "] {
+    for scope in ["mail", "openid offline_access", "profile:read", " "] {
         let page = agent.login_page(&[("scope", scope)]).await;
         assert_eq!(page.response.status, 400, "{scope:?}");
         assert!(page.text.contains("error=invalid_scope"), "{}", page.text);
@@ -123,6 +130,28 @@ async fn an_unknown_scope_is_refused() {
         let refused = agent.start_device_grant(&parameter).await.succeeds(400);
         assert_eq!(refused["error"], "invalid_scope", "{scope:?}");
     }
+}
+
+#[tokio::test]
+async fn a_registration_has_the_known_scopes() {
+    let service = Service::with_mail().await;
+    let register = async |scope: Value| {
+        let body = json!({ "redirect_uris": ["http://127.0.0.1/"], "scope": scope });
+        let request = service.request("POST /auth/register").json(&body);
+        Response::of(request).await
+    };
+    for (scope, registered) in [
+        (Value::Null, ALL),
+        (json!(""), ALL),
+        (json!("mail:read offline_access profile:read"), "mail:read"),
+    ] {
+        let client = register(scope).await.succeeds(201);
+        assert_eq!(client["scope"], registered);
+    }
+    let refused = register(json!("openid")).await.succeeds(400);
+    assert_eq!(refused["error"], "invalid_scope");
+    let refused = register(json!(["mail:read"])).await.succeeds(400);
+    assert_eq!(refused["error"], "invalid_client_metadata");
 }
 
 /// Returns the tools that an agent can see.
@@ -152,7 +181,9 @@ async fn an_agent_has_the_tools_of_its_scopes_and_errors_name_the_missing_scope(
     let reader = agent(&client, &ada, "mail:read mail:write").await;
     assert_eq!(tools(&reader).await, reading);
     let manager = agent(&client, &ada, "aliases:read").await;
-    assert_eq!(tools(&manager).await, aliases);
+    assert_eq!(tools(&manager).await, ["list_aliases"]);
+    let creator = agent(&client, &ada, "aliases:write").await;
+    assert_eq!(tools(&creator).await, ["create_alias"]);
     assert_eq!(
         tools(&agent(&client, &ada, "").await).await,
         [&reading[..], &aliases].concat()
@@ -162,7 +193,13 @@ async fn an_agent_has_the_tools_of_its_scopes_and_errors_name_the_missing_scope(
             &reader,
             "create_alias",
             json!({ "domain": "first.test", "name": "shop" }),
-            "aliases:read",
+            "aliases:write",
+        ),
+        (
+            &manager,
+            "create_alias",
+            json!({ "domain": "first.test", "name": "shop" }),
+            "aliases:write",
         ),
         (&reader, "list_aliases", json!({}), "aliases:read"),
         (&manager, "get_message", json!({ "uid": 1 }), "mail:read"),
@@ -201,7 +238,8 @@ async fn a_refresh_can_narrow_the_access_token_and_not_widen_the_grant() {
         assert_eq!(refused.succeeds(400)["error"], "invalid_scope");
     }
     for (scope, granted) in [
-        ("aliases:read", vec!["aliases:read"]),
+        ("aliases:read offline_access", vec!["aliases:read"]),
+        ("mail:read profile:read", vec!["mail:read"]),
         ("mail:read", vec!["mail:read"]),
         // The grant keeps its scopes.
         ("", vec!["mail:read", "aliases:read"]),
@@ -220,7 +258,10 @@ async fn a_device_gets_the_scopes_that_it_requests() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let agent = Client::register(&service).await;
-    for (requested, granted) in [("", ALL), ("&scope=aliases:write+mail:read", "mail:read")] {
+    for (requested, granted) in [
+        ("", ALL),
+        ("&scope=openid+profile:read+mail:read", "mail:read"),
+    ] {
         let device = agent.start_device_grant(requested).await.succeeds(200);
         let page = agent.load_page("/device", &[]).await;
         let code = [("user_code", text(&device["user_code"]))];
@@ -233,7 +274,7 @@ async fn a_device_gets_the_scopes_that_it_requests() {
         agent.submit("/device", &page, &yes).await;
         let tokens = agent.poll(&device).await.succeeds(200);
         assert_eq!(tokens["scope"], granted);
-        let granted: Vec<_> = granted.split(' ').collect();
-        assert_eq!(opened(&service, &tokens["access_token"]).await, granted);
+        let opened = opened(&service, &tokens["access_token"]).await;
+        assert_eq!(opened, rest_scopes(granted));
     }
 }

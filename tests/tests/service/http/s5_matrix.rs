@@ -153,7 +153,12 @@ enum Permissions {
 }
 
 /// The scopes of OAuth tokens if agents may not send (specification, section 5).
-const OAUTH_SCOPES: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
+const OAUTH_SCOPES: [Scope; 4] = [
+    Scope::MailRead,
+    Scope::MailWrite,
+    Scope::AliasesRead,
+    Scope::AliasesWrite,
+];
 
 /// Forms of pages. Without the hidden field of the page they are refused for every caller.
 const FORMS: [&str; 2] = ["POST /login", "POST /device"];

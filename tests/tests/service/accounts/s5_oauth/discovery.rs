@@ -76,7 +76,7 @@ async fn an_agent_discovers_the_authorization_server() {
     );
     assert_eq!(
         server["scopes_supported"],
-        json!(["mail:read", "mail:write", "aliases:read"])
+        json!(["mail:read", "mail:write", "aliases:read", "aliases:write"])
     );
     for flag in [
         "authorization_response_iss_parameter_supported",

@@ -43,7 +43,10 @@ async fn an_agent_gets_tokens_for_an_hour_after_the_user_signs_in() {
     let tokens = response.succeeds(200);
     assert_eq!(tokens["token_type"], "Bearer");
     assert_eq!(tokens["expires_in"], 3600);
-    assert_eq!(tokens["scope"], "mail:read mail:write aliases:read");
+    assert_eq!(
+        tokens["scope"],
+        "mail:read mail:write aliases:read aliases:write"
+    );
     let access = tokens["access_token"].as_str().unwrap();
     let folders = service.with_bearer(FOLDERS, access).await.succeeds(200);
     assert_eq!(folders, ada.send(FOLDERS).await.succeeds(200));
