@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::credentials::{self, NewAppPassword};
-use super::db::{FromLookup, Row, Source, Tx, on_tx};
+use super::db::{FromLookup, Row, Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error};
 use crate::caller::Origin;
@@ -35,6 +35,12 @@ const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_passwo
 const END_ALL: &str = "DELETE FROM app_passwords \
     WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1) RETURNING id";
 
+/// A session that began at the identity provider, or before the account had its second factor,
+/// proves no second factor.
+const SIGN_IN: &str = "SELECT s.created_at, \
+    CASE WHEN s.identity_id IS NULL AND f.created_at <= s.created_at THEN 1 ELSE 0 END \
+    FROM sessions s LEFT JOIN two_factor f ON f.account_id = s.account_id \
+    WHERE s.sid = $1 AND s.account_id = $2";
 const INSERT_TOKEN: &str =
     "INSERT INTO refresh_tokens (hash, sid, created_at, expires_at) VALUES ($1, $2, $3, $4)";
 const USE_TOKEN: &str = "UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1";
@@ -139,6 +145,15 @@ pub enum Rotation {
     /// The token was valid. A new token replaced it, and the session has a later end.
     Rotated(Session),
     /// The token was already used, at most [`REUSE_GRACE`] ago. The token is refused, but the session continues.
+/// The sign-in with which a session began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionSignIn {
+    /// The time of the sign-in. A refresh of the session does not change it.
+    pub at: Timestamp,
+    /// Whether the user proved the account's second factor to this service.
+    pub has_second_factor: bool,
+}
+
     UsedJustNow,
     /// The token was already used, more than [`REUSE_GRACE`] ago. The token's session was ended.
     Stolen {
@@ -183,7 +198,29 @@ impl Directory {
         self.lookup.one(LIVE, &live).await
     }
 
-    /// Consumes the refresh token with the hash `presented` and stores `next` instead. The session then ends at `expires_at`. If two calls use the same token
+    /// Returns the sign-in with which the session `sid` of an account began. Returns `None` if the
+    /// account has no such session.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn session_sign_in(
+        &self,
+        account_id: &str,
+        sid: &str,
+    ) -> Result<Option<SessionSignIn>, Error> {
+        let found: Option<(i64, i32)> = on!(&self.db, pool => sqlx::query_as(SIGN_IN)
+            .bind(sid)
+            .bind(account_id)
+            .fetch_optional(pool).await)?;
+        Ok(found.map(|(at, has_second_factor)| SessionSignIn {
+            at: Timestamp::from_millis(at),
+            has_second_factor: has_second_factor == 1,
+        }))
+    }
+
+    /// Consumes the refresh token with the hash `presented` and stores `next` instead. The session
+    /// then ends at `expires_at`, and a session that began at the identity provider ends at most
+    /// `provider_max_age` after the sign-in. If two calls use the same token
     /// concurrently, only the first call returns [`Rotation::Rotated`].
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::HeaderMap;
 use latchmail_accounts::auth::{Auth, ParsedCredential};
 use latchmail_accounts::service_keys::ServiceKeys;
-use latchmail_core::caller::Caller;
+use latchmail_core::caller::{Caller, Credential, SESSION_ONLY};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
 use latchmail_core::error::Failure;
@@ -103,6 +103,15 @@ impl State for App {
 
     async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
         self.auth.authenticate(credential).await
+    }
+
+    async fn check_administrator(&self, caller: &Caller, is_change: bool) -> Result<(), Failure> {
+        let Credential::Session { sid } = &caller.credential else {
+            return Err(Failure::forbidden(SESSION_ONLY));
+        };
+        self.auth
+            .check_administrator_session(&caller.account, sid, is_change)
+            .await
     }
 
     async fn switch_mailbox(&self, caller: Caller, mailbox: &str) -> Result<Caller, Failure> {

@@ -199,8 +199,7 @@ where
     let caller = match caller {
         Some(_) if http.clock.monotonic().saturating_sub(verified_at) > REVERIFY_AFTER => {
             let state = state.as_ref();
-            let caller =
-                authentication::reverify(state, route.access, &parts.headers, client).await?;
+            let caller = authentication::reverify(state, route, &parts.headers, client).await?;
             Some(authentication::select_mailbox(state, caller, mailbox).await?)
         }
         caller => caller,

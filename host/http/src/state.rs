@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use http::{HeaderMap, HeaderValue};
-use latchmail_core::caller::Caller;
+use latchmail_core::caller::{Caller, SESSION_ONLY};
 use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
@@ -58,6 +58,20 @@ pub trait State: Sized + Send + Sync + 'static {
         _credential: Self::Credential,
     ) -> impl Future<Output = Result<Caller, Failure>> + Send {
         ready(Err(no_credentials()))
+    }
+
+    /// Checks that the web session of an administrator can use the routes of administrators.
+    /// `is_change` is `true` if the request can change something. By default, no session can.
+    ///
+    /// # Errors
+    /// Returns 403 if the session began without a second factor, or if a change needs a more recent
+    /// sign-in.
+    fn check_administrator(
+        &self,
+        _caller: &Caller,
+        _is_change: bool,
+    ) -> impl Future<Output = Result<(), Failure>> + Send {
+        ready(Err(Failure::forbidden(SESSION_ONLY)))
     }
 
     /// Returns the rate-limit key for requests to the agent endpoint. Returns `None` if the form of the credential does not prove that this service issued the

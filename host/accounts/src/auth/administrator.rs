@@ -14,9 +14,16 @@ use secrecy::SecretString;
 
 use super::Auth;
 use super::sessions::{ACCOUNT_CHANGED, CODE_USED};
+use super::single_sign_on::RECENT;
 
 /// Lifetime of a session on the operator's page.
 pub const LIFETIME: Duration = Duration::from_hours(12);
+
+const SECOND_FACTOR_REQUIRED: &str = "This endpoint needs a session that began with two-factor sign-in. \
+    To enable it, run on the service's machine: latchmail account two-factor ADDRESS on";
+
+const RECENT_SIGN_IN_REQUIRED: &str = "This action needs a sign-in within the last five minutes. \
+    Sign in again, and repeat the request.";
 
 /// An administrator with a session on the operator's page.
 #[derive(Clone, Debug)]
@@ -108,6 +115,30 @@ impl Auth {
             address: session.address,
             credential: session.app_password_id,
         }))
+    }
+
+    /// Checks that a web session can use the routes of administrators. These routes need a second
+    /// factor, and changes also need a recent sign-in, because the routes can replace the modules
+    /// of all accounts.
+    ///
+    /// # Errors
+    /// Returns 403 if the sign-in had no second factor. Returns 403 if the caller wants to change
+    /// something and the sign-in is not recent. Returns 500 for an internal error.
+    pub async fn check_administrator_session(
+        &self,
+        account: &str,
+        sid: &str,
+        is_change: bool,
+    ) -> Result<(), Failure> {
+        let sign_in = self.directory.session_sign_in(account, sid).await?;
+        let sign_in = sign_in.filter(|sign_in| sign_in.has_second_factor);
+        let Some(sign_in) = sign_in else {
+            return Err(Failure::forbidden(SECOND_FACTOR_REQUIRED));
+        };
+        if is_change && self.clock.now().since(sign_in.at) > RECENT {
+            return Err(Failure::forbidden(RECENT_SIGN_IN_REQUIRED));
+        }
+        Ok(())
     }
 
     /// Ends the session of an administrator on the operator's page.

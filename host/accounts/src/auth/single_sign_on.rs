@@ -30,7 +30,7 @@ use crate::mail_server_users::LookupError;
 pub const START_PATH: &str = "/auth/oidc/start";
 
 /// The time after a sign-in during which the sign-in confirms a request.
-const RECENT: Duration = Duration::from_mins(5);
+pub(super) const RECENT: Duration = Duration::from_mins(5);
 
 /// Lifetime of a sign-in code.
 const CODE_LIFETIME: Duration = Duration::from_mins(1);

@@ -16,6 +16,9 @@ pub struct Admin {
     pub listen: Option<SocketAddr>,
     /// The path of the Unix socket for `latchmail module …`. Only the owner of the socket can connect. If empty, there is no socket.
     pub socket: PathBuf,
+    /// Whether the main listener has the routes of module administration, in addition to the
+    /// socket.
+    pub public_api: bool,
     /// The number of previous versions of each module that are stored.
     pub versions: u32,
 }
@@ -25,6 +28,7 @@ impl Default for Admin {
         Self {
             listen: None,
             socket: "latchmail.sock".into(),
+            public_api: true,
             versions: 10,
         }
     }

@@ -7,7 +7,7 @@ use latchmail_accounts::auth::bearer_credential;
 use latchmail_core::caller::Caller;
 use latchmail_core::error::Kind;
 use latchmail_core::limits::{Bucket, Key};
-use latchmail_runtime::modules::Access;
+use latchmail_runtime::modules::{Access, Route};
 
 use super::progress::Progress;
 use crate::access;
@@ -50,7 +50,7 @@ pub(super) async fn authenticate<S: State>(
     let authorized = match caller {
         Ok(caller) => {
             progress.account = Some(caller.account.clone());
-            authorize(access, caller)
+            authorize(state, &entry.route, caller).await
         }
         Err(failure) if access == Access::OAuth && failure.kind == Kind::Unauthorized => {
             Err(match failure.cause {
@@ -72,7 +72,7 @@ pub(super) async fn authenticate<S: State>(
 /// Verifies the credential of a request a second time, without counting the request a second time.
 pub(super) async fn reverify<S: State>(
     state: &S,
-    access: Access,
+    route: &Route,
     headers: &HeaderMap,
     client: IpAddr,
 ) -> Result<Caller, Rejection> {
@@ -80,19 +80,28 @@ pub(super) async fn reverify<S: State>(
         Ok((credential, _)) => state.authenticate(credential).await,
         Err(failure) => Err(failure),
     };
-    caller
-        .map_err(Rejection::from)
-        .and_then(|caller| authorize(access, caller))
-        .map_err(|rejection| with_challenge(state, access, headers, rejection))
+    let authorized = match caller {
+        Ok(caller) => authorize(state, route, caller).await,
+        Err(failure) => Err(failure.into()),
+    };
+    authorized.map_err(|rejection| with_challenge(state, route.access, headers, rejection))
 }
 
 /// Checks that the route accepts the caller. Returns the caller with the permissions that apply to the route.
-fn authorize(access: Access, caller: Caller) -> Result<Caller, Rejection> {
-    let caller = match access {
+async fn authorize<S: State>(
+    state: &S,
+    route: &Route,
+    caller: Caller,
+) -> Result<Caller, Rejection> {
+    let caller = match route.access {
         Access::OAuth => caller,
         _ => caller.outside_agent_endpoint(),
     };
-    access::authorize(access, &caller)?;
+    access::authorize(route.access, &caller)?;
+    if route.access == Access::Admin {
+        let is_change = !route.method.is_safe();
+        state.check_administrator(&caller, is_change).await?;
+    }
     Ok(caller)
 }
 

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use latchmail_core::caller::Scope;
 use latchmail_runtime::modules::Access;
-use latchmail_tests::{Client, DOMAIN, PASSWORD, Person, RawClient, Response, Service, log_in};
+use latchmail_tests::administrator::Administrator;
+use latchmail_tests::{
+    Client, DOMAIN, PASSWORD, Person, RawClient, Response, Service, Setup, log_in,
+};
 use serde_json::{Value, json};
 
 const NO_CREDENTIAL: &str = "Missing or invalid Authorization header";
@@ -175,7 +178,7 @@ fn refusal(access: Access, permissions: &Permissions) -> Option<(u16, String)> {
         (Access::Session | Access::Admin, Permissions::Scopes(_) | Permissions::OAuth { .. }) => {
             Some((403, SESSION_ONLY.into()))
         }
-        // No account here is an administrator; `directory/module_management/install.rs` has one.
+        // No account here is an administrator. The test of the second factor has one.
         (Access::Admin, Permissions::Session) => Some((403, ADMINS_ONLY.into())),
         (Access::Scoped { scope, .. }, Permissions::Scopes(scopes)) if scopes.contains(&scope) => {
             None
@@ -413,6 +416,55 @@ async fn every_route_accepts_exactly_the_specified_credentials() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn every_route_of_administrators_needs_the_second_factor_and_a_recent_sign_in() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let make = format!("account admin {} on", ada.address);
+    service.operator(&make, "").await.succeeds();
+    let routes: Vec<String> = service
+        .routes()
+        .into_iter()
+        .filter(|(_, _, access)| *access == Access::Admin)
+        .map(|(method, path, _)| format!("{method} {path}"))
+        .collect();
+    assert!(routes.len() >= 9, "{routes:?}");
+    let second_factor = "This endpoint needs a session that began with two-factor sign-in. \
+        To enable it, run on the service's machine: latchmail account two-factor ADDRESS on";
+    let password_only = ada.sign_in_again().await;
+    let administrator = Administrator::create(&service, "root@first.test").await;
+    let enable = format!("account two-factor {} on", ada.address);
+    service.operator(&enable, "").await.succeeds();
+    for route in &routes {
+        let refused = response_to(&service, route, Some(&password_only.access)).await;
+        refused.fails(403, second_factor);
+    }
+    let administrator = administrator.sign_in_to_api().await;
+    service.clock.advance(Duration::from_secs(301));
+    for route in &routes {
+        let response = response_to(&service, route, Some(&administrator.access)).await;
+        if route.starts_with("GET ") {
+            response.succeeds(200);
+            continue;
+        }
+        let recent = "This action needs a sign-in within the last five minutes. \
+            Sign in again, and repeat the request.";
+        response.fails(403, recent);
+    }
+}
+
+#[tokio::test]
+async fn administration_can_be_removed_from_the_public_listener() {
+    let service = Setup::default()
+        .with("admin.public_api = false")
+        .start()
+        .await;
+    let is_admin = |(_, _, access): &(_, _, Access)| *access == Access::Admin;
+    assert!(!service.routes().iter().any(is_admin));
+    let listed = service.operator("module list", "").await.succeeds();
+    assert!(listed.contains("mail"), "{listed}");
 }
 
 #[tokio::test]

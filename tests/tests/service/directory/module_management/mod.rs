@@ -12,6 +12,7 @@ mod switches;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use latchmail_tests::administrator::Administrator;
 use latchmail_tests::{Person, Response, Service, Variant};
 use serde_json::{Value, json};
 
@@ -29,10 +30,10 @@ async fn assert_serves(service: &Service, wanted: &str) {
 }
 
 async fn administrator(service: &Service) -> Person<'_> {
-    let person = service.person("root-person").await;
-    let admin = format!("account admin {} on", person.address);
-    service.operator(&admin, "").await.succeeds();
-    person.sign_in_again().await
+    Administrator::create(service, "root-person@first.test")
+        .await
+        .sign_in_to_api()
+        .await
 }
 
 fn body(components: &[Vec<u8>], accept: bool) -> Value {
