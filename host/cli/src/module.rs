@@ -70,7 +70,8 @@ pub enum Command {
         /// Component files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Consent to the new imports and routes of the components. Without this option, the command asks for consent.
+        /// Consent to the replacement of versions, and to the new imports and routes of the
+        /// components. Without this option, the command asks for consent.
         #[arg(long)]
         yes: bool,
     },

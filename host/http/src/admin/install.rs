@@ -15,7 +15,8 @@ use crate::rejection::Rejection;
 struct Install {
     /// The components, at least one. The service installs either all of them or none.
     modules: Vec<Component>,
-    /// Whether the caller consents to all permissions that a new version has and the active version does not have.
+    /// Whether the caller consents to the replacement of active versions, and to all permissions
+    /// that a new version has and the active version does not have.
     #[serde(default)]
     accept: bool,
 }

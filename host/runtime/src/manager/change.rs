@@ -303,7 +303,9 @@ impl ModuleManager {
 
     /// Returns one phrase for each permission of `new` that needs the operator's consent.
     ///
-    /// Compares the new version with the version that handles requests. If no version handles requests, for example because the module is disabled, compares
+    /// A component chooses the module that it replaces by its name, so a replacement always needs
+    /// consent. Compares the new version with the version that handles requests. If no version
+    /// handles requests, for example because the module is disabled, compares
     /// the new version with the module's current version. The operator must then also consent to the activation of the module. A new module needs consent only
     /// to its public routes.
     async fn consent_needed(&self, entries: &Entries, new: &Module) -> Vec<String> {
@@ -311,7 +313,12 @@ impl ModuleManager {
         let entry = entries.get(name);
         let phrases = match (entry, entry.and_then(|entry| entry.serving.as_ref())) {
             (None, _) => consent::public_routes(new.manifest()),
-            (Some(_), Some(old)) => consent::additions(old.manifest(), old.imports(), new),
+            (Some(_), Some(old)) if old.digest() == new.digest() => Vec::new(),
+            (Some(_), Some(old)) => {
+                let mut phrases = vec![consent::replacement(old)];
+                phrases.extend(consent::additions(old.manifest(), old.imports(), new));
+                phrases
+            }
             (Some(entry), None) => {
                 let old = match &entry.digest {
                     Some(digest) => self.examine_stored(name, digest, new.policy()).await.ok(),

@@ -1,5 +1,7 @@
-//! Finds the permissions that need the operator's consent. A new module needs consent to its public routes. A new version needs consent to permissions that the
-//! previous version did not have. Each permission is described by a phrase that follows the name of the module.
+//! Finds what needs the operator's consent. A new module needs consent to its public routes. A new
+//! version needs consent to the replacement of the version that serves, and to permissions that
+//! this version did not have. Each permission is described by a phrase that follows the name of the
+//! module.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +14,16 @@ pub(super) fn additions(old: &Manifest, old_imports: &[String], new: &Module) ->
     let mut phrases = imports(old_imports, new.imports());
     phrases.extend(routes(&old.routes, &new.manifest().routes));
     phrases
+}
+
+/// Returns the phrase for the version that a new version replaces.
+pub(super) fn replacement(old: &Module) -> String {
+    let digest = old.digest();
+    let digest = digest.get(..12).unwrap_or(digest);
+    format!(
+        "it replaces version {} ({digest}), which serves now",
+        old.manifest().version
+    )
 }
 
 /// Returns one phrase for each public route of a new module.

@@ -92,7 +92,7 @@ async fn changes_of_modules_are_in_the_audit_log() {
     install(&admin, &[variant_with_version("1.0.0")], true)
         .await
         .succeeds(201);
-    install(&admin, &[variant_with_version("2.0.0")], false)
+    install(&admin, &[variant_with_version("2.0.0")], true)
         .await
         .succeeds(201);
     service

@@ -38,11 +38,35 @@ async fn a_version_with_more_permissions_needs_consent() {
         .await
         .succeeds(201);
     service.send("GET /variant/more").await.succeeds(200);
-    // A version that may do less needs no consent.
-    install(&admin, &[variant_that("session", "3.0.0")], false)
-        .await
-        .succeeds(201);
+    // A version that may do less needs consent only to the replacement.
+    let less = [variant_that("session", "3.0.0")];
+    let refused = install(&admin, &less, false).await;
+    refused.fails_mentioning(409, "module `variant`: it replaces version 2.0.0 (");
+    assert!(!refused.json["error"].to_string().contains("route"));
+    install(&admin, &less, true).await.succeeds(201);
     assert_eq!(version(&service).await.status, 401);
+    // The same version replaces nothing.
+    install(&admin, &less, false).await.succeeds(201);
+}
+
+#[tokio::test]
+async fn a_component_cannot_replace_another_module_without_a_question() {
+    let service = Service::with_mail_and(NEW_MODULES).await;
+    let admin = administrator(&service).await;
+    let listed = admin.send("GET /api/v1/admin/modules/aliases").await;
+    let digest = listed.succeeds(200)["digest"].clone();
+    // The operator installs a file that is named like a new module.
+    let file = service.state.join("notes.wasm");
+    let mut component = std::fs::read(latchmail_tests::modules().join("latchmail_aliases.wasm"));
+    let component = component.as_mut().unwrap();
+    // An empty custom section changes the digest.
+    component.extend([0, 2, 1, b'x']);
+    std::fs::write(&file, &*component).unwrap();
+    let install = format!("module install {}", file.display());
+    let refused = service.operator(&install, "").await;
+    refused.fails_mentioning("module `aliases`: it replaces version");
+    let listed = admin.send("GET /api/v1/admin/modules/aliases").await;
+    assert_eq!(listed.succeeds(200)["digest"], digest);
 }
 
 #[tokio::test]

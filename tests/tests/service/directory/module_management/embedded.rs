@@ -106,7 +106,7 @@ async fn a_new_program_brings_its_modules_and_does_not_replace_an_installed_vers
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("own.wasm");
     std::fs::write(&file, variant_component("7.0.0")).unwrap();
-    let install = format!("module install {}", file.display());
+    let install = format!("module install --yes {}", file.display());
     service.operator(&install, "").await.succeeds();
     upgrade(&mut service, "2.0.0").await;
     assert_serves(&service, "7.0.0").await;

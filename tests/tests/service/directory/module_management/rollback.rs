@@ -53,7 +53,7 @@ async fn one_command_replaces_a_version_that_fails_every_request() {
     install(&admin, &[variant_with_version("1.0.0")], true)
         .await
         .succeeds(201);
-    install(&admin, &[variant_that("trap", "2.0.0")], false)
+    install(&admin, &[variant_that("trap", "2.0.0")], true)
         .await
         .succeeds(201);
     for _ in 0..12 {
@@ -83,7 +83,7 @@ async fn a_module_that_traps_on_most_requests_is_rolled_back_if_configured() {
     install(&admin, &[variant_with_version("1.0.0")], true)
         .await
         .succeeds(201);
-    install(&admin, &[variant_that("trap", "2.0.0")], false)
+    install(&admin, &[variant_that("trap", "2.0.0")], true)
         .await
         .succeeds(201);
     // After some failures, the version before serves again without an operator.

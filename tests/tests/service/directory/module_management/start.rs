@@ -64,7 +64,7 @@ async fn a_new_configured_file_is_installed_at_the_start_and_a_known_one_is_not(
     assert_serves(&service, "1.0.0").await;
     let other = folder.path().join("other.wasm");
     std::fs::write(&other, variant_with_version("2.0.0")).unwrap();
-    let install = format!("module install {}", other.display());
+    let install = format!("module install --yes {}", other.display());
     service.operator(&install, "").await.succeeds();
     assert_serves(&service, "2.0.0").await;
     service.restart().await;
