@@ -432,6 +432,20 @@ impl Service {
         self.restart().await;
     }
 
+    /// Restarts the host with a configuration file, and returns the path of the file.
+    pub async fn restart_with_file(&mut self) -> PathBuf {
+        let file = self.state.join("host.toml");
+        std::fs::write(&file, &self.settings).unwrap();
+        let path = file.clone();
+        self.restart_with(|config| config.file = Some(path)).await;
+        file
+    }
+
+    /// Stops modules with revoked rights, as the service does at SIGHUP.
+    pub async fn apply_revoked_rights(&self) {
+        self.running.as_ref().unwrap().apply_revoked_rights().await;
+    }
+
     /// Returns the configuration of the service's database.
     pub fn database(&self) -> Database {
         self.config.database()

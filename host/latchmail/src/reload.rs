@@ -17,7 +17,8 @@ pub(crate) fn notify(states: &[NotifyState<'_>]) {
     }
 }
 
-/// Reloads the configuration of the service: `log.filter`, `limits` and `http.trusted_proxies`. Also reloads the certificate and the key file.
+/// Reloads the configuration of the service: `log.filter`, `limits` and `http.trusted_proxies`.
+/// Stops modules with revoked rights. Also reloads the certificate and the key file.
 pub(crate) async fn service(running: &Running, log: &LogFilter) {
     running.reload_certificate().await;
     running.reload_keys();
@@ -32,12 +33,13 @@ pub(crate) async fn service(running: &Running, log: &LogFilter) {
             key if key.starts_with("modules.") || key.starts_with("new_modules.") => {
                 tracing::info!(
                     key,
-                    "a changed key takes effect when the module is changed or enabled, or after a restart"
+                    "a changed key takes effect when the module is changed or enabled, or after a restart; a removed right takes effect now"
                 );
             }
             key => tracing::warn!(key, "a changed key takes effect only after a restart"),
         },
     );
+    running.apply_revoked_rights().await;
 }
 
 /// Reloads the configuration of the milter: `log.filter`.

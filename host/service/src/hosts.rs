@@ -97,10 +97,11 @@ pub(super) async fn handle_events(app: Arc<App>, mut events: HostEvents) {
     }
 }
 
-/// Loads the modules that other hosts have changed, and announces the result. Returns whether this attempt succeeded.
-async fn converge(app: &App) -> bool {
+/// Loads the modules that other hosts have changed, stops modules with revoked rights, and
+/// announces the result. Returns whether this attempt succeeded.
+pub(super) async fn converge(app: &App) -> bool {
     if let Err(error) = app.module_manager.converge(app).await {
-        tracing::warn!(%error, "cannot apply the module changes of other hosts");
+        tracing::warn!(%error, "cannot apply changes of modules");
         return false;
     }
     announce_now(app).await;

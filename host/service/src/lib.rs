@@ -382,6 +382,11 @@ impl Running {
         self.app.auth.set_limits(&config.limits);
         Ok(())
     }
+    /// Stops each module to which the changed configuration no longer grants a right.
+    pub async fn apply_revoked_rights(&self) {
+        hosts::converge(&self.app).await;
+    }
+
 
     /// Reads the key file again if it has changed.
     pub fn reload_keys(&self) {

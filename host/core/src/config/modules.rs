@@ -84,6 +84,18 @@ impl Default for Module {
     }
 }
 
+impl Module {
+    /// Returns `true` if this policy has a right that `current` does not have.
+    #[must_use]
+    pub fn has_lost_rights(&self, current: &Self) -> bool {
+        let lost = |before: &[String], now: &[String]| before.iter().any(|one| !now.contains(one));
+        lost(&self.grants, &current.grants)
+            || lost(&self.paths, &current.paths)
+            || lost(&self.hosts, &current.hosts)
+            || (self.active_content && !current.active_content)
+    }
+}
+
 /// A module's own settings, by key. The values may be secrets, so `Debug` shows only the keys.
 #[derive(Clone, Default, Deserialize)]
 #[serde(transparent)]

@@ -1,4 +1,6 @@
-//! Applies the changes of other hosts. The database contains the version that should serve on all hosts. A host loads this version with its own policy.
+//! Applies the changes of other hosts, and revoked rights. The database contains the version that
+//! should serve on all hosts. A host loads this version with its own policy. If the configuration
+//! no longer allows a serving version a right, the host stops it.
 //!
 //! This file does not write to the database.
 
@@ -19,7 +21,8 @@ pub(super) struct Change<'a> {
 }
 
 impl ModuleManager {
-    /// Applies all changes of other hosts. If a version cannot be loaded, the most recent earlier version that can be loaded serves, as at the start of the
+    /// Applies all changes of other hosts, and revoked rights. If a version cannot be loaded, the
+    /// most recent earlier version that can be loaded serves, as at the start of the
     /// service. The next call tries such a version again.
     ///
     /// # Errors
@@ -75,9 +78,21 @@ impl ModuleManager {
             .map(|(name, entry)| (name.clone(), entry.clone()))
             .collect();
         let removed = current.len() - entries.len();
+        let policies = self.policy_source.current();
+        let has_lost_rights = |name: &str| {
+            let serving = current.get(name).and_then(|entry| entry.serving.as_ref());
+            // An invalid configuration revokes nothing.
+            let (Some(module), Ok(policies)) = (serving, &policies) else {
+                return false;
+            };
+            let policy = policies.get(name);
+            policy.is_none_or(|policy| module.policy().has_lost_rights(policy))
+        };
         let changed: Vec<_> = installed
             .iter()
-            .filter(|one| !is_current(current.get(&one.module), one))
+            .filter(|one| {
+                !is_current(current.get(&one.module), one) || has_lost_rights(&one.module)
+            })
             .collect();
         if changed.is_empty() && removed == 0 {
             return Ok(());
@@ -86,7 +101,15 @@ impl ModuleManager {
         for one in &changed {
             entries.remove(&one.module);
         }
-        let policies = self.policy_source.current()?;
+        for name in changed.iter().map(|one| &one.module) {
+            if has_lost_rights(name) {
+                tracing::warn!(
+                    module = name,
+                    "the configuration revoked a right of the module"
+                );
+            }
+        }
+        let policies = policies?;
         for one in changed {
             let entry = self.stored_entry(router, &entries, &policies, one).await;
             log(one, current.get(&one.module), &entry);
@@ -123,7 +146,7 @@ fn log(installed: &Installed, before: Option<&ModuleEntry>, entry: &ModuleEntry)
             }
         }
         None if entry.enabled => {
-            tracing::info!(module, digest, "serves the version of the other hosts");
+            tracing::info!(module, digest, "serves the version in the database");
         }
         None => tracing::info!(module, "disabled by another host"),
     }

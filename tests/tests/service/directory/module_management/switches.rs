@@ -76,6 +76,49 @@ async fn a_disabled_built_in_module_stays_disabled_and_the_others_serve() {
     ada.send("GET /api/v1/aliases").await.succeeds(200);
 }
 
+#[tokio::test]
+async fn a_revoked_right_stops_the_module_at_once() {
+    let mut service = Service::with_mail().await;
+    let file = service.restart_with_file().await;
+    let granted = std::fs::read_to_string(&file).unwrap();
+    let grants = "modules.aliases.grants = [\"caller\", \"aliases\"]";
+    let revoked = granted.replace(grants, "modules.aliases.grants = ['caller']");
+    assert_ne!(granted, revoked);
+    let elsewhere = format!("{granted}\n").replace(
+        "modules.aliases.paths = [\"/api/v1/\"]",
+        "modules.aliases.paths = ['/other/']",
+    );
+    assert_ne!(granted, elsewhere.trim_end());
+    let ada = service.person("ada").await;
+    let status = async || ada.send("GET /api/v1/aliases").await.status;
+    for text in [&revoked, &elsewhere] {
+        // A reload of the configuration.
+        std::fs::write(&file, text).unwrap();
+        assert_eq!(status().await, 200);
+        service.apply_revoked_rights().await;
+        assert_eq!(status().await, 404);
+        ada.send("GET /api/v1/mail/folders").await.succeeds(200);
+        std::fs::write(&file, &granted).unwrap();
+        let enable = service.operator("module enable aliases", "").await;
+        enable.succeeds();
+        assert_eq!(status().await, 200);
+        // A change of modules.
+        std::fs::write(&file, text).unwrap();
+        let enable = service.operator("module enable aliases", "").await;
+        enable.fails_mentioning("module `aliases`");
+        assert_eq!(status().await, 404);
+        std::fs::write(&file, &granted).unwrap();
+        let enable = service.operator("module enable aliases", "").await;
+        enable.succeeds();
+    }
+    // An invalid file revokes nothing.
+    std::fs::write(&file, "modules.aliases = 1").unwrap();
+    service.apply_revoked_rights().await;
+    assert_eq!(status().await, 200);
+    let disable = service.operator("module disable aliases", "").await;
+    disable.succeeds();
+}
+
 /// The router of a service that makes routes active slowly. It sends a message before and after this moment, and then pauses.
 struct SlowRouter<'a> {
     app: &'a App,
