@@ -4,6 +4,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::error::StartError;
+use crate::network::is_local;
 
 /// The path of traces below the base URL of a collector (OTLP 1.0, "OTLP/HTTP Request").
 const TRACES_PATH: &str = "/v1/traces";
@@ -14,6 +15,8 @@ const TRACES_PATH: &str = "/v1/traces";
 pub struct Telemetry {
     /// The base URL of a collector that accepts OTLP over HTTP. If empty, the service records no spans.
     pub otlp_endpoint: String,
+    /// Whether the connection to a collector on another machine can be unencrypted.
+    pub insecure: bool,
     /// The part of the traces that are recorded, from 0 to 1. It does not apply to traces that a trusted proxy started.
     pub sample_ratio: f64,
 }
@@ -22,6 +25,7 @@ impl Default for Telemetry {
     fn default() -> Self {
         Self {
             otlp_endpoint: String::new(),
+            insecure: false,
             sample_ratio: 1.0,
         }
     }
@@ -45,20 +49,25 @@ impl Telemetry {
         if self.otlp_endpoint.is_empty() {
             return Ok(());
         }
-        let is_valid = self.otlp_endpoint.is_ascii()
-            && Url::parse(&self.otlp_endpoint).is_ok_and(|url| {
-                let is_bare = url.query().is_none() && url.fragment().is_none();
-                let is_unnamed = url.username().is_empty() && url.password().is_none();
-                is_bare && is_unnamed && matches!(url.scheme(), "http" | "https")
-            });
-        if is_valid {
-            Ok(())
-        } else {
+        let url = Url::parse(&self.otlp_endpoint).ok().filter(|url| {
+            let is_bare = url.query().is_none() && url.fragment().is_none();
+            let is_unnamed = url.username().is_empty() && url.password().is_none();
+            let is_http = matches!(url.scheme(), "http" | "https");
+            self.otlp_endpoint.is_ascii() && is_bare && is_unnamed && is_http
+        });
+        let Some(url) = url else {
             // The text is not shown, because it can contain a password.
-            Err(StartError::new(
+            return Err(StartError::new(
                 "`telemetry.otlp_endpoint` must be an http or https URL without user information and without a query, for example http://127.0.0.1:4318",
-            ))
+            ));
+        };
+        let is_private = url.scheme() == "https" || url.host_str().is_some_and(is_local);
+        if is_private || self.insecure {
+            return Ok(());
         }
+        Err(StartError::new(format!(
+            "`telemetry.otlp_endpoint` is {url}, on another machine, and the connection is not encrypted; use https, or set `telemetry.insecure = true` to allow this"
+        )))
     }
 }
 
@@ -89,6 +98,28 @@ mod tests {
             assert_eq!(config.telemetry.traces_url().as_deref(), Some(expected));
         }
         assert_eq!(parse("").unwrap().telemetry.traces_url(), None);
+    }
+
+    #[test]
+    fn an_unencrypted_connection_to_another_machine_needs_a_setting() {
+        for url in [
+            "http://127.0.0.1:4318",
+            "http://[::1]:4318",
+            "http://localhost:4318",
+            "https://otlp.example.com",
+        ] {
+            assert!(parse(&format!("telemetry.otlp_endpoint = '{url}'")).is_ok());
+        }
+        for url in [
+            "http://otlp.example.com",
+            "http://10.0.0.1:4318",
+            "http://localhost.example.com",
+        ] {
+            let settings = format!("telemetry.otlp_endpoint = '{url}'");
+            let refusal = parse(&settings).unwrap_err();
+            assert!(refusal.contains("telemetry.insecure"), "{refusal}");
+            assert!(parse(&format!("{settings}\ntelemetry.insecure = true")).is_ok());
+        }
     }
 
     #[test]
