@@ -17,6 +17,10 @@ use crate::error::StartError;
 /// h2 logs the headers of requests. Each entry matches all log targets that start with the entry.
 const QUIET: [&str; 6] = ["cranelift", "h2", "mio", "regalloc2", "rustls", "wasmtime"];
 
+/// The target of the span of a request. No log line has this target. Every filter enables it, so
+/// that each line for a request has the id of the request.
+pub const REQUEST_SPAN: &str = "latchmail_request_span";
+
 /// The filter of the log, which can be replaced while the process runs.
 #[derive(Clone, Debug)]
 pub struct LogFilter(reload::Handle<EnvFilter, Registry>);
@@ -81,7 +85,8 @@ fn filter(text: &str) -> Result<EnvFilter, StartError> {
             ))
         })
     };
-    let filter = parse(text)?;
+    let with_span = format!("{REQUEST_SPAN}=error,{text}");
+    let filter = parse(&with_span)?;
     let for_everything = text
         .split(',')
         .filter_map(|directive| directive.trim().parse::<LevelFilter>().ok())
@@ -90,7 +95,7 @@ fn filter(text: &str) -> Result<EnvFilter, StartError> {
         return Ok(filter);
     }
     let quiet = QUIET.map(|name| format!("{name}=warn"));
-    parse(&format!("{},{text}", quiet.join(",")))
+    parse(&format!("{},{with_span}", quiet.join(",")))
 }
 
 /// Captures the log in tests of other modules.
@@ -168,6 +173,26 @@ mod tests {
                 assert!(!enabled!(target: "wasmtime", Level::WARN), "{text}");
             });
         }
+    }
+
+    #[test]
+    fn each_filter_enables_the_span_of_a_request() {
+        for text in [
+            "",
+            "info",
+            "off",
+            "latchmail_mailbox=debug",
+            "latchmail=off,h2=trace",
+        ] {
+            with(text, || {
+                let span = tracing::error_span!(target: REQUEST_SPAN, "request");
+                assert!(!span.is_disabled(), "{text}");
+            });
+        }
+        with("latchmail_mailbox=debug", || {
+            assert!(enabled!(target: "latchmail_mailbox", Level::DEBUG));
+            assert!(!enabled!(target: "latchmail_http", Level::ERROR));
+        });
     }
 
     #[test]

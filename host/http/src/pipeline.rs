@@ -16,6 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use hyper::body::Body;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::Key;
+use latchmail_core::logging::REQUEST_SPAN;
 use latchmail_core::metrics;
 use latchmail_core::traces::Span;
 use latchmail_runtime::modules::{Access, Content};
@@ -58,7 +59,7 @@ where
         .tracer
         .begin(received, || format!("{method} -").into());
     // The level of the log span is the highest, so that the lines of each level have its fields.
-    let fields = tracing::error_span!("request", %id, trace_id = %trace.id());
+    let fields = tracing::error_span!(target: REQUEST_SPAN, "request", %id, trace_id = %trace.id());
     let response = respond(state, peer, id, request, span);
     trace.scope(response.instrument(fields)).await
 }
