@@ -29,8 +29,9 @@ pub struct Person {
 pub struct Mailbox {
     /// The value of the configured claim.
     pub address: String,
-    /// `false` if the configured claim is `email` and the provider reports that the address is not verified.
-    pub is_verified: bool,
+    /// Whether the provider has verified the address. A claim other than `email` counts as
+    /// verified. `None` if the provider does not report it.
+    pub is_verified: Option<bool>,
 }
 
 /// The claims of the userinfo response that the standard does not define.
@@ -58,19 +59,48 @@ impl Person {
 impl Mailbox {
     fn of(claims: &Value, claim: &str) -> Option<Self> {
         let address = claims[claim].as_str().filter(|text| !text.is_empty())?;
-        // Some providers write the value as a string.
-        let is_unverified =
-            [Value::from(false), Value::from("false")].contains(&claims["email_verified"]);
+        let is_verified = if claim == "email" {
+            match &claims["email_verified"] {
+                Value::Null => None,
+                // Some providers write the value as a string.
+                value => Some(*value == true || *value == "true"),
+            }
+        } else {
+            Some(true)
+        };
         Some(Self {
             address: address.to_owned(),
-            is_verified: claim != "email" || !is_unverified,
+            is_verified,
         })
     }
 }
 
 impl Provider {
+    /// Returns the mailbox of a person. Asks the userinfo endpoint if the ID token has no mailbox,
+    /// or does not report whether the address is verified.
+    pub(crate) async fn mailbox(
+        &self,
+        client: &Client,
+        person: &Person,
+        tokens: &CoreTokenResponse,
+    ) -> Result<Option<Mailbox>, Error> {
+        let trusts_missing = self.settings.trust_missing_email_verified;
+        let is_complete = |mailbox: &Mailbox| mailbox.is_verified.is_some() || trusts_missing;
+        let mut mailbox = person.mailbox.clone();
+        if !mailbox.as_ref().is_some_and(is_complete) {
+            let reported = self.mailbox_from_userinfo(client, person, tokens).await?;
+            mailbox = reported.or(mailbox);
+        }
+        if let Some(mailbox) = &mut mailbox
+            && mailbox.is_verified.is_none()
+        {
+            mailbox.is_verified = Some(trusts_missing);
+        }
+        Ok(mailbox)
+    }
+
     /// Returns the mailbox that the userinfo endpoint reports. Returns `None` if there is no such endpoint, or if the response has no mailbox.
-    pub(crate) async fn mailbox_from_userinfo(
+    async fn mailbox_from_userinfo(
         &self,
         client: &Client,
         person: &Person,
@@ -139,19 +169,23 @@ mod tests {
     }
 
     #[test]
-    fn an_unverified_email_is_marked() {
+    fn only_an_email_that_the_provider_reports_as_verified_is_verified() {
         for (value, verified) in [
-            (json!(true), true),
-            (json!(false), false),
-            (json!("false"), false),
-            (json!(null), true),
+            (json!(true), Some(true)),
+            (json!("true"), Some(true)),
+            (json!(false), Some(false)),
+            (json!("false"), Some(false)),
+            (json!(1), Some(false)),
+            (json!(["true"]), Some(false)),
+            (json!(null), None),
         ] {
             let claims = json!({ "sub": "1", "email": "a@a.example", "email_verified": value });
             let mailbox = person(&claims, "email").unwrap().mailbox.unwrap();
             assert_eq!(mailbox.is_verified, verified, "{claims}");
         }
         let claims = json!({ "sub": "1", "upn": "a@a.example", "email_verified": false });
-        assert!(person(&claims, "upn").unwrap().mailbox.unwrap().is_verified);
+        let mailbox = person(&claims, "upn").unwrap().mailbox.unwrap();
+        assert_eq!(mailbox.is_verified, Some(true));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(crate) struct Settings {
     /// `None` if the service is a public client.
     pub(crate) client_secret: Option<ClientSecret>,
     pub(crate) mailbox_claim: String,
+    pub(crate) trust_missing_email_verified: bool,
     /// The requested scopes, without `openid`.
     pub(crate) scopes: Vec<Scope>,
 }
@@ -43,6 +44,7 @@ impl Settings {
             client_id: ClientId::new(config.client_id.clone()),
             client_secret: client_secret(config)?,
             mailbox_claim: config.mailbox_claim.clone(),
+            trust_missing_email_verified: config.trust_missing_email_verified,
             scopes: config
                 .scopes
                 .iter()

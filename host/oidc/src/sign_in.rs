@@ -129,11 +129,7 @@ impl Provider {
             Err(error) => return Err(rejected(&chain(&error))),
         }
         let mut person = Person::of_id_token(&id_token.to_string(), self.mailbox_claim())?;
-        if person.mailbox.is_none() {
-            person.mailbox = self
-                .mailbox_from_userinfo(&client, &person, &tokens)
-                .await?;
-        }
+        person.mailbox = self.mailbox(&client, &person, &tokens).await?;
         Ok(person)
     }
 

@@ -53,7 +53,7 @@ pub struct Owner {
 pub enum NoMailbox {
     /// The provider returned no value of the configured claim.
     MissingClaim,
-    /// The provider reports that the person's address is not verified.
+    /// The provider does not report that the person's address is verified.
     Unverified(String),
     /// No account has this address, or the address is not on a domain whose users sign in at the provider.
     NotFound(String),
@@ -156,7 +156,7 @@ impl Auth {
             return Ok(Err(NoMailbox::MissingClaim));
         };
         let claimed = mailbox.address.clone();
-        if !mailbox.is_verified {
+        if mailbox.is_verified != Some(true) {
             return Ok(Err(NoMailbox::Unverified(claimed)));
         }
         // The provider must not decide about accounts on a domain with another source of passwords.

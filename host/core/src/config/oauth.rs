@@ -48,6 +48,8 @@ pub struct Introspection {
     pub client_secret_file: PathBuf,
     /// The name of the response member that contains the account's address.
     pub username_claim: String,
+    /// Whether a missing member `email_verified` means that the server has verified the address.
+    pub trust_missing_email_verified: bool,
     /// Additional audiences of tokens for this service. The URLs of the service are always accepted as audiences.
     #[serde(deserialize_with = "list")]
     pub audience: Vec<String>,
@@ -69,6 +71,7 @@ impl Default for Introspection {
             client_id: String::new(),
             client_secret_file: PathBuf::new(),
             username_claim: "username".into(),
+            trust_missing_email_verified: false,
             audience: Vec::new(),
             audience_required: true,
             issuer: String::new(),

@@ -89,6 +89,8 @@ pub struct OidcSignIn {
     pub client_secret_file: PathBuf,
     /// The claim with the address of the person's mailbox.
     pub mailbox_claim: String,
+    /// Whether a missing claim `email_verified` means that the provider has verified the address.
+    pub trust_missing_email_verified: bool,
     /// The URIs of clients to which a sign-in can return, in addition to loopback URIs.
     #[serde(deserialize_with = "list")]
     pub redirect_uris: Vec<String>,
@@ -104,6 +106,7 @@ impl Default for OidcSignIn {
             client_id: String::new(),
             client_secret_file: PathBuf::new(),
             mailbox_claim: "email".into(),
+            trust_missing_email_verified: false,
             redirect_uris: Vec::new(),
             scopes: vec!["openid".into(), "email".into()],
         }

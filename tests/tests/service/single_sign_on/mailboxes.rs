@@ -18,6 +18,7 @@ async fn a_person_without_a_mailbox_gets_a_page_that_names_the_account() {
     provider.set_person("fay", json!({})).await;
     let unverified = json!({ "email": ADA, "email_verified": false });
     provider.set_person("gus", unverified).await;
+    provider.set_person("ivy", json!({ "email": ADA })).await;
     for (person, account, problem) in [
         ("carol", "carol@first.test", "no mailbox with this address"),
         ("eve", "Eve@elsewhere.test", "no mailbox with this address"),
@@ -26,6 +27,7 @@ async fn a_person_without_a_mailbox_gets_a_page_that_names_the_account() {
         ("bob", BOB, "disabled"),
         ("fay", "fay", "returned no mail address"),
         ("gus", ADA, "not verified"),
+        ("ivy", ADA, "not verified"),
     ] {
         let (status, text) = page(&service, person).await;
         assert_eq!(status, 403, "{person}: {text}");
@@ -39,6 +41,26 @@ async fn a_person_without_a_mailbox_gets_a_page_that_names_the_account() {
     assert!(recorded.contains("subject carol"), "{recorded}");
     let accounts = service.operator("account list", "").await.succeeds();
     assert!(!accounts.contains("carol@"), "{accounts}");
+}
+
+#[tokio::test]
+async fn an_address_without_email_verified_needs_a_setting() {
+    let (provider, service) = start_with("sign_in.oidc.trust_missing_email_verified = true").await;
+    provider.set_person("ada", json!({ "email": ADA })).await;
+    assert_eq!(sign_in(&service, "ada").await.address, ADA);
+    let unverified = json!({ "email": ADA, "email_verified": false });
+    provider.set_person("ada", unverified).await;
+    let (status, text) = page(&service, "ada").await;
+    assert!(status == 403 && text.contains("not verified"), "{text}");
+}
+
+#[tokio::test]
+async fn userinfo_can_report_that_the_address_is_verified() {
+    let (provider, service) = start().await;
+    provider
+        .set_fault(json!({ "remove": ["email_verified"] }))
+        .await;
+    assert_eq!(sign_in(&service, "ada").await.address, ADA);
 }
 
 #[tokio::test]

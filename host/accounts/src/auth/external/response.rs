@@ -25,6 +25,8 @@ pub(super) struct Expected {
     pub(super) scopes: Vec<String>,
     /// Name of the member that contains the account's address.
     pub(super) username_claim: String,
+    /// Whether an address without `email_verified` is accepted.
+    pub(super) trust_missing_email_verified: bool,
 }
 
 /// Result of the check of a token.
@@ -198,11 +200,15 @@ fn has_scopes(response: &Map<String, Value>, expected: &Expected) -> bool {
         .all(|scope| scopes.contains(&scope.as_str()))
 }
 
-/// Returns the account's address in lower case. Returns `None` if the address is missing or invalid, or if the server reports `email` as not verified.
+/// Returns the account's address in lower case. Returns `None` if the address is missing or
+/// invalid, or if it is in `email` and the server does not report it as verified.
 fn address_of(response: &Map<String, Value>, expected: &Expected) -> Option<String> {
     let claim = expected.username_claim.as_str();
-    let proved = |verified: &Value| *verified == Value::Bool(true);
-    if claim == "email" && !member(response, "email_verified").is_none_or(proved) {
+    let is_verified = member(response, "email_verified")
+        .map_or(expected.trust_missing_email_verified, |verified| {
+            *verified == Value::Bool(true)
+        });
+    if claim == "email" && !is_verified {
         return None;
     }
     address::fold(member(response, claim)?.as_str()?)
@@ -236,6 +242,7 @@ mod tests {
             issuers: vec!["https://id.example".into()],
             scopes: vec!["mail".into()],
             username_claim: "username".into(),
+            trust_missing_email_verified: false,
         }
     }
 
@@ -398,18 +405,26 @@ mod tests {
             username_claim: "email".into(),
             ..expected()
         };
-        let checked = |verified: Value| {
+        let trusting = Expected {
+            username_claim: "email".into(),
+            trust_missing_email_verified: true,
+            ..expected()
+        };
+        let accepts = |expected: &Expected, verified: Value| {
             let mut response = with("email", json!("bob@a.example"));
             response["email_verified"] = verified;
-            parse_json(&response, &by_email).unwrap()
+            match parse_json(&response, expected).unwrap() {
+                TokenStatus::Active(subject) => subject.address == "bob@a.example",
+                TokenStatus::Rejected(_) => false,
+            }
         };
-        for verified in [Value::Null, json!(true)] {
-            assert!(
-                matches!(checked(verified), TokenStatus::Active(s) if s.address == "bob@a.example")
-            );
-        }
+        assert!(accepts(&by_email, json!(true)));
+        assert!(!accepts(&by_email, Value::Null));
+        assert!(accepts(&trusting, json!(true)));
+        assert!(accepts(&trusting, Value::Null));
         for unproved in [json!(false), json!("true"), json!(0)] {
-            assert!(matches!(checked(unproved), TokenStatus::Rejected(_)));
+            assert!(!accepts(&by_email, unproved.clone()));
+            assert!(!accepts(&trusting, unproved));
         }
         // Only the configured member is read.
         assert!(matches!(

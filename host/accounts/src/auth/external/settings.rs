@@ -129,6 +129,7 @@ fn expected(
             .map(ToOwned::to_owned)
             .collect(),
         username_claim: configured.username_claim.clone(),
+        trust_missing_email_verified: configured.trust_missing_email_verified,
     })
 }
 
