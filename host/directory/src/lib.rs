@@ -11,6 +11,7 @@ pub mod administration;
 pub mod aliases;
 pub mod backup;
 pub mod credentials;
+mod crowd;
 pub mod db;
 pub mod dkim_keys;
 pub mod domains;

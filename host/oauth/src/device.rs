@@ -1,6 +1,7 @@
 //! Implements the device grant (RFC 8628) for devices without a browser. The device shows a code of eight letters. The user opens a page of this service in a
 //! browser, enters the code and signs in.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use latchmail_accounts::auth::oauth_tokens::{IssuedToken, Use};
@@ -46,7 +47,7 @@ pub struct DeviceResponse {
 }
 
 impl OAuth {
-    /// Starts the authorization of a device. Returns a device code and a user code.
+    /// Starts the authorization of a device with the IP address `from`. Returns a device code and a user code.
     ///
     /// # Errors
     /// Returns an OAuth error if the request is invalid, or 500 if the directory fails.
@@ -54,6 +55,7 @@ impl OAuth {
         &self,
         parameters: &Parameters,
         basic: Option<(&str, &str)>,
+        from: IpAddr,
     ) -> Result<DeviceResponse, Error> {
         let client = self
             .authenticated(ClientCredentials::of(parameters, basic)?)
@@ -76,7 +78,7 @@ impl OAuth {
             patience: POLL_INTERVAL,
             expires_at: self.clock.now().plus(LIFETIME),
         };
-        self.directory.add_device(&stored).await?;
+        self.directory.add_device(&stored, from).await?;
         let shown = shown_code(&user_code);
         let page = format!("{}/device", self.issuer);
         Ok(DeviceResponse {

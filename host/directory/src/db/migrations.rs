@@ -40,6 +40,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0002_hosts.sql"),
         postgres: include_str!("../../migrations/postgres/0002_hosts.sql"),
     },
+    Step {
+        version: 3,
+        description: "single_sign_on",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0003_single_sign_on.sql"),
+        postgres: include_str!("../../migrations/postgres/0003_single_sign_on.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the migrator does not lock an SQLite database.

@@ -9,30 +9,23 @@ use super::super::events::{self, Event, Kind};
 use super::super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
-use crate::network::{network, region};
+use crate::crowd::{self, Crowd, crowd};
 
 /// The age at which a self-registered client is deleted if no person has signed in for the client.
 const UNUSED: Duration = Duration::from_hours(24);
 /// The time since the last sign-in after which a self-registered client without a grant is deleted.
 const IDLE: Duration = Duration::from_hours(90 * 24);
 
-/// Maximum number of self-registered clients without a sign-in. If a registration exceeds the maximum, one old client is deleted: the oldest client of the
-/// network with the most such clients. So a party that registers many clients displaces only its own clients.
-///
-/// The region with the most such clients is chosen first, then a network in this region. Counting only networks is not enough, because one party can have an
-/// IPv6 /48, which contains 65,536 networks.
-const MAX_UNUSED: i64 = 10_000;
+/// Self-registered clients without a sign-in.
+const UNUSED_CLIENTS: Crowd = crowd!(
+    "oauth_clients",
+    "id",
+    "created_at",
+    "secret_hash IS NULL AND used_at IS NULL"
+);
 
 const INSERT: &str = "INSERT INTO oauth_clients (id, name, redirect_uris, grant_types, secret_hash, created_at, network, region) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-const COUNT_UNUSED: &str =
-    "SELECT COUNT(*) FROM oauth_clients WHERE secret_hash IS NULL AND used_at IS NULL";
-const FORGET_OLDEST: &str = "WITH unused AS (SELECT id, created_at, network, region FROM oauth_clients WHERE secret_hash IS NULL AND used_at IS NULL), \
-    busiest AS (SELECT network, region FROM unused \
-        WHERE region = (SELECT region FROM unused GROUP BY region ORDER BY COUNT(*) DESC, MIN(created_at) LIMIT 1) \
-        GROUP BY network, region ORDER BY COUNT(*) DESC, MIN(created_at) LIMIT 1) \
-    DELETE FROM oauth_clients WHERE id IN (SELECT u.id FROM unused u JOIN busiest b ON u.network = b.network AND u.region = b.region \
-        ORDER BY u.created_at, u.id LIMIT $1)";
 const FIND: &str = "SELECT id, name, redirect_uris, grant_types, secret_hash, created_at, used_at FROM oauth_clients WHERE id = $1";
 const ALL: &str = "SELECT id, name, redirect_uris, grant_types, secret_hash, created_at, used_at FROM oauth_clients ORDER BY created_at, id";
 const DELETE: &str = "DELETE FROM oauth_clients WHERE id = $1";
@@ -117,14 +110,7 @@ impl Directory {
         now: Timestamp,
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
-        let unused: i64 =
-            on_tx!(&mut tx, db => sqlx::query_scalar(COUNT_UNUSED).fetch_one(db).await)?;
-        let excess = unused + 1 - MAX_UNUSED;
-        if excess > 0 {
-            on_tx!(&mut tx, db => sqlx::query(FORGET_OLDEST)
-                .bind(excess)
-                .execute(db).await.map(drop))?;
-        }
+        UNUSED_CLIENTS.make_room(&mut tx).await?;
         insert(&mut tx, client, Some(from), now).await?;
         tx.commit().await
     }
@@ -241,7 +227,7 @@ async fn insert(
     from: Option<IpAddr>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let text = |address: IpAddr| address.to_string();
+    let (network, region) = from.map(crowd::origin).unwrap_or_default();
     on_tx!(tx, db => sqlx::query(INSERT)
         .bind(&client.id)
         .bind(&client.name)
@@ -249,8 +235,8 @@ async fn insert(
         .bind(client.grant_types.join(" "))
         .bind(&client.secret_hash)
         .bind(now.millis())
-        .bind(from.map(network).map(text).unwrap_or_default())
-        .bind(from.map(region).map(text).unwrap_or_default())
+        .bind(network)
+        .bind(region)
         .execute(db).await.map(drop))?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 //!
 //! This module stores devices and looks up devices. Callers generate the codes.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::super::db::{Tx, on, on_tx};
@@ -10,6 +11,7 @@ use super::super::{Directory, Error};
 use super::grants::{self, NewGrant};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::crowd::{self, Crowd, crowd};
 
 /// The increase of a device's polling interval after each poll that is too early (RFC 8628, section 3.5).
 const SLOW_DOWN: Duration = Duration::from_secs(5);
@@ -18,7 +20,15 @@ const SLOW_DOWN: Duration = Duration::from_secs(5);
 const MIN_FETCH_TIME: Duration = Duration::from_mins(1);
 
 const INSERT: &str = "INSERT INTO oauth_devices \
-    (device_hash, user_code, client_id, client_name, resource, scope, denied, patience, expires_at) VALUES ($1, $2, $3, $4, $5, $6, FALSE, $7, $8)";
+    (device_hash, user_code, client_id, client_name, resource, scope, denied, patience, expires_at, network, region) \
+    VALUES ($1, $2, $3, $4, $5, $6, FALSE, $7, $8, $9, $10)";
+/// Devices that wait for a sign-in, and devices that a person denied.
+const WAITING_DEVICES: Crowd = crowd!(
+    "oauth_devices",
+    "device_hash",
+    "expires_at",
+    "account_id IS NULL"
+);
 const WAITING: &str = "SELECT client_id, client_name, scope FROM oauth_devices \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $2";
 /// Approves a waiting device. If two people approve a device concurrently, the second update changes no row, because the row already has an account.
@@ -107,12 +117,15 @@ struct State {
 }
 
 impl Directory {
-    /// Stores a new device that waits for a sign-in.
+    /// Stores a new device that waits for a sign-in. `from` is the device's IP address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails, or if another waiting device has the same user code.
-    pub async fn add_device(&self, device: &NewDevice) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(INSERT)
+    pub async fn add_device(&self, device: &NewDevice, from: IpAddr) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        WAITING_DEVICES.make_room(&mut tx).await?;
+        let (network, region) = crowd::origin(from);
+        on_tx!(&mut tx, db => sqlx::query(INSERT)
             .bind(&device.hash)
             .bind(&device.user_code)
             .bind(&device.client_id)
@@ -121,8 +134,10 @@ impl Directory {
             .bind(&device.scope)
             .bind(millis(device.patience))
             .bind(device.expires_at.millis())
-            .execute(pool).await.map(drop))?;
-        Ok(())
+            .bind(network)
+            .bind(region)
+            .execute(db).await.map(drop))?;
+        tx.commit().await
     }
 
     /// Returns the waiting device with this user code. Returns `None` if there is no such device.

@@ -296,7 +296,7 @@ async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
         expires_at: NOW.plus(10 * MINUTE),
     };
     for name in ["one", "two", "three"] {
-        directory.add_device(&device(name)).await.unwrap();
+        directory.add_device(&device(name), CLIENT).await.unwrap();
     }
     let poll = async |name: &str, after: u64| {
         let at = NOW.plus(Duration::from_secs(after));
@@ -337,7 +337,7 @@ async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
     assert_eq!(made.count(), 1);
     assert!(!directory.deny_device("three", NOW).await.unwrap());
     // A person can deny an approved device until the device fetches its grant.
-    directory.add_device(&device("four")).await.unwrap();
+    directory.add_device(&device("four"), CLIENT).await.unwrap();
     assert_eq!(
         approve(&fresh, "ada", Approval::Device("four")).await,
         ApprovalOutcome::Approved

@@ -1,22 +1,23 @@
 //! Sign-ins that continue at the identity provider. Each sign-in can be finished once, on any host of the service.
 
+use std::net::IpAddr;
+
 use super::super::db::{on, on_tx};
 use super::super::{Directory, Error};
 use crate::clock::Timestamp;
+use crate::crowd::{self, Crowd, crowd};
 
-const INSERT: &str =
-    "INSERT INTO provider_sign_ins (state_hash, sealed, expires_at) VALUES ($1, $2, $3)";
-/// Maximum number of unfinished sign-ins. Any client can start sign-ins. If there are more, the oldest ones are deleted.
-const MAX_PENDING: i64 = 10_000;
-/// Deletes all rows except the $1 newest rows. The LIMIT has no effect. SQLite requires a LIMIT before OFFSET.
-const DELETE_OLDEST: &str = "DELETE FROM provider_sign_ins WHERE state_hash IN \
-    (SELECT state_hash FROM provider_sign_ins ORDER BY expires_at DESC, state_hash LIMIT 1000000 OFFSET $1)";
+const INSERT: &str = "INSERT INTO provider_sign_ins (state_hash, sealed, expires_at, network, region) \
+    VALUES ($1, $2, $3, $4, $5)";
+/// Unfinished sign-ins.
+const PENDING: Crowd = crowd!("provider_sign_ins", "state_hash", "expires_at", "TRUE");
 /// If two requests finish the same sign-in concurrently, the statement of the second request deletes no row.
 const TAKE: &str =
     "DELETE FROM provider_sign_ins WHERE state_hash = $1 RETURNING sealed, expires_at";
 
 impl Directory {
-    /// Stores a sign-in that continues at the identity provider. `state_hash` is the hash of the parameter `state`. `sealed` is the sealed request.
+    /// Stores a sign-in that continues at the identity provider. `state_hash` is the hash of the
+    /// parameter `state`. `sealed` is the sealed request. `from` is the client's IP address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -25,15 +26,17 @@ impl Directory {
         state_hash: &str,
         sealed: &str,
         expires_at: Timestamp,
+        from: IpAddr,
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
-        on_tx!(&mut tx, db => sqlx::query(DELETE_OLDEST)
-            .bind(MAX_PENDING - 1)
-            .execute(db).await.map(drop))?;
+        PENDING.make_room(&mut tx).await?;
+        let (network, region) = crowd::origin(from);
         on_tx!(&mut tx, db => sqlx::query(INSERT)
             .bind(state_hash)
             .bind(sealed)
             .bind(expires_at.millis())
+            .bind(network)
+            .bind(region)
             .execute(db).await.map(drop))?;
         tx.commit().await
     }

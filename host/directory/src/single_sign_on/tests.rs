@@ -1,9 +1,12 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use super::*;
 use crate::sessions::ProviderSession;
 use crate::testing::{Fresh, NOW, account, both, session};
 use crate::two_factor::{Factor, SignIn};
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 const ISSUER: &str = "https://id.example.org";
 const PASSWORDS: &str =
@@ -73,7 +76,7 @@ async fn an_unfinished_sign_in_is_taken_once_and_before_it_expires(fresh: Fresh)
     let end = NOW.plus(Duration::from_mins(10));
     for state in ["one", "two"] {
         let sealed = format!("{state}-sealed");
-        let added = directory.add_provider_sign_in(state, &sealed, end);
+        let added = directory.add_provider_sign_in(state, &sealed, end, CLIENT);
         added.await.unwrap();
     }
     let take = async |state, at| directory.take_provider_sign_in(state, at).await.unwrap();
@@ -81,6 +84,36 @@ async fn an_unfinished_sign_in_is_taken_once_and_before_it_expires(fresh: Fresh)
     assert_eq!(take("one", NOW).await, None);
     assert_eq!(take("two", end).await, None);
     assert_eq!(take("three", NOW).await, None);
+}
+
+async fn a_flood_displaces_only_the_sign_ins_of_its_own_network(fresh: Fresh) {
+    const FILL: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9997) \
+        INSERT INTO provider_sign_ins (state_hash, sealed, expires_at, network, region) \
+        SELECT 'flood-' || i, 's', 2000000000000 + i, '2001:db8::' || i, '2001:db8::' FROM n";
+    let directory = &fresh.directory;
+    let add = async |state: &str, seconds, from| {
+        let end = NOW.plus(Duration::from_secs(seconds));
+        let added = directory.add_provider_sign_in(state, "s", end, from);
+        added.await.unwrap();
+    };
+    // The oldest sign-in, and another one in the same small network.
+    add("victim", 1, CLIENT).await;
+    add("neighbor", 2, CLIENT).await;
+    fresh.execute(FILL).await;
+    let attacker = |last| Ipv6Addr::new(0x2001, 0xdb8, 0, last, 0, 0, 0, 1).into();
+    for last in 1..=5 {
+        add(&format!("attack-{last}"), 3, attacker(last)).await;
+    }
+    let total = fresh.number("SELECT COUNT(*) FROM provider_sign_ins").await;
+    assert_eq!(total, crate::crowd::MAX_ROWS);
+    let taken = directory
+        .take_provider_sign_in("victim", NOW)
+        .await
+        .unwrap();
+    assert!(taken.is_some());
+    let later =
+        fresh.number("SELECT COUNT(*) FROM provider_sign_ins WHERE state_hash = 'neighbor'");
+    assert_eq!(later.await, 1);
 }
 
 async fn a_person_keeps_one_identity(fresh: Fresh) {
@@ -203,7 +236,9 @@ async fn expired_rows_are_swept(fresh: Fresh) {
     people(&fresh).await;
     add_code(&fresh, "code").await;
     logout(&fresh, "1", Some("carol"), None).await.unwrap();
-    let added = fresh.directory.add_provider_sign_in("state", "sealed", NOW);
+    let added = fresh
+        .directory
+        .add_provider_sign_in("state", "sealed", NOW, CLIENT);
     added.await.unwrap();
     assert_eq!(fresh.number(ROWS).await, 3);
     fresh.directory.sweep(NOW).await.unwrap();
@@ -215,6 +250,7 @@ async fn expired_rows_are_swept(fresh: Fresh) {
 
 both!(
     an_unfinished_sign_in_is_taken_once_and_before_it_expires,
+    a_flood_displaces_only_the_sign_ins_of_its_own_network,
     a_person_keeps_one_identity,
     a_person_with_another_mailbox_loses_the_sessions_of_the_first_one,
     a_logout_ends_the_named_sessions_once,

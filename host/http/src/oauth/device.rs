@@ -85,7 +85,9 @@ pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Respons
         let client = basic.as_ref().map_err(Clone::clone)?;
         let parameters = Parameters::new(protocol::form(request)?);
         let client = client.as_ref().map(|(id, secret)| (&**id, &**secret));
-        app.oauth.begin_device(&parameters, client).await
+        app.oauth
+            .begin_device(&parameters, client, request.client)
+            .await
     };
     match result.await {
         Ok(device) => message::json(StatusCode::OK, &device),
@@ -178,7 +180,14 @@ pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Respon
             Some(device_request) => {
                 if let Some(LoginHint(hint)) = provider_sign_in(app, &fields) {
                     let destination = Destination::Device(device_request.user_code);
-                    return continue_at_provider(app, &browser, destination, hint.as_deref()).await;
+                    return continue_at_provider(
+                        app,
+                        request.client,
+                        &browser,
+                        destination,
+                        hint.as_deref(),
+                    )
+                    .await;
                 }
                 let credentials = read_credentials(&fields);
                 allow(app, request, &browser, &device_request, credentials).await

@@ -1,6 +1,7 @@
 //! Redirects a browser to the identity provider. The request that continues after the sign-in is stored sealed for this browser. The parameter `state`
 //! identifies the stored request, and can be used once within ten minutes.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http::header;
@@ -83,12 +84,14 @@ impl ProviderChoice {
     }
 }
 
-/// Redirects the browser to the provider. `login_hint` is the address that the person entered.
+/// Redirects the browser to the provider. `client` is the browser's IP address. `login_hint` is the
+/// address that the person entered.
 ///
 /// # Errors
 /// Returns 503 if the provider does not respond.
 pub(in crate::oauth) async fn continue_at_provider(
     app: &App,
+    client: IpAddr,
     browser: &Browser,
     destination: Destination,
     login_hint: Option<&str>,
@@ -110,7 +113,7 @@ pub(in crate::oauth) async fn continue_at_provider(
     let state_hash = sha256_hex(&request.state);
     let stored = app
         .directory
-        .add_provider_sign_in(&state_hash, &sealed, expires_at);
+        .add_provider_sign_in(&state_hash, &sealed, expires_at, client);
     stored.await?;
     let response = redirect_to(&request.url)?;
     Ok(response.with(header::SET_COOKIE, browser.cookie(app)?))

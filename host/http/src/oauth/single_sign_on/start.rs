@@ -50,7 +50,7 @@ pub(super) async fn start_sign_in(app: &App, request: &Request) -> Result<Respon
             Ok(client_request) => {
                 let browser = Browser::get_or_create(app, request)?;
                 let destination = Destination::Client(client_request);
-                continue_at_provider(app, &browser, destination, None).await
+                continue_at_provider(app, request.client, &browser, destination, None).await
             }
             Err(refusal) => invalid_request_page(app, &refusal.description),
         }

@@ -1,0 +1,79 @@
+//! Limits for rows that any client can create without a credential. If a new row exceeds the maximum,
+//! the oldest row of the network with the most rows is deleted. So a party that creates many rows
+//! displaces only its own rows.
+//!
+//! The region with the most rows is chosen first, then a network in this region. Counting only
+//! networks is not enough, because one party can have an IPv6 /48, which contains 65,536 networks.
+
+use std::net::IpAddr;
+
+use super::Error;
+use super::db::{Tx, on_tx};
+use crate::network;
+
+/// The maximum number of rows.
+pub(super) const MAX_ROWS: i64 = 10_000;
+
+/// The queries of a table, which must have the columns `network` and `region`.
+pub(super) struct Crowd {
+    /// Returns the number of rows.
+    pub(super) count: &'static str,
+    /// Parameter: the number of rows to delete.
+    pub(super) displace: &'static str,
+}
+
+/// Creates the queries of a table. The rows are those that meet the condition. The second column
+/// orders them by age.
+macro_rules! crowd {
+    ($table:literal, $id:literal, $age:literal, $condition:literal) => {
+        $crate::crowd::Crowd {
+            count: concat!("SELECT COUNT(*) FROM ", $table, " WHERE ", $condition),
+            displace: concat!(
+                "WITH crowd AS (SELECT ",
+                $id,
+                " AS id, ",
+                $age,
+                " AS age, network, region FROM ",
+                $table,
+                " WHERE ",
+                $condition,
+                "), busiest AS (SELECT network, region FROM crowd WHERE region = \
+                    (SELECT region FROM crowd GROUP BY region \
+                        ORDER BY COUNT(*) DESC, MIN(age) LIMIT 1) \
+                    GROUP BY network, region ORDER BY COUNT(*) DESC, MIN(age) LIMIT 1) \
+                DELETE FROM ",
+                $table,
+                " WHERE ",
+                $id,
+                " IN (SELECT c.id FROM crowd c \
+                    JOIN busiest b ON c.network = b.network AND c.region = b.region \
+                    ORDER BY c.age, c.id LIMIT $1)"
+            ),
+        }
+    };
+}
+
+pub(super) use crowd;
+
+impl Crowd {
+    /// Deletes rows, so that one more row does not exceed [`MAX_ROWS`].
+    pub(super) async fn make_room(&self, tx: &mut Tx) -> Result<(), Error> {
+        let rows: i64 = on_tx!(&mut *tx, db => sqlx::query_scalar(self.count).fetch_one(db).await)?;
+        let excess = rows + 1 - MAX_ROWS;
+        if excess > 0 {
+            on_tx!(&mut *tx, db => sqlx::query(self.displace)
+                .bind(excess)
+                .execute(db).await.map(drop))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the network and the region of a client, for the columns of a table.
+pub(super) fn origin(client: IpAddr) -> (String, String) {
+    let text = |address: IpAddr| address.to_string();
+    (
+        text(network::network(client)),
+        text(network::region(client)),
+    )
+}
